@@ -1,0 +1,40 @@
+# mmt: `make demo` shows it at work, `make test` shows that it does.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: help demo test test-all lint bench env env-all clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.data-dev: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev]'
+	@touch $@
+
+.venv/.all: .venv/.data-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,beam,parity,plan]'
+	@touch $@
+
+env: .venv/.data-dev  ## the environment: .venv with [data,dev]
+env-all: .venv/.all  ## the same, with [parity], [plan] and [beam] for `make test-all`
+
+demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation, report
+	$(BIN)/mmt demo
+
+test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+test-all: env-all lint  ## every test that this machine can run, the slow ones too
+	$(BIN)/python -m pytest -q -m 'not t5x and not gpu' --timeout 3600
+
+lint: env  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: env  ## the measurements in benchmarks/, one table each
+	@for file in benchmarks/[a-z]*.py; do name=$$(basename $$file .py); \
+	  echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+clean:  ## remove what the demo made (not the environment)
+	rm -rf runs/demo

@@ -1,0 +1,171 @@
+"""Checkpoints: save, restore, the latest good one. The only `import orbax`.
+
+A checkpoint is `checkpoints/<step>/` with the items `params`, `optimizer` and `progress` (arrays),
+`data` (the position in every lane of the data) and `measured` (validation scores at that step).
+Writing is asynchronous; a directory appears under its final name only when it is whole.
+"""
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from orbax.checkpoint import checkpoint_managers as policies
+
+ARRAYS = ("params", "optimizer", "progress")
+JSON = ("data", "measured")
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """When checkpoints are written and which are kept.
+
+    period: every so many steps, and always at the end of a run.
+    keep: the last so many stay.
+    keep_best: and so many of the lowest validation loss, of those where it was measured.
+    """
+
+    period: int = 1000
+    keep: int = 2
+    keep_best: int = 1
+
+
+class Checkpoints:
+    """The checkpoints of one run directory. Use as a context manager: leaving waits for writes."""
+
+    def __init__(self, model_dir: str | Path, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.directory = Path(model_dir).absolute() / "checkpoints"
+        logging.getLogger("absl").setLevel(logging.ERROR)
+        keep = [
+            policies.LatestN(n=self.policy.keep),
+            policies.BestN(
+                n=self.policy.keep_best,
+                get_metric_fn=lambda measured: -measured["validation_loss"],
+                keep_checkpoints_without_metrics=False,
+            ),
+        ]
+        self._manager = ocp.CheckpointManager(
+            self.directory,
+            item_handlers={name: ocp.StandardCheckpointHandler() for name in ARRAYS}
+            | {name: ocp.JsonCheckpointHandler() for name in JSON},
+            options=ocp.CheckpointManagerOptions(
+                preservation_policy=policies.AnyPreservationPolicy(keep)
+            ),
+        )
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._manager.close()
+
+    def save(
+        self, step: int, arrays: Mapping[str, Any], *, data: Any, measured: Mapping[str, float]
+    ) -> None:
+        """Writes a checkpoint in the background; one that is there already is left as it is."""
+        if step in self._manager.all_steps():
+            return
+        items = {name: ocp.args.StandardSave(arrays[name]) for name in ARRAYS}
+        items["data"] = ocp.args.JsonSave(data)
+        items["measured"] = ocp.args.JsonSave(dict(measured))
+        metrics = dict(measured) if "validation_loss" in measured else None
+        self._manager.save(step, args=ocp.args.Composite(**items), metrics=metrics, force=True)
+
+    def restore(self, shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
+        """The latest good checkpoint as (step, items), or None where there is none.
+
+        shapes: for every array item a tree of `jax.ShapeDtypeStruct` with shardings. A damaged
+        checkpoint is named on stderr and the one before it is taken; a checkpoint of another
+        model is a ValueError that names the arrays which differ.
+        """
+        damage = None
+        for step in sorted(self._manager.all_steps(), reverse=True):
+            _check_shapes(self.directory / str(step), shapes["params"])
+            items = {name: ocp.args.StandardRestore(shapes[name]) for name in ARRAYS}
+            items |= {name: ocp.args.JsonRestore() for name in JSON}
+            try:
+                restored = self._manager.restore(step, args=ocp.args.Composite(**items))
+            except (ValueError, OSError, KeyError) as error:
+                damage = error
+                reason = str(error).splitlines()[0]
+                print(f"checkpoint {self.directory / str(step)} is damaged: {reason}",
+                      file=sys.stderr)  # fmt: skip
+                continue
+            return step, {name: restored[name] for name in (*ARRAYS, *JSON)}
+        if damage:
+            raise ValueError(f"no good checkpoint in {self.directory}") from damage
+        return None
+
+
+def available_steps(model_dir: str | Path) -> list[int]:
+    """The steps of the whole checkpoints of a run directory, in order."""
+    directory = Path(model_dir) / "checkpoints"
+    return sorted(
+        int(path.name)
+        for path in (directory.iterdir() if directory.is_dir() else ())
+        if path.name.isdigit() and path.is_dir()
+    )
+
+
+def best_step(model_dir: str | Path) -> int:
+    """The step of the lowest validation loss where one was measured, else the latest.
+
+    Raises ValueError where the directory holds no checkpoint.
+    """
+    steps = available_steps(model_dir)
+    if not steps:
+        raise ValueError(f"no checkpoint in {Path(model_dir) / 'checkpoints'}: is it trained yet?")
+    handler = ocp.Checkpointer(ocp.JsonCheckpointHandler())
+    losses = {}
+    for step in steps:
+        directory = Path(model_dir).absolute() / "checkpoints" / str(step) / "measured"
+        measured = handler.restore(directory) if directory.is_dir() else {}
+        if "validation_loss" in measured:
+            losses[step] = measured["validation_loss"]
+    return min(losses, key=losses.__getitem__) if losses else steps[-1]
+
+
+def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = None) -> Any:
+    """The parameters of a run, of `best_step` unless `step` says another.
+
+    shapes: a tree of `jax.ShapeDtypeStruct`, with shardings where they should lie anywhere but on
+    the first device. Raises ValueError where there is no such checkpoint or it is another model's.
+    """
+    step = best_step(model_dir) if step is None else step
+    directory = Path(model_dir).absolute() / "checkpoints" / str(step)
+    if not directory.is_dir():
+        steps = ", ".join(map(str, available_steps(model_dir)))
+        raise ValueError(f"no checkpoint {directory}; there are: {steps or 'none'}")
+    _check_shapes(directory, shapes)
+    checkpointer = ocp.Checkpointer(ocp.StandardCheckpointHandler())
+    return checkpointer.restore(directory / "params", args=ocp.args.StandardRestore(shapes))
+
+
+def _check_shapes(directory: Path, shapes: Any) -> None:
+    """ValueError that names each parameter which is missing, unused or of another shape."""
+    stored = ocp.Checkpointer(ocp.StandardCheckpointHandler()).metadata(directory / "params")
+    found = _by_name(stored.item_metadata.tree)
+    wanted = _by_name(shapes)
+    wrong = [f"{name}: missing" for name in wanted.keys() - found.keys()]
+    wrong += [f"{name}: not in the model" for name in found.keys() - wanted.keys()]
+    wrong += [
+        f"{name}: {found[name]} in the checkpoint, {wanted[name]} in the model"
+        for name in wanted.keys() & found.keys()
+        if wanted[name] != found[name]
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
+        raise ValueError(
+            f"checkpoint {directory} is of another model: {'; '.join(sorted(wrong)[:8])}{more}"
+        )
+
+
+def _by_name(tree: Any) -> dict[str, tuple[int, ...]]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): tuple(leaf.shape)
+            for path, leaf in leaves}  # fmt: skip

@@ -1,0 +1,113 @@
+"""gin configuration: files, overrides, the operative config. The only `import gin`.
+
+A config composes objects by gin's dynamic registration: any importable function or class is bound
+by its name, undecorated. No config object travels through the code.
+"""
+
+import contextlib
+import difflib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import gin
+from gin import config as _gin
+
+_INSTALLED = Path(__file__).resolve().parent.parent  # holds gin_configs/, also in a wheel
+_MACRO = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
+
+T = TypeVar("T")
+
+
+def load(files: Sequence[str | Path], bindings: Sequence[str] = ()) -> None:
+    """Replaces the configuration by `files`, then `bindings` such as `TRAIN_STEPS=100`.
+
+    A file is looked for from the working directory, then beside the installed package, so that
+    `gin_configs/examples/demo.gin` is found from anywhere. Raises ValueError that names the file
+    or binding at fault, with the nearest valid name.
+    """
+    gin.clear_config()
+    if str(_INSTALLED) not in _gin._LOCATION_PREFIXES:
+        gin.add_config_file_search_path(str(_INSTALLED))
+    for file in files:
+        if not Path(file).is_file() and not (_INSTALLED / file).is_file():
+            raise ValueError(f"no gin file {str(file)!r}{_nearest(str(file), _known_files())}")
+    try:
+        gin.parse_config_files_and_bindings(
+            [str(file) for file in files], None, finalize_config=False
+        )
+        known = set(_macros())
+        for binding in bindings:
+            name = binding.split("=", 1)[0].strip()
+            if "=" not in binding:
+                raise ValueError(f"--gin.{binding}: expected --gin.NAME=VALUE")
+            if re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and name not in known:
+                raise ValueError(f"--gin.{name}: no gin file has it{_nearest(name, known)}")
+            gin.parse_config(_literal(binding))
+    except (OSError, SyntaxError, NameError, AttributeError, ImportError, TypeError) as error:
+        raise ValueError(f"gin: {error}") from error
+    required = [name for name, value in _macros().items() if value is gin.REQUIRED]
+    if required:
+        flags = " ".join(f"--gin.{name}=…" for name in required)
+        raise ValueError(f"the config leaves open: {', '.join(required)}; add {flags}")
+
+
+def configured(function: Callable[..., T]) -> Callable[..., T]:
+    """`function` with the parameters that the loaded configuration binds for it."""
+    return gin.get_configurable(function) if function in _gin._INVERSE_REGISTRY else function
+
+
+def macro(name: str, default: Any = None) -> Any:
+    """The value of the macro `name`, or `default` where the configuration has none."""
+    return _macros().get(name, default)
+
+
+def operative() -> str:
+    """The bindings in use so far, as a gin file that gives the same objects again."""
+    return gin.operative_config_str()
+
+
+@contextlib.contextmanager
+def isolated(file: str | Path) -> Iterator[None]:
+    """Loads `file` for the time of a `with` block and puts the former configuration back.
+
+    A trained model is read this way, also in the middle of another run.
+    """
+    names = ("_CONFIG", "_CONFIG_PROVENANCE", "_OPERATIVE_CONFIG", "_IMPORTS", "_SINGLETONS")
+    saved = {name: getattr(_gin, name).copy() for name in names if hasattr(_gin, name)}
+    try:
+        load([file])
+        yield
+    finally:
+        gin.clear_config()
+        for name, value in saved.items():
+            current = getattr(_gin, name)
+            current.clear()
+            current.update(value)
+
+
+def _macros() -> dict[str, Any]:
+    return {
+        scope: parameters["value"]
+        for (scope, selector), parameters in _gin._CONFIG.items()
+        if selector == "gin.macro" and "value" in parameters
+    }
+
+
+def _literal(binding: str) -> str:
+    """A value that is no gin literal is taken as text: MODEL_DIR=runs/a is MODEL_DIR='runs/a'."""
+    name, value = (part.strip() for part in binding.split("=", 1))
+    plain = re.fullmatch(r"[\w./~:+-]+", value) and not re.fullmatch(
+        r"True|False|None|[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?", value
+    )
+    return f"{name} = {value!r}" if plain else f"{name} = {value}"
+
+
+def _known_files() -> list[str]:
+    return [str(path.relative_to(_INSTALLED)) for path in _INSTALLED.glob("gin_configs/**/*.gin")]
+
+
+def _nearest(name: str, names: Any) -> str:
+    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
+    return f"; nearest: {close[0]}" if close else ""

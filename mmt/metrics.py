@@ -1,0 +1,210 @@
+"""Metrics: running sums on the device; screen, JSON lines and TensorBoard on the host.
+
+Only numbers that the training step summed itself come here, one logging period late, so that the
+device never waits for the host.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)  # fmt: skip
+from tensorboardX import SummaryWriter
+
+
+@flax.struct.dataclass
+class Meters:
+    """Sums since the last logged step; arrays, or in their place their shapes or shardings."""
+
+    sums: dict[str, Any]  # float32 [] each
+    language_loss: Any  # float32 [languages]: nats of every language's target tokens
+    language_tokens: Any  # float32 [languages]
+
+    def add(self, other: "Meters") -> "Meters":
+        return jax.tree.map(jnp.add, self, other)
+
+    def restarted(self, *, sums: Any, languages: Any) -> "Meters":
+        """Zero again where the (traced) conditions hold."""
+        keep = lambda flag: lambda x: jnp.where(flag, 0, x)  # noqa: E731
+        return Meters(
+            sums=jax.tree.map(keep(sums), self.sums),
+            language_loss=keep(languages)(self.language_loss),
+            language_tokens=keep(languages)(self.language_tokens),
+        )
+
+
+def by_language(
+    values: Float[Array, "B T"], language_ids: Int[Array, "B T"], languages: int
+) -> Float[Array, " languages"]:
+    """Sums of `values` per language id."""
+    return jnp.zeros(languages).at[language_ids.ravel()].add(values.ravel())
+
+
+class Log:
+    """Writes a run's metrics: `metrics.jsonl`, TensorBoard events, a progress bar on stderr.
+
+    A training row has `step`, `loss`, `tokens_per_second`, `data_wait` (the share of the time in
+    which the step waited for data) and the means of what the step summed; only such rows have the
+    key `loss`. Other rows (validation) carry what their hook measured.
+    """
+
+    def __init__(
+        self,
+        model_dir: str | Path,
+        steps: int,
+        *,
+        languages: Sequence[str],
+        every: int,
+        languages_every: int,
+    ) -> None:
+        self.path = Path(model_dir) / "metrics.jsonl"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.every, self.languages_every = every, languages_every
+        self._languages, self._steps = list(languages), steps
+        self._pending: tuple[int, Meters, bool, float] | None = None
+        self.stopped = False  # an earlier start of this run ended by a hook's word
+        self._waited = 0.0
+        self._console = Console(stderr=True)
+        self._bar = _progress_bar(self._console)
+        self._task = self._bar.add_task("train", total=steps, text="")
+        self._snapshot = jax.jit(lambda meters: jax.tree.map(jnp.copy, meters))
+
+    def start(self, step: int) -> None:
+        """Drops rows after `step`, from which the run goes on, and starts the clocks."""
+        rows = [row for row in read(self.path) if row["step"] <= step]
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        os.replace(temporary, self.path)
+        self.stopped = any("stopped" in row for row in rows)
+        self._rows = self.path.open("a", encoding="utf-8")
+        self._events = SummaryWriter(str(self.path.parent), purge_step=step + 1 if step else None)
+        self._bar.update(self._task, completed=step)
+        self._bar.start()
+        self._since = time.perf_counter()
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.flush()
+        self._bar.stop()
+        if hasattr(self, "_rows"):
+            self._rows.close()
+            self._events.close()
+
+    def next_batch(self, batches: Any, running: Any) -> Any:
+        """`next(batches)`, its time counted as waiting where the device has run dry meanwhile."""
+        before = time.perf_counter()
+        batch = next(batches)
+        if running is None or running.is_ready():
+            self._waited += time.perf_counter() - before
+        return batch
+
+    def train_step(self, step: int, meters: Meters, *, last: bool) -> None:
+        """Takes note of a finished step; every `every` steps and at the last one writes a row."""
+        self.flush()
+        self._bar.update(self._task, completed=step)
+        if step % self.every == 0 or last:
+            with_languages = step % self.languages_every == 0 or last
+            self._pending = step, self._snapshot(meters), with_languages, self._waited
+            self._waited = 0.0
+        if last:
+            self.flush()
+
+    def flush(self) -> None:
+        """Fetches and writes the row that is still on the device, if there is one."""
+        if self._pending is None:
+            return
+        step, meters, with_languages, waited = self._pending
+        self._pending = None
+        meters = jax.tree.map(np.asarray, meters)
+        now = time.perf_counter()
+        seconds, self._since = max(now - self._since, 1e-9), now
+        sums = {name: float(value) for name, value in meters.sums.items()}
+        count, tokens = sums.pop("steps"), sums.pop("target_tokens")
+        all_tokens = sums.pop("tokens")
+        row: dict[str, Any] = {"step": step, "loss": sums.pop("loss") / max(tokens, 1.0)}
+        row |= {name: sums.pop(name) / max(tokens, 1.0) for name in ("nll", "accuracy")}
+        row |= {name: value / max(count, 1.0) for name, value in sorted(sums.items())}
+        row |= {
+            "tokens_per_second": round(all_tokens / seconds, 1),
+            "data_wait": round(waited / seconds, 5),
+            "seconds": round(seconds, 3),
+        }
+        if with_languages:
+            row["language_loss"] = {
+                code: float(loss / count)
+                for code, loss, count in zip(
+                    self._languages, meters.language_loss, meters.language_tokens, strict=True
+                )
+                if count
+            }
+        self._show(row)
+        self.write(row)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Appends a row to `metrics.jsonl` and its numbers to TensorBoard."""
+        self._rows.write(json.dumps(row) + "\n")
+        self._rows.flush()
+        for name, value in row.items():
+            if isinstance(value, Mapping):
+                for inner, number in value.items():
+                    self._events.add_scalar(f"{name}/{inner}", number, row["step"])
+            elif name != "step" and isinstance(value, int | float):
+                self._events.add_scalar(name, value, row["step"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows written so far."""
+        return read(self.path)
+
+    def say(self, text: str) -> None:
+        """A line on stderr, above the progress bar."""
+        self._console.print(text, highlight=False, markup=False)
+
+    def _show(self, row: Mapping[str, Any]) -> None:
+        text = (
+            f"loss {row['loss']:.3f}  {row['tokens_per_second']:,.0f} tokens/s  "
+            f"wait {100 * row['data_wait']:.1f} %"
+        )
+        self._bar.update(self._task, text=text)
+        ten = max(self._steps // 10, 1)
+        if not self._console.is_terminal and (
+            row["step"] // ten != (row["step"] - self.every) // ten or row["step"] == self._steps
+        ):
+            self.say(f"step {row['step']}/{self._steps}  {text}")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a `metrics.jsonl`; a last line cut short by a kill is left out."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+def _progress_bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn(),
+        TimeRemainingColumn(), TextColumn("{task.fields[text]}"),
+        console=console, disable=not sys.stderr.isatty(), transient=False,
+    )  # fmt: skip

@@ -1,0 +1,393 @@
+"""The trainer: TrainState, the jitted step over a mesh, and train(), which fits on one screen.
+
+It is given batches and hooks and knows neither corpora nor evaluation: whatever happens "every n
+steps" is a function of `Step`.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import linen as nn
+from jax.sharding import PartitionSpec
+from jaxtyping import Array, Float
+
+from mmt import losses, metrics, sharding
+from mmt.checkpoint import Checkpoints, Policy
+from mmt.metrics import Meters
+from mmt.model import moe
+from mmt.model.transformer import Transformer
+
+Batch = Mapping[str, Any]  # SeqIO's EncDecFeatureConverter names and decoder_language_ids
+FEATURES = (
+    "encoder_input_tokens", "decoder_input_tokens", "encoder_segment_ids", "decoder_segment_ids",
+)  # fmt: skip
+ROUTING = ("moe_aux_loss", "moe_z_loss", "moe_dropped", "moe_load_entropy")
+
+
+@flax.struct.dataclass
+class TrainState:
+    """All that a step changes: arrays, or in their place their shapes or shardings."""
+
+    step: Any  # int32 []
+    params: Any
+    opt_state: Any  # for every parameter the optimizer's state of it
+    meters: Any  # Meters since the last logged row
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """What `train` needs of the data; `mmt.data.pipeline.TrainBatches` is one."""
+
+    manifest: Any  # .languages, .vocabulary_size
+
+    def __next__(self) -> Mapping[str, np.ndarray]: ...
+    def get_state(self) -> Any: ...
+    def set_state(self, state: Any) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The compiled functions of one model on one mesh; reusable for runs of the same shapes.
+
+    model: the Transformer.
+    optimizer: an optax transformation. It is given one parameter of one layer and one expert at a
+        time, so that scanned layers are treated as if they were written out (Adafactor's factored
+        moments, parameter scale and update clipping); clipping over all of them is `clip_norm`.
+    microbatches: a batch is cut into so many parts whose gradients are summed.
+    """
+
+    model: Transformer
+    optimizer: optax.GradientTransformation
+    objective: losses.Objective = losses.Objective()
+    layout: sharding.Layout = dataclasses.field(default_factory=sharding.Layout)
+    clip_norm: float | None = None
+    microbatches: int = 1
+    seed: int = 0
+    log_every: int = 10
+    languages_every: int = 100
+
+    def shapes(self, languages: int) -> TrainState:
+        """The state's shapes with their shardings; takes no memory."""
+        boxed = jax.eval_shape(self._init_params, jax.random.key(self.seed))
+        shardings = self.layout.parameters(boxed)
+        plain = jax.eval_shape(functools.partial(self._init, languages=languages))
+        placed = TrainState(
+            step=self.layout.replicated(),
+            params=shardings,
+            opt_state=self.layout.optimizer_state(plain.opt_state, plain.params, shardings),
+            meters=jax.tree.map(lambda _: self.layout.replicated(), plain.meters),
+        )
+        with_sharding = lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s)  # noqa: E731
+        return jax.tree.map(with_sharding, plain, placed)
+
+    def init(self, languages: int) -> TrainState:
+        """A fresh state, each part created on the devices where it lies."""
+        shardings = jax.tree.map(lambda x: x.sharding, self.shapes(languages))
+        with self.layout.active():
+            return jax.jit(
+                functools.partial(self._init, languages=languages), out_shardings=shardings
+            )()
+
+    def place(self, batch: Mapping[str, np.ndarray]) -> dict[str, Array]:
+        """A process's rows, on the devices, as part of the global batch."""
+        return {
+            name: jax.make_array_from_process_local_data(self.layout.batch(), rows)
+            for name, rows in batch.items()
+        }
+
+    @functools.cached_property
+    def step(self) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:
+        """(state, batch) -> (state, loss per target token); the given state is used up."""
+        return jax.jit(self._step, donate_argnums=0)
+
+    @functools.cached_property
+    def evaluate(self) -> Callable[..., Meters]:
+        """(params, batch, languages) -> the batch's sums without dropout, for validation."""
+        return jax.jit(self._evaluate, static_argnames="languages")
+
+    # -- inside jit ------------------------------------------------------------------------------
+
+    def _init_params(self, key: Array) -> Any:
+        tokens = jnp.zeros((1, 8), jnp.int32)
+        return self.model.init(key, tokens, tokens)["params"]
+
+    def _init(self, languages: int) -> TrainState:
+        params = nn.meta.unbox(self._init_params(jax.random.key(self.seed)))
+        return TrainState(
+            step=jnp.zeros((), jnp.int32),
+            params=params,
+            opt_state=self._per_matrix(self.optimizer.init, params),
+            meters=self._empty_meters(languages),
+        )
+
+    def _empty_meters(self, languages: int) -> Meters:
+        names = ["loss", "nll", "accuracy", "target_tokens", "tokens", "steps", "gradient_norm"]
+        if self.model.config.moe_period:
+            names += ROUTING
+        return Meters(
+            {name: jnp.zeros(()) for name in names}, jnp.zeros(languages), jnp.zeros(languages)
+        )
+
+    def _step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Float[Array, ""]]:
+        with self.layout.active():
+            tokens = jnp.maximum(batch["decoder_loss_weights"].sum(), 1.0)
+            gradients, measured = self._gradients(state, batch, tokens)
+            norm = optax.global_norm(gradients)
+            measured.sums.update(gradient_norm=norm, steps=jnp.ones(()))
+            if self.clip_norm:
+                scale = jnp.minimum(1.0, self.clip_norm / (norm + 1e-9))
+                gradients = jax.tree.map(lambda g: g * scale, gradients)
+            updates, opt_state = self._update(gradients, state.opt_state, state.params)
+            meters = state.meters.restarted(
+                sums=state.step % self.log_every == 0,
+                languages=state.step % self.languages_every == 0,
+            )
+            new = TrainState(
+                step=state.step + 1,
+                params=optax.apply_updates(state.params, updates),
+                opt_state=opt_state,
+                meters=meters.add(measured),
+            )
+            placed = jax.tree.map(lambda x: x.sharding, self.shapes(len(meters.language_loss)))
+            new = jax.lax.with_sharding_constraint(new, placed)
+            return new, measured.sums["loss"] / tokens
+
+    def _gradients(
+        self, state: TrainState, batch: Batch, tokens: Float[Array, ""]
+    ) -> tuple[Any, Meters]:
+        """Gradients and sums of the whole batch, one microbatch after the other."""
+        key = jax.random.fold_in(jax.random.key(self.seed), state.step)
+        gradient = functools.partial(
+            jax.grad(self._loss, has_aux=True),
+            tokens=tokens, languages=len(state.meters.language_loss),
+        )  # fmt: skip
+        if self.microbatches == 1:
+            return gradient(state.params, batch, key)
+        split = jax.tree.map(self._split, dict(batch))
+        keys = jax.random.split(key, self.microbatches)
+
+        def add(total: Any, part: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, gradient(state.params, *part)), None
+
+        shapes = jax.eval_shape(gradient, state.params, jax.tree.map(lambda x: x[0], split), key)
+        zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        return jax.lax.scan(add, zero, (split, keys))[0]
+
+    def _split(self, rows: Array) -> Array:
+        """[B, ...] -> [microbatches, B / microbatches, ...], every device keeping its own rows."""
+        if rows.shape[0] % self.microbatches:
+            raise ValueError(
+                f"{rows.shape[0]} rows of a batch cannot be cut into "
+                f"{self.microbatches} microbatches"
+            )
+        return jnp.moveaxis(rows.reshape(-1, self.microbatches, *rows.shape[1:]), 1, 0)
+
+    def _loss(
+        self, params: Any, batch: Batch, key: Array, *, tokens: Array, languages: int
+    ) -> tuple[Float[Array, ""], Meters]:
+        """A microbatch's share of the loss per target token of the whole batch, and its sums."""
+        logits, sown = self.model.apply(
+            {"params": params},
+            **{name: batch[name] for name in FEATURES},
+            enable_dropout=True,
+            rngs={"dropout": key},
+            mutable=["intermediates"],
+        )
+        measured = self._measure(logits, batch, languages=languages)
+        total = measured.sums["loss"] / tokens
+        if self.model.config.moe_period:
+            routing = moe.summarize(sown["intermediates"])
+            penalty = self.objective.moe_aux * routing["moe_aux_loss"]
+            penalty += self.objective.moe_z * routing["moe_z_loss"]
+            total += penalty / self.microbatches
+            measured.sums.update(jax.tree.map(lambda x: x / self.microbatches, routing))
+        return total, measured
+
+    def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
+        with self.layout.active():
+            features = {name: batch[name] for name in FEATURES}
+            logits = self.model.apply({"params": params}, **features)
+            return self._measure(logits, batch, languages=languages)
+
+    def _measure(
+        self, logits: Float[Array, "B T V"], batch: Batch, *, languages: int
+    ) -> Meters:
+        weights, targets = batch["decoder_loss_weights"], batch["decoder_target_tokens"]
+        loss, nll = losses.cross_entropy(
+            logits, targets,
+            label_smoothing=self.objective.label_smoothing, z_loss=self.objective.z_loss,
+        )  # fmt: skip
+        right = logits.argmax(-1) == targets
+        source_tokens = (batch["encoder_segment_ids"] > 0).sum()
+        ids = batch["decoder_language_ids"]
+        sums = {
+            "loss": (loss * weights).sum(),
+            "nll": (nll * weights).sum(),
+            "accuracy": (right * weights).sum(),
+            "target_tokens": weights.sum(),
+            "tokens": weights.sum() + source_tokens.astype(jnp.float32),
+        }
+        return Meters(
+            sums,
+            metrics.by_language(jax.lax.stop_gradient(nll) * weights, ids, languages),
+            metrics.by_language(weights, ids, languages),
+        )
+
+    def _update(self, gradients: Any, opt_state: Any, params: Any) -> tuple[Any, Any]:
+        both = self._per_matrix(self.optimizer.update, gradients, opt_state, params)
+        updates, state = (
+            jax.tree.map(lambda _, pair, i=i: pair[i], params, both) for i in range(2)
+        )
+        return updates, state
+
+    def _per_matrix(self, function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+        """`function` on every leaf by itself, mapped over its leading layer and expert axes."""
+
+        def one(stacked: int, *leaves: Any) -> Any:
+            mapped = function
+            for _ in range(stacked):
+                mapped = jax.vmap(mapped)
+            return mapped(*leaves)
+
+        return jax.tree.map(one, self._stacked, tree, *others)
+
+    @functools.cached_property
+    def _stacked(self) -> Any:
+        """For every parameter the number of its leading axes that only count layers or experts."""
+        boxed = jax.eval_shape(self._init_params, jax.random.key(0))
+        specs = nn.get_partition_spec(boxed)
+        leading = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
+        return jax.tree.map(
+            leading, specs, is_leaf=lambda x: isinstance(x, PartitionSpec)
+        )
+
+
+@dataclasses.dataclass
+class Step:
+    """What a hook is given after every step. It may write rows and measure; it must not train."""
+
+    number: int
+    state: TrainState
+    program: Program
+    batches: Batches
+    log: metrics.Log
+    last: bool
+    measured: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+Hook = Callable[[Step], bool | None]  # True stops the run
+
+
+class Terminated(Exception):
+    """The run was asked to end (SIGTERM); its checkpoint is written."""
+
+
+def train(
+    program: Program,
+    batches: Batches,
+    *,
+    model_dir: str,
+    steps: int,
+    policy: Policy = Policy(),  # noqa: B008  (frozen)
+    hooks: Sequence[Hook] = (),
+) -> TrainState:
+    """Trains to `steps` steps in `model_dir`, going on from its latest good checkpoint.
+
+    A run that was stopped anywhere and started again gives the numbers of one never stopped, bit
+    for bit. Raises Terminated after a SIGTERM, when the checkpoint is written.
+    """
+    languages = batches.manifest.languages
+    check_vocabulary(program.model.config, batches.manifest.vocabulary_size)
+    with (
+        Checkpoints(model_dir, policy) as checkpoints,
+        metrics.Log(model_dir, steps, languages=languages, every=program.log_every,
+                    languages_every=program.languages_every) as log,
+        _termination() as termination,
+    ):  # fmt: skip
+        state, loss = resume(program, batches, checkpoints), None
+        first = int(state.step) + 1
+        log.start(first - 1)
+        for number in range(first, steps + 1 if not log.stopped else first):
+            batch = program.place(log.next_batch(batches, loss))
+            running = loss
+            state, loss = program.step(state, batch)
+            jax.block_until_ready(running)  # one step ahead of the device, not more
+            now = Step(number, state, program, batches, log, last=number == steps)
+            log.train_step(number, state.meters, last=now.last)
+            ends = [hook(now) for hook in hooks] + [now.last, termination.is_set()]
+            if number % policy.period == 0 or any(ends):
+                data = batches.get_state()
+                checkpoints.save(number, _items(state), data=data, measured=now.measured)
+            if any(ends):
+                break
+    if termination.is_set() and int(state.step) < steps:
+        raise Terminated(f"stopped by a signal; checkpoint {int(state.step)} is written")
+    return state
+
+
+def resume(program: Program, batches: Batches, checkpoints: Checkpoints) -> TrainState:
+    """The state of the latest good checkpoint, its data position set in `batches`; or a new one."""
+    languages = len(batches.manifest.languages)
+    shapes = program.shapes(languages)
+    restored = checkpoints.restore(_items(shapes))
+    if restored is None:
+        return program.init(languages)
+    _, items = restored
+    batches.set_state(items["data"])
+    return TrainState(params=items["params"], opt_state=items["optimizer"], **items["progress"])
+
+
+def check_vocabulary(config: Any, pieces: Mapping[str, int]) -> None:
+    """ValueError where a vocabulary has more pieces than the model has embeddings."""
+    sizes = {"source": config.vocab_size, "target": config.target_vocab_size or config.vocab_size}
+    for side, size in sizes.items():
+        if pieces[side] > size:
+            raise ValueError(
+                f"the cache's {side} vocabulary has {pieces[side]} pieces, the model only {size} "
+                f"embeddings: set VOCAB_SIZE (transformer.Config.vocab_size) to {pieces[side]} "
+                "or more"
+            )
+
+
+def _items(state: TrainState) -> dict[str, Any]:
+    progress = {"step": state.step, "meters": state.meters}
+    return {"params": state.params, "optimizer": state.opt_state, "progress": progress}
+
+
+def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.Schedule:
+    """peak * sqrt(warmup / step) after the warm-up; before it linear, or flat without `ramp`.
+
+    T5 and GShard (App. A.2) are flat: lr 1.0 / sqrt(max(step, 10,000)) is
+    inverse_sqrt(0.01, warmup_steps=10_000, ramp=False).
+    """
+
+    def schedule(count: Any) -> Array:
+        step = jnp.asarray(count, jnp.float32) + 1.0
+        rise = jnp.minimum(1.0, step / warmup_steps) if ramp else 1.0
+        return peak * rise * jnp.sqrt(warmup_steps / jnp.maximum(step, warmup_steps))
+
+    return schedule
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets; outside the main thread, where none can be caught, never."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: event.set())
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGTERM, before)
