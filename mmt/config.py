@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import gin
 from gin import config as _gin
 
+from mmt.model.transformer import Transformer
+
 _INSTALLED = Path(__file__).resolve().parent.parent  # holds gin_configs/, also in a wheel
 _MACRO = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 
@@ -63,9 +65,22 @@ def macro(name: str, default: Any = None) -> Any:
     return _macros().get(name, default)
 
 
-def operative() -> str:
-    """The bindings in use so far, as a gin file that gives the same objects again."""
-    return gin.operative_config_str()
+def complete() -> str:
+    """The configuration as one gin file: every binding, and for what was built so far also the
+    defaults in force, so that the same model comes out when a default changes one day.
+    """
+    keys = [*_gin._CONFIG, *(key for key in _gin._OPERATIVE_CONFIG if key not in _gin._CONFIG)]
+    merged = {key: _gin._CONFIG.get(key, {}) | _gin._OPERATIVE_CONFIG.get(key, {}) for key in keys}
+    return _gin._config_str(merged, max_line_length=100)
+
+
+def model_from(model_dir: str | Path) -> Transformer:
+    """The model that a run directory's `config.gin` describes."""
+    file = Path(model_dir) / "config.gin"
+    if not file.is_file():
+        raise ValueError(f"{model_dir} is no model directory: it has no config.gin")
+    with isolated(file):
+        return configured(Transformer)()
 
 
 @contextlib.contextmanager
@@ -74,8 +89,8 @@ def isolated(file: str | Path) -> Iterator[None]:
 
     A trained model is read this way, also in the middle of another run.
     """
-    names = ("_CONFIG", "_CONFIG_PROVENANCE", "_OPERATIVE_CONFIG", "_IMPORTS", "_SINGLETONS")
-    saved = {name: getattr(_gin, name).copy() for name in names if hasattr(_gin, name)}
+    names = ("_CONFIG", "_OPERATIVE_CONFIG", "_IMPORTS", "_SINGLETONS")
+    saved = {name: getattr(_gin, name).copy() for name in names}
     try:
         load([file])
         yield

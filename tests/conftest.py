@@ -1,5 +1,83 @@
-"""Shape annotations of all of `mmt` are checked in every test."""
+"""Shape annotations of all of `mmt` are checked in every test; and the toy run they share."""
 
+import os
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook(["mmt"], "beartype.beartype").install()
+# A program that one test compiled is there for the next, also in another process.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache/xla")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+install_import_hook(["mmt"], "beartype.beartype")  # for the whole session
+
+
+class ToyBatches:
+    """Three made-up languages whose translation is the source reversed; position is one integer."""
+
+    manifest = types.SimpleNamespace(
+        languages=("aaa_Latn", "bbb_Latn", "ccc_Latn"), vocabulary_size={"source": 20, "target": 20}
+    )
+
+    def __init__(self, rows: int = 8, length: int = 6) -> None:
+        self.index, self.rows, self.length = 0, rows, length
+
+    def __next__(self) -> dict[str, np.ndarray]:
+        random = np.random.default_rng(self.index)
+        self.index += 1
+        source = random.integers(2, 20, (self.rows, self.length)).astype(np.int32)
+        target = np.concatenate([source[:, ::-1], np.ones((self.rows, 1), np.int32)], axis=1)
+        language = random.integers(0, 3, (self.rows, 1)).astype(np.int32)
+        ones = np.ones_like(target)
+        return {
+            "encoder_input_tokens": source,
+            "encoder_segment_ids": np.ones_like(source),
+            "encoder_positions": np.arange(self.length, dtype=np.int32)[None] * np.ones_like(source),
+            "decoder_input_tokens": np.pad(target, ((0, 0), (1, 0)))[:, :-1],
+            "decoder_target_tokens": target,
+            "decoder_loss_weights": ones.astype(np.float32),
+            "decoder_segment_ids": ones,
+            "decoder_positions": np.arange(self.length + 1, dtype=np.int32)[None] * ones,
+            "decoder_language_ids": language * ones,
+        }
+
+    def get_state(self) -> dict[str, int]:
+        return {"index": self.index}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self.index = state["index"]
+
+
+@pytest.fixture
+def toy_batches():
+    """A function that makes the toy run's batches."""
+    return ToyBatches
+
+
+@pytest.fixture(scope="session")
+def toy_program():
+    """A function that makes a tiny Program: toy_program(moe_period=2, log_every=5, ...)."""
+    import functools
+
+    import optax
+
+    from mmt import train
+    from mmt.model import moe, transformer
+
+    adafactor = optax.adafactor(0.05)
+
+    @functools.cache
+    def make(*, vocab_size=20, emb_dim=16, moe_period=0, experts=4, **options) -> train.Program:
+        config = transformer.Config(
+            vocab_size=vocab_size, emb_dim=emb_dim, num_heads=2, head_dim=8, mlp_dim=32,
+            encoder_layers=2, decoder_layers=2, dropout_rate=0.1, moe_period=moe_period,
+            moe=moe.MoeConfig(num_experts=experts),
+        )  # fmt: skip
+        options = {"optimizer": adafactor, "log_every": 5, "languages_every": 10} | options
+        return train.Program(transformer.Transformer(config), **options)
+
+    return make

@@ -1,0 +1,267 @@
+"""Translate a test set, score it per language, and add the rows to results.jsonl as they come.
+
+The sentences of all languages go through the translator as one stream; a language is scored and
+written when its last sentence is out, so a kill loses nothing. BLEU itself is in metrics.py.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from eval import metrics, results
+from eval.results import Row
+from eval.testsets import TestSet
+from mmt.data.cache import MANIFEST, read_manifest
+
+
+class Translates(Protocol):
+    """What an evaluation asks of a translator; `mmt.translate.Translator` is one."""
+
+    def translate(self, lines: Iterable[str], *, target: str, beam: int, alpha: float) -> Any:
+        """Yields for every line, in order, something with `.hypotheses[0].text`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoding:
+    """How sentences are translated: beams, and the exponent of GNMT's length penalty."""
+
+    beam: int = 4
+    alpha: float = 0.8
+
+    def __str__(self) -> str:
+        return f"beam:{self.beam}|alpha:{self.alpha:g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """What is judged, as its rows name it: see `results.Row`. train_pairs: by FLORES code."""
+
+    name: str
+    kind: str
+    checkpoint: str
+    config: str
+    train_pairs: Mapping[str, int]
+
+
+def system_of(model_dir: Path, *, step: int, name: str = "", kind: str = "") -> System:
+    """The system that a run directory holds at a step.
+
+    name: the directory's name unless given. kind: `bilingual` for a run with one source language,
+    else `multilingual`, unless given. Raises ValueError where the directory is no run.
+    """
+    for file in (MANIFEST, "config.gin"):
+        if not (model_dir / file).is_file():
+            raise ValueError(f"{model_dir} is no model directory: it has no {file}")
+    counts = read_manifest(model_dir / MANIFEST).counts["train"]
+    folder = model_dir.resolve().name
+    return System(
+        name=name or folder,
+        kind=kind or ("bilingual" if len(counts) == 1 else "multilingual"),
+        checkpoint=f"{folder}/{step}",
+        config=hashlib.sha256((model_dir / "config.gin").read_bytes()).hexdigest()[:12],
+        train_pairs=counts,
+    )
+
+
+def evaluate(
+    translator: Translates,
+    testset: TestSet,
+    *,
+    system: System,
+    out: Path,
+    decoding: Decoding = Decoding(),
+    again: bool = False,
+) -> list[Row]:
+    """Scores `system` on every language of `testset`; adds a row each to the results file `out`.
+
+    Beside `out` lie the texts, `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}`, so that
+    anyone can score again. A language with a row of this checkpoint, decoding and config, and with
+    the texts of this test set, is not translated again unless `again`. Progress goes to stderr.
+
+    Returns the rows in the test set's order. Raises ValueError for a broken results file and
+    OSError where nothing can be written, both before the first sentence is translated.
+    """
+    results.check_name(system.name, "system")
+    results.check_name(testset.name, "testset")
+    results.add_rows(out, [])
+    folder = out.parent / "hypotheses" / system.name / testset.name
+    folder.mkdir(parents=True, exist_ok=True)
+    judge = _Judge(testset, system, str(decoding), out, folder)
+    done = {} if again else judge.done()
+    todo = [code for code in testset.languages if code not in done]
+    stream = _Timed(line for code in todo for line in testset.languages[code].sources)
+    texts = stream.times(
+        translator.translate(
+            stream, target=testset.target, beam=decoding.beam, alpha=decoding.alpha
+        )
+    )
+    with _progress() as progress:
+        total = sum(len(testset.languages[code].sources) for code in todo)
+        task = progress.add_task(system.name, total=total)
+        for code in todo:
+            hypotheses, seconds = [], 0.0
+            for translation, cost in itertools.islice(texts, len(testset.languages[code].sources)):
+                hypotheses.append(_one_line(translation.hypotheses[0].text))
+                seconds += cost
+                progress.advance(task)
+            done[code] = judge.score(code, hypotheses, seconds)
+            progress.update(task, description=f"{system.name} {code} {done[code].bleu:.1f} BLEU")
+    return [done[code] for code in testset.languages]
+
+
+def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float]:
+    """BLEU by language of greedy translations, for a look at a model in training.
+
+    testset: a few sentences per language, as `testsets.from_cache` gives them; so few that n-gram
+    orders without a match possible are left out (sacreBLEU's effective order). Nothing is written.
+    """
+    lines = (line for sentences in testset.languages.values() for line in sentences.sources)
+    stream = translator.translate(lines, target=testset.target, beam=1, alpha=0.0)
+    scores = {}
+    for code, sentences in testset.languages.items():
+        hypotheses = [next(stream).hypotheses[0].text for _ in sentences.sources]
+        scores[code] = metrics.score(hypotheses, sentences.references, effective_order=True).bleu
+    return scores
+
+
+@dataclasses.dataclass(frozen=True)
+class _Judge:
+    """Scores one system on one test set and keeps its texts and rows."""
+
+    testset: TestSet
+    system: System
+    decode: str
+    out: Path
+    folder: Path
+
+    def score(self, code: str, hypotheses: list[str], seconds: float) -> Row:
+        lines = self.testset.languages[code]
+        references = [_one_line(line) for line in lines.references]
+        scores = metrics.score(hypotheses, references)
+        row = Row(
+            system=self.system.name,
+            kind=self.system.kind,
+            testset=self.testset.name,
+            source=code,
+            target=self.testset.target,
+            sentences=len(references),
+            train_pairs=self.system.train_pairs.get(code, 0),
+            checkpoint=self.system.checkpoint,
+            decode=self.decode,
+            seconds=round(seconds, 3),
+            config=self.system.config,
+            **dataclasses.asdict(scores),
+        )
+        # References come last: to `done` they are the sign that row and texts belong together.
+        self._write(code, "hyp", _joined(hypotheses))
+        results.add_rows(self.out, [row])
+        for suffix, text in self._texts(code).items():
+            self._write(code, suffix, text)
+        return row
+
+    def done(self) -> dict[str, Row]:
+        """The rows that this evaluation would only write again, by language."""
+        now = metrics.score(["a"], ["a"])
+        wanted = {
+            "system": self.system.name,
+            "kind": self.system.kind,
+            "testset": self.testset.name,
+            "target": self.testset.target,
+            "checkpoint": self.system.checkpoint,
+            "decode": self.decode,
+            "config": self.system.config,
+            "bleu_signature": now.bleu_signature,
+            "chrf_signature": now.chrf_signature,
+        }
+        return {
+            row.source: row
+            for row in results.read_rows(self.out)
+            if all(getattr(row, name) == value for name, value in wanted.items())
+            and row.source in self.testset.languages
+            and self._is_kept(row.source)
+        }
+
+    def _is_kept(self, code: str) -> bool:
+        """Whether the translations are there, and sources and references are still the same."""
+        paths = {suffix: self.folder / f"{code}.{suffix}" for suffix in ("src", "hyp", "ref")}
+        return all(path.is_file() for path in paths.values()) and all(
+            paths[suffix].read_bytes() == text for suffix, text in self._texts(code).items()
+        )
+
+    def _write(self, code: str, suffix: str, text: bytes) -> None:
+        results.write_atomically(self.folder / f"{code}.{suffix}", text)
+
+    def _texts(self, code: str) -> dict[str, bytes]:
+        lines = self.testset.languages[code]
+        return {"src": _joined(lines.sources), "ref": _joined(lines.references)}
+
+
+class _Timed:
+    """Lines on their way through a translator, which reads ahead; each is billed for its share.
+
+    Whatever time the translator takes is shared among the lines that it holds then, by their
+    characters. So the bills of all lines add up to the time of the whole.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self._held: deque[tuple[int, float]] = deque()  # characters, rate when it was read
+        self._characters = 0
+        self._rate = 0.0  # seconds per character so far
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._held.append((len(line) + 1, self._rate))
+            self._characters += len(line) + 1
+            yield line
+
+    def times(self, outputs: Iterable[Any]) -> Iterator[tuple[Any, float]]:
+        """Every output with its seconds."""
+        iterator = iter(outputs)
+        while True:
+            start = time.perf_counter()
+            try:
+                output = next(iterator)
+            except StopIteration:
+                return
+            self._rate += (time.perf_counter() - start) / self._characters
+            characters, before = self._held.popleft()
+            self._characters -= characters
+            yield output, characters * (self._rate - before)
+
+
+def _one_line(text: str) -> str:
+    """The text as it can stand on a line of its own in a file."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def _joined(lines: Iterable[str]) -> bytes:
+    return "".join(_one_line(line) + "\n" for line in lines).encode()
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("sentences"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )

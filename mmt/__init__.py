@@ -1,0 +1,1 @@
+"""Massively multilingual machine translation on JAX."""

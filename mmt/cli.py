@@ -1,0 +1,255 @@
+"""The command line: `mmt train | translate | evaluate | baselines | report | data`.
+
+Parses arguments and calls one function each; imports lazily, so that `mmt --help` is instant.
+Results go to stdout, progress and messages to stderr; the exit status is 0 only where all was done.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+TERMINATED = 143  # 128 + SIGTERM: the run is saved but not finished
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    bindings = [a.removeprefix("--gin.") for a in arguments if a.startswith("--gin.")]
+    args = _parser().parse_args([a for a in arguments if not a.startswith("--gin.")])
+    if bindings and not hasattr(args, "gin_file"):
+        print(f"mmt: {args.command} takes no --gin.… bindings", file=sys.stderr)
+        return 2
+    args.bindings = bindings
+    try:
+        return args.run(args) or 0
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("MMT_TRACEBACK"):
+            raise
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        print(f"mmt {args.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mmt", description="Massively multilingual machine translation."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train, resume, or go on; from a gin config")
+    _gin_flags(train)
+    train.set_defaults(run=_train)
+
+    translate = commands.add_parser("translate", help="stdin to stdout, line by line")
+    _decoding_flags(translate)
+    translate.add_argument("--from", dest="source", help="language of the lines, by any name")
+    translate.add_argument("--to", dest="target", default="eng", help="default: eng")
+    translate.add_argument("--nbest", type=int, default=1, metavar="N")
+    translate.add_argument("--format", choices=("text", "jsonl"), default="text")
+    translate.set_defaults(run=_translate)
+
+    evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")
+    _decoding_flags(evaluate)
+    evaluate.add_argument("--testset", required=True, metavar="NAME_OR_DIR")
+    evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
+    evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
+    evaluate.set_defaults(run=_evaluate)
+
+    baselines = commands.add_parser("baselines", help="train and score bilingual models")
+    _gin_flags(baselines)
+    baselines.set_defaults(run=_baselines)
+
+    report = commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
+    report.add_argument("results", nargs="+", metavar="RESULTS.jsonl")
+    report.add_argument("--out", required=True, metavar="DIR")
+    report.set_defaults(run=_report)
+
+    _data_commands(commands.add_parser("data", help="look at corpora, prepare a cache"))
+    return parser
+
+
+def _gin_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gin_file", action="append", required=True, metavar="FILE")
+    parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
+
+
+def _decoding_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, metavar="DIR", help="a run directory")
+    parser.add_argument("--step", type=int, help="checkpoint; default: the best, else the latest")
+    parser.add_argument("--beam", type=int, default=4, help="1 is greedy; default: 4")
+    parser.add_argument("--alpha", type=float, default=0.8, help="length penalty; default: 0.8")
+
+
+def _data_commands(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="data_command", required=True, metavar="COMMAND")
+    languages = commands.add_parser("languages", help="the languages known, and their names")
+    stats = commands.add_parser("stats", help="what a corpus holds, per language")
+    stats.add_argument("corpus", help="a description (TOML), its folder, or cldr")
+    stats.add_argument("--temperature", type=float, default=5.0)
+    for command in (languages, stats):
+        command.add_argument("--json", action="store_true")
+    languages.set_defaults(run=_languages)
+    stats.set_defaults(run=_stats)
+    prepare = commands.add_parser("prepare", help="make the cache of a gin config")
+    _gin_flags(prepare)
+    prepare.set_defaults(run=_prepare)
+
+
+def _train(args: argparse.Namespace) -> int:
+    from mmt import config, train
+    from mmt.data import pipeline, recipe
+
+    config.load(args.gin_file, args.bindings)
+    directory = Path(config.macro("MODEL_DIR"))
+    _make_cache()
+    program = config.configured(train.Program)()
+    batches = config.configured(pipeline.train_batches)()
+    describe_run(directory, config.configured(recipe.Recipe)().directory)
+    try:
+        config.configured(train.train)(program, batches)
+    except train.Terminated as error:
+        print(f"mmt train: {error}", file=sys.stderr)
+        return TERMINATED
+    finally:
+        batches.close()
+    print(directory)
+    return 0
+
+
+def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ()) -> None:
+    """Puts into a run directory what translating needs beside the checkpoints: the vocabulary, the
+    configuration, and the manifest with `languages` (default: all of the cache's).
+    """
+    from mmt import config
+    from mmt.data import cache
+
+    directory.mkdir(parents=True, exist_ok=True)
+    found = cache.open_cache(Path(cache_dir))
+    for file in set(found.vocabulary_files().values()):
+        shutil.copy(file, directory / file.name)
+    manifest = found.manifest.only(languages) if languages else found.manifest
+    manifest.write(directory)
+    (directory / "config.gin").write_text(config.complete(), encoding="utf-8")
+
+
+def _make_cache() -> None:
+    """The cache that the loaded config names, made by `tasks` where it is missing."""
+    from mmt import config
+    from mmt.data import recipe
+
+    wanted = config.configured(recipe.Recipe)()
+    if wanted.present():
+        return
+    try:
+        from tasks import build
+    except ImportError as error:
+        raise ValueError(
+            f"there is no cache in {wanted.directory}, and making one needs the extra [data] "
+            f"(pip install 'mmt[data]'): {error}"
+        ) from error
+    build.ensure_cache(
+        wanted.directory, mixture=wanted.mixture, module=wanted.module, corpus=wanted.corpus,
+        vocab_size=wanted.vocab_size,
+    )  # fmt: skip
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    from mmt import config
+    from mmt.data import recipe
+
+    config.load(args.gin_file, args.bindings)
+    _make_cache()
+    print(config.configured(recipe.Recipe)().directory)
+
+
+def _baselines(args: argparse.Namespace) -> None:
+    from eval import baselines
+    from mmt import config
+
+    config.load(args.gin_file, args.bindings)
+    _make_cache()
+    config.configured(baselines.baselines)(describe_run=describe_run)
+
+
+def _translate(args: argparse.Namespace) -> None:
+    from mmt import translate
+
+    translator = translate.Translator.load(args.model, step=args.step)
+    lines = translate.arriving_lines(sys.stdin.buffer)
+    for translation in translator.translate(
+        lines, source=args.source, target=args.target, beam=args.beam, alpha=args.alpha,
+        nbest=args.nbest,
+    ):  # fmt: skip
+        if args.format == "jsonl":
+            print(json.dumps(translate.to_json(translation), ensure_ascii=False), flush=True)
+        else:
+            print(translate.format_text(translation, nbest=args.nbest), flush=True)
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from eval import evaluate, testsets
+    from mmt import checkpoint, translate
+
+    testset = testsets.load(args.testset)
+    if args.languages:
+        testset = testset.only(args.languages.split(","))
+    step = checkpoint.best_step(args.model) if args.step is None else args.step
+    rows = evaluate.evaluate(
+        translate.Translator.load(args.model, step=step),
+        testset,
+        system=evaluate.system_of(Path(args.model), step=step),
+        out=Path(args.out or Path(args.model) / "results.jsonl"),
+        decoding=evaluate.Decoding(args.beam, args.alpha),
+    )
+    for row in rows:
+        print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
+
+
+def _report(args: argparse.Namespace) -> None:
+    from eval import report
+
+    for path in report.report(args.results, Path(args.out)):
+        print(path)
+
+
+def _languages(args: argparse.Namespace) -> None:
+    from mmt import languages
+
+    _print_rows(languages.rows(), as_json=args.json)
+
+
+def _stats(args: argparse.Namespace) -> None:
+    from mmt.data import corpora
+
+    _print_rows(corpora.stats(corpora.load(args.corpus), args.temperature), as_json=args.json)
+
+
+def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """As JSON lines, or as a table with aligned columns."""
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0]:
+        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        table.add_row(*(f"{v:,.4g}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int)
+                        else str(v) for v in row.values()))  # fmt: skip
+    Console(width=None if sys.stdout.isatty() else 200).print(table, markup=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""A cache: one corpus as token ids, in a directory that training and translating can live from.
+
+It holds `manifest.json`, the vocabulary files, and per split and language the records of
+`records.py`. Any iterator of token lists can be cached: nothing here knows corpora or SeqIO.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int32
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mmt.data import records
+from mmt.data.vocab import Vocabulary
+
+VERSION = 1
+MANIFEST = "manifest.json"
+
+Examples = Callable[[], Iterable[tuple[records.Ids, records.Ids]]]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a cache holds. A language's id is its index in `languages` (FLORES codes, sorted).
+
+    `counts` is split -> language -> examples. The vocabulary fields have the keys 'source' and
+    'target', with equal values where both sides share one vocabulary.
+    """
+
+    name: str
+    target: str
+    languages: tuple[str, ...]
+    counts: dict[str, dict[str, int]]
+    corpus_hash: str
+    vocabulary_hash: dict[str, str]
+    vocabulary_size: dict[str, int]
+    version: int = VERSION
+
+    def only(self, languages: Sequence[str]) -> "Manifest":
+        """The manifest of a run on some of the languages, given by their codes."""
+        counts = {
+            split: {code: n for code, n in by_language.items() if code in languages}
+            for split, by_language in self.counts.items()
+        }
+        return replace(self, languages=tuple(languages), counts=counts)
+
+    def write(self, directory: Path) -> None:
+        """Writes `manifest.json`, which `read_manifest` reads."""
+        text = json.dumps(asdict(self), indent=1) + "\n"
+        (directory / MANIFEST).write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """An open cache, from `open_cache`."""
+
+    directory: Path
+    manifest: Manifest
+
+    def records(self, language: str, split: str) -> records.Reader:
+        """Random access: `len`, and [i] -> {'inputs': int32 [S], 'targets': int32 [T]}, no EOS."""
+        return records.Reader(self.directory / split, language, self._count(language, split))
+
+    def lengths(self, language: str, split: str) -> Int32[np.ndarray, "n 2"]:
+        """Tokens of source and target per example, without EOS; read from disk as needed."""
+        if not self._count(language, split):
+            return np.zeros((0, 2), np.int32)
+        return np.load(self.directory / split / f"{language}.lengths.npy", mmap_mode="r")
+
+    def vocabulary_files(self) -> dict[str, Path]:
+        """The SentencePiece models of 'source' and 'target'; one file where they share it."""
+        return {side: self.directory / name for side, name in _model_names(self.manifest).items()}
+
+    def _count(self, language: str, split: str) -> int:
+        for name, known in (
+            (split, list(self.manifest.counts)),
+            (language, list(self.manifest.languages)),
+        ):
+            if name not in known:
+                nearest = ", ".join(get_close_matches(name, known, n=3, cutoff=0.0))
+                raise ValueError(f"{self.directory} has no {name!r}; nearest: {nearest}")
+        return self.manifest.counts[split].get(language, 0)
+
+
+def build(
+    directory: Path,
+    examples: Mapping[tuple[str, str], Examples],
+    *,
+    name: str,
+    target: str,
+    corpus_hash: str,
+    vocabularies: Mapping[str, Path],
+) -> Manifest:
+    """Writes a cache of `examples`: (split, language) -> function that yields (inputs, targets).
+
+    Examples are streamed, so that memory stays flat, to a directory beside, which becomes
+    `directory` at the very end: what has the name is complete. A cache that is there already is
+    replaced. ValueError: something else is there, ids do not fit the vocabularies. OSError with
+    the path: the disk is full or read-only; then nothing half-made is left.
+    """
+    languages = tuple(sorted({language for _, language in examples}))
+    if not languages:
+        raise ValueError(f"nothing to cache at {directory}: there are no languages")
+    if not _replaceable(directory):
+        raise ValueError(f"{directory} exists and is not a cache; it is left as it is")
+    models = {side: Vocabulary.load(path) for side, path in vocabularies.items()}
+    manifest = Manifest(
+        name=name,
+        target=target,
+        languages=languages,
+        counts={split: {} for split, _ in examples},
+        corpus_hash=corpus_hash,
+        vocabulary_hash={side: model.hash for side, model in models.items()},
+        vocabulary_size={side: model.size for side, model in models.items()},
+    )
+    with _building(directory) as temporary:
+        for side, file_name in _model_names(manifest).items():
+            with records.disk_errors(temporary / file_name):
+                shutil.copyfile(vocabularies[side], temporary / file_name)
+        for (split, language), stream in _with_progress(examples, f"caching {name}"):
+            (temporary / split).mkdir(exist_ok=True)
+            with records.Writer(temporary / split, language, languages.index(language)) as writer:
+                for inputs, targets in stream:
+                    _check_ids(f"{split}/{language}", writer.count, (inputs, targets), manifest)
+                    writer.add(inputs, targets)
+            manifest.counts[split][language] = writer.count
+        with records.disk_errors(temporary / MANIFEST):
+            manifest.write(temporary)
+        _move(temporary, directory)
+    return manifest
+
+
+def open_cache(directory: Path) -> Cache:
+    """The cache at `directory`. ValueError: none there, incomplete, or of another version."""
+    path = directory / MANIFEST
+    if not path.is_file():
+        raise ValueError(f"{directory} holds no cache: {MANIFEST} is missing")
+    cache = Cache(directory, read_manifest(path))
+    needed = list(cache.vocabulary_files().values())
+    for split, counts in cache.manifest.counts.items():
+        needed += [directory / split / f"{code}.lengths.npy" for code, n in counts.items() if n]
+    for file in needed:
+        if not file.is_file():
+            raise ValueError(f"{file} is missing: the cache is incomplete, build it again")
+    return cache
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest in the file `path` (a run directory has it too). ValueError if broken."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}:{error.lineno}: broken JSON: {error.msg}") from error
+    names = {field.name for field in fields(Manifest)}
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        version = found.get("version") if isinstance(found, dict) else None
+        raise ValueError(
+            f"{path}: the cache has version {version}, this program reads {VERSION}; "
+            "delete the cache and build it again"
+        )
+    if set(found) != names:
+        raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(names ^ set(found)))}")
+    return Manifest(**{**found, "languages": tuple(found["languages"])})
+
+
+def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str, str]) -> None:
+    """ValueError if the corpus or a vocabulary is another one than when the cache was built."""
+    stale = ["the corpus"] if cache.manifest.corpus_hash != corpus_hash else []
+    for side, found in vocabulary_hash.items():
+        if cache.manifest.vocabulary_hash.get(side) != found:
+            stale.append(f"the {side} vocabulary")
+    if stale:
+        raise ValueError(
+            f"the cache {cache.directory} is stale: {' and '.join(stale)} changed since it was "
+            f"built; delete it (rm -r {cache.directory}) and it is built anew"
+        )
+
+
+def _model_names(manifest: Manifest) -> dict[str, str]:
+    shared = len(set(manifest.vocabulary_hash.values())) == 1
+    return {
+        side: "vocabulary.model" if shared else f"vocabulary.{side}.model"
+        for side in manifest.vocabulary_hash
+    }
+
+
+def _check_ids(
+    where: str, index: int, example: tuple[records.Ids, records.Ids], manifest: Manifest
+) -> None:
+    for side, ids in zip(("source", "target"), example, strict=True):
+        size = manifest.vocabulary_size[side]
+        if not len(ids):
+            raise ValueError(f"{where}, example {index}: the {side} has no tokens")
+        if min(ids) < 0 or max(ids) >= size:
+            raise ValueError(
+                f"{where}, example {index}: the {side} has the ids {min(ids)} ... {max(ids)}, "
+                f"the {side} vocabulary 0 ... {size - 1}"
+            )
+
+
+def _replaceable(directory: Path) -> bool:
+    if not directory.exists():
+        return True
+    return directory.is_dir() and ((directory / MANIFEST).is_file() or not any(directory.iterdir()))
+
+
+@contextlib.contextmanager
+def _building(directory: Path) -> Iterator[Path]:
+    """A new directory beside, removed if it keeps its name; and so are those of killed builds."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{directory.name}.building-"
+    for left in directory.parent.glob(f"{prefix}*"):
+        with _lock(left) as ours:
+            if ours:
+                shutil.rmtree(left)
+    temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
+    with _lock(temporary):
+        try:
+            temporary.chmod(0o755)
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lock(directory: Path) -> Iterator[bool]:
+    """Whether the lock of `directory` could be had. A process that dies leaves its locks free."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = True
+    except BlockingIOError:
+        ours = False
+    try:
+        yield ours
+    finally:
+        os.close(handle)
+
+
+def _move(temporary: Path, directory: Path) -> None:
+    """Gives the complete cache its name, in the place of an older one."""
+    if directory.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{directory.name}.building-", dir=directory.parent))
+        directory.rename(old / "old")
+        temporary.rename(directory)
+        shutil.rmtree(old)
+    else:
+        temporary.rename(directory)
+
+
+def _with_progress(
+    examples: Mapping[tuple[str, str], Examples], label: str
+) -> Iterator[tuple[tuple[str, str], Iterator[tuple[records.Ids, records.Ids]]]]:
+    """The streams by key, with a bar on a terminal's stderr, else a line every ten seconds."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        TextColumn("{task.fields[done]:,} examples"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task(label, total=len(examples), done=0)
+        done, said = 0, time.monotonic()
+
+        def counted(key: tuple[str, str]) -> Iterator[tuple[records.Ids, records.Ids]]:
+            nonlocal done, said
+            for example in examples[key]():
+                done += 1
+                if done % 1000 == 0:
+                    progress.update(task, done=done)
+                    if not console.is_terminal and time.monotonic() - said > 10:
+                        said = time.monotonic()
+                        print(f"{label}: {'/'.join(key)}, {done:,} examples", file=sys.stderr)
+                yield example
+
+        for key in examples:
+            yield key, counted(key)
+            progress.update(task, advance=1, done=done)

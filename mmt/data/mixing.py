@@ -1,0 +1,239 @@
+"""How often each language is drawn, and in which order.
+
+Pure arithmetic: `shares` turns counts into probabilities, `Schedule` those into an order with
+random access, and `permute` shuffles each language. It reads no data: `pipeline.py` turns the
+draws into examples.
+"""
+
+import difflib
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int, UInt64
+
+from mmt import languages
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def shares(
+    counts: Mapping[str, int],
+    temperature: float = 5.0,
+    *,
+    max_epochs: float | None = None,
+    examples: int | None = None,
+) -> dict[str, float]:
+    """The share p_l ∝ n_l^(1/T) of every language l that has n_l examples; the shares sum to 1.
+
+    T = 1 is proportional, a large T nearly uniform (Arivazhagan et al. 2019, section 3.2). With
+    `max_epochs`, no language is shown more often than that in a run of `examples` examples:
+    p_l ≤ max_epochs·n_l/examples, and what is cut off goes to the others in proportion (UniMax,
+    Chung et al. 2023, Algorithm 1).
+
+    >>> shares({"deu": 32, "swh": 1}, 5.0)      # 32^(1/5) = 2
+    {'deu': 0.6666666666666666, 'swh': 0.3333333333333333}
+
+    Raises ValueError for an empty mixture, a temperature that is not positive, and a budget that
+    is larger than all caps together.
+    """
+    _check(counts, temperature, max_epochs, examples)
+    names = [name for name, count in counts.items() if count]
+    sizes = np.array([counts[name] for name in names], np.float64)
+    weights = (sizes / sizes.max()) ** (1 / temperature)
+    if max_epochs is None or examples is None:
+        found = weights / weights.sum()
+    else:
+        found = _capped(weights, max_epochs * sizes / examples)
+    return dict.fromkeys(counts, 0.0) | dict(zip(names, found.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """What a run draws from: `languages` (by any name; None is all), the temperature, a cap.
+
+    The cap `max_epochs` needs `examples`, the number of examples the whole run will see.
+    """
+
+    temperature: float = 5.0
+    max_epochs: float | None = None
+    examples: int | None = None
+    languages: Sequence[str] | None = None
+
+    def choose(self, known: Sequence[str]) -> list[str]:
+        """The codes of `known` that `languages` names. ValueError, with the nearest, for others."""
+        if self.languages is None:
+            return list(known)
+        wanted = {resolve(name, known) for name in self.languages}
+        return [code for code in known if code in wanted]
+
+    def shares(self, counts: Mapping[str, int]) -> dict[str, float]:
+        """The share of each chosen language of `counts` (FLORES code -> examples), in its order."""
+        chosen = {code: counts[code] for code in self.choose(list(counts))}
+        return shares(chosen, self.temperature, max_epochs=self.max_epochs, examples=self.examples)
+
+
+class Schedule:
+    """Which component each draw of an endless mixture takes; any draw is found without the others.
+
+    Appearance j of component k falls due at time (j + phase_k) / p_k, and the draws are the
+    appearances in order of time. The phases are spread evenly (golden ratio), so that rare
+    components have their share from the start and not only in the long run. Component k always
+    comes within the first ceil(1/p_k) draws.
+
+    >>> Schedule([0.5, 0.25, 0.25]).at(np.arange(8))[0]
+    array([1, 0, 0, 2, 1, 0, 0, 2], dtype=int32)
+    """
+
+    def __init__(self, probabilities: Sequence[float]):
+        given = np.asarray(probabilities, np.float64)
+        if not given.size or not (given > 0).all():
+            raise ValueError(f"a schedule needs positive shares, got {list(probabilities)[:10]}")
+        self._order = np.argsort(-given, kind="stable").astype(np.int32)
+        self._shares = given[self._order] / given.sum()  # largest first: it wins ties of time
+        self._phases = _phases(self._shares)
+        # Before time t come t draws, give or take one per component: less than a block away.
+        self._span = max(4096, 4 * given.size)
+        self._block = functools.lru_cache(maxsize=256)(self._make_block)
+
+    def at(self, draws: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
+        """For each draw (0, 1, ...) its component and how often that one was drawn before."""
+        components = np.empty(len(draws), np.int32)
+        appearances = np.empty(len(draws), np.int64)
+        near = np.unique(draws // self._span)[:, None] + np.arange(-1, 2)
+        for number in np.unique(near[near >= 0]).tolist():
+            start, in_block, counted = self._block(number)
+            inside = np.flatnonzero((draws >= start) & (draws < start + len(in_block)))
+            components[inside] = in_block[draws[inside] - start]
+            appearances[inside] = counted[draws[inside] - start]
+        return components, appearances
+
+    def _make_block(self, number: int) -> tuple[int, Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
+        """The draws due in block `number` of time: index of the first, components, appearances."""
+        first = _before(float(number * self._span), self._shares, self._phases)
+        each = _before(float((number + 1) * self._span), self._shares, self._phases) - first
+        which = np.repeat(np.arange(len(each)), each)
+        appearances = np.arange(each.sum()) + np.repeat(first - (np.cumsum(each) - each), each)
+        due = _due(appearances, self._shares[which], self._phases[which])
+        order = np.argsort(due, kind="stable")
+        return int(first.sum()), self._order[which[order]], appearances[order]
+
+
+def permute(
+    index: Int[np.ndarray, "n"], size: Int[np.ndarray, "n"], key: UInt64[np.ndarray, "n"]
+) -> Int[np.ndarray, "n"]:
+    """Where each `index` goes in a random permutation of 0 ... size - 1 chosen by `key`.
+
+    A Feistel network over the digits of the index in a base near sqrt(size), applied again while
+    the result is too large (cycle walking; Black and Rogaway 2002): no memory at any size.
+    """
+    rows = np.ceil(np.sqrt(size)).astype(np.uint64)
+    columns = -(-size // rows.astype(np.int64)).astype(np.uint64)
+    found = index.astype(np.uint64)
+    todo = np.arange(len(index))
+    while todo.size:
+        a, b, k = rows[todo], columns[todo], key[todo]
+        left, right = np.divmod(found[todo], b)
+        for turn in range(4):
+            left = (left + _hash(right ^ k, 2 * turn)) % a
+            right = (right + _hash(left ^ k, 2 * turn + 1)) % b
+        found[todo] = left * b + right
+        todo = todo[found[todo] >= size[todo].astype(np.uint64)]
+    return found.astype(np.int64)
+
+
+def resolve(name: str, known: Sequence[str]) -> str:
+    """Which of the codes `known` the name of a language means. ValueError, with the nearest."""
+    if name in known:
+        return name
+    try:
+        code = languages.find(name).code
+    except ValueError:
+        code = name  # perhaps misspelt: say what the data has that is like it
+    if code in known:
+        return code
+    nearest = ", ".join(difflib.get_close_matches(code, known, n=3, cutoff=0.0)) or "none"
+    raise ValueError(
+        f"language {name!r} is not among the {len(known)} languages of the data; nearest: {nearest}"
+    )
+
+
+def _hash(value: UInt64[np.ndarray, "n"], salt: int) -> UInt64[np.ndarray, "n"]:
+    """The finaliser of splitmix64 (Steele et al. 2014), down to 32 bits so that sums fit."""
+    value = (value ^ np.uint64(salt << 56)) * np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ value >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return value >> np.uint64(32)
+
+
+def _due(
+    appearance: Int[np.ndarray, "n"], share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
+) -> Float[np.ndarray, "n"]:
+    return (appearance + phase) / share
+
+
+def _before(
+    time: float, share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
+) -> Int[np.ndarray, "n"]:
+    """How many appearances of each component are due before `time`, exact for `_due` as rounded."""
+    guess = np.maximum(np.ceil(time * share - phase), 0).astype(np.int64)
+    guess -= (guess > 0) & (_due(guess - 1, share, phase) >= time)
+    return guess + (_due(guess, share, phase) < time)
+
+
+def _phases(share: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """A phase in [0, 1) per component (largest first); each comes in its first ceil(1/p) draws.
+
+    Where the even phases break that promise, the phase becomes 0. Before such a component come
+    only larger ones with phase 0, fewer than 1/p of them: the promise is kept and the loop ends.
+    """
+    phase = np.modf(np.arange(1, len(share) + 1) * GOLDEN)[0]
+    draws = np.ceil(1 / share - 1e-9)
+    while True:
+        first = _due(np.zeros(len(share), np.int64), share, phase)
+        rank = [
+            _before(time, share, phase).sum() + (first[:k] == time).sum()
+            for k, time in enumerate(first.tolist())
+        ]
+        late = (np.array(rank) >= draws) & (phase > 0)
+        if not late.any():
+            return phase
+        phase[late] = 0.0
+
+
+def _capped(weights: Float[np.ndarray, "n"], cap: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """Shares in proportion to `weights`, none above its `cap`, with sum 1."""
+    if cap.sum() < 1 - 1e-9:
+        raise ValueError(
+            f"every language is at its cap: max_epochs allows only {cap.sum():.1%} of the budget "
+            "of examples; raise max_epochs, lower examples, or leave out the cap"
+        )
+    full = np.zeros(len(weights), bool)
+    found = weights / weights.sum()
+    while (found > cap).any() and not full.all():
+        full |= found > cap
+        open_weights = np.where(full, 0.0, weights)
+        rest = 1 - cap[full].sum()
+        found = np.where(full, cap, open_weights / max(open_weights.sum(), 1e-300) * rest)
+    return found / found.sum()
+
+
+def _check(
+    counts: Mapping[str, int], temperature: float, max_epochs: float | None, examples: int | None
+) -> None:
+    if not any(counts.values()):
+        raise ValueError("the mixture is empty: it has no language with examples")
+    for name, count in counts.items():
+        if count < 0:
+            raise ValueError(f"{name}: the number of examples cannot be negative, got {count}")
+    if not temperature > 0:
+        raise ValueError(f"temperature must be positive (1 is proportional), got {temperature}")
+    if max_epochs is not None and not max_epochs > 0:
+        raise ValueError(f"max_epochs must be positive, got {max_epochs}")
+    if max_epochs is not None and (examples is None or examples < 1):
+        raise ValueError(
+            f"max_epochs={max_epochs} needs examples, the number of examples of the whole run, "
+            f"got {examples}"
+        )

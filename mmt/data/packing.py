@@ -1,0 +1,150 @@
+"""Rows of a batch: which examples share one, and their arrays.
+
+`Packer` decides by lengths alone, first fit over a few open rows; `assemble` lays tokens out. What
+comes in which order is `pipeline.py`'s matter.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, Int32, Shaped
+
+from mmt.data.records import Decoded
+from mmt.data.vocab import EOS, PAD
+
+Batch = dict[str, Shaped[np.ndarray, "rows _"]]
+
+
+class Example(NamedTuple):
+    """Where an example lies and its lengths, each with its EOS; `draw` is its place in a lane."""
+
+    draw: int
+    language: int
+    record: int
+    source: int
+    target: int
+
+
+Row = list[Example]
+
+
+class Packer:
+    """Fills rows of `source` and `target` tokens with examples, first fit, in the order given.
+
+    Up to `open_rows` rows are open. An example goes into the oldest one with room for both its
+    sides; where there is none, a new row is opened, and if that is one too many, the oldest is
+    done. So no example waits for ever. With `open_rows` 0 every example is a row.
+
+    >>> packer = Packer(8, 8, open_rows=1)
+    >>> first, second, third = (Example(i, 0, i, 4, 3) for i in range(3))
+    >>> packer.add(first), packer.add(second)
+    (None, None)
+    >>> packer.add(third) == [first, second]
+    True
+    """
+
+    def __init__(self, source: int, target: int, *, open_rows: int):
+        self.open: list[Row] = []
+        self._room: list[tuple[int, int]] = []  # what is left of each open row
+        self._size = (source, target)
+        self._open_rows = open_rows
+
+    def add(self, example: Example) -> Row | None:
+        """Places the example; returns a row if one is done thereby."""
+        for index, (source, target) in enumerate(self._room):
+            if example.source <= source and example.target <= target:
+                self.open[index].append(example)
+                self._room[index] = (source - example.source, target - example.target)
+                return None
+        self.open.append([example])
+        self._room.append((self._size[0] - example.source, self._size[1] - example.target))
+        if len(self.open) <= self._open_rows:
+            return None
+        self._room.pop(0)
+        return self.open.pop(0)
+
+    def restore(self, rows: list[Row]) -> None:
+        """Goes on with these open rows."""
+        self.open = rows
+        self._room = [
+            (
+                self._size[0] - sum(example.source for example in row),
+                self._size[1] - sum(example.target for example in row),
+            )
+            for row in rows
+        ]
+
+
+def assemble(rows: Sequence[Row], decoded: Decoded, *, source: int, target: int) -> Batch:
+    """The batch of `rows` (those without examples are padding); `decoded` has their examples.
+
+    EOS follows every text. With source = target = 6, the row of [5 6] -> [7], [8] -> [9 2] is
+
+        encoder_input_tokens    5 6 1 8 1 0
+        encoder_segment_ids     1 1 1 2 2 0
+        encoder_positions       0 1 2 0 1 0
+        decoder_target_tokens   7 1 9 2 1 0
+        decoder_input_tokens    0 7 0 9 2 0
+        decoder_loss_weights    1 1 1 1 1 0      (float32, all else int32)
+
+    with decoder_segment_ids, decoder_positions and decoder_language_ids in the same way.
+    """
+    flat = [example for row in rows for example in row]
+    count = np.array([len(row) for row in rows], np.int64)
+    row_of = np.repeat(np.arange(len(rows)), count)
+    segment = np.arange(len(flat)) - np.repeat(np.cumsum(count) - count, count) + 1
+    languages = np.array([example.language for example in flat], np.int64)
+    source_length = np.array([example.source for example in flat], np.int64)
+    target_length = np.array([example.target for example in flat], np.int64)
+    if not (
+        np.array_equal(decoded.input_lengths + 1, source_length)
+        and np.array_equal(decoded.target_lengths + 1, target_length)
+        and np.array_equal(decoded.languages, languages)
+    ):
+        raise ValueError("the cache's records do not match its lengths; build the cache again")
+    encoder = _Layout((len(rows), source), source_length, row_of)
+    decoder = _Layout((len(rows), target), target_length, row_of)
+    outputs = decoder.with_eos(decoded.targets)
+    shifted = np.where(decoder.positions == 0, PAD, np.roll(outputs, 1))
+    return {
+        "encoder_input_tokens": encoder.fill(encoder.with_eos(decoded.inputs)),
+        "encoder_segment_ids": encoder.fill(encoder.spread(segment)),
+        "encoder_positions": encoder.fill(encoder.positions),
+        "decoder_input_tokens": decoder.fill(shifted),
+        "decoder_target_tokens": decoder.fill(outputs),
+        "decoder_loss_weights": decoder.fill(np.ones_like(outputs)).astype(np.float32),
+        "decoder_segment_ids": decoder.fill(decoder.spread(segment)),
+        "decoder_positions": decoder.fill(decoder.positions),
+        "decoder_language_ids": decoder.fill(decoder.spread(languages)),
+    }
+
+
+class _Layout:
+    """Where the tokens of one side go: examples after each other in their rows."""
+
+    def __init__(
+        self, shape: tuple[int, int], lengths: Int[np.ndarray, "n"], row_of: Int[np.ndarray, "n"]
+    ):
+        starts = np.cumsum(lengths) - lengths  # of each example among all tokens
+        new_row = np.diff(row_of, prepend=-1) > 0
+        row_start = np.maximum.accumulate(np.where(new_row, starts, 0))
+        self._shape = shape
+        self._lengths = lengths
+        self.positions = np.arange(lengths.sum()) - np.repeat(starts, lengths)
+        self._is_text = self.positions < np.repeat(lengths - 1, lengths)
+        first = row_of * shape[1] + starts - row_start
+        self._index = np.repeat(first, lengths) + self.positions
+
+    def with_eos(self, tokens: Int32[np.ndarray, "_"]) -> Int[np.ndarray, "tokens"]:
+        found = np.full(len(self.positions), EOS, np.int64)
+        found[self._is_text] = tokens
+        return found
+
+    def spread(self, per_example: Int[np.ndarray, "n"]) -> Int[np.ndarray, "tokens"]:
+        return np.repeat(per_example, self._lengths)
+
+    def fill(self, values: Int[np.ndarray, "tokens"]) -> Int32[np.ndarray, "rows length"]:
+        found = np.zeros(self._shape, np.int32)
+        found.ravel()[self._index] = values
+        return found

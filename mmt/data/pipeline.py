@@ -1,0 +1,257 @@
+"""From a cache to batches of token arrays: mix, shuffle, deal to lanes, pack, prefetch.
+
+The order is arithmetic: example = f(seed, draw). So the state is a few small integers per lane,
+and the stream is the same however many processes share it. Nothing here knows the model.
+"""
+
+import itertools
+import json
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from grain.experimental import ThreadPrefetchDatasetIterator
+
+from mmt.data.cache import Manifest, open_cache
+from mmt.data.lanes import Draws, Lane, Split
+from mmt.data.mixing import Mixing
+from mmt.data.packing import Batch, Row
+
+MOST_LANES = 64  # where the number of lanes is not given
+OPEN_ROWS = 8
+PREFETCH = 4  # batches made ahead by a thread
+STATE_VERSION = 1
+
+
+def train_batches(
+    cache_dir: str | Path,
+    *,
+    feature_lengths: Mapping[str, int],
+    batch_size: int,
+    mixing: Mixing | None = None,
+    packing: bool = True,
+    seed: int = 0,
+    lanes: int | None = None,
+    process: int = 0,
+    processes: int = 1,
+) -> "TrainBatches":
+    """The endless training batches of a cache, see `TrainBatches`.
+
+    Args:
+      cache_dir: the cache's directory.
+      feature_lengths: {'inputs': S, 'targets': T}, tokens per row with EOS. Examples that do not
+        fit are left out, and one warning counts them; nothing is cut.
+      batch_size: rows of the global batch.
+      mixing: how often each language is drawn; default `Mixing()`, all languages at T = 5.
+      packing: whether several examples share a row.
+      seed: of the order of each language's examples, which is a new one in every epoch.
+      lanes: how many streams are packed apart: a divisor of batch_size, a multiple of processes.
+        Default: the largest divisor of batch_size up to 64.
+      process: this process yields rows [process·n, (process + 1)·n) of every global batch, where
+        n = batch_size / processes.
+      processes: how many share the batch.
+
+    Raises:
+      ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
+        an unknown language, a mixture without examples.
+    """
+    if lanes is None:
+        lanes = max(n for n in range(1, MOST_LANES + 1) if batch_size % n == 0)
+    shard = _Shard(batch_size, lanes, process, processes)
+    shard.check()
+    cache = open_cache(Path(cache_dir))
+    mixing = mixing or Mixing()
+    split = Split(cache, "train", mixing.choose(cache.manifest.languages), feature_lengths)
+    return TrainBatches(Draws(split, mixing, seed), shard, packing=packing)
+
+
+def eval_batches(
+    cache_dir: str | Path,
+    *,
+    feature_lengths: Mapping[str, int],
+    batch_size: int,
+    split: str = "validation",
+    languages: Sequence[str] | None = None,
+    limit: int | None = None,
+    process: int = 0,
+    processes: int = 1,
+) -> "EvalBatches":
+    """The batches of a split of some languages (by any name), or of all, one example a row.
+
+    Finite, in the cache's order, to be gone through as often as one likes. The last batch is
+    filled up with empty rows, which have no weight. `limit` takes the first so many of every
+    language. The other arguments, and what is raised, as in `train_batches`.
+    """
+    shard = _Shard(batch_size, batch_size, process, processes)
+    shard.check()
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be positive, or None for all examples, got {limit}")
+    cache = open_cache(Path(cache_dir))
+    codes = Mixing(languages=languages).choose(cache.manifest.languages)
+    return EvalBatches(Split(cache, split, codes, feature_lengths), shard, limit)
+
+
+class TrainBatches:
+    """An iterator of batches with exact state; made by `train_batches`.
+
+    Languages are drawn by `mixing.Schedule`, each language's examples in a random order. Draw i
+    goes to lane i % lanes, a lane packs its draws into rows, and row n of the stream is the next
+    one of lane n % lanes; in a batch the rows of a lane stand together. So the rows depend on
+    neither the batch size nor the number of processes, given the number of lanes.
+
+    Attributes:
+      manifest: the cache's; `decoder_language_ids` are indices into its `languages`.
+    """
+
+    def __init__(self, draws: Draws, shard: "_Shard", *, packing: bool):
+        self.manifest: Manifest = draws.split.cache.manifest
+        self._draws = draws
+        self._packing = packing
+        self._start(shard)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        """This process's rows of the next batch: the nine arrays of `packing.assemble`."""
+        return next(self._prefetched)
+
+    def get_state(self) -> dict[str, Any]:
+        """The state after the batch returned last, however far prefetching has come; plain JSON.
+
+        `lane` has, for each lane of this process, the next draw and the draws in its open rows.
+        """
+        return {
+            "version": STATE_VERSION,
+            "settings": self._settings(),
+            "lanes": self._shard.lanes,
+            "lane": json.loads(self._prefetched.get_state()),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on after the batch at which `state` was taken; batch size and processes may differ.
+
+        The number of lanes is taken from the state, which has to have this process's lanes (put
+        the `lane` of all processes together if their number changes). ValueError: a state of
+        other data or settings.
+        """
+        if state.get("version") != STATE_VERSION:
+            found = state.get("version")
+            raise ValueError(f"the data state has version {found}, not {STATE_VERSION}")
+        for key, value in self._settings().items():
+            saved = state["settings"].get(key)
+            if saved != value:
+                raise ValueError(
+                    f"the saved data state is of a run with {key} {saved!r}, this one has "
+                    f"{value!r}: go on with the same, or start a new run"
+                )
+        if state["lanes"] != self._shard.lanes:
+            shard = self._shard._replace(lanes=state["lanes"])
+            shard.check()
+            self.close()
+            self._start(shard)
+        own = [str(lane) for lane in self._shard.own_lanes()]
+        missing = [lane for lane in own if lane not in state["lane"]]
+        if missing:
+            raise ValueError(f"the data state lacks the lanes {', '.join(missing)}")
+        self._prefetched.set_state(json.dumps({lane: state["lane"][lane] for lane in own}))
+
+    def close(self) -> None:
+        """Stops prefetching; no batch comes after this."""
+        self._stop()
+
+    def _start(self, shard: "_Shard") -> None:
+        self._shard = shard
+        batches = _Batches(self._draws, shard, OPEN_ROWS if self._packing else 0)
+        self._holder = [ThreadPrefetchDatasetIterator(batches, PREFETCH)]
+        # Also when this is dropped, or the program ends: Grain's iterator cannot outlive modules.
+        self._stop = weakref.finalize(self, _stop, self._holder)
+
+    @property
+    def _prefetched(self) -> ThreadPrefetchDatasetIterator:
+        if not self._holder:
+            raise ValueError("the batches are closed")
+        return self._holder[0]
+
+    def _settings(self) -> dict[str, Any]:
+        return self._draws.settings() | {"packing": self._packing}
+
+
+class EvalBatches:
+    """Batches of held-out examples, as often as one iterates; made by `eval_batches`."""
+
+    def __init__(self, split: Split, shard: "_Shard", limit: int | None):
+        self.manifest: Manifest = split.cache.manifest
+        self._split = split
+        self._shard = shard
+        self._kept = [min(count, limit or count) for count in split.counts.values()]
+
+    def __len__(self) -> int:
+        return -(-sum(self._kept) // self._shard.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        own = self._shard.own_lanes()
+        examples = (
+            self._split.example(0, language, index)
+            for language, count in enumerate(self._kept)
+            for index in range(count)
+        )
+        for _ in range(len(self)):
+            rows: list[Row] = [[one] for one in itertools.islice(examples, self._shard.batch_size)]
+            rows += [[]] * (self._shard.batch_size - len(rows))
+            yield self._split.batch(rows[own.start : own.stop])
+
+
+class _Shard(NamedTuple):
+    """Which part of the global batch is this process's."""
+
+    batch_size: int
+    lanes: int
+    process: int
+    processes: int
+
+    def check(self) -> None:
+        if self.batch_size < 1 or self.lanes < 1 or self.batch_size % self.lanes:
+            raise ValueError(
+                f"batch_size {self.batch_size} must be a positive multiple of lanes, {self.lanes}"
+            )
+        if self.processes < 1 or self.lanes % self.processes:
+            raise ValueError(
+                f"{self.lanes} lanes cannot be shared by {self.processes} processes: set lanes to "
+                "a multiple of the processes that divides batch_size"
+            )
+        if not 0 <= self.process < self.processes:
+            raise ValueError(f"process must be in 0 ... {self.processes - 1}, got {self.process}")
+
+    def own_lanes(self) -> range:
+        each = self.lanes // self.processes
+        return range(self.process * each, (self.process + 1) * each)
+
+
+class _Batches:
+    """The batches of one process, made when asked for; the state is a string (cheap to copy)."""
+
+    def __init__(self, draws: Draws, shard: _Shard, open_rows: int):
+        self._split = draws.split
+        self._rows = shard.batch_size // shard.lanes
+        self._lanes = {
+            str(number): Lane(draws, number, shard.lanes, open_rows) for number in shard.own_lanes()
+        }
+
+    def __next__(self) -> Batch:
+        return self._split.batch(
+            [lane.row() for lane in self._lanes.values() for _ in range(self._rows)]
+        )
+
+    def get_state(self) -> str:
+        return json.dumps({number: lane.get_state() for number, lane in self._lanes.items()})
+
+    def set_state(self, state: str) -> None:
+        for number, saved in json.loads(state).items():
+            self._lanes[number].set_state(saved)
+
+
+def _stop(holder: list[ThreadPrefetchDatasetIterator]) -> None:
+    while holder:
+        holder.pop().close()

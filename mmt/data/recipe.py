@@ -1,0 +1,50 @@
+"""What a run's cache is made of, and where it lies. Knows no SeqIO: `tasks.build` does the making.
+
+A run that finds its cache needs nothing else; a run that does not has it made from this.
+"""
+
+import dataclasses
+from pathlib import Path
+
+from mmt.data import cache, corpora
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The cache in `directory` holds the SeqIO mixture (or task) `mixture`.
+
+    corpus: a description file or folder, or 'cldr'; registering it makes the mixture exist.
+    module: or a Python module that registers the mixture on import (T5X's MIXTURE_OR_TASK_MODULE).
+    vocab_size: pieces of the vocabulary to train from the corpus; 0: the tasks bring their own.
+    """
+
+    directory: str
+    mixture: str
+    corpus: str = ""
+    module: str = ""
+    vocab_size: int = 0
+
+    def present(self) -> bool:
+        """Whether the cache is there. ValueError where its corpus, if at hand, has changed since.
+        """
+        if not Path(self.directory).exists():
+            return False
+        found = cache.open_cache(Path(self.directory)).manifest
+        if found.name != self.mixture:
+            raise ValueError(
+                f"the cache {self.directory} is of {found.name!r}, not of {self.mixture!r}: "
+                "set CACHE_DIR to another directory"
+            )
+        if self.corpus and (self.corpus == corpora.EMBEDDED or Path(self.corpus).exists()):
+            changed = corpora.load(self.corpus).hash() != found.corpus_hash
+            if changed:
+                raise ValueError(
+                    f"the cache {self.directory} is stale: the corpus {self.corpus!r} has changed "
+                    "since it was made. Remove that directory, or set CACHE_DIR to another"
+                )
+        return True
+
+
+def default_directory(mixture: str, *, vocab_size: int = 0) -> str:
+    """`$MMT_DATA/caches/<mixture>-<vocab_size>`."""
+    return str(corpora.data_root() / "caches" / f"{mixture}-{vocab_size or 'own'}")

@@ -1,0 +1,200 @@
+"""SentencePiece vocabularies: trained on a temperature-sampled stream, loaded, used. No TensorFlow.
+
+Ids are those that `seqio.SentencePieceVocabulary` gives for the same file. Text is never
+normalised: decode(encode(text)) == text for every text without U+2581, SentencePiece's sign for a
+space; what no piece covers is spelled in bytes.
+"""
+
+import difflib
+import functools
+import hashlib
+import io
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from mmt.data import mixing
+from mmt.data.corpora import Corpus
+
+PAD, EOS, UNK = 0, 1, 2  # as T5; there is no BOS: the decoder starts with PAD
+SIDES = ("source", "target", "both")
+
+
+def tag(target: str) -> str:
+    """What a source text starts with to say into which language: 'eng_Latn' -> '<2eng>'."""
+    return f"<2{target.split('_')[0]}>"
+
+
+def train(
+    texts: Iterable[str], path: Path, *, size: int, tags: Sequence[str], split_digits: bool = True
+) -> None:
+    """Trains a vocabulary of `size` pieces on `texts` and writes it to `path`, whole or not at all.
+
+    BPE with byte fallback (all 256 bytes are pieces), no normalisation, no space put in front. The
+    same texts give the same file. `tags` are pieces of their own wherever they stand: a literal
+    `<2eng>` in a user's text is the tag's id too, and decodes to `<2eng>`. With `split_digits` the
+    digits 0-9 are pieces of one digit, so that a model need not learn every number by itself.
+
+    Where the texts hold fewer distinct pieces than `size`, the vocabulary is smaller, with a
+    warning. ValueError: no text, or a size too small for the bytes and letters (it names enough).
+    """
+    sentences = list(texts)  # not handed over as an iterator: its errors would be lost in C++
+    if not any(map(str.strip, sentences)):
+        raise ValueError(f"no text to train the vocabulary {path} on")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=size,
+            hard_vocab_limit=False,
+            pad_id=PAD,
+            eos_id=EOS,
+            unk_id=UNK,
+            bos_id=-1,
+            user_defined_symbols=list(tags),
+            byte_fallback=True,
+            character_coverage=0.9999,
+            split_digits=split_digits,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            add_dummy_prefix=False,
+            num_threads=2,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ValueError(_explain(str(error), size, path)) from error
+    _write(path, model.getvalue())
+    found = Vocabulary.load(path).size
+    if found < size:
+        warnings.warn(
+            f"{path}: the texts hold only {found} pieces; the vocabulary has these, not {size}",
+            stacklevel=2,
+        )
+
+
+def training_texts(
+    corpus: Corpus, *, side: str, temperature: float = 5.0, limit: int = 60_000
+) -> Iterator[str]:
+    """Texts for `train`: about `limit` training pairs, languages sampled by n^(1/temperature).
+
+    No pair comes twice; a language's pairs are taken evenly from all over its files. `side` is
+    'source' (texts as they are encoded, with the tag), 'target', or 'both' (two texts a pair).
+    """
+    if side not in SIDES:
+        nearest = difflib.get_close_matches(side, SIDES, n=1, cutoff=0.0)[0]
+        raise ValueError(f"side is {side!r}, it must be one of {SIDES}; nearest: {nearest}")
+    counts = {language: corpus.count(language, "train") for language in corpus.languages}
+    prefix = tag(corpus.target)
+    for language, wanted in _quotas(counts, temperature, limit).items():
+        for index, pair in enumerate(corpus.pairs(language, "train")):
+            if (index + 1) * wanted // counts[language] == index * wanted // counts[language]:
+                continue
+            if side != "target":
+                yield f"{prefix} {pair.source}"
+            if side != "source":
+                yield pair.target
+
+
+class Vocabulary:
+    """A trained vocabulary; get one by `load`.
+
+    Attributes:
+      size: the number of pieces; ids are 0 ... size - 1.
+      hash: 16 hex digits of the file's SHA-256.
+    """
+
+    def __init__(self, model: bytes):
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.size: int = self._processor.get_piece_size()
+        self.hash = hashlib.sha256(model).hexdigest()[:16]
+
+    @classmethod
+    def load(cls, path: Path) -> "Vocabulary":
+        """ValueError: no such file, not a SentencePiece model, or not PAD 0, EOS 1, UNK 2."""
+        if not path.is_file():
+            raise ValueError(f"no vocabulary at {path}")
+        try:
+            found = cls(path.read_bytes())
+        except RuntimeError as error:
+            raise ValueError(f"{path} is not a SentencePiece model: {error}") from error
+        processor = found._processor
+        ids = (processor.pad_id(), processor.eos_id(), processor.unk_id())
+        if ids != (PAD, EOS, UNK):
+            raise ValueError(
+                f"{path}: pad, eos and unk have the ids {ids}, they must be {(PAD, EOS, UNK)}: "
+                "train it with --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1"
+            )
+        return found
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without EOS."""
+        return self._processor.encode(text)
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, in one call: about 2 us a short text."""
+        return self._processor.encode(list(texts))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids up to the first EOS, without PAD; an id past the end reads as UNK."""
+        kept = []
+        for number in map(int, ids):
+            if number == EOS:
+                break
+            if number != PAD:
+                kept.append(number if number < self.size else UNK)
+        return self._processor.decode(kept)
+
+    def has(self, piece: str) -> bool:
+        """Whether `piece` (a tag, say) is a piece."""
+        return piece in self._pieces
+
+    def id(self, piece: str) -> int:
+        """The id of a piece. ValueError, with the nearest pieces, if there is none."""
+        if piece not in self._pieces:
+            nearest = ", ".join(difflib.get_close_matches(piece, self._pieces, n=3)) or "none"
+            raise ValueError(f"the vocabulary has no piece {piece!r}; nearest: {nearest}")
+        return self._pieces[piece]
+
+    @functools.cached_property
+    def _pieces(self) -> Mapping[str, int]:
+        return {self._processor.id_to_piece(index): index for index in range(self.size)}
+
+
+def _quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
+    """How many pairs of each language to take, `limit` in all, none more often than once."""
+    if limit >= sum(counts.values()):
+        return dict(counts)
+    shares = mixing.shares(counts, temperature, max_epochs=1.0, examples=limit)
+    return {code: min(counts[code], round(shares[code] * limit) or 1) for code in counts}
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all; an OSError names the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise OSError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _explain(message: str, size: int, path: Path) -> str:
+    """SentencePiece's message in words that say what to do."""
+    small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    if small:
+        return (
+            f"{path}: a vocabulary of {size} pieces is too small: bytes, tags and the letters of "
+            f"the texts alone are {small[1]}; choose a larger size"
+        )
+    return f"{path}: SentencePiece cannot train a vocabulary of {size} pieces: {message}"

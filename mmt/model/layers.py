@@ -1,0 +1,245 @@
+"""The layers of T5 1.1: RMSNorm, embedding, relative position bias, attention, gated MLP.
+
+Each reads like its equations, owns its parameters with logical axis names, and computes in `dtype`
+with float32 parameters, norms and softmax. No layer here knows of stacks, experts or decoding.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Bool, Float, Int
+
+KeyValue = tuple[Float[Array, "B H _ K"], Float[Array, "B H _ K"]]  # lengths differ
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "gelu": nn.gelu,  # the tanh approximation, 'gelu_new' of Hugging Face
+    "relu": nn.relu,
+    "silu": nn.silu,
+    "linear": lambda x: x,
+}
+MASKED = -1e9  # finite, so that a row that sees nothing stays finite too
+
+
+def parameter(module: nn.Module, name: str, *, init: Callable, shape: Sequence[int], axes) -> Array:
+    """A float32 parameter of `module` that carries its logical axis names."""
+    partitioned = nn.with_logical_partitioning(init, tuple(axes))
+    return module.param(name, partitioned, tuple(shape), jnp.float32)
+
+
+def fan_in(scale: float = 1.0, *, inputs=0, outputs=-1, experts=(), truncated=True) -> Callable:
+    """Initialiser of standard deviation sqrt(scale / fan_in), as T5X and Switch have it."""
+    kind = "truncated_normal" if truncated else "normal"
+    return nn.initializers.variance_scaling(
+        scale, "fan_in", kind, in_axis=inputs, out_axis=outputs, batch_axis=experts
+    )
+
+
+def contract(x: Float[Array, "B T ..."], kernel: Array, *, axes: int = 1, dtype=None) -> Array:
+    """Contracts the last `axes` axes of `x` with the first of `kernel`: [B T in] -> [B T out].
+
+    As one product of two matrices: with two batch axes XLA transposes what the kernel's gradient
+    needs, which on CPU costs more than all the arithmetic.
+    """
+    inputs = math.prod(kernel.shape[:axes])
+    matrix = kernel.astype(x.dtype).reshape(inputs, -1)
+    y = jnp.matmul(x.reshape(-1, inputs), matrix, preferred_element_type=dtype or x.dtype)
+    return y.reshape(*x.shape[:2], *kernel.shape[axes:])
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x^2) + eps) * scale over the last axis, computed in float32."""
+
+    dtype: jnp.dtype
+    epsilon: float = 1e-6
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        ones = nn.initializers.ones_init()
+        scale = parameter(self, "scale", init=ones, shape=x.shape[-1:], axes=["embed"])
+        x = x.astype(jnp.float32)
+        x = x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+        return (x * scale).astype(self.dtype)
+
+
+class Embed(nn.Module):
+    """A table of `size` vectors, standard deviation 1; `attend` gives logits by the same table."""
+
+    size: int
+    features: int
+    dtype: jnp.dtype
+
+    def setup(self) -> None:
+        init, shape = nn.initializers.normal(1.0), (self.size, self.features)
+        self.embedding = parameter(
+            self, "embedding", init=init, shape=shape, axes=["vocab", "embed"]
+        )
+
+    def __call__(self, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
+        # An id outside the table gives NaN, not some other token's vector.
+        return jnp.take(self.embedding, tokens, axis=0, mode="fill").astype(self.dtype)
+
+    def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+        return contract(x, self.embedding.T, dtype=jnp.float32)
+
+
+class Logits(nn.Module):
+    """Untied projection to the vocabulary; float32 out."""
+
+    size: int
+    dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+        shape = (x.shape[-1], self.size)
+        kernel = parameter(self, "kernel", init=fan_in(), shape=shape, axes=["embed", "vocab"])
+        return contract(x, kernel, dtype=jnp.float32)
+
+
+class RelativeBias(nn.Module):
+    """T5's bias on attention logits: one learned number per head and bucket of distance."""
+
+    heads: int
+    bidirectional: bool
+    buckets: int = 32
+    max_distance: int = 128
+
+    @nn.compact
+    def __call__(
+        self, queries: Int[Array, "Q"], keys: Int[Array, "S"]
+    ) -> Float[Array, "1 H Q S"]:
+        """`queries` and `keys` are positions; only their differences matter."""
+        init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
+        table = parameter(
+            self,
+            "embedding",
+            init=init,
+            shape=(self.buckets, self.heads),
+            axes=["relpos_buckets", "heads"],
+        )
+        bucket = relative_bucket(
+            keys[None, :] - queries[:, None],
+            bidirectional=self.bidirectional,
+            buckets=self.buckets,
+            max_distance=self.max_distance,
+        )
+        return jnp.moveaxis(table[bucket], -1, 0)[None]
+
+
+class Attention(nn.Module):
+    """Multi-head attention with T5's unscaled logits (the query's initialiser holds the scale)."""
+
+    heads: int
+    head_dim: int
+    dropout_rate: float
+    dtype: jnp.dtype
+    features: int
+
+    def setup(self) -> None:
+        shape = (self.features, self.heads, self.head_dim)
+        axes = ("embed", "heads", "kv")
+
+        def projection(name: str, scale: float) -> Array:
+            init = fan_in(scale, outputs=(1, 2), truncated=False)
+            return parameter(self, name, init=init, shape=shape, axes=axes)
+
+        self.query = projection("query", 1 / self.head_dim)
+        self.key = projection("key", 1.0)
+        self.value = projection("value", 1.0)
+        self.out = parameter(
+            self,
+            "out",
+            init=fan_in(inputs=(0, 1), truncated=False),
+            shape=(self.heads, self.head_dim, self.features),
+            axes=("heads", "kv", "embed"),
+        )
+        # One mask for all queries, as Mesh TensorFlow and T5X draw it.
+        self.dropout = nn.Dropout(self.dropout_rate, broadcast_dims=(-2,))
+
+    def project(self, x: Float[Array, "B S D"]) -> KeyValue:
+        """Keys and values of the positions of `x`."""
+        return self._heads(x, self.key), self._heads(x, self.value)
+
+    def __call__(
+        self,
+        x: Float[Array, "B Q D"],
+        runs: Sequence[KeyValue],
+        *,
+        mask: Bool[Array, "#B 1 #Q S"],
+        bias: Float[Array, "1 H Q S"] | None = None,
+        enable_dropout: bool = False,
+    ) -> Float[Array, "B Q D"]:
+        """Attends from `x` to the keys of all `runs` as to their concatenation (not copied)."""
+        query = self._heads(x, self.query)
+        logits = [
+            jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=jnp.float32)
+            for keys, _ in runs
+        ]
+        scores = logits[0] if len(logits) == 1 else jnp.concatenate(logits, axis=-1)
+        if bias is not None:
+            # The product with ones makes the bias's gradient a product too: on CPU a sum over the
+            # leading axis takes fifty times as long.
+            scores = scores + jnp.einsum("b,hqs->bhqs", jnp.ones(x.shape[0]), bias[0])
+        weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)
+        weights = self.dropout(weights.astype(self.dtype), deterministic=not enable_dropout)
+        ends = list(itertools.accumulate(values.shape[2] for _, values in runs))
+        parts = jnp.split(weights, ends[:-1], axis=-1)
+        mixed = sum(part @ values for part, (_, values) in zip(parts, runs, strict=True))
+        return contract(jnp.swapaxes(mixed, 1, 2), self.out, axes=2)
+
+    def _heads(self, x: Array, kernel: Array) -> Array:
+        """[B T D] -> [B H T K], the layout of which matrix products are made."""
+        y = jnp.swapaxes(contract(x, kernel), 1, 2)
+        return nn.with_logical_constraint(y, ("batch", "heads", "length", "kv"))
+
+
+class Mlp(nn.Module):
+    """product_i activation_i(x W_i), dropout, W_o: gated GELU with ("gelu", "linear")."""
+
+    hidden: int
+    activations: Sequence[str]
+    dropout_rate: float
+    dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "B T D"], real: Bool[Array, "B T"], enable_dropout: bool = False
+    ) -> Float[Array, "B T D"]:
+        """`real` marks the tokens that are no padding; it matters only to layers with experts."""
+        del real
+        features, hidden = x.shape[-1], 1
+        for i, activation in enumerate(self.activations):
+            shape = (features, self.hidden)
+            wi = parameter(self, f"wi_{i}", init=fan_in(), shape=shape, axes=["embed", "mlp"])
+            hidden = hidden * ACTIVATIONS[activation](contract(x, wi))
+        hidden = nn.with_logical_constraint(hidden, ("batch", "length", "mlp"))
+        dropout = nn.Dropout(self.dropout_rate, broadcast_dims=(-2,))
+        hidden = dropout(hidden, deterministic=not enable_dropout)
+        shape = (self.hidden, features)
+        wo = parameter(self, "wo", init=fan_in(), shape=shape, axes=["mlp", "embed"])
+        return contract(hidden, wo)
+
+
+def relative_bucket(
+    distance: Int[Array, "Q S"], *, bidirectional: bool, buckets: int = 32, max_distance: int = 128
+) -> Int[Array, "Q S"]:
+    """T5's bucket of a distance (key position - query position).
+
+    Half of the buckets are exact, the others grow logarithmically up to `max_distance`; in both
+    directions each gets half. With 32 buckets, one direction: -3 -> 3, -15 -> 15, -16 -> 16,
+    -40 -> 23, -127 and below -> 31, 2 -> 0.
+    """
+    offset = jnp.zeros_like(distance)
+    if bidirectional:
+        buckets //= 2
+        offset = jnp.where(distance > 0, buckets, 0)
+        distance = jnp.abs(distance)
+    else:
+        distance = jnp.maximum(-distance, 0)
+    exact = buckets // 2
+    ratio = jnp.log(jnp.maximum(distance, 1) / exact) / jnp.log(max_distance / exact)
+    far = exact + (ratio * (buckets - exact)).astype(distance.dtype)
+    return offset + jnp.where(distance < exact, distance, jnp.minimum(far, buckets - 1))

@@ -1,0 +1,129 @@
+"""What there is to translate: lines as they arrive on a stream, and long ones cut at sentence ends.
+
+It is no sentence segmenter: text that fits is never cut, so a wrong guess costs little. Files of a
+corpus are read, strictly, by `data.lines`.
+"""
+
+import codecs
+import io
+import itertools
+import re
+import select
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+
+# Unicode 15's Sentence_Terminal beyond ASCII, the ellipsis, the Tibetan shad and the Khmer khan.
+_TERMINALS = (
+    "\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837\u0839\u083d\u083e\u0964\u0965\u0f0d\u0f0e"
+    "\u104a\u104b\u1362\u1367\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809\u1944\u1945"
+    "\u1aa8-\u1aab\u1b5a\u1b5b\u1b5e\u1b5f\u1b7d\u1b7e\u1c3b\u1c3c\u1c7e\u1c7f\u2026\u203c\u203d"
+    "\u2047-\u2049\u2e2e\u2e3c\u2e53\u2e54\u3002\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877"
+    "\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d-\uaa5f\uaaf0\uaaf1\uabeb\ufe52\ufe56\ufe57"
+    "\uff01\uff0e\uff1f\uff61\U00010a56\U00010a57\U00010f55-\U00010f59\U00010f86-\U00010f89"
+    "\U00011047\U00011048\U000110be-\U000110c1\U00011141-\U00011143\U000111c5\U000111c6\U000111cd"
+    "\U000111de\U000111df\U00011238\U00011239\U0001123b\U0001123c\U000112a9\U0001144b\U0001144c"
+    "\U000115c2\U000115c3\U000115c9-\U000115d7\U00011641\U00011642\U0001173c-\U0001173e"
+    "\U00011944\U00011946\U00011a42\U00011a43\U00011a9b\U00011a9c\U00011c41\U00011c42\U00011ef7"
+    "\U00011ef8\U00016a6e\U00016a6f\U00016af5\U00016b37\U00016b38\U00016b44\U00016e98\U0001bc9f"
+    "\U0001da88"
+)
+_COMMAS = "\u055d\u060c\u061b\u07f8\u1363-\u1366\u1802\u1808\u3001\ufe50\ufe51\uff0c\uff1a\uff1b\uff64"
+_CLOSING = "[\"')\\]}\u00bb\u2019\u201d\u203a\u300d\u300f\u3011\u3009\u300b\uff09]*"
+
+# The best places first. ASCII marks are also in numbers and abbreviations, so a space must follow,
+# and a point after a digit may make an ordinal of it ("2. März"); the others stand for themselves.
+_PLACES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?:[!?]|(?<!\d)\.){_CLOSING}\s+|[{_TERMINALS}]{_CLOSING}\s*",
+        rf"[,;:]{_CLOSING}\s+|[{_COMMAS}]{_CLOSING}\s*",
+        r"\s+",
+    )
+)
+_JOINER = "\u200d"
+
+
+class ArrivingLines:
+    r"""The lines of a byte stream such as `sys.stdin.buffer`; those that have arrived can be had
+    before the others come.
+
+    Only "\n" ends a line ("\r\n" too; U+2028 and the like do not); a last line without it counts.
+    Bytes that are no UTF-8 become U+FFFD, with one warning on stderr.
+    """
+
+    def __init__(self, stream: io.BufferedIOBase) -> None:
+        self._stream = stream
+        self._number, self._warned = 0, False
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(self.windows(1))
+
+    def windows(self, most: int) -> Iterator[list[str]]:
+        """Lists of 1 to `most` lines: whatever has arrived, and if nothing has, the next."""
+        lines: list[bytes] = []
+        begun = b""  # of a line whose end is still to come
+        while chunk := self._stream.read1(1 << 16):
+            *whole, begun = (begun + chunk).split(b"\n")
+            lines += whole
+            while len(lines) >= most or (lines and not self._more_at_hand()):
+                yield [self._decode(line) for line in lines[:most]]
+                del lines[:most]
+        if begun:
+            lines.append(begun)
+        for start in range(0, len(lines), most):
+            yield [self._decode(line) for line in lines[start : start + most]]
+
+    def _more_at_hand(self) -> bool:
+        try:
+            return bool(select.select([self._stream], [], [], 0.01)[0])
+        except (OSError, ValueError):  # nothing to be asked: bytes in memory, a pipe on Windows
+            return False
+
+    def _decode(self, line: bytes) -> str:
+        self._number += 1
+        if self._number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        line = line.removesuffix(b"\r")
+        try:
+            return line.decode()
+        except UnicodeDecodeError:
+            if not self._warned:
+                warning = f"line {self._number}: invalid UTF-8, replaced by U+FFFD (said only once)"
+                print(warning, file=sys.stderr)
+            self._warned = True
+            return line.decode(errors="replace")
+
+
+def split(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """`text` in pieces that fit, without the space around them; nothing but space is lost.
+
+    A text that does not fit is cut into two where it may be best: after a sentence, else after a
+    comma or the like, else at a space, else (scripts without spaces) between two characters, each
+    time as near to its middle as possible. `fits` must be true of single characters.
+
+    >>> split("One two. Three, four? Five.", lambda piece: len(piece) <= 12)
+    ['One two.', 'Three, four?', 'Five.']
+    """
+    text = text.strip()
+    if fits(text):
+        return [text] if text else []
+    assert len(text) > 1, f"{text!r} does not fit"
+    place = _place(text)
+    return split(text[:place], fits) + split(text[place:], fits)
+
+
+def _place(text: str) -> int:
+    """Where to cut: 0 < place < len(text)."""
+    for pattern in _PLACES:
+        ends = [match.end() for match in pattern.finditer(text) if match.end() < len(text)]
+        if ends:
+            return min(ends, key=lambda end: abs(2 * end - len(text)))
+    middle = len(text) // 2
+    return next((i for i in range(middle, len(text)) if not _inside_letter(text, i)), middle)
+
+
+def _inside_letter(text: str, place: int) -> bool:
+    """Whether what follows belongs to the character before: an accent, a vowel sign, an emoji's."""
+    after = text[place]
+    return after == _JOINER or text[place - 1] == _JOINER or unicodedata.category(after)[0] == "M"

@@ -1,0 +1,216 @@
+"""From SeqIO tasks to the cache that `mmt train` reads: every task of a mixture, tokenised.
+
+`ensure_cache` is what a run calls when its cache is missing; `build_cache` the work itself. The
+files of the cache, and reading them without TensorFlow, are `mmt.data.cache`.
+"""
+
+import difflib
+import functools
+import hashlib
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import seqio
+import tensorflow as tf
+
+import tasks
+from mmt import languages
+from mmt.data import cache, corpora, vocab
+from tasks.sources import LanguageSource
+
+Tokens = tuple[Sequence[int], Sequence[int]]
+FEATURES = ("inputs", "targets")
+
+
+def ensure_cache(
+    directory: str | Path,
+    *,
+    mixture: str,
+    module: str = "",
+    corpus: str = "",
+    vocab_size: int = 0,
+) -> cache.Manifest:
+    """The manifest of the cache of `mixture` in `directory`, which is built if it is not there.
+
+    So that the mixture (or task) exists, `module` ('tasks.cldr', T5X's MIXTURE_OR_TASK_MODULE) is
+    imported, or the corpus described at `corpus` is registered with a vocabulary of `vocab_size`
+    pieces (0: `tasks.VOCABULARY_SIZE`). A cache that is there is compared with the corpus and its
+    vocabulary, not rebuilt.
+    ValueError, before a cache is written: unknown module or mixture (naming the nearest), a fault
+    in the corpus (file and line), a cache made of something else.
+    """
+    directory = Path(directory)
+    if vocab_size and not corpus:
+        raise ValueError(
+            f"vocab_size is {vocab_size}, but only a vocabulary that is trained for `corpus` can "
+            f"have a chosen size; the tasks of module {module!r} bring their own: leave it 0"
+        )
+    if module:
+        _import(module)
+    if corpus:
+        size = vocab_size or tasks.VOCABULARY_SIZE
+        tasks.register(corpora.load(corpus), vocabularies=size)
+    found = find(mixture)
+    if directory.is_dir() and any(directory.iterdir()):
+        present = cache.open_cache(directory)
+        hashes = {side: vocab.Vocabulary.load(path).hash for side, path in _files(found).items()}
+        cache.check_fresh(present, corpus_hash=corpus_hash(found), vocabulary_hash=hashes)
+        return present.manifest
+    for own in _corpora(found):
+        own.validate()
+    return build_cache(mixture, directory, corpus_hash=corpus_hash(found))
+
+
+def build_cache(mixture_or_task_name: str, directory: Path, *, corpus_hash: str) -> cache.Manifest:
+    """Writes the cache of a mixture's tasks, all splits, as `mmt.data.cache.build` does.
+
+    An example is what the task's preprocessors before its CacheDatasetPlaceholder make of it: the
+    tag and the tokens, untrimmed, without EOS. Tasks are named `<corpus>_<source>_to_<target>`
+    ('cldr_deu_Latn_to_eng'), which gives their languages. Tasks of `tasks.register` are tokenised
+    many sentences at a time; a task of another kind runs its own preprocessors.
+    """
+    found = find(mixture_or_task_name)
+    examples: dict[tuple[str, str], list[seqio.Task]] = {}
+    for split in corpora.SPLITS:
+        for task in sorted(found, key=lambda task: task.name):
+            if split in task.splits:
+                examples.setdefault((split, _languages(task)[0]), []).append(task)
+    targets = {_languages(task)[1] for task in found}
+    if len(targets) > 1:
+        raise ValueError(f"{mixture_or_task_name!r} has the targets {sorted(targets)}; wanted: one")
+    return cache.build(
+        directory,
+        {key: functools.partial(_all_tokens, some, key[0]) for key, some in examples.items()},
+        name=mixture_or_task_name,
+        target=targets.pop(),
+        corpus_hash=corpus_hash,
+        vocabularies=_files(found),
+    )
+
+
+def find(mixture_or_task_name: str) -> list[seqio.Task]:
+    """The tasks of a registered mixture, or the one task; ValueError names the nearest."""
+    names = sorted({*seqio.MixtureRegistry.names(), *seqio.TaskRegistry.names()})
+    if mixture_or_task_name not in names:
+        near = difflib.get_close_matches(mixture_or_task_name, names, n=3, cutoff=0.3)
+        raise ValueError(
+            f"no mixture or task {mixture_or_task_name!r} is registered; nearest: "
+            f"{', '.join(near) or 'none (import its module, or register its corpus)'}"
+        )
+    return seqio.get_subtasks(seqio.get_mixture_or_task(mixture_or_task_name))
+
+
+def corpus_hash(found: Sequence[seqio.Task]) -> str:
+    """The hash of the tasks' corpus; of the corpora, names and sizes where they are several."""
+    own = _corpora(found)
+    if len(own) == 1 and all(isinstance(task.source, LanguageSource) for task in found):
+        return own[0].hash()
+    parts = sorted([*(one.hash() for one in own), *map(_size, found)])
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _all_tokens(some: Sequence[seqio.Task], split: str) -> Iterator[Tokens]:
+    for task in some:
+        yield from _tokens(task, split)
+
+
+def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
+    """The (inputs, targets) of a task's split, in the source's order."""
+    target = _languages(task)[1]
+    ours = task.preprocessors is tasks.preprocessors(target)
+    if ours and isinstance(task.source, LanguageSource):
+        files = _files([task])
+        tokenise = _tokeniser(target, files["source"], files["target"])
+        for chunk in task.source.chunks(split):
+            tokens = tokenise(*(tf.constant(chunk[key], tf.string) for key in FEATURES))
+            yield from zip(*(tokens[key].to_list() for key in FEATURES), strict=True)
+        return
+    if not task.supports_caching:
+        raise ValueError(
+            f"task {task.name!r} has no seqio.CacheDatasetPlaceholder among its preprocessors, "
+            "which says where its examples are ready to be cached"
+        )
+    eos = {key: _vocabulary([task], key).eos_id for key in FEATURES}
+    dataset = task.preprocess_precache(task.source.get_dataset(split, shuffle=False))
+    for example in dataset.as_numpy_iterator():
+        inputs, targets = (_without(example[key].tolist(), eos[key]) for key in FEATURES)
+        yield inputs, targets
+
+
+@functools.lru_cache(maxsize=4)
+def _tokeniser(
+    target: str, source_file: Path, target_file: Path
+) -> Callable[[tf.Tensor, tf.Tensor], dict[str, tf.RaggedTensor]]:
+    """`tasks.preprocessors(target)` before the cache, as one compiled function of many texts."""
+    features = tasks.output_features({"source": source_file, "target": target_file})
+    text = tf.TensorSpec([None], tf.string)
+
+    @tf.function(input_signature=(text, text))
+    def tokenise(inputs: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+        example = tasks.tagged({"inputs": inputs, "targets": targets}, tag=vocab.tag(target))
+        return dict(seqio.preprocessors.tokenize_impl(example, features, copy_pretokenized=False))
+
+    return tokenise
+
+
+def _languages(task: seqio.Task) -> tuple[str, str]:
+    """FLORES codes of source and target, from the task's name."""
+    if isinstance(task.source, LanguageSource):
+        return task.source.language, task.source.corpus.target
+    parts = re.search(r"([a-z]{3}_[A-Z][a-z]{3})_to_([a-z]{3})$", task.name)
+    if not parts:
+        raise ValueError(
+            f"the task {task.name!r} does not tell its languages; wanted is a name like "
+            "'mycorpus_deu_Latn_to_eng'"
+        )
+    return parts[1], languages.find(parts[2]).code
+
+
+def _corpora(found: Iterable[seqio.Task]) -> list[corpora.Corpus]:
+    own: dict[str, corpora.Corpus] = {}
+    for task in found:
+        if isinstance(task.source, LanguageSource):
+            own.setdefault(task.source.corpus.name, task.source.corpus)
+    return list(own.values())
+
+
+def _vocabulary(found: Sequence[seqio.Task], feature: str) -> seqio.Vocabulary:
+    """The vocabulary of a feature, which all tasks must share."""
+    vocabulary = found[0].output_features[feature].vocabulary
+    for task in found:
+        if task.output_features[feature].vocabulary != vocabulary:
+            raise ValueError(
+                f"{found[0].name} and {task.name} differ in their {feature} vocabulary"
+            )
+    return vocabulary
+
+
+def _files(found: Sequence[seqio.Task]) -> dict[str, Path]:
+    """{'source': file, 'target': file} of the tasks' SentencePiece models."""
+    files = {}
+    for side, feature in zip(("source", "target"), FEATURES, strict=True):
+        vocabulary = _vocabulary(found, feature)
+        if not isinstance(vocabulary, seqio.SentencePieceVocabulary):
+            raise ValueError(f"{found[0].name}: {vocabulary} is not a SentencePieceVocabulary")
+        files[side] = Path(vocabulary.sentencepiece_model_file)
+    return files
+
+
+def _size(task: seqio.Task) -> str:
+    return f"{task.name} {[(split, task.num_input_examples(split)) for split in task.splits]}"
+
+
+def _without(ids: list[int], eos: int) -> list[int]:
+    """The cache holds no EOS: tasks that append it before their placeholder lose it here."""
+    return ids[:-1] if ids and ids[-1] == eos else ids
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise ValueError(f"no Python module {module!r} to import for its tasks") from error
+        raise

@@ -1,0 +1,11 @@
+"""The embedded corpus as SeqIO tasks: import it, and `cldr_deu_Latn_to_eng` … `cldr_to_eng` exist.
+
+The first import on a machine generates the corpus (seconds, with a progress bar on stderr), since
+its languages and counts name the tasks and set the rates. The vocabulary is trained when a task
+first tokenises. Both stay under `$MMT_DATA`. With T5X: MIXTURE_OR_TASK_MODULE = 'tasks.cldr'.
+"""
+
+import tasks
+from mmt.data import corpora
+
+MIXTURE = tasks.register(corpora.load("cldr"))

@@ -1,0 +1,81 @@
+"""Where the text of a task comes from: a corpus, one language at a time, as a SeqIO DataSource.
+
+Text in, text out: tags and tokens are the business of the preprocessors in `tasks`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import seqio
+import tensorflow as tf
+
+from mmt.data import corpora
+
+
+@runtime_checkable
+class LanguageSource(Protocol):
+    """A SeqIO DataSource of one language of a corpus: CorpusSource, or `tasks.tfds.TfdsSource`."""
+
+    corpus: corpora.Corpus
+    language: str
+
+    def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
+        """The examples in order, many at a time, as arrays of UTF-8 bytes."""
+
+    def num_input_examples(self, split: str) -> int: ...
+
+
+class CorpusSource(seqio.DataSource):
+    """Streams one language of a corpus: {'inputs': source text, 'targets': target text}.
+
+    `shuffle` mixes chunks of 256 neighbours within a window of 64 chunks; a Task's own buffer mixes
+    inside them. Unlike FunctionDataSource it does not warn about that, and it can be pickled.
+    """
+
+    chunk, window = 256, 64
+
+    def __init__(self, corpus: corpora.Corpus, language: str) -> None:
+        self.corpus, self.language = corpus, language
+        counts = {split: corpus.count(language, split) for split in corpora.SPLITS}
+        present = {split: number for split, number in counts.items() if number}
+        super().__init__(splits=present, num_input_examples=present)
+
+    @property
+    def supports_arbitrary_sharding(self) -> bool:
+        return False
+
+    def list_shards(self, split: str) -> Sequence[str]:
+        return [split]
+
+    def get_dataset(
+        self,
+        split: str = "train",
+        shuffle: bool = True,
+        seed: int | None = None,
+        shard_info: seqio.ShardInfo | None = None,
+        **unused: Any,
+    ) -> tf.data.Dataset:
+        """The examples of a split, in the corpus's order unless they are shuffled."""
+        if shard_info and shard_info.num_shards > 1:
+            raise ValueError("a corpus is one shard; shard the dataset, as seqio.Task does")
+        text = tf.TensorSpec(shape=[None], dtype=tf.string)
+        dataset = tf.data.Dataset.from_generator(
+            lambda: self.chunks(split), output_signature={"inputs": text, "targets": text}
+        )
+        if shuffle:
+            dataset = dataset.shuffle(self.window, seed=seed)
+        return dataset.unbatch()
+
+    def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
+        """The pairs in order, `chunk` at a time, as arrays of UTF-8 bytes."""
+        inputs: list[bytes] = []
+        targets: list[bytes] = []
+        for pair in self.corpus.pairs(self.language, split):
+            inputs.append(pair.source.encode())
+            targets.append(pair.target.encode())
+            if len(inputs) == self.chunk:
+                yield {"inputs": np.array(inputs, object), "targets": np.array(targets, object)}
+                inputs, targets = [], []
+        if inputs:
+            yield {"inputs": np.array(inputs, object), "targets": np.array(targets, object)}

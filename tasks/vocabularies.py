@@ -1,0 +1,117 @@
+"""Vocabularies of a corpus: where they are kept, and how they are trained when first needed.
+
+SentencePiece models under `$MMT_DATA/vocabularies/`, for SeqIO's tasks and for the cache alike. The
+training itself, and the tokeniser without TensorFlow, are `mmt.data.vocab`.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import seqio
+import tensorflow as tf
+
+from mmt.data import corpora, vocab
+
+VOCABULARY_SIZE = 8000  # pieces of a shared vocabulary, where the user names no other number
+
+
+def vocabulary(
+    corpus: corpora.Corpus,
+    *,
+    size: int = VOCABULARY_SIZE,
+    shared: bool = True,
+    tags: Sequence[str] = (),
+) -> dict[str, Path]:
+    """{'source': file, 'target': file}: the corpus's SentencePiece models, trained if missing.
+
+    They lie under `$MMT_DATA/vocabularies/` and are named after the corpus, its hash and the size,
+    so that a changed corpus gets new ones. A shared vocabulary is the same file twice. The tag of
+    the corpus's target (`<2eng>`) and `tags` are pieces of their own.
+
+    >>> vocabulary(corpora.load("cldr"))["source"].name    # doctest: +SKIP
+    'cldr-0f3b...-8000.model'
+    """
+    return {
+        side: recipe.make() for side, recipe in _recipes(corpus, size, shared, tuple(tags)).items()
+    }
+
+
+def trained_on_use(
+    corpus: corpora.Corpus, *, size: int = VOCABULARY_SIZE
+) -> dict[str, seqio.Vocabulary]:
+    """The shared one of `vocabulary`, for SeqIO; trained only when a task asks for its model."""
+    shared = TrainedVocabulary(_recipes(corpus, size, True, ())["source"])
+    return {"source": shared, "target": shared}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a vocabulary is made: from which side of a corpus, how many pieces, with which tags."""
+
+    corpus: corpora.Corpus
+    size: int
+    side: str  # 'source', 'target' or 'both'
+    tags: tuple[str, ...]
+
+    @functools.cached_property
+    def path(self) -> Path:
+        """Where the model lies, or will lie."""
+        others = [tag for tag in self.tags if tag != vocab.tag(self.corpus.target)]
+        parts = [self.corpus.name, self.corpus.hash(), str(self.size), *others]
+        stem = "-".join(re.sub(r"[^\w.]", "", part) for part in parts)
+        side = "" if self.side == "both" else f".{self.side}"
+        return corpora.data_root() / "vocabularies" / f"{stem}{side}.model"
+
+    def make(self) -> Path:
+        """The path; the model is trained first if it is not there."""
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            texts = vocab.training_texts(self.corpus, side=self.side)
+            vocab.train(texts, self.path, size=self.size, tags=self.tags)
+        return self.path
+
+
+class SharedVocabulary(seqio.SentencePieceVocabulary):
+    """A SentencePieceVocabulary that TensorFlow loads once, not again in each map of each task."""
+
+    @property
+    def tf_tokenizer(self) -> Any:
+        return _tf_tokenizer(self.sentencepiece_model_file)
+
+
+class TrainedVocabulary(SharedVocabulary):
+    """A SharedVocabulary whose model is made by its recipe when it is first needed."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        super().__init__(str(recipe.path))
+
+    def _model_context(self) -> Any:
+        if self._model is None:
+            self._recipe.make()
+        return super()._model_context()
+
+    @property
+    def sentencepiece_model_file(self) -> str:
+        """The model's path. The file is there once this has been asked for."""
+        return str(self._recipe.make())
+
+
+@functools.cache
+def _tf_tokenizer(path: str) -> Any:
+    with tf.init_scope():  # outlives the graph it is first asked for in
+        return seqio.SentencePieceVocabulary(path).tf_tokenizer
+
+
+def _recipes(
+    corpus: corpora.Corpus, size: int, shared: bool, tags: tuple[str, ...]
+) -> dict[str, Recipe]:
+    every = tuple(dict.fromkeys((vocab.tag(corpus.target), *tags)))
+    return {
+        side: Recipe(corpus, size, "both" if shared else side, every)
+        for side in ("source", "target")
+    }

@@ -1,0 +1,58 @@
+"""Checkpoints: what is kept, damage, absence."""
+
+import shutil
+
+import jax
+import pytest
+
+from mmt import checkpoint, hooks, train
+from mmt.checkpoint import Policy
+
+
+def test_keeps_the_last_and_the_best(tmp_path, toy_program, toy_batches):
+    scores = {2: 5.0, 4: 1.0, 6: 3.0, 8: 4.0, 10: 2.0, 12: 6.0}
+
+    def measure(now):
+        if now.number in scores:
+            now.measured["validation_loss"] = scores[now.number]
+
+    train.train(
+        toy_program(), toy_batches(), model_dir=str(tmp_path), steps=12,
+        policy=Policy(period=2, keep=2, keep_best=1), hooks=[measure],
+    )  # fmt: skip
+    assert checkpoint.available_steps(tmp_path) == [4, 10, 12]
+    assert checkpoint.best_step(tmp_path) == 4
+
+
+def test_without_measurements_the_latest_is_taken(tmp_path, toy_program, toy_batches):
+    train.train(
+        toy_program(), toy_batches(), model_dir=str(tmp_path), steps=6, policy=Policy(period=2)
+    )
+    assert checkpoint.best_step(tmp_path) == 6
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
+    tmp_path, toy_program, toy_batches, capsys
+):
+    program = toy_program()
+    run = {"model_dir": str(tmp_path / "run"), "policy": Policy(period=2, keep=2)}
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=8)
+    train.train(program, toy_batches(), steps=6, **run)
+    shutil.rmtree(tmp_path / "run/checkpoints/6/optimizer/d")
+    again = train.train(program, toy_batches(), steps=8, **run)
+    error = capsys.readouterr().err
+    assert "checkpoints/6" in error and "damaged" in error
+    same = jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params)
+    assert jax.tree.all(same)
+
+
+def test_no_checkpoint_is_an_error_that_says_where(tmp_path):
+    with pytest.raises(ValueError, match="no checkpoint in"):
+        checkpoint.best_step(tmp_path)
+
+
+def test_an_unknown_step_names_those_there_are(tmp_path, toy_program, toy_batches):
+    program = toy_program()
+    train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3, hooks=[hooks.EarlyStop(1)])
+    with pytest.raises(ValueError, match="there are: 3"):
+        checkpoint.restore_params(tmp_path, program.shapes(3).params, step=2)

@@ -1,0 +1,223 @@
+"""Corpus folders: what is read from them, and every fault a user can make in one."""
+
+import gzip
+import json
+import re
+import shutil
+
+import pytest
+
+from mmt.data import corpora
+
+GOOD = """
+target = "English"
+[train]
+German = { source = "t.de.gz", target = "t.en" }
+swh = "swh.tsv"
+"zh-TW" = ["swh.tsv", { source = "t.de.gz", target = "t.en" }]
+[test]
+sw = "test.tsv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A good corpus of three languages."""
+    root = tmp_path / "my-corpus"
+    root.mkdir()
+    (root / "corpus.toml").write_text(GOOD, "utf-8")
+    (root / "t.de.gz").write_bytes(gzip.compress("Hallo Welt\nschön\u2028!\n".encode()))
+    (root / "t.en").write_text("Hello world\r\nnice!", "utf-8", newline="")
+    (root / "swh.tsv").write_text("Habari\tHow are you?\nnyumba mbili\ttwo houses\n", "utf-8")
+    (root / "test.tsv").write_text("moja\tone\n", "utf-8")
+    return root
+
+
+def test_a_folder_is_read_as_described(folder):
+    corpus = corpora.load(folder)
+    assert (corpus.name, corpus.target, corpus.root) == ("my_corpus", "eng_Latn", folder)
+    assert corpus.languages == ("deu_Latn", "swh_Latn", "zho_Hant")
+    german = [
+        ("Hallo Welt", "Hello world", "deu_Latn", "my_corpus", 1),
+        ("schön\u2028!", "nice!", "deu_Latn", "my_corpus", 2),
+    ]
+    assert list(corpus.pairs("de", "train")) == german
+    assert [pair.target for pair in corpus.pairs("zho_Hant", "train")] == [
+        "How are you?", "two houses", "Hello world", "nice!",
+    ]  # fmt: skip
+    assert [pair.line for pair in corpus.pairs("zho_Hant", "train")] == [1, 2, 1, 2]
+    assert list(corpus.pairs("swa", "test"))[0].source == "moja"
+    corpus.validate()
+
+
+def test_a_folder_is_named_by_itself_its_file_or_a_string(folder, monkeypatch):
+    whole = corpora.load(folder)
+    assert corpora.load(str(folder)) == corpora.load(folder / "corpus.toml") == whole
+    monkeypatch.chdir(folder)
+    assert corpora.load("corpus.toml").name == corpora.load(".").name == whole.name
+    assert corpora.load(".").hash() == whole.hash()
+
+
+def test_counts_are_those_of_the_pairs_and_0_where_there_are_none(folder):
+    corpus = corpora.load(folder)
+    for code in corpus.languages:
+        assert corpus.count(code, "train") == len(list(corpus.pairs(code, "train")))
+    assert corpus.count("swh", "test") == 1
+    assert corpus.count("deu", "test") == corpus.count("French", "train") == 0
+
+
+def test_a_file_without_lines_is_a_fault_also_for_count(folder):
+    (folder / "test.tsv").write_text("")
+    with pytest.raises(ValueError, match=r"test\.tsv: no lines"):
+        corpora.load(folder).count("swh", "test")
+
+
+def test_what_is_not_there_is_an_error_before_the_first_pair(folder):
+    corpus = corpora.load(folder)
+    with pytest.raises(ValueError, match=r"no test pairs of deu_Latn; .*swh_Latn"):
+        corpus.pairs("German", "test")
+    with pytest.raises(ValueError, match="unknown split 'valid'; nearest: validation"):
+        corpus.pairs("German", "valid")
+    with pytest.raises(ValueError, match="unknown language 'Germn'; nearest: German"):
+        corpus.count("Germn", "train")
+
+
+def test_the_hash_is_of_the_content_and_not_of_the_place(folder, tmp_path):
+    before = corpora.load(folder).hash()
+    assert re.fullmatch("[0-9a-f]{16}", before)
+    copy = shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)
+    (copy / "corpus.toml").write_text("# a comment\n" + GOOD.replace("German", "deu"), "utf-8")
+    assert corpora.load(copy).hash() == before
+    hashes = {before}
+    for name, old, new in [
+        ("swh.tsv", "Habari", "habari"),
+        ("test.tsv", "one", "One"),
+        ("corpus.toml", "[test]", "[validation]"),
+        ("corpus.toml", "swh =", "som ="),
+        ("corpus.toml", "target = ", 'name = "other"\ntarget = '),
+        ("corpus.toml", '= "swh.tsv"', '= ["swh.tsv", "test.tsv"]'),
+    ]:
+        changed = shutil.copytree(folder, tmp_path / str(len(hashes)) / folder.name)
+        text = (changed / name).read_text("utf-8").replace(old, new, 1)
+        (changed / name).write_text(text.replace("sw = ", "som = ") if "som" in new else text)
+        hashes.add(corpora.load(changed).hash())
+    assert len(hashes) == 7
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[test]", "[tset]", r"corpus\.toml:7: unknown key 'tset'; nearest: test"),
+        ("target =", "taget =", r"corpus\.toml:2: unknown key 'taget'; nearest: target"),
+        ('"English"', '"Englsh"', r"corpus\.toml:2: target: unknown .*'Englsh'.*eng_Latn"),
+        ("German", "Germna", r"corpus\.toml:4: .*'Germna'; nearest: German \(deu_Latn\)"),
+        ("German", "Norwegian", r"corpus\.toml:4: .*nob_Latn"),
+        ("German", "swa", r"corpus\.toml:5: swh \(swh_Latn\) is there already"),
+        ("German", "en", r"corpus\.toml:4: en \(eng_Latn\) is the target"),
+        ('swh = "swh.tsv"', 'swh = "sw.tsv"', r"corpus\.toml:5: no file .*nearest: swh\.tsv"),
+        ('swh = "swh.tsv"', "swh = []", r"corpus\.toml:5: swh has no files"),
+        ('swh = "swh.tsv"', "swh = 3", r"corpus\.toml:5: 3 is no file"),
+        ('swh = "swh.tsv"', "swh = [[]]", r"corpus\.toml:5: \[\] is no file"),
+        ('swh = "swh.tsv"', 'swh = "."', r"corpus\.toml:5: no file"),
+        (', target = "t.en" }\nswh', " }\nswh", r"corpus\.toml:4: target is missing"),
+        ('target = "t.en" }\nswh', 'tgt = "t.en" }\nswh', r"corpus\.toml:4: unknown key 'tgt'"),
+        ('sw = "test.tsv"', 'om = "test.tsv"', r"corpus\.toml:8: om \(gaz_Latn\) has no \[train\]"),
+        ("target =", "name = 'a b'\ntarget =", r"corpus\.toml:2: name is 'a b'; allowed"),
+        ("[train]", "train = 3\n[validation]", r"corpus\.toml:3: train must be a table"),
+        ("[train]", "[train]\n[validation]", r"corpus\.toml:3: no languages"),
+        ("[train]", "[train", r"corpus\.toml: .*line 3"),
+    ],
+)
+def test_faults_of_the_description_are_named_with_file_line_and_nearest(folder, old, new, message):
+    assert GOOD.count(old)
+    (folder / "corpus.toml").write_text(GOOD.replace(old, new, 1), "utf-8")
+    with pytest.raises(ValueError, match=message):
+        corpora.load(folder)
+
+
+def test_a_description_that_is_not_utf8_or_empty_is_an_error(folder):
+    (folder / "corpus.toml").write_bytes(b"name = '\xff'")
+    with pytest.raises(ValueError, match=r"corpus\.toml: .*utf-8"):
+        corpora.load(folder)
+    (folder / "corpus.toml").write_text("")
+    with pytest.raises(ValueError, match="no languages"):
+        corpora.load(folder)
+
+
+def test_no_corpus_there_is_an_error_naming_the_nearest(folder):
+    for name, nearest in [(folder.parent / "my-copus", "my-corpus"), ("cldrr", "cldr")]:
+        with pytest.raises(ValueError, match=f"no corpus at .*; nearest: {nearest}"):
+            corpora.load(name)
+    (folder / "corpus.toml").unlink()
+    with pytest.raises(ValueError, match="no corpus at"):
+        corpora.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.en", b"one\ntwo\nthree\n", r"t\.de\.gz has 2 lines, but .*t\.en has 3"),
+        ("t.en", b"one\n", r"t\.de\.gz has 2 lines, but .*t\.en has 1"),
+        ("t.en", b"", r"t\.de\.gz has 2 lines, but .*t\.en has 0"),
+        ("t.en", b"one\n \t\n", r"t\.en:2: the target side is empty"),
+        ("t.de.gz", gzip.compress(b"\neins"), r"t\.de\.gz:1: the source side is empty"),
+        ("t.de.gz", gzip.compress(b"eins\n\xe4"), r"t\.de\.gz:2: not UTF-8: .* 0xe4 at byte 1"),
+        ("t.de.gz", b"eins\nzwei\n", r"t\.de\.gz: damaged: Not a gzipped file"),
+        ("swh.tsv", b"moja\tone\nmbili two\n", r"swh\.tsv:2: 1 columns; .*source<TAB>target"),
+        ("swh.tsv", b"moja\tone\tein\n", r"swh\.tsv:1: 3 columns"),
+        ("swh.tsv", b"moja\tone\n\ntatu\tthree\n", r"swh\.tsv:2: 1 columns"),
+        ("swh.tsv", b"moja\tone\n\ttwo\n", r"swh\.tsv:2: the source side is empty"),
+        ("swh.tsv", b"moja\t\xc2\xa0\n", r"swh\.tsv:1: the target side is empty"),
+        ("test.tsv", b"", r"test\.tsv: no lines"),
+    ],
+)
+def test_faults_of_the_text_are_named_with_file_and_line(folder, name, content, message):
+    (folder / name).write_bytes(content)
+    corpus = corpora.load(folder)
+    with pytest.raises(ValueError, match=message):
+        corpus.validate()
+    with pytest.raises(ValueError, match=message):
+        corpora.stats(corpus)
+
+
+def test_pairs_stream(folder):
+    """Ten thousand good pairs come before the fault after them."""
+    (folder / "swh.tsv").write_bytes(b"moja\tone\n" * 10_000 + b"broken\n")
+    pairs = corpora.load(folder).pairs("swh", "train")
+    for _ in range(10_000):
+        assert next(pairs)[:2] == ("moja", "one")
+    with pytest.raises(ValueError, match=r"swh\.tsv:10001:"):
+        next(pairs)
+
+
+def test_stats_count_the_pairs_and_their_lengths(folder):
+    rows = corpora.stats(corpora.load(folder), temperature=1.0)
+    assert [row["language"] for row in rows] == ["deu_Latn", "swh_Latn", "zho_Hant"]
+    swahili = rows[1]
+    assert swahili["name"] == "Swahili"
+    assert [swahili[split] for split in corpora.SPLITS] == [2, 0, 1]
+    assert (swahili["source_words"], swahili["target_words"]) == (3, 5)
+    assert swahili["source_characters"] == len("Habari" + "nyumba mbili")
+    assert swahili["target_characters"] == len("How are you?" + "two houses")
+    assert swahili["length_ratio"] == pytest.approx((12 / 6 + 10 / 12) / 2)
+    assert [row["share"] for row in rows] == pytest.approx([0.25, 0.25, 0.5])
+    warmer = corpora.stats(corpora.load(folder), temperature=5.0)
+    assert 0.25 < float(warmer[0]["share"]) < 1 / 3
+    assert json.loads(json.dumps(rows)) == rows
+
+
+def test_the_table_shows_the_largest_first_and_a_total(folder):
+    lines = corpora.table(corpora.stats(corpora.load(folder))).split("\n")
+    assert [line.split()[0] for line in lines] == [
+        "language", "zho_Hant", "deu_Latn", "swh_Latn", "all",
+    ]  # fmt: skip
+    assert len({len(line) for line in lines}) == 1
+    assert lines[-1].split()[:3] == ["all", "3", "8"]
+
+
+def test_the_data_root_is_the_environments_or_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path))
+    assert corpora.data_root() == tmp_path
+    monkeypatch.delenv("MMT_DATA")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert corpora.data_root() == tmp_path / ".cache" / "mmt"

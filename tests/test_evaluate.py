@@ -1,0 +1,223 @@
+"""Evaluation: rows and texts as they come, nothing lost, nothing done twice."""
+
+import dataclasses
+import itertools
+import json
+import time
+import types
+
+import pytest
+import sacrebleu
+
+from eval import evaluate, metrics, results
+from eval.testsets import Sentences, TestSet
+
+LANGUAGES = {
+    "deu_Latn": Sentences(
+        ("Ende März 2021", "3 Stunden", "Montag, 1. März"),
+        ("the end of March 2021", "3 hours", "Monday, March 1"),
+    ),
+    "swh_Latn": Sentences(("saa tatu na nusu", "Jumatatu"), ("three hours and a half", "Monday")),
+    "ita_Latn": Sentences(("tre ore e mezza",), ("three hours and a half",)),
+}
+TESTSET = TestSet("phrases", "eng_Latn", LANGUAGES)
+ANSWERS = {
+    source: reference.replace("March", "May")
+    for lines in LANGUAGES.values()
+    for source, reference in zip(*lines, strict=True)
+}
+SYSTEM = evaluate.System(
+    "tiny", "multilingual", "tiny/100", "abc123", {"deu_Latn": 500, "swh_Latn": 20}
+)
+
+
+class Dictionary:
+    """A translator that reads ahead by `window` lines, and dies after `lives` of them."""
+
+    def __init__(self, answers=ANSWERS, *, window=2, lives=10**9, seconds=0.0):
+        self.answers, self.window, self.lives, self.seconds = answers, window, lives, seconds
+        self.seen, self.settings = [], None
+
+    def translate(self, lines, source=None, target="eng", beam=4, alpha=0.8, nbest=1):
+        assert nbest == 1
+        self.settings = (target, beam, alpha)
+        lines = iter(lines)
+        while window := list(itertools.islice(lines, self.window)):
+            time.sleep(self.seconds)
+            for line in window:
+                if len(self.seen) == self.lives:
+                    raise KeyboardInterrupt
+                self.seen.append(line)
+                hypothesis = types.SimpleNamespace(text=self.answers[line], score=-1.0)
+                yield types.SimpleNamespace(source=line, hypotheses=(hypothesis,))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that evaluates into tmp_path/results.jsonl."""
+
+    def evaluation(translator, testset=TESTSET, **changes):
+        given = {"system": SYSTEM, "out": tmp_path / "results.jsonl"} | changes
+        return evaluate.evaluate(translator, testset, **given)
+
+    return evaluation
+
+
+def test_a_row_per_language_with_sacrebleu_s_scores(run, tmp_path):
+    rows = run(Dictionary())
+    assert rows == results.read_rows(tmp_path / "results.jsonl")
+    assert [row.source for row in rows] == list(LANGUAGES)
+    for row in rows:
+        lines = LANGUAGES[row.source]
+        hypotheses = [ANSWERS[source] for source in lines.sources]
+        assert row.bleu == pytest.approx(
+            sacrebleu.corpus_bleu(hypotheses, [lines.references]).score, abs=1e-4
+        )
+        assert row.sentences == len(lines.sources)
+        assert row.train_pairs == SYSTEM.train_pairs.get(row.source, 0)
+        assert (row.system, row.kind, row.testset) == ("tiny", "multilingual", "phrases")
+        assert (row.checkpoint, row.decode, row.config) == (
+            "tiny/100", "beam:4|alpha:0.8", "abc123",
+        )  # fmt: skip
+
+
+def test_the_kept_texts_give_the_score_again(run, tmp_path):
+    for row in run(Dictionary()):
+        stem = tmp_path / "hypotheses" / "tiny" / "phrases" / row.source
+        texts = [
+            stem.with_suffix(f".{kind}").read_text().split("\n")[:-1]
+            for kind in ("src", "hyp", "ref")
+        ]
+        assert tuple(texts[0]) == LANGUAGES[row.source].sources
+        again = metrics.score(*texts[1:])
+        assert (again.bleu, again.chrf) == (row.bleu, row.chrf)
+
+
+def test_line_breaks_in_a_translation_do_not_shift_lines(run, tmp_path):
+    answers = ANSWERS | {"3 Stunden": "3\nhours\r now"}
+    run(Dictionary(answers))
+    hyp = tmp_path / "hypotheses" / "tiny" / "phrases" / "deu_Latn.hyp"
+    assert hyp.read_bytes().split(b"\n")[1] == b"3 hours  now"
+    assert hyp.read_bytes().count(b"\n") == 3
+
+
+def test_decoding_reaches_the_translator_and_the_row(run):
+    translator = Dictionary()
+    rows = run(translator, decoding=evaluate.Decoding(beam=2, alpha=0.65))
+    assert translator.settings == ("eng_Latn", 2, 0.65)
+    assert rows[0].decode == "beam:2|alpha:0.65"
+
+
+def test_all_languages_go_as_one_stream(run):
+    translator = Dictionary(window=100)
+    run(translator)
+    assert translator.seen == [line for lines in LANGUAGES.values() for line in lines.sources]
+
+
+def test_a_kill_loses_no_finished_language(run, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run(Dictionary(lives=4))  # in the middle of the second language
+    assert [row.source for row in results.read_rows(tmp_path / "results.jsonl")] == ["deu_Latn"]
+    translator = Dictionary()
+    rows = run(translator)
+    assert translator.seen == [*LANGUAGES["swh_Latn"].sources, *LANGUAGES["ita_Latn"].sources]
+    assert [row.source for row in rows] == list(LANGUAGES)
+    assert len(results.read_rows(tmp_path / "results.jsonl")) == 3
+
+
+def test_what_is_done_is_not_done_again(run):
+    first = run(Dictionary())
+    assert run(translator := Dictionary()) == first and not translator.seen
+    run(translator := Dictionary(), again=True)
+    assert len(translator.seen) == 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"system": dataclasses.replace(SYSTEM, config="other")},
+        {"system": dataclasses.replace(SYSTEM, checkpoint="tiny/200")},
+        {"decoding": evaluate.Decoding(beam=1)},
+    ],
+)
+def test_another_recipe_is_another_evaluation(run, change):
+    run(Dictionary())
+    run(translator := Dictionary(), **change)
+    assert len(translator.seen) == 6
+
+
+def test_another_text_under_the_same_name_is_translated_again(run):
+    run(Dictionary())
+    german = Sentences(LANGUAGES["deu_Latn"].sources, ("another", "reference", "text"))
+    changed = dataclasses.replace(TESTSET, languages=LANGUAGES | {"deu_Latn": german})
+    rows = run(translator := Dictionary(), changed)
+    assert translator.seen == list(german.sources)
+    assert rows[0].bleu == 0
+
+
+def test_the_bills_add_up_to_the_time_it_took(run):
+    start = time.perf_counter()
+    rows = run(Dictionary(window=4, seconds=0.1))
+    total = time.perf_counter() - start
+    assert 0.19 < sum(row.seconds for row in rows) <= total
+    assert all(row.seconds > 0.02 for row in rows)
+
+
+@pytest.mark.parametrize("content", ['{"system": "tiny"}\n', "not JSON\n"])
+def test_a_broken_results_file_is_found_before_translating(run, tmp_path, content):
+    (tmp_path / "results.jsonl").write_text(content)
+    translator = Dictionary()
+    with pytest.raises(ValueError, match=r"results.jsonl:1: "):
+        run(translator)
+    assert not translator.seen and (tmp_path / "results.jsonl").read_text() == content
+
+
+def test_a_place_that_cannot_be_written_is_found_before_translating(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    translator = Dictionary()
+    with pytest.raises(OSError):
+        run(translator, out=tmp_path / "file" / "results.jsonl")
+    assert not translator.seen
+
+
+def test_a_system_s_name_cannot_leave_the_folder(run):
+    with pytest.raises(ValueError, match="system is '../x'"):
+        run(Dictionary(), system=dataclasses.replace(SYSTEM, name="../x"))
+
+
+def make_run_directory(folder, counts):
+    folder.mkdir()
+    manifest = {
+        "name": "phrases", "target": "eng_Latn", "languages": sorted(counts),
+        "counts": {"train": counts}, "corpus_hash": "0", "vocabulary_hash": {},
+        "vocabulary_size": {}, "version": 1,
+    }  # fmt: skip
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "config.gin").write_text("train.train.steps = 100\n")
+    return folder
+
+
+def test_a_run_directory_says_which_system_it_is(tmp_path):
+    folder = make_run_directory(tmp_path / "tiny", {"deu_Latn": 500, "swh_Latn": 20})
+    system = evaluate.system_of(folder, step=100)
+    assert (system.name, system.kind, system.checkpoint) == ("tiny", "multilingual", "tiny/100")
+    assert system.train_pairs == {"deu_Latn": 500, "swh_Latn": 20}
+    (folder / "config.gin").write_text("train.train.steps = 200\n")
+    assert evaluate.system_of(folder, step=100).config != system.config
+    alone = make_run_directory(tmp_path / "deu", {"deu_Latn": 500})
+    assert evaluate.system_of(alone, step=5, name="bilingual").kind == "bilingual"
+    assert evaluate.system_of(alone, step=5, name="bilingual").checkpoint == "deu/5"
+    (folder / "config.gin").unlink()
+    with pytest.raises(ValueError, match="no model directory: it has no config.gin"):
+        evaluate.system_of(folder, step=100)
+
+
+def test_validation_bleu_by_language():
+    translator = Dictionary({source: ANSWERS[source].replace("May", "March") for source in ANSWERS})
+    scores = evaluate.validation_bleu(translator, TESTSET)
+    assert scores == pytest.approx(dict.fromkeys(LANGUAGES, 100.0))
+    assert translator.settings[1] == 1  # greedy
+    worse = evaluate.validation_bleu(Dictionary(), TESTSET)
+    assert worse["deu_Latn"] < 100 == pytest.approx(worse["swh_Latn"])
+
+

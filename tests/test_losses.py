@@ -1,0 +1,34 @@
+"""Cross entropy against a float64 loop."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mmt.losses import cross_entropy
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("z_loss", [0.0, 1e-2])
+def test_against_a_loop(smoothing, z_loss):
+    random = np.random.default_rng(0)
+    logits, targets = random.normal(size=(2, 3, 7)) * 4, random.integers(0, 7, (2, 3))
+    loss, nll = cross_entropy(
+        jnp.asarray(logits, jnp.float32), jnp.asarray(targets),
+        label_smoothing=smoothing, z_loss=z_loss,
+    )  # fmt: skip
+    for b in range(2):
+        for t in range(3):
+            log_z = np.log(np.exp(logits[b, t]).sum())
+            log_p = logits[b, t] - log_z
+            wanted = np.full(7, smoothing / 7)
+            wanted[targets[b, t]] += 1 - smoothing
+            assert nll[b, t] == pytest.approx(-log_p[targets[b, t]], rel=1e-5)
+            assert loss[b, t] == pytest.approx(-(wanted * log_p).sum() + z_loss * log_z**2, rel=1e-5)
+
+
+def test_gradient_is_softmax_minus_target():
+    logits = jnp.asarray(np.random.default_rng(1).normal(size=(1, 1, 5)), jnp.float32)
+    gradient = jax.grad(lambda x: cross_entropy(x, jnp.array([[3]]))[0].sum())(logits)
+    wanted = jax.nn.softmax(logits) - jax.nn.one_hot(jnp.array([[3]]), 5)
+    np.testing.assert_allclose(gradient, wanted, atol=1e-6)

@@ -1,0 +1,155 @@
+"""Shares against their definition, the schedule's promises, and that `permute` permutes."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmt.data import mixing
+
+DRAWS = 200_000
+
+
+def power_law(languages: int, largest: int = 20_000, smallest: int = 100) -> dict[str, int]:
+    steps = np.linspace(0, 1, languages)
+    return {f"l{i}": int(largest * (smallest / largest) ** x) for i, x in enumerate(steps)}
+
+
+def test_shares_are_the_power_of_the_counts():
+    counts = {"deu": 32, "swh": 1, "fra": 243}
+    assert mixing.shares(counts, 5.0) == pytest.approx({"deu": 2 / 6, "swh": 1 / 6, "fra": 3 / 6})
+    assert mixing.shares(counts, 1.0) == pytest.approx({k: n / 276 for k, n in counts.items()})
+    assert mixing.shares(counts, 1e9) == pytest.approx(dict.fromkeys(counts, 1 / 3))
+    assert mixing.shares(counts | {"none": 0})["none"] == 0
+
+
+@given(
+    st.lists(st.integers(1, 10**9), min_size=1, max_size=30),
+    st.floats(1.0, 100.0),
+    st.floats(1.0, 20.0),
+)
+def test_cap_is_kept_and_the_excess_shared_in_proportion(counts, temperature, epochs):
+    named = {str(i): count for i, count in enumerate(counts)}
+    budget = sum(counts)  # epochs >= 1, so that the caps leave room
+    found = mixing.shares(named, temperature, max_epochs=epochs, examples=budget)
+    assert math.isclose(sum(found.values()), 1, rel_tol=1e-9)
+    cap = {name: epochs * count / budget for name, count in named.items()}
+    assert all(found[name] <= cap[name] * (1 + 1e-9) for name in named)
+    free = mixing.shares(named, temperature)
+    ratios = [found[name] / free[name] for name in named if found[name] < cap[name] * (1 - 1e-6)]
+    if ratios:  # all below their cap grew by one factor, which is at least 1
+        assert min(ratios) == pytest.approx(max(ratios))
+        assert min(ratios) >= 1 - 1e-9
+
+
+def test_budget_beyond_all_caps_is_an_error():
+    with pytest.raises(ValueError, match=r"every language is at its cap.*20\.0%"):
+        mixing.shares({"deu": 100, "swh": 100}, max_epochs=1.0, examples=1000)
+
+
+@pytest.mark.parametrize(
+    ("counts", "options", "message"),
+    [
+        ({}, {}, "empty"),
+        ({"deu": 0}, {}, "empty"),
+        ({"deu": 1, "swh": -1}, {}, "swh.*negative"),
+        ({"deu": 1}, {"temperature": 0.0}, "temperature must be positive"),
+        ({"deu": 1}, {"max_epochs": 2.0}, "needs examples"),
+        ({"deu": 1}, {"max_epochs": -2.0, "examples": 3}, "max_epochs must be positive"),
+    ],
+)
+def test_bad_mixtures_are_errors(counts, options, message):
+    with pytest.raises(ValueError, match=message):
+        mixing.shares(counts, **options)
+
+
+def test_mixing_chooses_languages_by_any_name():
+    counts = {"deu_Latn": 32, "swh_Latn": 1, "fra_Latn": 7}
+    chosen = mixing.Mixing(languages=("Swahili", "de"))
+    assert chosen.shares(counts) == pytest.approx({"deu_Latn": 2 / 3, "swh_Latn": 1 / 3})
+    assert list(mixing.Mixing().shares(counts)) == list(counts)
+    with pytest.raises(ValueError, match="'deu_Ltn'.*nearest: deu_Latn"):
+        dataclasses.replace(chosen, languages=("deu_Ltn",)).shares(counts)
+    with pytest.raises(ValueError, match="'Japanese' is not among the 3 languages"):
+        dataclasses.replace(chosen, languages=["Japanese"]).shares(counts)
+    with pytest.raises(ValueError, match="empty"):
+        dataclasses.replace(chosen, languages=()).shares(counts)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 5.0])
+def test_110_languages_have_their_share_in_200_000_draws_and_early(temperature):
+    shares = np.array(list(mixing.shares(power_law(110), temperature).values()))
+    drawn, _ = mixing.Schedule(shares.tolist()).at(np.arange(DRAWS))
+    realised = np.bincount(drawn, minlength=110) / DRAWS
+    np.testing.assert_allclose(realised, shares, rtol=0.02)
+    languages, first = np.unique(drawn, return_index=True)
+    assert len(languages) == 110
+    assert (first < np.ceil(1 / shares)).all()
+    # The rarest third, taken together, has its share early, not only in the long run.
+    early = np.isin(drawn[:2_000], np.argsort(shares)[:37]).mean()
+    assert early == pytest.approx(np.sort(shares)[:37].sum(), rel=0.15)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=40))
+def test_everyone_comes_within_the_first_expected_period(weights):
+    shares = np.array(weights) / sum(weights)
+    drawn, counted = mixing.Schedule(weights).at(np.arange(math.ceil(1 / shares.min())))
+    languages, first = np.unique(drawn, return_index=True)
+    assert len(languages) == len(weights)
+    assert (first < np.ceil(1 / shares - 1e-9)).all()
+    assert (counted[first] == 0).all()
+
+
+def test_schedule_is_random_access_and_counts_appearances():
+    schedule = mixing.Schedule(list(mixing.shares(power_law(1000), 1.43).values()))
+    drawn, counted = schedule.at(np.arange(30_000))
+    for component in (0, 500, 999):
+        assert counted[drawn == component].tolist() == list(range((drawn == component).sum()))
+    some = np.random.default_rng(0).integers(0, 30_000, 1000)
+    fresh = mixing.Schedule(list(mixing.shares(power_law(1000), 1.43).values()))
+    again, counted_again = fresh.at(some)
+    np.testing.assert_array_equal(again, drawn[some])
+    np.testing.assert_array_equal(counted_again, counted[some])
+    far = np.arange(10**12, 10**12 + 5000)  # cheap however far out
+    np.testing.assert_array_equal(schedule.at(far)[0][::-1], fresh.at(far[::-1].copy())[0])
+
+
+def test_schedule_refuses_shares_of_zero():
+    for shares in ([], [0.5, 0.0]):
+        with pytest.raises(ValueError, match="positive shares"):
+            mixing.Schedule(shares)
+
+
+@given(st.integers(1, 500), st.integers(0, 2**64 - 1))
+def test_permute_permutes(size, key):
+    keys = np.full(size, key, np.uint64)
+    found = mixing.permute(np.arange(size), np.full(size, size), keys)
+    assert sorted(found.tolist()) == list(range(size))
+
+
+def test_permutations_are_even_and_unlike_each_other():
+    keys = np.random.default_rng(0).integers(0, 2**64, 20_000, np.uint64)
+    for size in (2, 3, 7, 100):
+        for index in (0, size - 1):
+            sizes = np.full(len(keys), size)
+            found = mixing.permute(np.full(len(keys), index), sizes, keys)
+            expected = len(keys) / size
+            chi2 = ((np.bincount(found, minlength=size) - expected) ** 2 / expected).sum()
+            assert chi2 < size - 1 + 8 * math.sqrt(2 * size - 2)  # eight standard deviations
+    size = 10_000
+    index, sizes = np.arange(size), np.full(size, size)
+    first, second = (mixing.permute(index, sizes, np.full(size, k)) for k in keys[:2])
+    for one, other in ((first, second), (first, index), (first[1:], first[:-1])):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 0.05
+    huge = np.full(3, 10**15)
+    assert (mixing.permute(np.arange(3), huge, keys[:3]) < 10**15).all()
+
+
+def test_keys_reach_all_orders_of_a_small_language():
+    keys = np.arange(2_000, dtype=np.uint64).repeat(4)
+    orders = mixing.permute(np.tile(np.arange(4), 2_000), np.full(8_000, 4), keys).reshape(-1, 4)
+    assert len(np.unique(orders, axis=0)) == 24

@@ -1,0 +1,142 @@
+"""The trainer: exact resume, microbatches, layers and experts as if written out, signals."""
+
+import os
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from mmt import metrics, train
+from mmt.checkpoint import Policy
+
+
+def equal(a, b) -> bool:
+    return jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), a, b))
+
+
+def training_rows(directory) -> list[dict]:
+    rows = metrics.read(directory / "metrics.jsonl")
+    clocks = ("tokens_per_second", "data_wait", "seconds")
+    return [{k: v for k, v in row.items() if k not in clocks} for row in rows if "loss" in row]
+
+
+@pytest.mark.parametrize("moe_period", [0, 2])
+def test_stopped_and_started_again_is_bit_identical(tmp_path, toy_program, toy_batches, moe_period):
+    program = toy_program(moe_period=moe_period)
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=20)
+
+    class Killed(Exception):
+        pass
+
+    def kill(now):
+        if now.number == 13:  # neither a checkpoint nor a logged step
+            raise Killed
+
+    with pytest.raises(Killed):
+        train.train(
+            program, toy_batches(), model_dir=str(tmp_path / "parts"), steps=20,
+            policy=Policy(period=4), hooks=[kill],
+        )  # fmt: skip
+    again = train.train(
+        program, toy_batches(), model_dir=str(tmp_path / "parts"), steps=20, policy=Policy(period=4)
+    )
+    assert equal(whole, again)
+    assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "parts")
+    assert [row["step"] for row in training_rows(tmp_path / "parts")] == [5, 10, 15, 20]
+
+
+def test_learns_to_reverse(tmp_path, toy_program, toy_batches):
+    program = toy_program(
+        emb_dim=64, optimizer=optax.adam(train.inverse_sqrt(0.005, warmup_steps=50)), log_every=100
+    )
+    train.train(program, toy_batches(rows=64), model_dir=str(tmp_path), steps=300)
+    accuracies = [row["accuracy"] for row in training_rows(tmp_path)]
+    assert accuracies[0] < 0.6 < accuracies[-1]
+
+
+def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_program, toy_batches):
+    program = toy_program()
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=10)
+
+    def terminate(now):
+        if now.number == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(train.Terminated, match="checkpoint 7"):
+        train.train(
+            program, toy_batches(), model_dir=str(tmp_path / "run"), steps=10, hooks=[terminate]
+        )
+    again = train.train(program, toy_batches(), model_dir=str(tmp_path / "run"), steps=10)
+    assert equal(whole, again)
+    assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
+
+
+def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
+    """Without dropout one batch cut in 1, 2 or 4 gives the same parameters to rounding."""
+    batch = next(toy_batches())
+    batch["decoder_loss_weights"][3:, 2:] = 0.0  # parts of unequal token counts
+    after = []
+    for microbatches in (1, 2, 4):
+        program = toy_program(microbatches=microbatches, optimizer=optax.sgd(1.0))
+        config = program.model.config
+        quiet = type(config)(**{**vars(config), "dropout_rate": 0.0})
+        program = train.Program(
+            type(program.model)(quiet), optax.sgd(1.0), microbatches=microbatches
+        )
+        state, _ = program.step(program.init(3), program.place(batch))
+        after.append(state)
+    for other in after[1:]:
+        jax.tree.map(
+            lambda x, y: np.testing.assert_allclose(x, y, atol=2e-6),
+            after[0].params, other.params,
+        )  # fmt: skip
+        assert after[0].meters.sums["target_tokens"] == other.meters.sums["target_tokens"]
+
+
+def test_a_batch_that_cannot_be_cut_names_the_numbers(toy_program, toy_batches):
+    program = toy_program(microbatches=3)
+    with pytest.raises(ValueError, match="8 rows .* 3 microbatches"):
+        program.step(program.init(3), program.place(next(toy_batches())))
+
+
+def test_the_optimizer_sees_one_layer_and_one_expert_at_a_time(toy_program):
+    """Adafactor on the scanned parameters = Adafactor on each layer's (each expert's) alone."""
+    optimizer = optax.adafactor(0.1, min_dim_size_to_factor=4)
+    program = toy_program(moe_period=2, optimizer=optimizer)
+    params = program.init(3).params
+    gradients = jax.tree.map(
+        lambda x: jnp.asarray(np.random.default_rng(x.size).normal(size=x.shape), x.dtype), params
+    )
+    state = program._per_matrix(optimizer.init, params)
+    updates, _ = program._update(gradients, state, params)
+    checked = 0
+    for update, gradient, value, stacked in zip(
+        *map(jax.tree.leaves, (updates, gradients, params, program._stacked)), strict=True
+    ):
+        for index in np.ndindex(value.shape[:stacked]):
+            alone, _ = optimizer.update(gradient[index], optimizer.init(value[index]), value[index])
+            np.testing.assert_allclose(update[index], alone, rtol=2e-5, atol=1e-7)
+            checked += stacked == 2
+    assert checked  # there are experts among them
+
+
+def test_inverse_sqrt_is_t5s():
+    schedule = train.inverse_sqrt(0.01, warmup_steps=10_000, ramp=False)
+    for step in (0, 9_999, 10_000, 250_000):
+        assert schedule(step) == pytest.approx(1.0 / np.sqrt(max(step + 1, 10_000)), rel=1e-6)
+    ramped = train.inverse_sqrt(0.01, warmup_steps=100)
+    assert ramped(49) == pytest.approx(0.005) and ramped(399) == pytest.approx(0.005)
+
+
+def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path, toy_program, toy_batches):
+    with pytest.raises(ValueError, match="20 pieces, the model only 12"):
+        train.train(toy_program(vocab_size=12), toy_batches(), model_dir=str(tmp_path), steps=1)
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path, toy_program, toy_batches):
+    train.train(toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1)
+    with pytest.raises(ValueError, match=r"another model: decoder/.*\(2, 16, 2, 8\)"):
+        train.train(toy_program(emb_dim=32), toy_batches(), model_dir=str(tmp_path), steps=2)
