@@ -102,7 +102,7 @@ def train_one(
     same = {"feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size}
     steps = _steps(plan, opened.lengths(code, "train"))
     period = min(plan.period, steps)
-    validation = pipeline.eval_batches(opened.directory, language=code, **same)
+    validation = pipeline.eval_batches(opened.directory, languages=(code,), **same)
     batches = pipeline.train_batches(
         opened.directory, mixing=mixing.Mixing(languages=(code,)), seed=program.seed, **same
     )

@@ -156,10 +156,7 @@ def _make_cache() -> None:
             f"there is no cache in {wanted.directory}, and making one needs the extra [data] "
             f"(pip install 'mmt[data]'): {error}"
         ) from error
-    build.ensure_cache(
-        wanted.directory, mixture=wanted.mixture, module=wanted.module, corpus=wanted.corpus,
-        vocab_size=wanted.vocab_size,
-    )  # fmt: skip
+    build.ensure_cache(wanted)
 
 
 def _prepare(args: argparse.Namespace) -> None:
@@ -190,7 +187,7 @@ def _translate(args: argparse.Namespace) -> None:
         nbest=args.nbest,
     ):  # fmt: skip
         if args.format == "jsonl":
-            print(json.dumps(translate.to_json(translation), ensure_ascii=False), flush=True)
+            print(_json(translate.to_json(translation)), flush=True)
         else:
             print(translate.format_text(translation, nbest=args.nbest), flush=True)
 
@@ -224,31 +221,19 @@ def _report(args: argparse.Namespace) -> None:
 def _languages(args: argparse.Namespace) -> None:
     from mmt import languages
 
-    _print_rows(languages.rows(), as_json=args.json)
+    rows = languages.rows()
+    print("\n".join(map(_json, rows)) if args.json else languages.table())
 
 
 def _stats(args: argparse.Namespace) -> None:
     from mmt.data import corpora
 
-    _print_rows(corpora.stats(corpora.load(args.corpus), args.temperature), as_json=args.json)
+    rows = corpora.stats(corpora.load(args.corpus), args.temperature)
+    print("\n".join(map(_json, rows)) if args.json else corpora.table(rows))
 
 
-def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    """As JSON lines, or as a table with aligned columns."""
-    if as_json:
-        for row in rows:
-            print(json.dumps(row, ensure_ascii=False))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in rows[0]:
-        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
-    for row in rows:
-        table.add_row(*(f"{v:,.4g}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int)
-                        else str(v) for v in row.values()))  # fmt: skip
-    Console(width=None if sys.stdout.isatty() else 200).print(table, markup=False)
+def _json(row: Any) -> str:
+    return json.dumps(row, ensure_ascii=False)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ by its name, undecorated. No config object travels through the code.
 
 import contextlib
 import difflib
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,13 +26,11 @@ T = TypeVar("T")
 def load(files: Sequence[str | Path], bindings: Sequence[str] = ()) -> None:
     """Replaces the configuration by `files`, then `bindings` such as `TRAIN_STEPS=100`.
 
-    A file is looked for from the working directory, then beside the installed package, so that
+    A file is looked for from the working directory, then among the installed packages, so that
     `gin_configs/examples/demo.gin` is found from anywhere. Raises ValueError that names the file
     or binding at fault, with the nearest valid name.
     """
     gin.clear_config()
-    if str(_INSTALLED) not in _gin._LOCATION_PREFIXES:
-        gin.add_config_file_search_path(str(_INSTALLED))
     for file in files:
         if not Path(file).is_file() and not (_INSTALLED / file).is_file():
             raise ValueError(f"no gin file {str(file)!r}{_nearest(str(file), _known_files())}")
@@ -49,6 +48,8 @@ def load(files: Sequence[str | Path], bindings: Sequence[str] = ()) -> None:
             gin.parse_config(_literal(binding))
     except (OSError, SyntaxError, NameError, AttributeError, ImportError, TypeError) as error:
         raise ValueError(f"gin: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"gin: {error}{_nearest_parameter(str(error))}") from error
     required = [name for name, value in _macros().items() if value is gin.REQUIRED]
     if required:
         flags = " ".join(f"--gin.{name}=…" for name in required)
@@ -117,6 +118,20 @@ def _literal(binding: str) -> str:
         r"True|False|None|[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?", value
     )
     return f"{name} = {value!r}" if plain else f"{name} = {value}"
+
+
+def _nearest_parameter(message: str) -> str:
+    """For gin's "Configurable 'a.b' doesn't have a parameter named 'c'": what c may have meant."""
+    found = re.search(r"onfigurable '(.+?)' doesn't have a parameter named '(\w+)'", message)
+    if not found:
+        return ""
+    names = [
+        name
+        for function in _gin._INVERSE_REGISTRY
+        if f"{function.__module__}.{function.__qualname__}".endswith(found[1])
+        for name in inspect.signature(function).parameters
+    ]
+    return _nearest(found[2], names)
 
 
 def _known_files() -> list[str]:

@@ -28,7 +28,9 @@ _TERMINALS = (
     "\U00011ef8\U00016a6e\U00016a6f\U00016af5\U00016b37\U00016b38\U00016b44\U00016e98\U0001bc9f"
     "\U0001da88"
 )
-_COMMAS = "\u055d\u060c\u061b\u07f8\u1363-\u1366\u1802\u1808\u3001\ufe50\ufe51\uff0c\uff1a\uff1b\uff64"
+_COMMAS = (
+    "\u055d\u060c\u061b\u07f8\u1363-\u1366\u1802\u1808\u3001\ufe50\ufe51\uff0c\uff1a\uff1b\uff64"
+)
 _CLOSING = "[\"')\\]}\u00bb\u2019\u201d\u203a\u300d\u300f\u3011\u3009\u300b\uff09]*"
 
 # The best places first. ASCII marks are also in numbers and abbreviations, so a space must follow,
@@ -45,8 +47,7 @@ _JOINER = "\u200d"
 
 
 class ArrivingLines:
-    r"""The lines of a byte stream such as `sys.stdin.buffer`; those that have arrived can be had
-    before the others come.
+    r"""The lines of a byte stream; those that have arrived can be had before the others come.
 
     Only "\n" ends a line ("\r\n" too; U+2028 and the like do not); a last line without it counts.
     Bytes that are no UTF-8 become U+FFFD, with one warning on stderr.

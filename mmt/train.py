@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
 from mmt import losses, metrics, sharding
-from mmt.checkpoint import Checkpoints, Policy
+from mmt.checkpoint import Checkpoints, Policy, restore_params
 from mmt.metrics import Meters
 from mmt.model import moe
 from mmt.model.transformer import Transformer
@@ -64,6 +64,7 @@ class Program:
         time, so that scanned layers are treated as if they were written out (Adafactor's factored
         moments, parameter scale and update clipping); clipping over all of them is `clip_norm`.
     microbatches: a batch is cut into so many parts whose gradients are summed.
+    initial_model_dir: a run whose best parameters a new run starts from (fine-tuning).
     """
 
     model: Transformer
@@ -72,6 +73,7 @@ class Program:
     layout: sharding.Layout = dataclasses.field(default_factory=sharding.Layout)
     clip_norm: float | None = None
     microbatches: int = 1
+    initial_model_dir: str = ""
     seed: int = 0
     log_every: int = 10
     languages_every: int = 100
@@ -341,7 +343,11 @@ def resume(program: Program, batches: Batches, checkpoints: Checkpoints) -> Trai
     shapes = program.shapes(languages)
     restored = checkpoints.restore(_items(shapes))
     if restored is None:
-        return program.init(languages)
+        state = program.init(languages)
+        if program.initial_model_dir:
+            params = restore_params(program.initial_model_dir, shapes.params)
+            state = state.replace(params=params)
+        return state
     _, items = restored
     batches.set_state(items["data"])
     return TrainState(params=items["params"], opt_state=items["optimizer"], **items["progress"])

@@ -7,11 +7,12 @@ It makes rows of token ids out of lines and lines out of hypotheses; how lines a
 import dataclasses
 import difflib
 import functools
+import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from jaxtyping import Array, Int
 
 from mmt import checkpoint, config, decode, languages, sentences
 from mmt.data.cache import MANIFEST, Manifest, read_manifest
-from mmt.data.vocab import EOS, PAD, Vocabulary, tag
+from mmt.data.vocab import EOS, PAD, Vocabulary, files, tag
 from mmt.model.transformer import KVCache, Memory, Transformer
 from mmt.sentences import ArrivingLines
 
@@ -40,7 +41,7 @@ class Hypothesis(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """A line and its translations, best first. `index` counts the lines from 0.
+    """A line and its translations, best first. `line` counts the lines from 0.
 
     pieces: the translations of the pieces of a line too long for the model, else nothing. The i-th
     hypothesis of the line is made of the i-th of each piece, joined by spaces.
@@ -49,7 +50,7 @@ class Translation(NamedTuple):
     source: str
     hypotheses: tuple[Hypothesis, ...]
     pieces: tuple["Translation", ...] = ()
-    index: int = 0
+    line: int = 0
 
     @property
     def text(self) -> str:
@@ -81,11 +82,27 @@ class Translator:
     def __post_init__(self) -> None:
         if self.rows < 1:
             raise ValueError(f"rows: {self.rows}; allowed: 1 or more")
-        if self.max_source_length < 16:
-            raise ValueError(f"max_source_length: {self.max_source_length}; allowed: 16 or more")
+        if self.max_source_length < 8:  # one character may be tag, space, four bytes and end
+            raise ValueError(f"max_source_length: {self.max_source_length}; allowed: 8 or more")
+        sizes = self.model.config
+        embeddings = {
+            "source": sizes.vocab_size,
+            "target": sizes.target_vocab_size or sizes.vocab_size,
+        }
+        for side, vocabulary in self.vocabularies.items():
+            if vocabulary.hash != self.manifest.vocabulary_hash[side]:
+                raise ValueError(
+                    f"the {side} vocabulary is not the one that the model was trained with: its "
+                    f"hash is {vocabulary.hash}, {MANIFEST} says {self.manifest.vocabulary_hash[side]}"
+                )
+            if vocabulary.size > embeddings[side]:
+                raise ValueError(
+                    f"the {side} vocabulary has {vocabulary.size} pieces, the model only "
+                    f"{embeddings[side]} embeddings"
+                )
 
     @classmethod
-    def load(cls, model_dir: str | Path, *, step: int | None = None) -> Self:
+    def load(cls, model_dir: str | Path, *, step: int | None = None) -> "Translator":
         """The model of a run directory, at its best checkpoint unless `step` names another.
 
         Lines are cut at the source length that the run was trained with. Raises ValueError where
@@ -102,7 +119,7 @@ class Translator:
         return cls(
             model,
             checkpoint.restore_params(directory, shapes, step=step),
-            vocabularies=_load_vocabularies(directory),
+            vocabularies={side: Vocabulary.load(path) for side, path in files(directory).items()},
             manifest=read_manifest(directory / MANIFEST),
             max_source_length=lengths["inputs"],
         )
@@ -133,7 +150,7 @@ class Translator:
         )
         windows = lines.windows(WINDOW) if isinstance(lines, ArrivingLines) else _windows(lines)
         numbered = itertools.chain.from_iterable(map(search.translations, windows))
-        return (translation._replace(index=i) for i, translation in enumerate(numbered))
+        return (translation._replace(line=i) for i, translation in enumerate(numbered))
 
     def _check_source(self, language: languages.Language) -> None:
         if language.code not in self.manifest.languages:
@@ -147,29 +164,32 @@ class Translator:
             )
 
     def _tag(self, target: str) -> str:
-        code = languages.find(target).code
-        if not self.vocabularies["source"].has(tag(code)):
-            known = [
-                f"{found.name} ({found.code})"
-                for found in languages.all_languages()
-                if self.vocabularies["source"].has(tag(found.code))
-            ]
+        wanted = languages.find(target)
+        usual = [languages.find(found.iso3).code for found in languages.all_languages()]
+        has = self.vocabularies["source"].has
+        known = {tag(code): code for code in [*usual, self.manifest.target] if has(tag(code))}
+        if wanted.code not in known.values():
             raise ValueError(
-                f"target language {target!r}: the vocabulary has no {tag(code)}; "
-                f"the model translates into: {', '.join(known) or 'nothing'}"
+                f"target language {wanted.code} ({wanted.name}): the model translates only into "
+                + (", ".join(sorted(known.values())) or "what it has no tag for")
             )
-        return tag(code)
+        return tag(wanted.code)
+
+
+def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
+    """The lines of `sys.stdin.buffer` or the like, to be translated as they arrive."""
+    return ArrivingLines(stream)
 
 
 def format_text(translation: Translation, *, nbest: int = 1) -> str:
     """The translation; or with `nbest` over 1 a line for each, as Moses and Marian write them.
 
-    `index ||| translation ||| score`, index counting the input's lines from 0, best first.
+    `line ||| translation ||| score`, line counting the input's lines from 0, best first.
     """
     if nbest == 1:
         return translation.text
     return "\n".join(
-        f"{translation.index} ||| {found.text} ||| {found.score:.6f}"
+        f"{translation.line} ||| {found.text} ||| {found.score:.6f}"
         for found in translation.hypotheses
     )
 
@@ -189,7 +209,7 @@ def to_json(translation: Translation) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class _Search:
-    """One translator with one way to search; `settings` but for the length, which the bucket has."""
+    """A translator with a way to search; the length in `settings` is that of the bucket instead."""
 
     translator: Translator
     tag: str
@@ -240,7 +260,7 @@ class _Search:
         text = t.vocabularies["target"].decode
         return [
             tuple(
-                Hypothesis(_one_line(text(tokens[row, i])), float(scores[row, i]))
+                Hypothesis(_one_line(text(tokens[row, i].tolist())), float(scores[row, i]))
                 for i in np.flatnonzero(scores[row] > -np.inf)
             )
             for row in range(len(sources))
@@ -272,7 +292,7 @@ def _begin(
     """Encodes, and sets up the search."""
     variables = {"params": params}
     encoded = model.apply(variables, source, method="encode")
-    memory = model.apply(variables, encoded, source, method="memory")
+    memory: Any = model.apply(variables, encoded, source, method="memory")
     rows = source.shape[0] * settings.beams
     cache = model.apply(
         variables, rows, _cache_lengths(settings.max_length)[0], method="empty_cache"
@@ -297,12 +317,12 @@ def _go_on(
     """
     variables = {"params": params}
     rows = state.last.shape[0]
-    longer = model.apply(variables, rows, until, method="empty_cache")
+    longer: Any = model.apply(variables, rows, until, method="empty_cache")
     cache = jax.tree.map(
         lambda new, old: new.at[tuple(map(slice, old.shape))].set(old), longer, state.cache
     )
 
-    def step(tokens: Int[Array, "N"], cache: KVCache) -> tuple[Array, KVCache]:
+    def step(tokens: Int[Array, "N"], cache: Any) -> tuple[Array, KVCache]:
         logits, cache = model.apply(variables, tokens, memory, cache, method="decode_step")
         return logits[:, :vocabulary], cache
 
@@ -345,14 +365,3 @@ def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
     iterator = iter(lines)
     while window := list(itertools.islice(iterator, WINDOW)):
         yield window
-
-
-def _load_vocabularies(directory: Path) -> dict[str, Vocabulary]:
-    shared = directory / "vocabulary.model"
-    if shared.is_file():
-        vocabulary = Vocabulary.load(shared)
-        return {"source": vocabulary, "target": vocabulary}
-    return {
-        side: Vocabulary.load(directory / f"vocabulary.{side}.model")
-        for side in ("source", "target")
-    }

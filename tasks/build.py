@@ -9,7 +9,7 @@ import functools
 import hashlib
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import seqio
@@ -18,41 +18,35 @@ import tensorflow as tf
 import tasks
 from mmt import languages
 from mmt.data import cache, corpora, vocab
+from mmt.data.recipe import Recipe
 from tasks.sources import LanguageSource
 
 Tokens = tuple[Sequence[int], Sequence[int]]
 FEATURES = ("inputs", "targets")
 
 
-def ensure_cache(
-    directory: str | Path,
-    *,
-    mixture: str,
-    module: str = "",
-    corpus: str = "",
-    vocab_size: int = 0,
-) -> cache.Manifest:
-    """The manifest of the cache of `mixture` in `directory`, which is built if it is not there.
+def ensure_cache(wanted: Recipe) -> cache.Manifest:
+    """The manifest of the cache that `wanted` describes, which is built if it is not there.
 
-    So that the mixture (or task) exists, `module` ('tasks.cldr', T5X's MIXTURE_OR_TASK_MODULE) is
-    imported, or the corpus described at `corpus` is registered with a vocabulary of `vocab_size`
-    pieces (0: `tasks.VOCABULARY_SIZE`). A cache that is there is compared with the corpus and its
-    vocabulary, not rebuilt.
+    So that the mixture (or task) exists, `wanted.module` is imported or `wanted.corpus` registered,
+    with the vocabulary that the recipe names (no size: `tasks.VOCABULARY_SIZE` pieces). A cache
+    that is there is compared with the corpus and its vocabulary, not rebuilt.
     ValueError, before a cache is written: unknown module or mixture (naming the nearest), a fault
     in the corpus (file and line), a cache made of something else.
     """
-    directory = Path(directory)
-    if vocab_size and not corpus:
+    directory = Path(wanted.directory)
+    if (wanted.vocab_size or wanted.vocabulary_from) and not wanted.corpus:
         raise ValueError(
-            f"vocab_size is {vocab_size}, but only a vocabulary that is trained for `corpus` can "
-            f"have a chosen size; the tasks of module {module!r} bring their own: leave it 0"
+            f"vocab_size is {wanted.vocab_size}, but only a vocabulary that is trained for a "
+            "`corpus` can have a chosen size; the tasks of module "
+            f"{wanted.module!r} bring their own: leave it 0"
         )
-    if module:
-        _import(module)
-    if corpus:
-        size = vocab_size or tasks.VOCABULARY_SIZE
-        tasks.register(corpora.load(corpus), vocabularies=size)
-    found = find(mixture)
+    if wanted.module:
+        _import(wanted.module)
+    if wanted.corpus:
+        corpus = corpora.load(wanted.corpus)
+        tasks.register(corpus, vocabularies=_vocabularies(wanted, corpus))
+    found = find(wanted.mixture)
     if directory.is_dir() and any(directory.iterdir()):
         present = cache.open_cache(directory)
         hashes = {side: vocab.Vocabulary.load(path).hash for side, path in _files(found).items()}
@@ -60,7 +54,17 @@ def ensure_cache(
         return present.manifest
     for own in _corpora(found):
         own.validate()
-    return build_cache(mixture, directory, corpus_hash=corpus_hash(found))
+    return build_cache(wanted.mixture, directory, corpus_hash=corpus_hash(found))
+
+
+def _vocabularies(
+    wanted: Recipe, corpus: corpora.Corpus
+) -> Mapping[str, Path | seqio.Vocabulary]:
+    """Taken over from another run, or trained on use: one for both sides, or one for each."""
+    if wanted.vocabulary_from:
+        return vocab.files(Path(wanted.vocabulary_from))
+    size = wanted.vocab_size or tasks.VOCABULARY_SIZE
+    return tasks.trained_on_use(corpus, size=size, target_size=wanted.target_vocab_size)
 
 
 def build_cache(mixture_or_task_name: str, directory: Path, *, corpus_hash: str) -> cache.Manifest:

@@ -23,29 +23,30 @@ def vocabulary(
     corpus: corpora.Corpus,
     *,
     size: int = VOCABULARY_SIZE,
-    shared: bool = True,
+    target_size: int = 0,
     tags: Sequence[str] = (),
 ) -> dict[str, Path]:
     """{'source': file, 'target': file}: the corpus's SentencePiece models, trained if missing.
 
     They lie under `$MMT_DATA/vocabularies/` and are named after the corpus, its hash and the size,
-    so that a changed corpus gets new ones. A shared vocabulary is the same file twice. The tag of
-    the corpus's target (`<2eng>`) and `tags` are pieces of their own.
+    so that a changed corpus gets new ones. Both sides share one, the same file twice, unless the
+    target's has a `target_size`. The tag of the corpus's target (`<2eng>`) and `tags` are pieces of
+    their own.
 
     >>> vocabulary(corpora.load("cldr"))["source"].name    # doctest: +SKIP
     'cldr-0f3b...-8000.model'
     """
-    return {
-        side: recipe.make() for side, recipe in _recipes(corpus, size, shared, tuple(tags)).items()
-    }
+    recipes = _recipes(corpus, size, target_size, tuple(tags))
+    return {side: recipe.make() for side, recipe in recipes.items()}
 
 
 def trained_on_use(
-    corpus: corpora.Corpus, *, size: int = VOCABULARY_SIZE
+    corpus: corpora.Corpus, *, size: int = VOCABULARY_SIZE, target_size: int = 0
 ) -> dict[str, seqio.Vocabulary]:
-    """The shared one of `vocabulary`, for SeqIO; trained only when a task asks for its model."""
-    shared = TrainedVocabulary(_recipes(corpus, size, True, ())["source"])
-    return {"source": shared, "target": shared}
+    """Those of `vocabulary`, for SeqIO; trained only when a task asks for a model."""
+    recipes = _recipes(corpus, size, target_size, ())
+    made = {recipe: TrainedVocabulary(recipe) for recipe in recipes.values()}
+    return {side: made[recipe] for side, recipe in recipes.items()}
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,10 @@ def _tf_tokenizer(path: str) -> Any:
 
 
 def _recipes(
-    corpus: corpora.Corpus, size: int, shared: bool, tags: tuple[str, ...]
+    corpus: corpora.Corpus, size: int, target_size: int, tags: tuple[str, ...]
 ) -> dict[str, Recipe]:
     every = tuple(dict.fromkeys((vocab.tag(corpus.target), *tags)))
-    return {
-        side: Recipe(corpus, size, "both" if shared else side, every)
-        for side in ("source", "target")
-    }
+    if not target_size:
+        return dict.fromkeys(("source", "target"), Recipe(corpus, size, "both", every))
+    sizes = {"source": size, "target": target_size}
+    return {side: Recipe(corpus, sizes[side], side, every) for side in sizes}

@@ -1,6 +1,8 @@
 """Shape annotations of all of `mmt` are checked in every test; and the toy run they share."""
 
 import os
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -8,8 +10,10 @@ import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
+ROOT = Path(__file__).resolve().parent.parent
+
 # A program that one test compiled is there for the next, also in another process.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache/xla")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(ROOT / ".pytest_cache/xla")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
@@ -36,7 +40,7 @@ class ToyBatches:
         return {
             "encoder_input_tokens": source,
             "encoder_segment_ids": np.ones_like(source),
-            "encoder_positions": np.arange(self.length, dtype=np.int32)[None] * np.ones_like(source),
+            "encoder_positions": np.arange(self.length, dtype=np.int32) * np.ones_like(source),
             "decoder_input_tokens": np.pad(target, ((0, 0), (1, 0)))[:, :-1],
             "decoder_target_tokens": target,
             "decoder_loss_weights": ones.astype(np.float32),
@@ -81,3 +85,77 @@ def toy_program():
         return train.Program(transformer.Transformer(config), **options)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def mmt_command():
+    """A function that runs `mmt` in a process of its own: mmt_command("report", ..., stdin=b"")."""
+
+    def run(*arguments, stdin: bytes = b"", **environment) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-m", "mmt.cli", *map(str, arguments)],
+            input=stdin, capture_output=True, cwd=ROOT, timeout=600, check=False,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def toy_corpus(tmp_path_factory):
+    """A corpus folder of three made-up dialects of numbers: 'eins zwei' -> 'one two'."""
+    folder = tmp_path_factory.mktemp("data") / "numbers"
+    folder.mkdir()
+    words = {
+        "deu": "null eins zwei drei vier".split(),
+        "swh": "sifuri moja mbili tatu nne".split(),
+        "fra": "zéro un deux trois quatre".split(),
+    }
+    english = "zero one two three four".split()
+    random = np.random.default_rng(0)
+    sizes = {"train": {"deu": 400, "swh": 60, "fra": 200}, "validation": 20, "test": 30}
+    text = ""
+    for split, size in sizes.items():
+        text += f"[{split}]\n"
+        for language, own in words.items():
+            count = size[language] if isinstance(size, dict) else size
+            lines = []
+            for _ in range(count):
+                ids = random.integers(0, 5, random.integers(1, 5))
+                pair = " ".join(own[i] for i in ids), " ".join(english[i] for i in ids)
+                lines.append("\t".join(pair))
+            (folder / f"{split}.{language}.tsv").write_text("\n".join(lines) + "\n")
+            text += f'{language} = "{split}.{language}.tsv"\n'
+    (folder / "corpus.toml").write_text(text)
+    return folder
+
+
+TOY_TRAINING = (
+    "--gin_file=gin_configs/models/tiny_moe.gin", "--gin_file=gin_configs/runs/train.gin",
+    "--gin.MIXTURE_OR_TASK_NAME=numbers_to_eng", "--gin.VOCAB_SIZE=340", "--gin.BATCH_SIZE=8",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 32, 'targets': 32}", "--gin.TRAIN_STEPS=40",
+    "--gin.EVAL_PERIOD=20", "--gin.CHECKPOINT_PERIOD=20",
+    "--gin.transformer.Config.emb_dim=32", "--gin.transformer.Config.mlp_dim=64",
+    "--gin.moe.MoeConfig.num_experts=4", "--gin.train.inverse_sqrt.peak=0.05",
+    "--gin.train.inverse_sqrt.warmup_steps=20",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def toy_training():
+    """The flags of `mmt train` on the toy corpus but CORPUS and MODEL_DIR."""
+    return TOY_TRAINING
+
+
+@pytest.fixture(scope="session")
+def toy_run(mmt_command, toy_corpus, tmp_path_factory):
+    """A run directory, trained on the toy corpus by the command line. MMT_DATA lies beside it."""
+    pytest.importorskip("seqio", reason="making a cache needs the extra [data]")
+    directory = toy_corpus.parent / "runs" / "toy"
+    done = mmt_command(
+        "train", *TOY_TRAINING, f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={directory}",
+        MMT_DATA=str(toy_corpus.parent),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().strip() == str(directory)
+    return directory

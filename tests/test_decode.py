@@ -234,12 +234,12 @@ def test_in_parts_with_a_growing_cache_it_is_the_same_search():
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        (dict(beams=0), "beam size 0"),
-        (dict(beams=4, nbest=5), "5-best of beam size 4; allowed: 1 to 4"),
-        (dict(nbest=0), "0-best"),
-        (dict(alpha=-0.1), "alpha -0.1"),
-        (dict(alpha=float("nan")), "alpha nan"),
-        (dict(max_length=0), "maximum length 0"),
+        ({"beams": 0}, "beam size 0"),
+        ({"beams": 4, "nbest": 5}, "5-best of beam size 4; allowed: 1 to 4"),
+        ({"nbest": 0}, "0-best"),
+        ({"alpha": -0.1}, "alpha -0.1"),
+        ({"alpha": float("nan")}, "alpha nan"),
+        ({"max_length": 0}, "maximum length 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_errors(wrong, message):

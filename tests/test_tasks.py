@@ -23,6 +23,7 @@ import seqio
 
 import tasks
 from mmt.data import cache, corpora, vocab
+from mmt.data.recipe import Recipe
 from tasks import build, sources
 
 SIZES = {"deu_Latn": 600, "swh_Latn": 75, "jpn_Jpan": 20}
@@ -231,7 +232,7 @@ def test_vocabulary_is_trained_when_first_needed_and_kept(tmp_path, monkeypatch)
     assert tasks.vocabulary(other, size=PIECES) == {"source": file, "target": file}
     assert file.stat().st_mtime_ns == before
 
-    apart = tasks.vocabulary(other, size=320, shared=False, tags=("<2deu>",))
+    apart = tasks.vocabulary(other, size=320, target_size=320, tags=("<2deu>",))
     assert len({file, *apart.values()}) == 3
     models = {side: vocab.Vocabulary.load(path) for side, path in apart.items()}
     assert all(one.has("<2eng>") and one.has("<2deu>") for one in models.values())
@@ -323,17 +324,18 @@ def test_ensure_cache_builds_once_and_notices_a_changed_corpus(tmp_path, monkeyp
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
     folder = write_corpus(tmp_path / "c", name="ensured")
     asked = {"mixture": "ensured_to_eng", "corpus": str(folder), "vocab_size": PIECES}
-    first = build.ensure_cache(tmp_path / "cache", **asked)
+    first = build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked))
     assert first.corpus_hash == corpora.load(folder).hash()
     stamp = (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns
-    assert build.ensure_cache(tmp_path / "cache", **asked) == first
+    assert build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked)) == first
     assert (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns == stamp
     with pytest.raises(ValueError, match="vocabulary"):
-        build.ensure_cache(tmp_path / "cache", **{**asked, "vocab_size": PIECES + 20})
+        other = {**asked, "vocab_size": PIECES + 20}
+        build.ensure_cache(Recipe(str(tmp_path / "cache"), **other))
     with open(folder / "train" / "deu_Latn.tsv", "a", encoding="utf-8") as file:
         file.write("mehr\tmore\n")
     with pytest.raises(ValueError, match="corpus"):
-        build.ensure_cache(tmp_path / "cache", **asked)
+        build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked))
 
 
 def test_ensure_cache_tells_what_is_wrong_and_writes_nothing(corpus, tmp_path, monkeypatch):
@@ -344,17 +346,17 @@ def test_ensure_cache_tells_what_is_wrong_and_writes_nothing(corpus, tmp_path, m
         file.write("one column\n")
     at = tmp_path / "cache"
     with pytest.raises(ValueError, match=r"swh_Latn\.tsv:\d+"):
-        build.ensure_cache(at, mixture="broken_to_eng", corpus=str(folder), vocab_size=PIECES)
+        build.ensure_cache(Recipe(str(at), "broken_to_eng", corpus=str(folder), vocab_size=PIECES))
     with pytest.raises(ValueError, match="'lion_to_eng'.*nearest: lions_to_eng"):
-        build.ensure_cache(at, mixture="lion_to_eng")
+        build.ensure_cache(Recipe(str(at), mixture="lion_to_eng"))
     with pytest.raises(ValueError, match="no Python module 'no_such_lab.tasks'"):
-        build.ensure_cache(at, mixture="lions_to_eng", module="no_such_lab.tasks")
+        build.ensure_cache(Recipe(str(at), mixture="lions_to_eng", module="no_such_lab.tasks"))
     with pytest.raises(ValueError, match="leave it 0"):
-        build.ensure_cache(at, mixture="lions_to_eng", module="tasks.cldr", vocab_size=500)
+        build.ensure_cache(Recipe(str(at), "lions_to_eng", module="tasks.cldr", vocab_size=500))
     at.mkdir()
     (at / "thesis.txt").write_text("my only copy")
     with pytest.raises(ValueError, match="no cache"):
-        build.ensure_cache(at, mixture="lions_to_eng")
+        build.ensure_cache(Recipe(str(at), mixture="lions_to_eng"))
     assert not data.exists() and [file.name for file in at.iterdir()] == ["thesis.txt"]
 
 

@@ -10,6 +10,7 @@ import tensorflow_datasets as tfds
 
 from mmt import languages
 from mmt.data import cache, vocab
+from mmt.data.recipe import Recipe
 from tasks import build
 from tasks import tfds as tasks_tfds
 
@@ -102,7 +103,7 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
     mixture = tasks_tfds.register_tfds("tiny_pairs/plain:1.0.0", source="de", vocabularies=PIECES)
     assert mixture == "tiny_pairs_to_eng"
     task = seqio.get_mixture_or_task("tiny_pairs_deu_Latn_to_eng")
-    manifest = build.ensure_cache(tmp_path / "cache", mixture=mixture)
+    manifest = build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture))
     opened = cache.open_cache(tmp_path / "cache")
     model = vocab.Vocabulary.load(opened.vocabulary_files()["source"])
     assert manifest.counts == {"train": {"deu_Latn": 30}, "test": {"deu_Latn": 10}}
@@ -119,7 +120,7 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
             for one in task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
         ]
         assert given == [([*inputs, 1], [*targets, 1]) for inputs, targets in cached]
-    assert build.ensure_cache(tmp_path / "cache", mixture=mixture) == manifest
+    assert build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture)) == manifest
 
 
 def test_splits_can_be_cut_from_others():

@@ -272,7 +272,7 @@ class _OwnFields(DateTimeFormat):
 _WIDTHS = {4: "wide", 5: "narrow", 6: "short"}
 _LISTS = tuple(itertools.product(("standard", "or", "unit", "unit-short"), ("2", "end")))
 # A month without a name; the root's "+{0} h", with at most the unit translated.
-_PLACEHOLDER = re.compile(r"[MQ]?\d+|[-+]\{0\}.*")
+_PLACEHOLDER = re.compile(r"[MQ]?\d+|(.* )?[-+]\{0\}.*")
 _INVISIBLE = re.compile("[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 _pattern = functools.cache(parse_pattern)
 

@@ -4,6 +4,7 @@ A run that finds its cache needs nothing else; a run that does not has it made f
 """
 
 import dataclasses
+import hashlib
 from pathlib import Path
 
 from mmt.data import cache, corpora
@@ -16,6 +17,8 @@ class Recipe:
     corpus: a description file or folder, or 'cldr'; registering it makes the mixture exist.
     module: or a Python module that registers the mixture on import (T5X's MIXTURE_OR_TASK_MODULE).
     vocab_size: pieces of the vocabulary to train from the corpus; 0: the tasks bring their own.
+    target_vocab_size: 0: one vocabulary for both sides; else pieces of the target's own.
+    vocabulary_from: a run directory or cache whose vocabulary is taken over (fine-tuning).
     """
 
     directory: str
@@ -23,6 +26,8 @@ class Recipe:
     corpus: str = ""
     module: str = ""
     vocab_size: int = 0
+    target_vocab_size: int = 0
+    vocabulary_from: str = ""
 
     def present(self) -> bool:
         """Whether the cache is there. ValueError where its corpus, if at hand, has changed since.
@@ -45,6 +50,15 @@ class Recipe:
         return True
 
 
-def default_directory(mixture: str, *, vocab_size: int = 0) -> str:
-    """`$MMT_DATA/caches/<mixture>-<vocab_size>`."""
-    return str(corpora.data_root() / "caches" / f"{mixture}-{vocab_size or 'own'}")
+def default_directory(
+    mixture: str, *, vocab_size: int = 0, target_vocab_size: int = 0, vocabulary_from: str = ""
+) -> str:
+    """`$MMT_DATA/caches/<mixture>-<vocabulary>`: its size or sizes, or a hash of where it is from.
+    """
+    vocabulary = str(vocab_size or "own")
+    if target_vocab_size:
+        vocabulary += f"-{target_vocab_size}"
+    if vocabulary_from:
+        place = str(Path(vocabulary_from).absolute()).encode()
+        vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(place).hexdigest()[:8]}"
+    return str(corpora.data_root() / "caches" / f"{mixture}-{vocabulary}")

@@ -183,9 +183,8 @@ class MoeMlp(nn.Module):
         if enable_dropout:
             buffers = dispatch(grouped, routing)
             experts, groups, capacity, features = buffers.shape
-            y = self._experts(
-                buffers.reshape(experts, groups * capacity, features), weights, enable_dropout
-            )
+            rows = buffers.reshape(experts, groups * capacity, features)
+            y = _mlp(rows, weights, self.activations, dropout=self._dropout)
             y = combine(y.reshape(buffers.shape), routing)
         else:
             y = self._dropless(grouped, routing, weights)
@@ -244,45 +243,49 @@ class MoeMlp(nn.Module):
         )
         return tuple(w.astype(self.dtype) for w in (*inputs, output))
 
-    def _experts(
-        self, x: Float[Array, "E R D"], weights: Sequence[Array], enable_dropout: bool
-    ) -> Float[Array, "E R D"]:
-        """The experts' MLPs, each on its own rows."""
-        *inputs, output = weights
-        hidden = 1
-        for activation, wi in zip(self.activations, inputs, strict=True):
-            hidden = hidden * layers.ACTIVATIONS[activation](jnp.einsum("erd,edf->erf", x, wi))
+    def _dropout(self, hidden: Float[Array, "E R F"]) -> Float[Array, "E R F"]:
+        """One mask per expert, as T5 draws one for all positions of a row."""
         hidden = nn.with_logical_constraint(hidden, ("expert", None, "mlp"))
-        dropout = nn.Dropout(self.config.expert_dropout)
-        hidden = dropout(hidden, deterministic=not enable_dropout)
-        return jnp.einsum("erf,efd->erd", hidden, output)
+        dropout = nn.Dropout(self.config.expert_dropout, broadcast_dims=(-2,))
+        return dropout(hidden, deterministic=False)
 
     def _dropless(
         self, x: Float[Array, "G S D"], routing: Routing, weights: Sequence[Array]
     ) -> Float[Array, "G S D"]:
-        """All kept choices, in blocks of rows that share an expert: about the active cost."""
+        """All kept choices, in blocks of rows that share an expert: the cost of the active ones."""
         choices = routing.expert.shape[-1]
         expert, kept = routing.expert.reshape(-1), routing.kept.reshape(-1)
         rows = block_rows(expert.size, routing.experts)
-        blocks = expert.size // rows + min(routing.experts, expert.size)
+        blocks = expert.size // rows + min(routing.experts, expert.size)  # at most
         rank, counts = _rank(expert[None], kept[None], routing.experts)
         ends = jnp.cumsum(-(-counts[0] // rows))  # blocks up to each expert's last
         starts = jnp.append(0, ends[:-1])
         slots = jnp.where(kept, starts[expert] * rows + rank[0], blocks * rows)
-        owner = jnp.searchsorted(ends, jnp.arange(blocks), side="right")
-        owner = jnp.minimum(owner, routing.experts - 1)
         source = _inverse(slots[None], blocks * rows)
         slots = slots.reshape(1, -1, choices)
         buffers = take_rows(x.reshape(1, -1, x.shape[-1]), source // choices, slots)
-        buffers = buffers.reshape(blocks, rows, -1)
-        y = self._experts(buffers, [w[owner] for w in weights], False)
+
+        @jax.checkpoint
+        def run(number: Array, block: Array) -> tuple[Array, Array]:
+            owner = jnp.searchsorted(ends, number, side="right")
+            y = jax.lax.cond(
+                number < ends[-1],
+                lambda: _mlp(block, [w[owner] for w in weights], self.activations),
+                lambda: jnp.zeros_like(block),
+            )
+            return number + 1, y
+
+        _, y = jax.lax.scan(run, 0, buffers.reshape(blocks, rows, -1))
         gate = routing.gate.reshape(1, -1, choices)
         return _mix(y.reshape(1, blocks * rows, -1), gate, slots, source).reshape(x.shape)
 
 
 def block_rows(choices: int, experts: int) -> int:
-    """Rows of a block of the dropless path: the padding of all experts is a quarter at most."""
-    return min(128, max(8, choices // (4 * experts)))
+    """Rows of a block of the dropless path: an expert's fair share, a multiple of 8 up to 128.
+
+    A block costs a look at its expert's weights, and each expert wastes half a block on average.
+    """
+    return min(128, 8 * -(-choices // (8 * experts)))
 
 
 def summarize(intermediates: Mapping[str, Any]) -> dict[str, Array]:
@@ -298,6 +301,21 @@ def summarize(intermediates: Mapping[str, Any]) -> dict[str, Array]:
         if name in found:
             found[name].append(jnp.ravel(leaf))
     return {name: jnp.mean(jnp.concatenate(parts)) for name, parts in found.items() if parts}
+
+
+def _mlp(
+    x: Array,
+    weights: Sequence[Array],
+    activations: Sequence[str],
+    *,
+    dropout: Callable[[Array], Array] = lambda hidden: hidden,
+) -> Array:
+    """The MLP of one expert on [R D], or of all on [E R D]."""
+    *inputs, output = weights
+    hidden = jnp.ones((), x.dtype)
+    for activation, wi in zip(activations, inputs, strict=True):
+        hidden = hidden * layers.ACTIVATIONS[activation](x @ wi)
+    return dropout(hidden) @ output
 
 
 def _place(

@@ -119,11 +119,11 @@ class Transformer(nn.Module):
             bias=self.decoder.relative_bias(length, length),
             mask=_same(targets, targets) & (length[:, None] >= length[None, :]),
             real=targets > 0,
-            encoded=encoded,
+            source=encoded,
             cross_mask=_same(targets, segments),
         )
         x = self._target_table()(decoder_input_tokens)
-        x, _ = self.decoder(x, None, context, enable_dropout)
+        x, _ = self.decoder(x, context, enable_dropout=enable_dropout)
         return self._logits(x)
 
     def encode(
@@ -139,7 +139,7 @@ class Transformer(nn.Module):
         bias = self.encoder.relative_bias(length, length)
         context = Context(bias=bias, mask=_same(segments, segments), real=segments > 0)
         x = self.source_embed(encoder_input_tokens)
-        return self.encoder(x, None, context, enable_dropout)[0]
+        return self.encoder(x, context, enable_dropout=enable_dropout)[0]
 
     def memory(
         self, encoded: Float[Array, "B S D"], encoder_input_tokens: Int[Array, "B S"]
@@ -168,18 +168,11 @@ class Transformer(nn.Module):
             bias=self.decoder.relative_bias(cache.index[None], positions),
             mask=seen[None, None, None, :],
             real=jnp.ones((tokens.shape[0], 1), bool),
+            source=memory,
             cross_mask=memory.mask[:, None, None, :],
         )
-        state = State((cache.keys, cache.values), (memory.keys, memory.values))
-        x = self._target_table()(tokens[:, None])
-        x, (keys, values) = self.decoder(x, state, context, False)
-        at = (0, 0, 0, cache.index, 0)
-        cache = KVCache(
-            jax.lax.dynamic_update_slice(cache.keys, keys, at),
-            jax.lax.dynamic_update_slice(cache.values, values, at),
-            cache.index + 1,
-        )
-        return self._logits(x)[:, 0], cache
+        x, cache = self.decoder(self._target_table()(tokens[:, None]), context, cache=cache)
+        return self._logits(x)[:, 0], cache._replace(index=cache.index + 1)
 
     def _target_table(self) -> layers.Embed:
         return self.target_embed if self.config.target_vocab_size else self.source_embed
@@ -198,15 +191,16 @@ class Context(NamedTuple):
     bias: Float[Array, "1 H Q S"]
     mask: Bool[Array, "#B 1 #Q S"]
     real: Bool[Array, "B Q"]
-    encoded: Array | None = None  # [B S D] in training; decoding has the memory instead
+    source: Array | Memory | None = None  # for the decoder: encoded [B S D], or the memory
     cross_mask: Array | None = None  # [B 1 #Q S]
 
 
-class State(NamedTuple):
-    """Keys and values that a decoder layer has of its own while decoding; in a stack [L ...]."""
+class Carry(NamedTuple):
+    """What goes from layer to layer; while decoding with the cache and the layer's number."""
 
-    past: tuple[Array, Array]  # [N H T K]
-    memory: tuple[Array, Array]  # [B H S K]
+    x: Float[Array, "B Q D"]
+    cache: KVCache | None
+    layer: Int[Array, ""] | None
 
 
 class Layer(nn.Module):
@@ -232,29 +226,42 @@ class Layer(nn.Module):
             self.mlp = layers.Mlp(c.mlp_dim, c.mlp_activations, c.dropout_rate, dtype)
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
 
-    def __call__(
-        self, x: Float[Array, "B Q D"], state: State | None, context: Context, enable_dropout: bool
-    ) -> tuple[Float[Array, "B Q D"], layers.KeyValue | None]:
-        """The layer's output, and while decoding (`state` given) the new keys and values."""
+    def __call__(self, carry: Carry, context: Context, enable_dropout: bool) -> Carry:
+        """The layer's output in place of its input; its keys and values go into the cache."""
+        x, cache, layer = carry
 
         def add(x: Array, y: Array) -> Array:
             y = x + self.dropout(y, deterministic=not enable_dropout)
             return nn.with_logical_constraint(y, ("batch", "length", "embed"))
 
         y = self.self_norm(x)
-        new = self.self_attention.project(y)
-        runs = [new] if state is None else [state.past, new]
-        masks = dict(mask=context.mask, bias=context.bias)
-        x = add(x, self.self_attention(y, runs, **masks, enable_dropout=enable_dropout))
+        runs = [self.self_attention.project(y)]
+        if cache is not None:
+            past, (keys, values) = (cache.keys[layer], cache.values[layer]), runs[0]
+            runs.insert(0, past)
+            at = (layer, 0, 0, cache.index, 0)
+            cache = cache._replace(
+                keys=jax.lax.dynamic_update_slice(cache.keys, keys[None], at),
+                values=jax.lax.dynamic_update_slice(cache.values, values[None], at),
+            )
+        y = self.self_attention(
+            y, runs, mask=context.mask, bias=context.bias, enable_dropout=enable_dropout
+        )
+        x = add(x, y)
         if self.decoder:
-            memory = self.memory(context.encoded) if state is None else state.memory
+            memory = context.source
+            memory = (
+                (memory.keys[layer], memory.values[layer])
+                if isinstance(memory, Memory)
+                else self.memory(memory)
+            )
             y = self.cross_norm(x).reshape(memory[0].shape[0], -1, x.shape[-1])  # beams: queries
             y = self.cross_attention(
                 y, [memory], mask=context.cross_mask, enable_dropout=enable_dropout
             )
             x = add(x, y.reshape(x.shape))
         x = add(x, self.mlp(self.mlp_norm(x), context.real, enable_dropout))
-        return x, None if state is None else new
+        return Carry(x, cache, None if layer is None else layer + 1)
 
     def memory(self, encoded: Float[Array, "B S D"]) -> layers.KeyValue:
         """Cross-attention keys and values."""
@@ -275,14 +282,13 @@ class Block(nn.Module):
             for i in range(self.size)
         ]
 
-    def __call__(self, x: Array, state: State | None, context: Context, enable_dropout: bool):
-        """`state` and the result have a leading axis of `size`."""
-        news = []
-        for i, layer in enumerate(self.layers):
-            own = jax.tree.map(lambda leaf, i=i: leaf[i], state)
-            x, new = layer(x, own, context, enable_dropout)
-            news.append(new)
-        return x, jax.tree.map(lambda *leaves: jnp.stack(leaves), *news)
+    def __call__(
+        self, carry: Carry, context: Context, enable_dropout: bool
+    ) -> tuple[Carry, None]:
+        """As `Layer`; the None is what scan would stack."""
+        for layer in self.layers:
+            carry = layer(carry, context, enable_dropout)
+        return carry, None
 
     def memory(self, encoded: Float[Array, "B S D"]):
         """Cross keys and values [size B H S K]; `encoded` is handed on, as scan wants it."""
@@ -305,7 +311,7 @@ class Stack(nn.Module):
         policies = jax.checkpoint_policies
         block = nn.remat(
             Block,
-            static_argnums=(4,),
+            static_argnums=(3,),
             policy=policies.nothing_saveable if c.remat else policies.dots_saveable,
         )
         over_layers = dict(
@@ -314,9 +320,9 @@ class Stack(nn.Module):
             length=depth // size,
             metadata_params={nn.PARTITION_NAME: "layers"},
         )
-        each = (0, nn.broadcast, nn.broadcast)  # state, context, enable_dropout
+        shared = (nn.broadcast, nn.broadcast)  # context, enable_dropout
         scan = nn.scan(
-            block, methods={"__call__": dict(in_axes=each, **over_layers), "memory": over_layers}
+            block, methods={"__call__": dict(in_axes=shared, **over_layers), "memory": over_layers}
         )
         if self.scanned:
             self.blocks = scan(c, self.decoder, c.moe_period > 0, size)
@@ -326,35 +332,31 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
 
     def __call__(
-        self, x: Float[Array, "B Q D"], state: State | None, context: Context, enable_dropout: bool
-    ) -> tuple[Float[Array, "B Q D"], Stacked | None]:
-        """The stack's output, normalised, and while decoding the layers' new keys and values."""
+        self,
+        x: Float[Array, "B Q D"],
+        context: Context,
+        *,
+        cache: KVCache | None = None,
+        enable_dropout: bool = False,
+    ) -> tuple[Float[Array, "B Q D"], KVCache | None]:
+        """The stack's output, normalised, and the cache with the layers' new keys and values."""
         x = nn.with_logical_constraint(x, ("batch", "length", "embed"))
         x = self.dropout(x, deterministic=not enable_dropout)
-        news = []
-        size = max(self.config.moe_period, 1)
-        if self.scanned:
-            own = jax.tree.map(lambda s: s[: self.scanned].reshape(-1, size, *s.shape[1:]), state)
-            x, new = self.blocks(x, own, context, enable_dropout)
-            news.append(_flat(new))
-        if hasattr(self, "rest"):
-            own = jax.tree.map(lambda s: s[self.scanned :], state)
-            x, new = self.rest(x, own, context, enable_dropout)
-            news.append(new)
-        x = self.dropout(self.norm(x), deterministic=not enable_dropout)
-        return x, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *news) if news else None
+        carry = Carry(x, cache, None if cache is None else jnp.zeros((), jnp.int32))
+        for block in self._parts():
+            carry, _ = block(carry, context, enable_dropout)
+        x = self.dropout(self.norm(carry.x), deterministic=not enable_dropout)
+        return x, carry.cache
 
     def memory(self, encoded: Float[Array, "B S D"]) -> Stacked:
-        """Cross keys and values [L B H S K]."""
-        pairs = [_flat(self.blocks.memory(encoded)[1])] if self.scanned else []
-        if hasattr(self, "rest"):
-            pairs.append(self.rest.memory(encoded)[1])
+        """Cross keys and values of all layers."""
+        pairs = [block.memory(encoded)[1] for block in self._parts()]
+        if self.scanned:  # [blocks layers ...] -> [layers ...]
+            pairs[0] = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), pairs[0])
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pairs)
 
-
-def _flat(stacked):
-    """[blocks layers ...] -> [L ...] in every leaf."""
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
+    def _parts(self) -> list[nn.Module]:
+        return [getattr(self, name) for name in ("blocks", "rest") if hasattr(self, name)]
 
 
 def _encoder_segments(tokens: Array, segments: Array | None) -> Array:

@@ -1,0 +1,60 @@
+"""Validation by BLEU while training: a hook of the trainer that translates held-out sentences.
+
+Validation by loss needs no search and lives with the trainer, in `mmt.hooks`.
+"""
+
+import dataclasses
+import functools
+from pathlib import Path
+
+import numpy as np
+
+from eval import evaluate, testsets
+from mmt import translate
+from mmt.data import cache, vocab
+from mmt.train import Step
+
+
+@dataclasses.dataclass
+class ValidationBleu:
+    """Every `period` steps, and at the end, BLEU of the first `sentences` of each language.
+
+    Greedy, on the validation split of the cache. Writes `bleu` (the mean over languages) and
+    `language_bleu`; `hooks.EarlyStop(metric="bleu", larger_is_better=True)` can stop by it.
+    """
+
+    cache_dir: str
+    period: int
+    sentences: int = 8
+
+    def __call__(self, now: Step) -> None:
+        if now.number % self.period and not now.last:
+            return
+        translator = translate.Translator(
+            now.program.model,
+            now.state.params,
+            vocabularies=self._vocabularies,
+            manifest=self._cache.manifest,
+            rows=128,
+        )
+        scores = evaluate.validation_bleu(translator, self._testset)
+        mean = float(np.mean(list(scores.values())))
+        now.measured["bleu"] = mean
+        now.log.write({"step": now.number, "bleu": mean, "language_bleu": scores})
+        now.log.say(f"step {now.number}: validation BLEU {mean:.1f}")
+
+    @functools.cached_property
+    def _cache(self) -> cache.Cache:
+        return cache.open_cache(Path(self.cache_dir))
+
+    @functools.cached_property
+    def _testset(self) -> testsets.TestSet:
+        found = testsets.from_cache(self._cache, limit=self.sentences)
+        if not found.languages:
+            raise ValueError(f"validation BLEU: {self.cache_dir} has no validation examples")
+        return found
+
+    @functools.cached_property
+    def _vocabularies(self) -> dict[str, vocab.Vocabulary]:
+        files = self._cache.vocabulary_files()
+        return {side: vocab.Vocabulary.load(path) for side, path in files.items()}

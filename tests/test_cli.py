@@ -1,0 +1,212 @@
+"""The command line: the whole road on a toy corpus, and what is said to bad input."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mmt import metrics
+from mmt.cli import main
+
+
+def fails(done, *words) -> None:
+    error = done.stderr.decode()
+    assert done.returncode not in (0, None)
+    assert "Traceback" not in error, error
+    for word in words:
+        assert word in error, error
+
+
+def test_help_is_instant():
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "mmt.cli", "--help"], check=True, capture_output=True)
+    assert time.perf_counter() - start < 2  # seconds, on a busy machine; idle: under 0.2
+
+
+def test_a_run_directory_holds_all_that_translating_needs(toy_run):
+    names = {path.name for path in toy_run.iterdir()}
+    assert {"config.gin", "manifest.json", "vocabulary.model", "checkpoints"} <= names
+    rows = metrics.read(toy_run / "metrics.jsonl")
+    assert [row["step"] for row in rows if "loss" in row] == [10, 20, 30, 40]
+    assert [row["step"] for row in rows if "validation_loss" in row] == [20, 40]
+    assert [row["step"] for row in rows if "bleu" in row] == [20, 40]
+    assert set(rows[-1]["language_bleu"]) == {"deu_Latn", "fra_Latn", "swh_Latn"}
+
+
+def test_translate_line_by_line(toy_run, mmt_command):
+    lines = "eins zwei\n\nnull\n"
+    done = mmt_command("translate", "--model", toy_run, "--from", "de", stdin=lines.encode())
+    assert done.returncode == 0, done.stderr.decode()
+    out = done.stdout.decode().splitlines()
+    assert len(out) == 3 and out[1] == ""
+    done = mmt_command(
+        "translate", "--model", toy_run, "--nbest", 2, "--format", "jsonl", stdin=lines.encode()
+    )
+    rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert [row["source"] for row in rows] == lines.splitlines()
+    assert len(rows[0]["hypotheses"]) == 2 and rows[0]["hypotheses"][0]["text"] == out[0]
+
+
+def test_invalid_utf8_keeps_the_line_count(toy_run, mmt_command):
+    lines = b"eins\n\xff\xfe\nzwei\n"
+    done = mmt_command("translate", "--model", toy_run, "--beam", 1, stdin=lines)
+    assert done.returncode == 0 and done.stdout.count(b"\n") == 3
+    assert b"UTF-8" in done.stderr
+
+
+def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_command, tmp_path):
+    results = tmp_path / "results.jsonl"
+    done = mmt_command("evaluate", "--model", toy_run, "--testset", toy_corpus, "--out", results)
+    assert done.returncode == 0, done.stderr.decode()
+    done = mmt_command(
+        "baselines", *toy_training, "--gin_file=gin_configs/models/tiny.gin",
+        "--gin_file=gin_configs/runs/baseline.gin", f"--gin.CORPUS={toy_corpus}",
+        f"--gin.MODEL_DIR={tmp_path / 'baselines'}", f"--gin.RESULTS={results}",
+        "--gin.BASELINE_LANGUAGES=['swh', 'German']", "--gin.baselines.Plan.steps=(20, 20)",
+        MMT_DATA=str(toy_corpus.parent),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [(row["kind"], row["source"]) for row in rows] == [
+        ("multilingual", "deu_Latn"), ("multilingual", "fra_Latn"), ("multilingual", "swh_Latn"),
+        ("bilingual", "swh_Latn"), ("bilingual", "deu_Latn"),
+    ]  # fmt: skip
+    assert {row["source"]: row["train_pairs"] for row in rows} == {
+        "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60
+    }  # fmt: skip
+    assert (tmp_path / "hypotheses/bilingual/numbers/swh_Latn.hyp").is_file()
+    done = mmt_command("report", results, "--out", tmp_path / "report")
+    assert done.returncode == 0, done.stderr.decode()
+    for line in done.stdout.decode().splitlines():
+        assert os.path.getsize(line) > 100
+    # a model again translated is not scored twice
+    done = mmt_command("evaluate", "--model", toy_run, "--testset", toy_corpus, "--out", results)
+    assert done.returncode == 0 and len(results.read_text().splitlines()) == 5
+
+
+def test_killed_and_started_again_is_bit_identical(
+    toy_run, toy_corpus, toy_training, mmt_command, tmp_path
+):
+    flags = [*toy_training, f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={tmp_path / 'run'}",
+             "--gin.CHECKPOINT_PERIOD=7"]  # fmt: skip
+    environment = {**os.environ, "MMT_DATA": str(toy_corpus.parent)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mmt.cli", "train", *flags], env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    while process.poll() is None and not (tmp_path / "run/checkpoints/14").is_dir():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = mmt_command("train", *flags, MMT_DATA=str(toy_corpus.parent))
+    assert done.returncode == 0, done.stderr.decode()
+
+    def losses(directory):
+        rows = metrics.read(directory / "metrics.jsonl")
+        return [(row["step"], row["loss"]) for row in rows if "loss" in row]
+
+    assert losses(tmp_path / "run") == losses(toy_run)
+    same = mmt_command("translate", "--model", toy_run, stdin=b"eins\n").stdout
+    assert mmt_command("translate", "--model", tmp_path / "run", stdin=b"eins\n").stdout == same
+
+
+def test_training_from_the_cache_needs_no_tensorflow(toy_run, toy_corpus, toy_training, tmp_path):
+    """The same run, with TensorFlow, SeqIO and the corpus out of reach."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['tensorflow', 'seqio', 'torch']));"
+        "from mmt.cli import main; sys.exit(main())"
+    )
+    flags = [*toy_training, "--gin.CORPUS=gone", f"--gin.MODEL_DIR={tmp_path / 'run'}"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", *flags], capture_output=True, check=False,
+        env={**os.environ, "MMT_DATA": str(toy_corpus.parent)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    last = [metrics.read(d / "metrics.jsonl")[-3]["loss"] for d in (toy_run, tmp_path / "run")]
+    assert last[0] == last[1]
+
+
+def test_bad_training_input(toy_run, toy_corpus, toy_training, mmt_command, tmp_path):
+    data = {"MMT_DATA": str(toy_corpus.parent)}
+    corpus, place = f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={tmp_path / 'run'}"
+    fails(
+        mmt_command("train", *toy_training, corpus, place, "--gin.TRAIN_STEP=5", **data),
+        "TRAIN_STEP", "TRAIN_STEPS",
+    )  # fmt: skip
+    fails(mmt_command("train", "--gin_file=gin_configs/models/tine.gin"), "tine.gin", "tiny.gin")
+    fails(
+        mmt_command(
+            "train", *toy_training, corpus, place, "--gin.transformer.Config.vocab_size=300", **data
+        ),
+        "model only 300",
+    )  # fmt: skip
+    fails(
+        mmt_command("train", *toy_training, corpus, f"--gin.MODEL_DIR={toy_run}",
+                    "--gin.transformer.Config.mlp_dim=48", **data),
+        "another model", "mlp",
+    )  # fmt: skip
+    fails(
+        mmt_command(
+            "train", *toy_training, corpus, place, "--gin.mixing.Mixing.languages=['xyz']", **data
+        ),
+        "xyz",
+    )  # fmt: skip
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_a_broken_corpus_is_refused_before_anything_is_written(
+    toy_corpus, toy_training, mmt_command, tmp_path
+):
+    pytest.importorskip("seqio")
+    broken = tmp_path / "numbers"
+    shutil.copytree(toy_corpus, broken)
+    with (broken / "train.swh.tsv").open("a") as file:
+        file.write("moja\n")
+    done = mmt_command(
+        "train", *toy_training, f"--gin.CORPUS={broken}", f"--gin.MODEL_DIR={tmp_path / 'run'}",
+        MMT_DATA=str(tmp_path / "data"),
+    )  # fmt: skip
+    fails(done, "train.swh.tsv:61")
+    assert not (tmp_path / "run").exists() and not (tmp_path / "data" / "caches").exists()
+
+
+def test_bad_translating_input(toy_run, mmt_command, tmp_path):
+    fails(mmt_command("translate", "--model", tmp_path, stdin=b"x\n"), "no config.gin")
+    fails(mmt_command("translate", "--model", toy_run, "--from", "Germn", stdin=b"x\n"), "German")
+    fails(mmt_command("translate", "--model", toy_run, "--from", "zul", stdin=b"x\n"), "Zulu")
+    fails(mmt_command("translate", "--model", toy_run, "--to", "fra", stdin=b"x\n"), "English")
+    fails(mmt_command("translate", "--model", toy_run, "--step", 7, stdin=b"x\n"), "20, 40")
+    empty = tmp_path / "run"
+    shutil.copytree(toy_run, empty, ignore=shutil.ignore_patterns("checkpoints"))
+    fails(mmt_command("translate", "--model", empty, stdin=b"x\n"), "no checkpoint")
+
+
+def test_bad_evaluation_input(toy_run, mmt_command, tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/deu.src").write_text("eins\nzwei\n")
+    (tmp_path / "set/deu.ref").write_text("one\n")
+    fails(mmt_command("evaluate", "--model", toy_run, "--testset", tmp_path / "set"), "2", "1")
+    results = tmp_path / "results.jsonl"
+    results.write_text('{"system": "x"\n')
+    fails(mmt_command("report", results, "--out", tmp_path / "r"), "results.jsonl:1")
+
+
+def test_a_full_or_read_only_place_is_said(toy_corpus, toy_training, toy_run, mmt_command):
+    flags = [*toy_training, f"--gin.CORPUS={toy_corpus}", "--gin.MODEL_DIR=/proc/run"]
+    fails(mmt_command("train", *flags, MMT_DATA=str(toy_corpus.parent)), "/proc/run")
+
+
+def test_data_commands(toy_corpus, capsys):
+    assert main(["data", "languages", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) >= 250 and {"deu_Latn", "swh_Latn"} <= {row["code"] for row in rows}
+    assert main(["data", "stats", str(toy_corpus), "--json"]) == 0
+    rows = {row["language"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert rows["deu_Latn"]["train"] == 400 and 0.3 < rows["deu_Latn"]["share"] < 0.5
+    assert main(["data", "stats", str(toy_corpus)]) == 0
+    assert "swh_Latn" in capsys.readouterr().out

@@ -1,0 +1,49 @@
+"""Validation loss and stopping early."""
+
+import numpy as np
+import pytest
+
+from mmt import hooks, metrics, train
+from mmt.checkpoint import Policy
+
+
+def test_validation_loss_weighs_languages_alike(tmp_path, toy_program, toy_batches):
+    held_out = [next(toy_batches())]
+    ids = held_out[0]["decoder_language_ids"]
+    ids[:] = 0
+    ids[0] = 2  # one row of one language, the others of another, none of the third
+    train.train(
+        toy_program(), toy_batches(), model_dir=str(tmp_path), steps=6,
+        hooks=[hooks.ValidationLoss(held_out, 4)],
+    )  # fmt: skip
+    rows = [r for r in metrics.read(tmp_path / "metrics.jsonl") if "validation_loss" in r]
+    assert [row["step"] for row in rows] == [4, 6]  # every 4, and at the end
+    assert all("loss" not in row for row in rows)
+    by_language = rows[0]["language_validation_loss"]
+    assert set(by_language) == {"aaa_Latn", "ccc_Latn"}
+    assert rows[0]["validation_loss"] == pytest.approx(np.mean(list(by_language.values())))
+
+
+def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batches):
+    values = iter([3.0, 2.0, 2.5, 2.1, 9.0])
+
+    def measure(now):
+        value = next(values)
+        now.measured["validation_loss"] = value
+        now.log.write({"step": now.number, "validation_loss": value})
+
+    run = {"model_dir": str(tmp_path), "steps": 50, "policy": Policy(period=1)}
+    state = train.train(
+        toy_program(), toy_batches(), hooks=[measure, hooks.EarlyStop(2)], **run
+    )
+    assert int(state.step) == 4  # the best was the second; two more did not improve
+    again = train.train(toy_program(), toy_batches(), hooks=[measure], **run)
+    assert int(again.step) == 4
+
+
+def test_nothing_to_validate_on_is_said(tmp_path, toy_program, toy_batches):
+    with pytest.raises(ValueError, match="no validation examples"):
+        train.train(
+            toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1,
+            hooks=[hooks.ValidationLoss([], 1)],
+        )  # fmt: skip

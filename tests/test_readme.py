@@ -1,0 +1,78 @@
+"""Every command of the README is run, or its flags are parsed and its gin files loaded."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mmt import cli, config
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"^```\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+    if re.search(r"(^|\| )mmt ", line)
+]
+
+
+def own(line: str) -> list[str]:
+    """The arguments of the `mmt` of a line that may begin with a pipe."""
+    return shlex.split(line[re.search(r"(^|\| )mmt ", line).end() :], comments=True)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_flags_and_gin_files(line):
+    arguments = own(line)
+    args = cli._parser().parse_args([a for a in arguments if not a.startswith("--gin.")])
+    if hasattr(args, "gin_file"):
+        files = [file for file in args.gin_file if (ROOT / file).exists()]
+        bindings = [a.removeprefix("--gin.") for a in arguments if a.startswith("--gin.")]
+        if len(files) == len(args.gin_file):  # the others name a run that is not there yet
+            config.load(files, bindings)
+
+
+def test_the_makefile_has_what_the_readme_names():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"`?make ([a-z-]+)", README)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.slow
+def test_the_own_corpus_road(toy_corpus, mmt_command, tmp_path):
+    """The commands of "Your own data", in order, on a small corpus named my_corpus."""
+    corpus = tmp_path / "my_corpus"
+    shutil.copytree(toy_corpus, corpus)
+    section = README.split("## Your own data")[1].split("\n## ")[0]
+    lines = [line for line in COMMANDS if line in section]
+    assert len(lines) >= 5
+    for line in lines:
+        arguments = [
+            a.replace("my_corpus", str(corpus)) if a.endswith(("my_corpus", "=my_corpus")) else
+            a.replace("runs/", f"{tmp_path}/runs/")
+            for a in own(line)
+        ]  # fmt: skip
+        if arguments[0] in ("train", "baselines"):
+            arguments += ["--gin.TRAIN_STEPS=20", "--gin.VOCAB_SIZE=340", "--gin.BATCH_SIZE=8",
+                          "--gin.EVAL_PERIOD=20", "--gin.CHECKPOINT_PERIOD=20"]  # fmt: skip
+        if arguments[0] == "baselines":
+            arguments += ["--gin.BASELINE_LANGUAGES=2", "--gin.baselines.Plan.steps=(20, 20)"]
+        done = mmt_command(*arguments, MMT_DATA=str(tmp_path / "data"))
+        assert done.returncode == 0, f"{arguments}\n{done.stderr.decode()}"
+    assert (tmp_path / "runs/report/report.html").is_file()
+
+
+@pytest.mark.slow
+def test_the_demo(tmp_path):
+    """`make demo` from nothing: 110 languages or more, and a report; typed again, it does nothing."""
+    import subprocess
+
+    rows = ROOT / "runs/demo/results.jsonl"
+    subprocess.run(["make", "demo"], cwd=ROOT, check=True, timeout=3000)
+    before = rows.read_bytes()
+    assert len(before.splitlines()) >= 110 + 12
+    subprocess.run(["make", "demo"], cwd=ROOT, check=True, timeout=600)
+    assert rows.read_bytes() == before
