@@ -8,6 +8,7 @@ is judged at its best checkpoint.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def train_one(
     program: train.Program, plan: Plan, *, code: str, opened: cache.Cache, model_dir: Path
 ) -> None:
     """Trains the model of one language, or goes on with it."""
-    same = {"feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size}
+    same: dict[str, Any] = {"feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size}
     steps = _steps(plan, opened.lengths(code, "train"))
     period = min(plan.period, steps)
     validation = pipeline.eval_batches(opened.directory, languages=(code,), **same)

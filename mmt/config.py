@@ -5,6 +5,7 @@ by its name, undecorated. No config object travels through the code.
 """
 
 import contextlib
+import copy
 import difflib
 import inspect
 import re
@@ -38,19 +39,19 @@ def load(files: Sequence[str | Path], bindings: Sequence[str] = ()) -> None:
         gin.parse_config_files_and_bindings(
             [str(file) for file in files], None, finalize_config=False
         )
-        known = set(_macros())
+        known, imports = set(_macros()), _imports()
         for binding in bindings:
             name = binding.split("=", 1)[0].strip()
             if "=" not in binding:
                 raise ValueError(f"--gin.{binding}: expected --gin.NAME=VALUE")
             if re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and name not in known:
                 raise ValueError(f"--gin.{name}: no gin file has it{_nearest(name, known)}")
-            gin.parse_config(_literal(binding))
+            gin.parse_config(imports + _literal(binding))
     except (OSError, SyntaxError, NameError, AttributeError, ImportError, TypeError) as error:
         raise ValueError(f"gin: {error}") from error
     except ValueError as error:
         raise ValueError(f"gin: {error}{_nearest_parameter(str(error))}") from error
-    required = [name for name, value in _macros().items() if value is gin.REQUIRED]
+    required = [name for name, value in _macros().items() if repr(value) == "%gin.REQUIRED"]
     if required:
         flags = " ".join(f"--gin.{name}=…" for name in required)
         raise ValueError(f"the config leaves open: {', '.join(required)}; add {flags}")
@@ -63,7 +64,7 @@ def configured(function: Callable[..., T]) -> Callable[..., T]:
 
 def macro(name: str, default: Any = None) -> Any:
     """The value of the macro `name`, or `default` where the configuration has none."""
-    return _macros().get(name, default)
+    return copy.deepcopy(_macros().get(name, default))  # gin evaluates references so
 
 
 def complete() -> str:
@@ -109,6 +110,13 @@ def _macros() -> dict[str, Any]:
         for (scope, selector), parameters in _gin._CONFIG.items()
         if selector == "gin.macro" and "value" in parameters
     }
+
+
+def _imports() -> str:
+    """The imports of the files read so far: an override may name all that they name."""
+    lines = {statement.format() for statement in _gin._IMPORTS}
+    first = "from __gin__ import dynamic_registration"
+    return "\n".join([first, *sorted(lines - {first})]) + "\n"
 
 
 def _literal(binding: str) -> str:

@@ -85,7 +85,7 @@ class Layout:
     def batch(self) -> NamedSharding:
         """Rows over the devices, for arrays [B, ...]."""
         spec = nn.logical_to_mesh_axes(("batch",), self.rules)
-        return NamedSharding(self.mesh, spec)
+        return NamedSharding(self.mesh, spec or PartitionSpec())
 
     def parameters(self, boxed_shapes: Any) -> Any:
         """Shardings for a tree of parameters boxed with their logical axes (`jax.eval_shape` of

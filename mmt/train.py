@@ -218,7 +218,7 @@ class Program:
     def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
         with self.layout.active():
             features = {name: batch[name] for name in FEATURES}
-            logits = self.model.apply({"params": params}, **features)
+            logits: Any = self.model.apply({"params": params}, **features)
             return self._measure(logits, batch, languages=languages)
 
     def _measure(
@@ -346,7 +346,7 @@ def resume(program: Program, batches: Batches, checkpoints: Checkpoints) -> Trai
         state = program.init(languages)
         if program.initial_model_dir:
             params = restore_params(program.initial_model_dir, shapes.params)
-            state = state.replace(params=params)
+            return TrainState(state.step, params, state.opt_state, state.meters)
         return state
     _, items = restored
     batches.set_state(items["data"])

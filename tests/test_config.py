@@ -16,6 +16,14 @@ def test_a_size_is_a_diff_and_an_override_wins():
     assert (found.vocab_size, found.encoder_layers, found.decoder_layers) == (99, 3, 2)
 
 
+def test_an_override_may_name_what_no_file_binds():
+    from mmt.model import moe
+
+    files = ["gin_configs/models/tiny_moe.gin"]
+    config.load(files, ["moe.MoeConfig.router=@moe.switch_top1"])
+    assert config.configured(Transformer)().config.moe.router is moe.switch_top1
+
+
 def test_files_are_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config.load([TINY])

@@ -4,7 +4,6 @@ Each reads like its equations, owns its parameters with logical axis names, and 
 with float32 parameters, norms and softmax. No layer here knows of stacks, experts or decoding.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
-KeyValue = tuple[Float[Array, "B H _ K"], Float[Array, "B H _ K"]]  # lengths differ
+KeyValue = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": nn.gelu,  # the tanh approximation, 'gelu_new' of Hugging Face
@@ -166,29 +165,23 @@ class Attention(nn.Module):
     def __call__(
         self,
         x: Float[Array, "B Q D"],
-        runs: Sequence[KeyValue],
+        memory: KeyValue,
         *,
         mask: Bool[Array, "#B 1 #Q S"],
         bias: Float[Array, "1 H Q S"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B Q D"]:
-        """Attends from `x` to the keys of all `runs` as to their concatenation (not copied)."""
+        """Attends from `x` to what `project` made of the positions to look at."""
+        keys, values = memory
         query = self._heads(x, self.query)
-        logits = [
-            jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=jnp.float32)
-            for keys, _ in runs
-        ]
-        scores = logits[0] if len(logits) == 1 else jnp.concatenate(logits, axis=-1)
+        scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=jnp.float32)
         if bias is not None:
             # The product with ones makes the bias's gradient a product too: on CPU a sum over the
             # leading axis takes fifty times as long.
             scores = scores + jnp.einsum("b,hqs->bhqs", jnp.ones(x.shape[0]), bias[0])
         weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)
         weights = self.dropout(weights.astype(self.dtype), deterministic=not enable_dropout)
-        ends = list(itertools.accumulate(values.shape[2] for _, values in runs))
-        parts = jnp.split(weights, ends[:-1], axis=-1)
-        mixed = sum(part @ values for part, (_, values) in zip(parts, runs, strict=True))
-        return contract(jnp.swapaxes(mixed, 1, 2), self.out, axes=2)
+        return contract(jnp.swapaxes(weights @ values, 1, 2), self.out, axes=2)
 
     def _heads(self, x: Array, kernel: Array) -> Array:
         """[B T D] -> [B H T K], the layout of which matrix products are made."""

@@ -18,7 +18,7 @@ from mmt.model import layers
 from mmt.model.moe import MoeConfig, MoeMlp
 
 
-Stacked = tuple[Float[Array, "L B H _ K"], Float[Array, "L B H _ K"]]
+Stacked = tuple[Float[Array, "L B H S K"], Float[Array, "L B H S K"]]
 
 
 @dataclass(frozen=True)
@@ -162,11 +162,10 @@ class Transformer(nn.Module):
 
         N = B * beams rows, the beams of one sentence adjacent; `memory` has B rows.
         """
-        positions = jnp.append(jnp.arange(cache.keys.shape[3]), cache.index)
-        seen = jnp.append(positions[:-1] < cache.index, True)
+        positions = jnp.arange(cache.keys.shape[3])
         context = Context(
             bias=self.decoder.relative_bias(cache.index[None], positions),
-            mask=seen[None, None, None, :],
+            mask=(positions <= cache.index)[None, None, None, :],
             real=jnp.ones((tokens.shape[0], 1), bool),
             source=memory,
             cross_mask=memory.mask[:, None, None, :],
@@ -235,17 +234,16 @@ class Layer(nn.Module):
             return nn.with_logical_constraint(y, ("batch", "length", "embed"))
 
         y = self.self_norm(x)
-        runs = [self.self_attention.project(y)]
-        if cache is not None:
-            past, (keys, values) = (cache.keys[layer], cache.values[layer]), runs[0]
-            runs.insert(0, past)
+        keys, values = self.self_attention.project(y)
+        if cache is not None:  # written first, then read: XLA then updates it in place
             at = (layer, 0, 0, cache.index, 0)
             cache = cache._replace(
                 keys=jax.lax.dynamic_update_slice(cache.keys, keys[None], at),
                 values=jax.lax.dynamic_update_slice(cache.values, values[None], at),
             )
+            keys, values = cache.keys[layer], cache.values[layer]
         y = self.self_attention(
-            y, runs, mask=context.mask, bias=context.bias, enable_dropout=enable_dropout
+            y, (keys, values), mask=context.mask, bias=context.bias, enable_dropout=enable_dropout
         )
         x = add(x, y)
         if self.decoder:
@@ -257,7 +255,7 @@ class Layer(nn.Module):
             )
             y = self.cross_norm(x).reshape(memory[0].shape[0], -1, x.shape[-1])  # beams: queries
             y = self.cross_attention(
-                y, [memory], mask=context.cross_mask, enable_dropout=enable_dropout
+                y, memory, mask=context.cross_mask, enable_dropout=enable_dropout
             )
             x = add(x, y.reshape(x.shape))
         x = add(x, self.mlp(self.mlp_norm(x), context.real, enable_dropout))
