@@ -2,6 +2,10 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
+# Lines that the demo translates before the user's eyes, of six languages.
+LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' 'Japón, Brasil y Alemania' \
+  'saa 7' '38,1 kilogramm'
+
 .PHONY: help demo test test-all lint bench env env-all clean
 
 help:  ## this list
@@ -20,7 +24,13 @@ env: .venv/.data-dev  ## the environment: .venv with [data,dev]
 env-all: .venv/.all  ## the same, with [parity], [plan] and [beam] for `make test-all`
 
 demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation, report
-	$(BIN)/mmt demo
+	$(BIN)/mmt train --gin_file=gin_configs/examples/demo.gin
+	$(BIN)/mmt baselines --gin_file=gin_configs/examples/demo_baselines.gin
+	$(BIN)/mmt evaluate --model runs/demo/multilingual --testset cldr --out runs/demo/results.jsonl
+	$(BIN)/mmt report runs/demo/results.jsonl --out runs/demo/report
+	@echo; printf '%s\n' $(LINES_TO_SHOW) | tee /dev/stderr | \
+	  $(BIN)/mmt translate --model runs/demo/multilingual
+	@echo; echo "The report: runs/demo/report/report.html"
 
 test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile

@@ -118,7 +118,7 @@ def train_one(
 
 
 def _steps(plan: Plan, lengths: np.ndarray) -> int:
-    """Steps of `plan.epochs` passes over examples of these lengths, were rows packed to the brim."""
+    """Steps of `plan.epochs` passes over examples of these lengths, were all rows filled up."""
     room = np.array([plan.feature_lengths["inputs"], plan.feature_lengths["targets"]])
     epoch = ((lengths + 1).sum(axis=0) / (plan.batch_size * room)).max()
     return int(np.clip(plan.epochs * epoch, *plan.steps))

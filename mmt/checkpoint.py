@@ -16,6 +16,8 @@ import jax
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as policies
 
+logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax tells of every file it writes
+
 ARRAYS = ("params", "optimizer", "progress")
 JSON = ("data", "measured")
 
@@ -40,7 +42,6 @@ class Checkpoints:
     def __init__(self, model_dir: str | Path, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()
         self.directory = Path(model_dir).absolute() / "checkpoints"
-        logging.getLogger("absl").setLevel(logging.ERROR)
         keep = [
             policies.LatestN(n=self.policy.keep),
             policies.BestN(

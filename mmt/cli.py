@@ -5,10 +5,14 @@ Results go to stdout, progress and messages to stderr; the exit status is 0 only
 """
 
 import argparse
+import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mmt: {args.command} takes no --gin.… bindings", file=sys.stderr)
         return 2
     args.bindings = bindings
+    warnings.showwarning = lambda message, *_: print(f"mmt: {message}", file=sys.stderr)
     try:
+        if args.run in (_train, _translate, _evaluate, _baselines):
+            _keep_programs()
         return args.run(args) or 0
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("MMT_TRACEBACK"):
@@ -102,6 +109,17 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
     prepare = commands.add_parser("prepare", help="make the cache of a gin config")
     _gin_flags(prepare)
     prepare.set_defaults(run=_prepare)
+
+
+def _keep_programs() -> None:
+    """What JAX compiles on one kind of machine is kept under `$MMT_DATA` for the next start."""
+    from mmt.data import corpora
+
+    cpus = Path("/proc/cpuinfo")
+    flags = re.search(rb"flags.*", cpus.read_bytes()) if cpus.exists() else None
+    kind = hashlib.sha256((flags[0] if flags else b"") + platform.platform().encode())
+    place = corpora.data_root() / f"programs-{kind.hexdigest()[:8]}"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
 
 
 def _train(args: argparse.Namespace) -> int:
@@ -181,7 +199,8 @@ def _translate(args: argparse.Namespace) -> None:
     from mmt import translate
 
     translator = translate.Translator.load(args.model, step=args.step)
-    lines = translate.arriving_lines(sys.stdin.buffer)
+    stdin: Any = sys.stdin.buffer
+    lines = translate.arriving_lines(stdin)
     for translation in translator.translate(
         lines, source=args.source, target=args.target, beam=args.beam, alpha=args.alpha,
         nbest=args.nbest,

@@ -100,8 +100,8 @@ def beam_search(
     >>> found = beam_search(
     ...     lambda tokens, cache: (jnp.tile(logits, (len(tokens), 1)), cache), (),
     ...     max_lengths=jnp.array([3]), settings=BeamSettings(3, beams=2, alpha=0.0, nbest=2))
-    >>> found.tokens[0].tolist(), jnp.exp(found.scores[0]).round(2).tolist()
-    ([[1, 0, 0], [2, 1, 0]], [0.4, 0.24])
+    >>> found.tokens[0].tolist(), [f"{p:.2f}" for p in jnp.exp(found.scores[0])]
+    ([[1, 0, 0], [2, 1, 0]], ['0.40', '0.24'])
     """
     state = start(cache, max_lengths=max_lengths, settings=settings)
     return extend(step_fn, state, settings=settings, batch_axis=batch_axis).finished

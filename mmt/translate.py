@@ -9,10 +9,8 @@ import difflib
 import functools
 import io
 import itertools
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,10 +90,11 @@ class Translator:
             "target": sizes.target_vocab_size or sizes.vocab_size,
         }
         for side, vocabulary in self.vocabularies.items():
-            if vocabulary.hash != self.manifest.vocabulary_hash[side]:
+            trained = self.manifest.vocabulary_hash[side]
+            if vocabulary.hash != trained:
                 raise ValueError(
                     f"the {side} vocabulary is not the one that the model was trained with: its "
-                    f"hash is {vocabulary.hash}, {MANIFEST} says {self.manifest.vocabulary_hash[side]}"
+                    f"hash is {vocabulary.hash}, not {trained} as in {MANIFEST}"
                 )
             if vocabulary.size > embeddings[side]:
                 raise ValueError(
@@ -171,9 +170,10 @@ class Translator:
         has = self.vocabularies["source"].has
         known = {tag(code): code for code in [*usual, self.manifest.target] if has(tag(code))}
         if wanted.code not in known.values():
+            names = [f"{languages.find(code).name} ({code})" for code in sorted(known.values())]
             raise ValueError(
                 f"target language {wanted.code} ({wanted.name}): the model translates only into "
-                + (", ".join(sorted(known.values())) or "what it has no tag for")
+                + (", ".join(names) or "languages that its vocabulary has no tag for")
             )
         return tag(wanted.code)
 
@@ -229,26 +229,19 @@ class _Search:
     def _sentences(self, texts: Sequence[str]) -> list[Translation]:
         """Of texts that fit: in tiles of like length, handed back in the order given."""
         sources = self._encode(texts)
-        order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
-        tiles = [
-            same[start : start + self.translator.rows]
-            for _, group in itertools.groupby(order, key=lambda i: self._bucket(len(sources[i])))
-            for same in [list(group)]
-            for start in range(0, len(same), self.translator.rows)
-        ]
+        order = sorted(range(len(texts)), key=lambda i: len(sources[i]))
         found: dict[int, Translation] = {}
-        with ThreadPoolExecutor(_workers()) as pool:
-            results = pool.map(self._tile, ([sources[i] for i in tile] for tile in tiles))
-            for tile, hypotheses in zip(tiles, results, strict=True):
-                found |= {
-                    i: Translation(texts[i], own) for i, own in zip(tile, hypotheses, strict=True)
-                }
+        for _, same in itertools.groupby(order, key=lambda i: self._bucket(len(sources[i]))):
+            while tile := list(itertools.islice(same, self.translator.rows)):
+                hypotheses = self._tile([sources[i] for i in tile])
+                for i, own in zip(tile, hypotheses, strict=True):
+                    found[i] = Translation(texts[i], own)
         return [found[i] for i in range(len(texts))]
 
     def _tile(self, sources: Sequence[Sequence[int]]) -> list[tuple[Hypothesis, ...]]:
-        """At most `rows` sources of one bucket, longest first -> their hypotheses."""
+        """At most `rows` sources of one bucket, shortest first -> their hypotheses."""
         t = self.translator
-        bucket = self._bucket(len(sources[0]))
+        bucket = self._bucket(len(sources[-1]))
         tokens = np.zeros((t.rows, bucket), np.int32)
         limits = np.zeros(t.rows, np.int32)  # rows that fill up have nothing to decode
         for row, source in enumerate(sources):
@@ -347,14 +340,6 @@ def _cache_lengths(longest: int) -> list[int]:
     """[16, 32, 64, 80] for 80. A step's time grows with the cache, and most outputs are short;
     only the lengths that come up are ever compiled."""
     return [*itertools.takewhile(lambda n: n < longest, (16 << i for i in range(32))), longest]
-
-
-def _workers() -> int:
-    """Tiles searched at the same time. The small steps of a search keep one core of a CPU busy;
-    several devices take one program after the other, as its parts must meet.
-    """
-    alone = jax.default_backend() == "cpu" and jax.device_count() == 1
-    return min(8, os.cpu_count() or 1) if alone else 1
 
 
 def _joined(line: str, pieces: Sequence[Translation]) -> Translation:

@@ -5,7 +5,7 @@ import shutil
 import jax
 import pytest
 
-from mmt import checkpoint, hooks, train
+from mmt import checkpoint, train
 from mmt.checkpoint import Policy
 
 
@@ -53,6 +53,6 @@ def test_no_checkpoint_is_an_error_that_says_where(tmp_path):
 
 def test_an_unknown_step_names_those_there_are(tmp_path, toy_program, toy_batches):
     program = toy_program()
-    train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3, hooks=[hooks.EarlyStop(1)])
+    train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3)
     with pytest.raises(ValueError, match="there are: 3"):
         checkpoint.restore_params(tmp_path, program.shapes(3).params, step=2)

@@ -108,7 +108,7 @@ def test_no_source_twice_and_no_equal_sides(pairs: Pairs) -> None:
 
 
 def test_nothing_that_cldr_fills_in_for_lack_of_words(pairs: Pairs) -> None:
-    keys = {key for key in localedata.load("en")["unit_patterns"]}
+    keys = set(localedata.load("en")["unit_patterns"])
     gap = re.compile(
         r"\b[MQ]\d\d?\b"  # the root's months and quarters
         r"|[{}¤↑�]|\b(?:ZZ|XXX|Zzzz|Zyyy)\b"  # patterns, unknown codes

@@ -67,7 +67,7 @@ def test_the_own_corpus_road(toy_corpus, mmt_command, tmp_path):
 
 @pytest.mark.slow
 def test_the_demo(tmp_path):
-    """`make demo` from nothing: 110 languages or more, and a report; typed again, it does nothing."""
+    """`make demo` from nothing: 110 languages or more, a report; typed again, it adds nothing."""
     import subprocess
 
     rows = ROOT / "runs/demo/results.jsonl"

@@ -89,7 +89,7 @@ def files(directory: Path) -> dict[str, Path]:
     found = dict.fromkeys(apart, shared) if shared.is_file() else apart
     for path in found.values():
         if not path.is_file():
-            raise ValueError(f"{directory} has no vocabulary: neither {shared.name} nor {path.name}")
+            raise ValueError(f"{directory} has neither {shared.name} nor {path.name}")
     return found
 
 

@@ -6,12 +6,14 @@ with float32 parameters, norms and softmax. No layer here knows of stacks, exper
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
+Axes = int | tuple[int, ...]
 KeyValue = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -23,21 +25,34 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 MASKED = -1e9  # finite, so that a row that sees nothing stays finite too
 
 
-def parameter(module: nn.Module, name: str, *, init: Callable, shape: Sequence[int], axes) -> Array:
+def parameter(
+    module: nn.Module, name: str, *, init: Callable, shape: Sequence[int], axes: Sequence[str]
+) -> Array:
     """A float32 parameter of `module` that carries its logical axis names."""
-    partitioned = nn.with_logical_partitioning(init, tuple(axes))
-    return module.param(name, partitioned, tuple(shape), jnp.float32)
+    named: Any = nn.with_logical_partitioning(init, tuple(axes))
+    return module.param(name, named, tuple(shape), jnp.float32)
 
 
-def fan_in(scale: float = 1.0, *, inputs=0, outputs=-1, experts=(), truncated=True) -> Callable:
-    """Initialiser of standard deviation sqrt(scale / fan_in), as T5X and Switch have it."""
-    kind = "truncated_normal" if truncated else "normal"
+def fan_in(
+    scale: float = 1.0,
+    *,
+    inputs: Axes = 0,
+    outputs: Axes = -1,
+    experts: Axes = (),
+    kind: Literal["normal", "truncated_normal"] = "truncated_normal",
+) -> Callable:
+    """Initialiser of standard deviation sqrt(scale / fan_in), as T5X and Switch have it.
+
+    The axes of a kernel are `inputs`, `outputs`, and `experts` that each have a kernel.
+    """
     return nn.initializers.variance_scaling(
         scale, "fan_in", kind, in_axis=inputs, out_axis=outputs, batch_axis=experts
     )
 
 
-def contract(x: Float[Array, "B T ..."], kernel: Array, *, axes: int = 1, dtype=None) -> Array:
+def contract(
+    x: Float[Array, "B T ..."], kernel: Array, *, axes: int = 1, dtype: Any = None
+) -> Array:
     """Contracts the last `axes` axes of `x` with the first of `kernel`: [B T in] -> [B T out].
 
     As one product of two matrices: with two batch axes XLA transposes what the kernel's gradient
@@ -107,9 +122,7 @@ class RelativeBias(nn.Module):
     max_distance: int = 128
 
     @nn.compact
-    def __call__(
-        self, queries: Int[Array, "Q"], keys: Int[Array, "S"]
-    ) -> Float[Array, "1 H Q S"]:
+    def __call__(self, queries: Int[Array, "Q"], keys: Int[Array, "S"]) -> Float[Array, "1 H Q S"]:
         """`queries` and `keys` are positions; only their differences matter."""
         init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
         table = parameter(
@@ -142,7 +155,7 @@ class Attention(nn.Module):
         axes = ("embed", "heads", "kv")
 
         def projection(name: str, scale: float) -> Array:
-            init = fan_in(scale, outputs=(1, 2), truncated=False)
+            init = fan_in(scale, outputs=(1, 2), kind="normal")
             return parameter(self, name, init=init, shape=shape, axes=axes)
 
         self.query = projection("query", 1 / self.head_dim)
@@ -151,7 +164,7 @@ class Attention(nn.Module):
         self.out = parameter(
             self,
             "out",
-            init=fan_in(inputs=(0, 1), truncated=False),
+            init=fan_in(inputs=(0, 1), kind="normal"),
             shape=(self.heads, self.head_dim, self.features),
             axes=("heads", "kv", "embed"),
         )
@@ -203,7 +216,7 @@ class Mlp(nn.Module):
     ) -> Float[Array, "B T D"]:
         """`real` marks the tokens that are no padding; it matters only to layers with experts."""
         del real
-        features, hidden = x.shape[-1], 1
+        features, hidden = x.shape[-1], jnp.ones((), self.dtype)
         for i, activation in enumerate(self.activations):
             shape = (features, self.hidden)
             wi = parameter(self, f"wi_{i}", init=fan_in(), shape=shape, axes=["embed", "mlp"])

@@ -38,9 +38,9 @@ class Routing(NamedTuple):
     capacity: int
 
 
-# router(logits [G S E], real [G S], capacity_factor=..., uniform=[G S]) -> Routing, as below. A real
-# token has `capacity_factor` times its fair share of room; with a factor of E everything fits.
-# `uniform` is noise from [0, 1) for choices made at random; 0 makes them all.
+# router(logits [G S E], real [G S], capacity_factor=..., uniform=[G S]) -> Routing, as below.
+# An expert has room for `capacity_factor` times its fair share of a group; with a factor of E for
+# all. `uniform` is noise from [0, 1) for choices made at random; 0 makes them all.
 Router = Callable[..., Routing]
 
 
@@ -208,40 +208,26 @@ class MoeMlp(nn.Module):
             keys = jax.random.split(self.make_rng("dropout"))
             uniform = jax.random.uniform(keys[0], uniform.shape)
             if c.jitter:
-                noise = jax.random.uniform(
-                    keys[1], flat.shape, minval=1 - c.jitter, maxval=1 + c.jitter
-                )
-                flat = flat * noise
+                noise = jax.random.uniform(keys[1], flat.shape, minval=-c.jitter, maxval=c.jitter)
+                flat = flat * (1 + noise)
         return c.router(
-            _grouped(flat @ kernel, size),
+            _grouped(jnp.matmul(flat, kernel, precision=jax.lax.Precision.HIGHEST), size),
             _grouped(real, size),
             capacity_factor=c.capacity_factor if enable_dropout else float(c.num_experts),
             uniform=_grouped(uniform, size),
         )
 
-    def _weights(self, features: int) -> tuple[Array, ...]:
+    def _weights(self, features: int) -> list[Array]:
         """W_i of every activation [E D F], then W_o [E F D]."""
-        experts, hidden = self.config.num_experts, self.hidden
         init = layers.fan_in(self.config.init_scale, inputs=1, outputs=2, experts=0)
-        names = [f"wi_{i}" for i in range(len(self.activations))]
-        inputs = [
-            layers.parameter(
-                self,
-                name,
-                init=init,
-                shape=(experts, features, hidden),
-                axes=("expert", "embed", "mlp"),
-            )
-            for name in names
+        sizes = {"expert": self.config.num_experts, "embed": features, "mlp": self.hidden}
+        axes = {f"wi_{i}": ("expert", "embed", "mlp") for i in range(len(self.activations))}
+        axes["wo"] = ("expert", "mlp", "embed")
+        weights = [
+            layers.parameter(self, name, init=init, shape=[sizes[axis] for axis in of], axes=of)
+            for name, of in axes.items()
         ]
-        output = layers.parameter(
-            self,
-            "wo",
-            init=init,
-            shape=(experts, hidden, features),
-            axes=("expert", "mlp", "embed"),
-        )
-        return tuple(w.astype(self.dtype) for w in (*inputs, output))
+        return [w.astype(self.dtype) for w in weights]
 
     def _dropout(self, hidden: Float[Array, "E R F"]) -> Float[Array, "E R F"]:
         """One mask per expert, as T5 draws one for all positions of a row."""

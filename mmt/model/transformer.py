@@ -7,7 +7,7 @@ training live elsewhere.
 
 import difflib
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from mmt.model import layers
 from mmt.model.moe import MoeConfig, MoeMlp
-
 
 Stacked = tuple[Float[Array, "L B H S K"], Float[Array, "L B H S K"]]
 
@@ -64,11 +63,11 @@ class Memory(NamedTuple):
 
 
 class KVCache(NamedTuple):
-    """Self-attention keys and values of the `index` tokens decoded so far."""
+    """Self-attention keys and values of the `length` tokens decoded so far."""
 
     keys: Float[Array, "L N H T K"]
     values: Float[Array, "L N H T K"]
-    index: Int[Array, ""]
+    length: Int[Array, ""]
 
 
 class Transformer(nn.Module):
@@ -160,18 +159,20 @@ class Transformer(nn.Module):
     ) -> tuple[Float[Array, "N V"], KVCache]:
         """Logits of the token that follows `tokens`, and the cache with `tokens` in it.
 
-        N = B * beams rows, the beams of one sentence adjacent; `memory` has B rows.
+        N = B * beams rows, the beams of one sentence adjacent; `memory` has B rows. The cache takes
+        `max_length` steps; what a further one would do is not defined.
         """
         positions = jnp.arange(cache.keys.shape[3])
         context = Context(
-            bias=self.decoder.relative_bias(cache.index[None], positions),
-            mask=(positions <= cache.index)[None, None, None, :],
+            bias=self.decoder.relative_bias(cache.length[None], positions),
+            mask=(positions <= cache.length)[None, None, None, :],
             real=jnp.ones((tokens.shape[0], 1), bool),
             source=memory,
             cross_mask=memory.mask[:, None, None, :],
         )
-        x, cache = self.decoder(self._target_table()(tokens[:, None]), context, cache=cache)
-        return self._logits(x)[:, 0], cache._replace(index=cache.index + 1)
+        x, updated = self.decoder(self._target_table()(tokens[:, None]), context, cache=cache)
+        assert updated is not None
+        return self._logits(x)[:, 0], updated._replace(length=cache.length + 1)
 
     def _target_table(self) -> layers.Embed:
         return self.target_embed if self.config.target_vocab_size else self.source_embed
@@ -190,16 +191,16 @@ class Context(NamedTuple):
     bias: Float[Array, "1 H Q S"]
     mask: Bool[Array, "#B 1 #Q S"]
     real: Bool[Array, "B Q"]
-    source: Array | Memory | None = None  # for the decoder: encoded [B S D], or the memory
-    cross_mask: Array | None = None  # [B 1 #Q S]
+    source: Any = None  # of the decoder: the encoded source [B S D], or its `Memory`
+    cross_mask: Any = None  # [B 1 #Q S]
 
 
 class Carry(NamedTuple):
-    """What goes from layer to layer; while decoding with the cache and the layer's number."""
+    """What goes from layer to layer: activations, the cache while decoding, the layer's number."""
 
     x: Float[Array, "B Q D"]
     cache: KVCache | None
-    layer: Int[Array, ""] | None
+    layer: Int[Array, ""]
 
 
 class Layer(nn.Module):
@@ -219,10 +220,11 @@ class Layer(nn.Module):
         if self.decoder:
             self.cross_norm, self.cross_attention = layers.RMSNorm(dtype), attention()
         self.mlp_norm = layers.RMSNorm(dtype)
-        if self.experts:
-            self.mlp = MoeMlp(c.mlp_dim, c.mlp_activations, dtype, c.moe)
-        else:
-            self.mlp = layers.Mlp(c.mlp_dim, c.mlp_activations, c.dropout_rate, dtype)
+        self.mlp: nn.Module = (
+            MoeMlp(c.mlp_dim, c.mlp_activations, dtype, c.moe)
+            if self.experts
+            else layers.Mlp(c.mlp_dim, c.mlp_activations, c.dropout_rate, dtype)
+        )
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
 
     def __call__(self, carry: Carry, context: Context, enable_dropout: bool) -> Carry:
@@ -236,7 +238,7 @@ class Layer(nn.Module):
         y = self.self_norm(x)
         keys, values = self.self_attention.project(y)
         if cache is not None:  # written first, then read: XLA then updates it in place
-            at = (layer, 0, 0, cache.index, 0)
+            at = (layer, 0, 0, cache.length, 0)
             cache = cache._replace(
                 keys=jax.lax.dynamic_update_slice(cache.keys, keys[None], at),
                 values=jax.lax.dynamic_update_slice(cache.values, values[None], at),
@@ -247,19 +249,17 @@ class Layer(nn.Module):
         )
         x = add(x, y)
         if self.decoder:
-            memory = context.source
-            memory = (
-                (memory.keys[layer], memory.values[layer])
-                if isinstance(memory, Memory)
-                else self.memory(memory)
-            )
+            if isinstance(context.source, Memory):
+                memory = context.source.keys[layer], context.source.values[layer]
+            else:
+                memory = self.memory(context.source)
             y = self.cross_norm(x).reshape(memory[0].shape[0], -1, x.shape[-1])  # beams: queries
             y = self.cross_attention(
                 y, memory, mask=context.cross_mask, enable_dropout=enable_dropout
             )
             x = add(x, y.reshape(x.shape))
         x = add(x, self.mlp(self.mlp_norm(x), context.real, enable_dropout))
-        return Carry(x, cache, None if layer is None else layer + 1)
+        return Carry(x, cache, layer + 1)
 
     def memory(self, encoded: Float[Array, "B S D"]) -> layers.KeyValue:
         """Cross-attention keys and values."""
@@ -280,9 +280,7 @@ class Block(nn.Module):
             for i in range(self.size)
         ]
 
-    def __call__(
-        self, carry: Carry, context: Context, enable_dropout: bool
-    ) -> tuple[Carry, None]:
+    def __call__(self, carry: Carry, context: Context, enable_dropout: bool) -> tuple[Carry, None]:
         """As `Layer`; the None is what scan would stack."""
         for layer in self.layers:
             carry = layer(carry, context, enable_dropout)
@@ -312,16 +310,14 @@ class Stack(nn.Module):
             static_argnums=(3,),
             policy=policies.nothing_saveable if c.remat else policies.dots_saveable,
         )
-        over_layers = dict(
-            variable_axes={"params": 0, "intermediates": 0},
-            split_rngs={"params": True, "dropout": True},
-            length=depth // size,
-            metadata_params={nn.PARTITION_NAME: "layers"},
-        )
-        shared = (nn.broadcast, nn.broadcast)  # context, enable_dropout
-        scan = nn.scan(
-            block, methods={"__call__": dict(in_axes=shared, **over_layers), "memory": over_layers}
-        )
+        over_layers = {
+            "variable_axes": {"params": 0, "intermediates": 0},
+            "split_rngs": {"params": True, "dropout": True},
+            "length": depth // size,
+            "metadata_params": {nn.PARTITION_NAME: "layers"},
+        }
+        shared = {"in_axes": (nn.broadcast, nn.broadcast)}  # context, enable_dropout
+        scan = nn.scan(block, methods={"__call__": over_layers | shared, "memory": over_layers})
         if self.scanned:
             self.blocks = scan(c, self.decoder, c.moe_period > 0, size)
         if rest:
@@ -340,7 +336,7 @@ class Stack(nn.Module):
         """The stack's output, normalised, and the cache with the layers' new keys and values."""
         x = nn.with_logical_constraint(x, ("batch", "length", "embed"))
         x = self.dropout(x, deterministic=not enable_dropout)
-        carry = Carry(x, cache, None if cache is None else jnp.zeros((), jnp.int32))
+        carry = Carry(x, cache, jnp.zeros((), jnp.int32))
         for block in self._parts():
             carry, _ = block(carry, context, enable_dropout)
         x = self.dropout(self.norm(carry.x), deterministic=not enable_dropout)
