@@ -16,13 +16,15 @@ from flax import linen as nn
 
 from mmt.model import moe
 
+# Tests compile more than they compute.
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 F32 = jnp.dtype("float32")
 ROUTERS = {"gshard": moe.gshard_top2, "switch": moe.switch_top1}
 
 
 def route(router, logits, real, uniform, *, factor):
     """The router's decision as NumPy arrays; compiled, as in training."""
-    run = jax.jit(functools.partial(ROUTERS[router], capacity_factor=factor))
+    run = jit(functools.partial(ROUTERS[router], capacity_factor=factor))
     arrays = map(jnp.asarray, (logits, real))
     return jax.tree.map(np.asarray, run(*arrays, uniform=jnp.asarray(uniform)))
 
@@ -168,7 +170,7 @@ def test_dispatch_and_combine(router):
     logits, real, uniform = map(jnp.asarray, example(padding=0.2))
     x = jax.random.normal(jax.random.key(1), (*real.shape, 3))
 
-    @jax.jit
+    @jit
     def there_and_back(x):
         routing = ROUTERS[router](logits, real, capacity_factor=0.7, uniform=uniform)
         buffers = moe.dispatch(x, routing)
@@ -200,10 +202,10 @@ def test_the_gradient_that_gathers_is_that_of_plain_indexing(router):
         y = moe.combine(jnp.sin(moe.dispatch(x, routing)), routing)
         return jnp.sum(jnp.cos(y)) + routing.measures["moe_aux_loss"]
 
-    ours = jax.jit(jax.grad(loss, (0, 1)))(x, logits)
+    ours = jit(jax.grad(loss, (0, 1)))(x, logits)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moe, "take_rows", plain_take)
-        plain = jax.jit(jax.grad(lambda *a: loss(*a), (0, 1)))(x, logits)
+        plain = jit(jax.grad(lambda *a: loss(*a), (0, 1)))(x, logits)
     for got, want in zip(ours, plain, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
@@ -214,7 +216,7 @@ def layer(router="gshard", experts=4, **options):
 
 
 def parameters(module, x, real):
-    params = nn.meta.unbox(jax.jit(module.init)(jax.random.key(0), x, real))["params"]
+    params = nn.meta.unbox(jit(module.init)(jax.random.key(0), x, real))["params"]
     params["router"] *= 10  # clear preferences
     return {"params": params}
 
@@ -229,7 +231,7 @@ def tokens():
 def training(module):
     """The layer in training, compiled: (params, x, real, seed) -> y."""
 
-    @jax.jit
+    @jit
     def run(params, x, real, seed):
         return module.apply(params, x, real, True, rngs={"dropout": jax.random.key(seed)})
 
@@ -262,7 +264,7 @@ def test_with_room_for_all_the_layer_is_a_sum_over_experts(router, in_training, 
     params = parameters(module, x, real)
 
     def loss(run):
-        return jax.jit(jax.value_and_grad(lambda *a: jnp.sum(jnp.sin(run(*a))), (0, 1)))
+        return jit(jax.value_and_grad(lambda *a: jnp.sum(jnp.sin(run(*a))), (0, 1)))
 
     rngs = {"dropout": jax.random.key(0)}
     ours = loss(lambda p, x: module.apply(p, x, real, in_training, rngs=rngs))
@@ -278,7 +280,7 @@ def test_without_training_no_token_depends_on_another(router, tokens):
     x, real = tokens
     module = layer(router)
     params = parameters(module, x, real)
-    run = jax.jit(lambda x, real: module.apply(params, x, real))
+    run = jit(lambda x, real: module.apply(params, x, real))
     base = run(x, real)
     for seed in range(5):
         others = jax.random.normal(jax.random.key(seed), x.shape) * 3
@@ -305,7 +307,7 @@ def test_tokens_without_room_get_nothing(tokens):
     module = layer("switch", capacity_factor=0.25)
     params = parameters(module, x, real)
     options = {"rngs": {"dropout": jax.random.key(0)}, "mutable": ["intermediates"]}
-    y, state = jax.jit(lambda x: module.apply(params, x, real, True, **options))(x)
+    y, state = jit(lambda x: module.apply(params, x, real, True, **options))(x)
     dropped = float(moe.summarize(state["intermediates"])["moe_dropped"])
     nothing = np.asarray((y == 0).all(-1))
     assert dropped > 0.3
@@ -317,7 +319,7 @@ def test_expert_dropout_and_jitter_only_in_training(tokens):
     x, real = tokens
     module = layer("switch", capacity_factor=4.0, jitter=0.3, expert_dropout=0.5)
     params = parameters(module, x, real)
-    plain = jax.jit(lambda x: module.apply(params, x, real))(x)  # needs no random numbers
+    plain = jit(lambda x: module.apply(params, x, real))(x)  # needs no random numbers
     run = training(module)
     noisy = [run(params, x, real, seed) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(noisy[0], noisy[1])
@@ -337,9 +339,9 @@ def test_the_router_computes_in_float32(tokens):
 
     config = dataclasses.replace(module.config, router=spy)
     half = module.clone(dtype=jnp.dtype("bfloat16"), config=config)
-    y = jax.jit(half.apply)(params, x, real)
+    y = jit(half.apply)(params, x, real)
     assert seen["dtype"] == jnp.float32 and y.dtype == jnp.bfloat16
-    full = jax.jit(module.apply)(params, x.astype(jnp.float32), real)
+    full = jit(module.apply)(params, x.astype(jnp.float32), real)
     np.testing.assert_allclose(y.astype(jnp.float32), full, atol=0.03)
 
 
@@ -347,7 +349,7 @@ def test_initial_scale():
     config = moe.MoeConfig(num_experts=3, init_scale=0.1)
     module = moe.MoeMlp(hidden=300, activations=("relu",), dtype=F32, config=config)
     x = jnp.zeros((1, 2, 200))
-    init = jax.jit(module.init)(jax.random.key(0), x, jnp.ones((1, 2), bool))
+    init = jit(module.init)(jax.random.key(0), x, jnp.ones((1, 2), bool))
     params = nn.meta.unbox(init)["params"]
     for name, fan_in in (("wi_0", 200), ("wo", 300), ("router", 200)):
         assert float(params[name].std()) == pytest.approx(math.sqrt(0.1 / fan_in), rel=0.1)

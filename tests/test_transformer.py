@@ -2,6 +2,7 @@
 depth, precision."""
 
 import dataclasses
+import functools
 import math
 
 import jax
@@ -17,26 +18,36 @@ SMALL = Config(
     vocab_size=40, emb_dim=12, num_heads=2, head_dim=5, mlp_dim=16,
     encoder_layers=2, decoder_layers=3,
 )  # fmt: skip
+# Tests compile more than they compute.
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
 EXPERTS = {"moe_period": 2, "moe": moe.MoeConfig(num_experts=4, group_size=8)}
 VARIANTS = {
     "dense": SMALL,
     "tied, two vocabularies": dataclasses.replace(SMALL, tied_logits=True, target_vocab_size=30),
-    "relu": dataclasses.replace(SMALL, mlp_activations=("relu",)),
     "experts and a rest": dataclasses.replace(SMALL, **EXPERTS),
-    "switch in every layer": dataclasses.replace(
-        SMALL, moe_period=1, moe=moe.MoeConfig(num_experts=3, router=moe.switch_top1)
+    "switch in every layer, relu": dataclasses.replace(
+        SMALL,
+        mlp_activations=("relu",),
+        moe_period=1,
+        moe=moe.MoeConfig(num_experts=3, router=moe.switch_top1),
     ),
-    "nothing but a rest": dataclasses.replace(SMALL, moe_period=4),
 }
 
 
 def build(config):
-    """A model and its parameters, routers made decisive."""
-    model, ones = Transformer(config), jnp.ones((1, 2), jnp.int32)
-    params = nn.meta.unbox(jax.jit(model.init)(jax.random.key(0), ones, ones))["params"]
-    return model, jax.tree_util.tree_map_with_path(
-        lambda path, x: x * 10 if getattr(path[-1], "key", "") == "router" else x, params
-    )
+    """A model and parameters of T5's sizes, drawn by NumPy (which need not be compiled)."""
+    model, ones, random = Transformer(config), jnp.ones((1, 2), jnp.int32), np.random.default_rng(0)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), ones, ones)["params"]
+
+    def draw(path, shape):
+        name = path[-1].key
+        if name == "scale":
+            return jnp.asarray(random.normal(1, 0.2, shape.shape), jnp.float32)
+        scale = {"embedding": 1.0, "router": 3.0}.get(name, 0.3)  # routers: decisive ones
+        return jnp.asarray(random.normal(0, scale, shape.shape), jnp.float32)
+
+    return model, jax.tree_util.tree_map_with_path(draw, nn.meta.unbox(shapes))
 
 
 def batch(rows=3, source=7, target=6, *, vocabulary=30, seed=0):
@@ -144,7 +155,7 @@ class T5:
 @pytest.fixture(scope="module", params=VARIANTS)
 def variant(request):
     model, params = build(VARIANTS[request.param])
-    return model, params, jax.jit(model.apply)
+    return model, params, jit(model.apply)
 
 
 def test_logits_are_t5s(variant):
@@ -161,7 +172,7 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(variant):
     source, target = batch()
     variables, beams = {"params": params}, 2
 
-    @jax.jit
+    @jit
     def start(source):
         encoded = model.apply(variables, source, method="encode")
         cache = model.apply(variables, len(source) * beams, target.shape[1], method="empty_cache")
@@ -169,7 +180,7 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(variant):
 
     traces = []
 
-    @jax.jit
+    @jit
     def step(tokens, memory, cache):
         traces.append(1)
         return model.apply(variables, tokens, memory, cache, method="decode_step")
@@ -226,48 +237,46 @@ def test_a_row_does_not_depend_on_the_others_nor_on_padding(variant):
 # ---------------------------------------------------------------- training, depth, precision
 
 
-def loss_of(model, source, target, **options):
-    def loss(params):
-        logits, state = model.apply(
-            {"params": params}, source, target, mutable=["intermediates"], **options
-        )
+def training(model):
+    """Compiled (params, seed) -> ((loss, measures), gradients), in training."""
+
+    def loss(params, seed):
+        options = {"rngs": {"dropout": jax.random.key(seed)}, "mutable": ["intermediates"]}
+        logits, state = model.apply({"params": params}, *batch(), enable_dropout=True, **options)
         measures = moe.summarize(state.get("intermediates", {}))
         return jnp.mean(jnp.sin(logits)) + 0.01 * measures.get("moe_aux_loss", 0.0), measures
 
-    return jax.jit(jax.value_and_grad(loss, has_aux=True))
+    return jit(jax.value_and_grad(loss, has_aux=True))
 
 
 @pytest.fixture(scope="module")
 def trained():
-    """(loss, measures), gradients of a model with experts, a rest, dropout; and its parameters."""
+    """A model with experts, a rest and dropout, its parameters, and its `training`."""
     model, params = build(dataclasses.replace(SMALL, dropout_rate=0.3, **EXPERTS))
-    options = {"enable_dropout": True, "rngs": {"dropout": jax.random.key(0)}}
-    return loss_of(model, *batch(), **options)(params), model, params, options
+    return model, params, training(model)
 
 
 def test_every_parameter_learns_and_measures_come_out(trained):
-    ((loss, measures), gradients), *_ = trained
+    _, params, step = trained
+    (loss, measures), gradients = step(params, 0)
     assert np.isfinite(loss)
     assert set(measures) == set(moe.MEASURES)
     assert all(np.isfinite(m) and np.shape(m) == () for m in measures.values())
     flat = jax.tree_util.tree_leaves_with_path(gradients)
     assert [path for path, g in flat if not np.isfinite(g).all() or not g.any()] == []
+    (other, _), _ = step(params, 1)
+    assert float(other) != float(loss)  # dropout is drawn by its key
 
 
 def test_remat_changes_nothing(trained):
-    ((loss, _), gradients), model, params, options = trained
+    model, params, step = trained
+    (loss, _), gradients = step(params, 0)
     remat = Transformer(dataclasses.replace(model.config, remat=True))
-    (other, _), others = loss_of(remat, *batch(), **options)(params)
-    np.testing.assert_allclose(other, loss, rtol=1e-6)
+    (other, _), others = training(remat)(params, 0)
+    np.testing.assert_allclose(other, loss, rtol=1e-5)
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), others, gradients
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), others, gradients
     )
-
-
-def test_dropout_is_drawn_by_its_key(trained):
-    ((loss, _), _), model, params, options = trained
-    other = {**options, "rngs": {"dropout": jax.random.key(1)}}
-    assert float(loss_of(model, *batch(), **other)(params)[0][0]) != float(loss)
 
 
 def test_the_program_does_not_grow_with_depth():
@@ -280,21 +289,19 @@ def test_the_program_does_not_grow_with_depth():
     assert operations(2) == operations(8)
 
 
-@pytest.mark.parametrize("name", ["dense", "experts and a rest"])
-def test_bfloat16_is_near_float32(name):
-    model, params = build(VARIANTS[name])
-    source, target = batch()
+def test_training_in_bfloat16_is_near_float32(trained):
+    model, params, step = trained
     half = Transformer(dataclasses.replace(model.config, dtype="bfloat16"))
-    got = jax.jit(half.apply)({"params": params}, source, target)
-    full = jax.jit(model.apply)({"params": params}, source, target)
-    assert got.dtype == jnp.float32 and np.isfinite(got).all()
-    # A token whose two best experts are nearly level may change sides.
-    assert np.median(np.abs(got - full)) < 0.05 * float(full.std())
-    options = {"enable_dropout": True, "rngs": {"dropout": jax.random.key(0)}}
-    gradients = loss_of(half, source, target, **options)(params)[1]
+    (loss, _), gradients = training(half)(params, 0)
     assert all(np.isfinite(g).all() and g.dtype == jnp.float32 for g in jax.tree.leaves(gradients))
-    cache = half.apply({"params": params}, 2, 3, method="empty_cache")
-    assert cache.keys.dtype == jnp.bfloat16
+    assert float(loss) == pytest.approx(float(step(params, 0)[0][0]), abs=0.02)
+    logits, cache = jax.eval_shape(
+        lambda: (
+            half.apply({"params": params}, *batch()),
+            half.apply({"params": params}, 2, 3, method="empty_cache"),
+        )
+    )
+    assert logits.dtype == jnp.float32 and cache.keys.dtype == jnp.bfloat16
 
 
 def test_every_parameter_carries_logical_axes():
@@ -316,12 +323,11 @@ def test_every_parameter_carries_logical_axes():
 
 def test_logits_start_near_unit_variance():
     config = dataclasses.replace(
-        SMALL, emb_dim=64, num_heads=4, head_dim=16, mlp_dim=128, vocab_size=500
+        SMALL, emb_dim=64, num_heads=4, head_dim=16, mlp_dim=128, vocab_size=500, decoder_layers=1
     )
-    for tied in (False, True):
-        model, params = build(dataclasses.replace(config, tied_logits=tied))
-        logits = jax.jit(model.apply)({"params": params}, *batch())
-        assert 0.5 < float(logits.std()) < 2.0
+    model = Transformer(config)
+    run = jit(lambda key: model.init_with_output(key, *batch())[0])
+    assert 0.5 < float(run(jax.random.key(0)).std()) < 2.0
 
 
 @pytest.mark.parametrize(
@@ -367,7 +373,7 @@ def test_hugging_face_weights_give_the_same_logits(tied):
             attention_mask=torch.as_tensor(np.array(source) != 0),
             decoder_input_ids=torch.as_tensor(np.array(target), dtype=torch.long),
         ).logits
-    got = jax.jit(Transformer(config).apply)({"params": from_hugging_face(weights)}, source, target)
+    got = jit(Transformer(config).apply)({"params": from_hugging_face(weights)}, source, target)
     real = np.asarray(target != 0) | (np.arange(30) == 0)
     np.testing.assert_allclose(got[real], want.numpy()[real], rtol=1e-3, atol=1e-3)
 
@@ -384,11 +390,13 @@ def from_hugging_face(weights):
         at = f"{stack}.block.{i}.layer"
         last = 2 if stack == "decoder" else 1
         norm = lambda n: {"scale": weights[f"{at}.{n}.layer_norm.weight"]}  # noqa: E731
-        cross = {"cross_norm": norm(1), "cross_attention": attention(f"{at}.1.EncDecAttention")}
+        cross = {}
+        if stack == "decoder":
+            cross = {"cross_norm": norm(1), "cross_attention": attention(f"{at}.1.EncDecAttention")}
         return {
             "self_norm": norm(0),
             "self_attention": attention(f"{at}.0.SelfAttention"),
-            **(cross if stack == "decoder" else {}),
+            **cross,
             "mlp_norm": norm(last),
             "mlp": {
                 name: weights[f"{at}.{last}.DenseReluDense.{name}.weight"].T
@@ -396,10 +404,13 @@ def from_hugging_face(weights):
             },
         }
 
+    def stacked(*layers):
+        return np.stack(layers)
+
     def stack(name):
         first = f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         return {
-            "blocks": {"layers_0": jax.tree.map(lambda *x: np.stack(x), *(layer(name, i) for i in (0, 1)))},
+            "blocks": {"layers_0": jax.tree.map(stacked, layer(name, 0), layer(name, 1))},
             "norm": {"scale": weights[f"{name}.final_layer_norm.weight"]},
             "relative_bias": {"embedding": weights[first]},
         }  # fmt: skip

@@ -1,0 +1,74 @@
+"""What a training step of the demo costs, and what its choices saved: side by side in one run.
+
+    python -m benchmarks.demo_step
+
+Each row changes one thing of `gin_configs/examples/demo.gin`; the ratio is to the demo itself. The
+demo's cache is made where it is missing (needs the extra [data]).
+"""
+
+import platform
+import time
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from mmt import cli, config, train
+from mmt.data import pipeline
+
+DEMO = "gin_configs/examples/demo.gin"
+STEPS = 10
+VARIANTS = {
+    "the demo": [],
+    "dense": ["transformer.Config.moe_period=0"],
+    "Switch top-1": ["moe.MoeConfig.router=@moe.switch_top1"],
+    "AdamW": ["OPTIMIZER=@optax.adamw()", "optax.adamw.learning_rate=0.001"],
+    "one vocabulary of 6,000": ["TARGET_VOCAB_SIZE=0"],
+    "64 target tokens a row": ["TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 64}"],
+}
+
+
+def measure(bindings: list[str]) -> dict[str, float]:
+    """Best and median seconds of a step, seconds of compiling, pairs in a batch."""
+    config.load([DEMO], bindings)
+    cli._make_cache()
+    program = config.configured(train.Program)()
+    batches = config.configured(pipeline.train_batches)()
+    drawn = [next(batches) for _ in range(4)]
+    batches.close()
+    pairs = float(np.mean([batch["decoder_segment_ids"].max(axis=1).sum() for batch in drawn]))
+    placed = [program.place(batch) for batch in drawn]
+    state = program.init(len(batches.manifest.languages))
+    seconds = []
+    for number in range(STEPS + 1):
+        start = time.perf_counter()
+        state, loss = program.step(state, placed[number % len(placed)])
+        jax.block_until_ready(loss)
+        seconds.append(time.perf_counter() - start)
+    return {
+        "compile": seconds[0], "best": min(seconds[1:]),
+        "median": float(np.median(seconds[1:])), "pairs": pairs,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Prints the table."""
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, jax {jax.__version__}, {STEPS} steps each")
+    columns = ["variant", "compile s", "best s", "median s", "pairs a step", "pairs/s", "ratio"]
+    table = Table(*columns)
+    reference = None
+    for name, bindings in VARIANTS.items():
+        found = measure(bindings)
+        speed = found["pairs"] / found["best"]
+        reference = reference or speed
+        table.add_row(
+            name, f"{found['compile']:.1f}", f"{found['best']:.3f}", f"{found['median']:.3f}",
+            f"{found['pairs']:.0f}", f"{speed:,.0f}", f"{speed / reference:.2f}",
+        )  # fmt: skip
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
