@@ -55,6 +55,7 @@ def baselines(
     opened = cache.open_cache(Path(cache_dir))
     for code in choose(opened.manifest.counts["train"], plan.languages):
         model_dir = Path(directory) / code
+        train.check(program, opened.manifest, model_dir)
         describe_run(model_dir, cache_dir, [code])
         train_one(program, plan, code=code, opened=opened, model_dir=model_dir)
         judge(translate.Translator.load(model_dir), model_dir, code)

@@ -113,6 +113,15 @@ def available_steps(model_dir: str | Path) -> list[int]:
     )
 
 
+def check_model(model_dir: str | Path, shapes: Any) -> None:
+    """ValueError where the latest checkpoint of a run directory is not of a model of these shapes.
+
+    To be asked before anything in the directory is written over.
+    """
+    for step in available_steps(model_dir)[-1:]:
+        _check_shapes(Path(model_dir).absolute() / "checkpoints" / str(step), shapes)
+
+
 def best_step(model_dir: str | Path) -> int:
     """The step of the lowest validation loss where one was measured, else the latest.
 

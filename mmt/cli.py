@@ -131,6 +131,7 @@ def _train(args: argparse.Namespace) -> int:
     _make_cache()
     program = config.configured(train.Program)()
     batches = config.configured(pipeline.train_batches)()
+    train.check(program, batches.manifest, directory)
     describe_run(directory, config.configured(recipe.Recipe)().directory)
     try:
         config.configured(train.train)(program, batches)

@@ -10,6 +10,7 @@ import functools
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import flax.struct
@@ -21,8 +22,8 @@ from flax import linen as nn
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
-from mmt import losses, metrics, sharding
-from mmt.checkpoint import Checkpoints, Policy, restore_params
+from mmt import losses, metrics, optimizer, sharding
+from mmt.checkpoint import Checkpoints, Policy, check_model, restore_params
 from mmt.metrics import Meters
 from mmt.model import moe
 from mmt.model.transformer import Transformer
@@ -128,7 +129,7 @@ class Program:
         return TrainState(
             step=jnp.zeros((), jnp.int32),
             params=params,
-            opt_state=self._per_matrix(self.optimizer.init, params),
+            opt_state=optimizer.init(self.optimizer, self._stacked, params),
             meters=self._empty_meters(languages),
         )
 
@@ -149,7 +150,10 @@ class Program:
             if self.clip_norm:
                 scale = jnp.minimum(1.0, self.clip_norm / (norm + 1e-9))
                 gradients = jax.tree.map(lambda g: g * scale, gradients)
-            updates, opt_state = self._update(gradients, state.opt_state, state.params)
+            updates, opt_state = optimizer.update(
+                self.optimizer, self._stacked,
+                gradients=gradients, state=state.opt_state, params=state.params,
+            )  # fmt: skip
             meters = state.meters.restarted(
                 sums=state.step % self.log_every == 0,
                 languages=state.step % self.languages_every == 0,
@@ -245,24 +249,6 @@ class Program:
             metrics.by_language(weights, ids, languages),
         )
 
-    def _update(self, gradients: Any, opt_state: Any, params: Any) -> tuple[Any, Any]:
-        both = self._per_matrix(self.optimizer.update, gradients, opt_state, params)
-        updates, state = (
-            jax.tree.map(lambda _, pair, i=i: pair[i], params, both) for i in range(2)
-        )
-        return updates, state
-
-    def _per_matrix(self, function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-        """`function` on every leaf by itself, mapped over its leading layer and expert axes."""
-
-        def one(stacked: int, *leaves: Any) -> Any:
-            mapped = function
-            for _ in range(stacked):
-                mapped = jax.vmap(mapped)
-            return mapped(*leaves)
-
-        return jax.tree.map(one, self._stacked, tree, *others)
-
     @functools.cached_property
     def _stacked(self) -> Any:
         """For every parameter the number of its leading axes that only count layers or experts."""
@@ -309,7 +295,7 @@ def train(
     for bit. Raises Terminated after a SIGTERM, when the checkpoint is written.
     """
     languages = batches.manifest.languages
-    check_vocabulary(program.model.config, batches.manifest.vocabulary_size)
+    check(program, batches.manifest, model_dir)
     with (
         Checkpoints(model_dir, policy) as checkpoints,
         metrics.Log(model_dir, steps, languages=languages, every=program.log_every,
@@ -353,16 +339,19 @@ def resume(program: Program, batches: Batches, checkpoints: Checkpoints) -> Trai
     return TrainState(params=items["params"], opt_state=items["optimizer"], **items["progress"])
 
 
-def check_vocabulary(config: Any, pieces: Mapping[str, int]) -> None:
-    """ValueError where a vocabulary has more pieces than the model has embeddings."""
+def check(program: Program, manifest: Any, model_dir: str | Path) -> None:
+    """What can be known before a run directory is touched: ValueError where a vocabulary has more
+    pieces than the model has embeddings, and where the directory holds another model's checkpoints.
+    """
+    config, pieces = program.model.config, manifest.vocabulary_size
     sizes = {"source": config.vocab_size, "target": config.target_vocab_size or config.vocab_size}
     for side, size in sizes.items():
         if pieces[side] > size:
             raise ValueError(
                 f"the cache's {side} vocabulary has {pieces[side]} pieces, the model only {size} "
-                f"embeddings: set VOCAB_SIZE (transformer.Config.vocab_size) to {pieces[side]} "
-                "or more"
+                f"embeddings: set VOCAB_SIZE (or TARGET_VOCAB_SIZE) to {pieces[side]} or more"
             )
+    check_model(model_dir, program.shapes(len(manifest.languages)).params)
 
 
 def _items(state: TrainState) -> dict[str, Any]:

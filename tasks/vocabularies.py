@@ -45,8 +45,9 @@ def trained_on_use(
 ) -> dict[str, seqio.Vocabulary]:
     """Those of `vocabulary`, for SeqIO; trained only when a task asks for a model."""
     recipes = _recipes(corpus, size, target_size, ())
-    made = {recipe: TrainedVocabulary(recipe) for recipe in recipes.values()}
-    return {side: made[recipe] for side, recipe in recipes.items()}
+    if not target_size:
+        return dict.fromkeys(recipes, TrainedVocabulary(recipes["source"]))
+    return {side: TrainedVocabulary(recipe) for side, recipe in recipes.items()}
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,10 @@ MAY_IMPORT = {
     "mmt.decode": set(),
     "mmt.checkpoint": set(),
     "mmt.metrics": set(),
+    "mmt.optimizer": set(),
     "mmt.config": {"mmt.model.transformer"},
-    "mmt.train": {"mmt.model", "mmt.sharding", "mmt.losses", "mmt.checkpoint", "mmt.metrics"},
+    "mmt.train": {"mmt.model", "mmt.sharding", "mmt.losses", "mmt.checkpoint", "mmt.metrics",
+                  "mmt.optimizer"},
     "mmt.hooks": {"mmt.train"},
     "mmt.translate": {
         "mmt.model", "mmt.decode", "mmt.checkpoint", "mmt.config", "mmt.languages", "mmt.data",

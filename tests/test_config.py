@@ -1,7 +1,5 @@
 """gin: files, overrides, errors that name the nearest, the configuration a run keeps."""
 
-import inspect
-
 import pytest
 
 from mmt import config
@@ -19,12 +17,9 @@ def test_a_size_is_a_diff_and_an_override_wins():
 
 
 def test_an_override_may_name_what_no_file_binds():
-    from mmt.model import moe
-
     files = ["gin_configs/models/tiny_moe.gin"]
     config.load(files, ["moe.MoeConfig.router=@moe.switch_top1"])
-    found = config.configured(Transformer)().config.moe.router
-    assert inspect.unwrap(found) is moe.switch_top1
+    assert config.configured(Transformer)().config.moe.router.__name__ == "switch_top1"
 
 
 def test_files_are_found_from_anywhere(tmp_path, monkeypatch):

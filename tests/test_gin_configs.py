@@ -18,14 +18,21 @@ OPEN = {
 }  # fmt: skip
 
 
+def with_includes(file: str) -> str:
+    text = (ROOT / file).read_text()
+    return text + "".join(map(with_includes, re.findall(r"^include '(.+)'", text, re.MULTILINE)))
+
+
 def load(file: str) -> None:
     """Loads a file, with what it builds on before it and what it leaves open."""
     before = []
     if "/runs/" in file or "/meshes/" in file:
         before = ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin"]
     files = [one for one in before if one != file] + [file]
-    text = "".join((ROOT / one).read_text() for one in files)
-    config.load(files, [f"{k}={v}" for k, v in OPEN.items() if re.search(rf"{k}\s*=.*REQ", text)])
+    text = "".join(map(with_includes, files))
+    closed = re.findall(r"^([A-Z_]+) = (?!%gin.REQUIRED)", (ROOT / file).read_text(), re.MULTILINE)
+    left = [name for name in OPEN if re.search(rf"^{name} = %gin.REQ", text, re.MULTILINE)]
+    config.load(files, [f"{name}={OPEN[name]}" for name in left if name not in closed])
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -37,7 +37,7 @@ def test_flags_and_gin_files(line):
 
 def test_the_makefile_has_what_the_readme_names():
     makefile = (ROOT / "Makefile").read_text()
-    for target in set(re.findall(r"`?make ([a-z-]+)", README)):
+    for target in set(re.findall(r"(?:`|^)make ([a-z-]+)", README, re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
