@@ -30,6 +30,8 @@ RULES: Rules = (
     ("length", None),
     ("layers", None),
     ("relpos_buckets", None),
+    ("expert_group", None),
+    ("unmodeled", None),
 )
 
 
@@ -74,8 +76,9 @@ class Layout:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Inside, the model's logical constraints are this layout's."""
-        with self.mesh, nn.logical_axis_rules(self.rules):
+        """Inside, the model's logical constraints are this layout's. Not to be entered in a trace.
+        """
+        with jax.set_mesh(self.mesh), nn.logical_axis_rules(self.rules):
             yield
 
     def replicated(self) -> NamedSharding:

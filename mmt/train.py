@@ -81,25 +81,29 @@ class Program:
 
     def shapes(self, languages: int) -> TrainState:
         """The state's shapes with their shardings; takes no memory."""
-        boxed = jax.eval_shape(self._init_params, jax.random.key(self.seed))
-        shardings = self.layout.parameters(boxed)
         plain = jax.eval_shape(functools.partial(self._init, languages=languages))
-        placed = TrainState(
+        with_sharding = lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s)  # noqa: E731
+        return jax.tree.map(with_sharding, plain, self.shardings)
+
+    @functools.cached_property
+    def shardings(self) -> TrainState:
+        """Where every part of the state lies."""
+        boxed = jax.eval_shape(self._init_params, jax.random.key(self.seed))
+        params = self.layout.parameters(boxed)
+        plain = jax.eval_shape(functools.partial(self._init, languages=1))
+        return TrainState(
             step=self.layout.replicated(),
-            params=shardings,
-            opt_state=self.layout.optimizer_state(plain.opt_state, plain.params, shardings),
+            params=params,
+            opt_state=self.layout.optimizer_state(plain.opt_state, plain.params, params),
             meters=jax.tree.map(lambda _: self.layout.replicated(), plain.meters),
         )
-        with_sharding = lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s)  # noqa: E731
-        return jax.tree.map(with_sharding, plain, placed)
 
     def init(self, languages: int) -> TrainState:
         """A fresh state, each part created on the devices where it lies."""
-        shardings = jax.tree.map(lambda x: x.sharding, self.shapes(languages))
-        with self.layout.active():
-            return jax.jit(
-                functools.partial(self._init, languages=languages), out_shardings=shardings
-            )()
+        init = functools.partial(self._init, languages=languages)
+        # Run once, and long to compile on a CPU: 10 s at the default level, 4 at this one.
+        quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+        return self._on_mesh(init, out_shardings=self.shardings, compiler_options=quick)()
 
     def place(self, batch: Mapping[str, np.ndarray]) -> dict[str, Array]:
         """A process's rows, on the devices, as part of the global batch."""
@@ -111,12 +115,23 @@ class Program:
     @functools.cached_property
     def step(self) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:
         """(state, batch) -> (state, loss per target token); the given state is used up."""
-        return jax.jit(self._step, donate_argnums=0)
+        step = functools.partial(self._step, shardings=self.shardings)
+        return self._on_mesh(step, donate_argnums=0)
 
     @functools.cached_property
     def evaluate(self) -> Callable[..., Meters]:
         """(params, batch, languages) -> the batch's sums without dropout, for validation."""
-        return jax.jit(self._evaluate, static_argnames="languages")
+        return self._on_mesh(self._evaluate, static_argnames="languages")
+
+    def _on_mesh(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        """`function` compiled, its logical axes those of the layout."""
+        compiled = jax.jit(function, **options)
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            with self.layout.active():
+                return compiled(*arguments, **keywords)
+
+        return call
 
     # -- inside jit ------------------------------------------------------------------------------
 
@@ -141,32 +156,32 @@ class Program:
             {name: jnp.zeros(()) for name in names}, jnp.zeros(languages), jnp.zeros(languages)
         )
 
-    def _step(self, state: TrainState, batch: Batch) -> tuple[TrainState, Float[Array, ""]]:
-        with self.layout.active():
-            tokens = jnp.maximum(batch["decoder_loss_weights"].sum(), 1.0)
-            gradients, measured = self._gradients(state, batch, tokens)
-            norm = optax.global_norm(gradients)
-            measured.sums.update(gradient_norm=norm, steps=jnp.ones(()))
-            if self.clip_norm:
-                scale = jnp.minimum(1.0, self.clip_norm / (norm + 1e-9))
-                gradients = jax.tree.map(lambda g: g * scale, gradients)
-            updates, opt_state = optimizer.update(
-                self.optimizer, self._stacked,
-                gradients=gradients, state=state.opt_state, params=state.params,
-            )  # fmt: skip
-            meters = state.meters.restarted(
-                sums=state.step % self.log_every == 0,
-                languages=state.step % self.languages_every == 0,
-            )
-            new = TrainState(
-                step=state.step + 1,
-                params=optax.apply_updates(state.params, updates),
-                opt_state=opt_state,
-                meters=meters.add(measured),
-            )
-            placed = jax.tree.map(lambda x: x.sharding, self.shapes(len(meters.language_loss)))
-            new = jax.lax.with_sharding_constraint(new, placed)
-            return new, measured.sums["loss"] / tokens
+    def _step(
+        self, state: TrainState, batch: Batch, *, shardings: TrainState
+    ) -> tuple[TrainState, Float[Array, ""]]:
+        tokens = jnp.maximum(batch["decoder_loss_weights"].sum(), 1.0)
+        gradients, measured = self._gradients(state, batch, tokens)
+        norm = optax.global_norm(gradients)
+        measured.sums.update(gradient_norm=norm, steps=jnp.ones(()))
+        if self.clip_norm:
+            scale = jnp.minimum(1.0, self.clip_norm / (norm + 1e-9))
+            gradients = jax.tree.map(lambda g: g * scale, gradients)
+        updates, opt_state = optimizer.update(
+            self.optimizer, self._stacked,
+            gradients=gradients, state=state.opt_state, params=state.params,
+        )  # fmt: skip
+        meters = state.meters.restarted(
+            sums=state.step % self.log_every == 0,
+            languages=state.step % self.languages_every == 0,
+        )
+        new = TrainState(
+            step=state.step + 1,
+            params=optax.apply_updates(state.params, updates),
+            opt_state=opt_state,
+            meters=meters.add(measured),
+        )
+        new = jax.lax.with_sharding_constraint(new, shardings)
+        return new, measured.sums["loss"] / tokens
 
     def _gradients(
         self, state: TrainState, batch: Batch, tokens: Float[Array, ""]
@@ -192,10 +207,8 @@ class Program:
     def _split(self, rows: Array) -> Array:
         """[B, ...] -> [microbatches, B / microbatches, ...], every device keeping its own rows."""
         if rows.shape[0] % self.microbatches:
-            raise ValueError(
-                f"{rows.shape[0]} rows of a batch cannot be cut into "
-                f"{self.microbatches} microbatches"
-            )
+            parts = f"{self.microbatches} microbatches"
+            raise ValueError(f"{rows.shape[0]} rows of a batch cannot be cut into {parts}")
         return jnp.moveaxis(rows.reshape(-1, self.microbatches, *rows.shape[1:]), 1, 0)
 
     def _loss(
@@ -220,10 +233,9 @@ class Program:
         return total, measured
 
     def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
-        with self.layout.active():
-            features = {name: batch[name] for name in FEATURES}
-            logits: Any = self.model.apply({"params": params}, **features)
-            return self._measure(logits, batch, languages=languages)
+        features = {name: batch[name] for name in FEATURES}
+        logits: Any = self.model.apply({"params": params}, **features)
+        return self._measure(logits, batch, languages=languages)
 
     def _measure(
         self, logits: Float[Array, "B T V"], batch: Batch, *, languages: int
