@@ -21,7 +21,7 @@ from mmt.data import cache, mixing, pipeline
 class Plan:
     """Which baselines, and how each trains.
 
-    languages: names or codes; or a number: so many, spread evenly over the languages by size.
+    languages: names or codes; or a number: so many at most, spread evenly over them by size.
     feature_lengths, batch_size: as in `pipeline.train_batches`.
     epochs: at most so many passes over a language's pairs, within `steps` (least, most).
     period: steps between validations; patience: validations without improvement before it stops.
@@ -79,16 +79,16 @@ class Judge:
 
 
 def choose(counts: Mapping[str, int], wanted: Sequence[str] | int) -> list[str]:
-    """The codes named by `wanted`, or so many spread evenly over the languages, largest first.
+    """The codes named by `wanted`, or at most so many, spread evenly by size, largest first.
 
     >>> choose({"deu_Latn": 9, "fra_Latn": 7, "swh_Latn": 5, "yor_Latn": 1}, 2)
     ['deu_Latn', 'yor_Latn']
     """
     by_size = sorted(counts, key=lambda code: (-counts[code], code))
     if isinstance(wanted, int):
-        if not 1 <= wanted <= len(by_size):
-            raise ValueError(f"{wanted} baselines asked for; there are {len(by_size)} languages")
-        places = np.linspace(0, len(by_size) - 1, wanted).round().astype(int)
+        if wanted < 1:
+            raise ValueError(f"BASELINE_LANGUAGES: {wanted} baselines; allowed: 1 or more")
+        places = np.linspace(0, len(by_size) - 1, min(wanted, len(by_size))).round().astype(int)
         return [by_size[place] for place in places]
     codes = [languages.find(name).code for name in wanted]
     for code in codes:

@@ -27,6 +27,10 @@ class ValidationBleu:
     period: int
     sentences: int = 8
 
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
+
     def __call__(self, now: Step) -> None:
         if now.number % self.period and not now.last:
             return
@@ -41,7 +45,7 @@ class ValidationBleu:
         mean = float(np.mean(list(scores.values())))
         now.measured["bleu"] = mean
         now.log.write({"step": now.number, "bleu": mean, "language_bleu": scores})
-        now.log.say(f"step {now.number}: validation BLEU {mean:.1f}")
+        now.log.say(f"step {now.number}: greedy BLEU of {self.sentences} a language {mean:.1f}")
 
     @functools.cached_property
     def _cache(self) -> cache.Cache:

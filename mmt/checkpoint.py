@@ -5,6 +5,7 @@ A checkpoint is `checkpoints/<step>/` with the items `params`, `optimizer` and `
 Writing is asynchronous; a directory appears under its final name only when it is whole.
 """
 
+import contextlib
 import dataclasses
 import logging
 import sys
@@ -34,6 +35,10 @@ class Policy:
     period: int = 1000
     keep: int = 2
     keep_best: int = 1
+
+    def __post_init__(self) -> None:
+        if self.period < 1 or self.keep < 1:
+            raise ValueError(f"checkpoint.Policy: {self}; period and keep must be 1 or more")
 
 
 class Checkpoints:
@@ -86,17 +91,18 @@ class Checkpoints:
         """
         damage = None
         for step in sorted(self._manager.all_steps(), reverse=True):
-            _check_shapes(self.directory / str(step), shapes["params"])
+            directory = self.directory / str(step)
             items = {name: ocp.args.StandardRestore(shapes[name]) for name in ARRAYS}
             items |= {name: ocp.args.JsonRestore() for name in JSON}
             try:
-                restored = self._manager.restore(step, args=ocp.args.Composite(**items))
-            except (ValueError, OSError, KeyError) as error:
+                wrong = _differences(directory, shapes["params"])
+                if not wrong:
+                    restored = self._manager.restore(step, args=ocp.args.Composite(**items))
+            except Exception as error:  # damaged bytes surface as any type, also a bare Exception
                 damage = error
-                reason = str(error).splitlines()[0]
-                print(f"checkpoint {self.directory / str(step)} is damaged: {reason}",
-                      file=sys.stderr)  # fmt: skip
+                print(f"checkpoint {directory} is damaged: {_first_line(error)}", file=sys.stderr)
                 continue
+            _refuse(directory, wrong)
             return step, {name: restored[name] for name in (*ARRAYS, *JSON)}
         if damage:
             raise ValueError(f"no good checkpoint in {self.directory}") from damage
@@ -114,12 +120,18 @@ def available_steps(model_dir: str | Path) -> list[int]:
 
 
 def check_model(model_dir: str | Path, shapes: Any) -> None:
-    """ValueError where the latest checkpoint of a run directory is not of a model of these shapes.
+    """ValueError where the latest readable checkpoint is not of a model of these shapes.
 
-    To be asked before anything in the directory is written over.
+    To be asked before anything in the run directory is written over.
     """
-    for step in available_steps(model_dir)[-1:]:
-        _check_shapes(Path(model_dir).absolute() / "checkpoints" / str(step), shapes)
+    for step in reversed(available_steps(model_dir)):
+        directory = Path(model_dir).absolute() / "checkpoints" / str(step)
+        with contextlib.suppress(Exception):  # damage is told of by `restore`, which goes past it
+            wrong = _differences(directory, shapes)
+            break
+    else:
+        return
+    _refuse(directory, wrong)
 
 
 def best_step(model_dir: str | Path) -> int:
@@ -134,9 +146,12 @@ def best_step(model_dir: str | Path) -> int:
     losses = {}
     for step in steps:
         directory = Path(model_dir).absolute() / "checkpoints" / str(step) / "measured"
-        measured = handler.restore(directory) if directory.is_dir() else {}
-        if "validation_loss" in measured:
-            losses[step] = measured["validation_loss"]
+        try:
+            measured = handler.restore(directory) if directory.is_dir() else {}
+            losses[step] = measured["validation_loss"] if measured else float("nan")
+        except (ValueError, OSError, KeyError, TypeError) as error:
+            print(f"{directory} is damaged: {_first_line(error)}", file=sys.stderr)
+    losses = {step: loss for step, loss in losses.items() if loss == loss}
     return min(losses, key=losses.__getitem__) if losses else steps[-1]
 
 
@@ -151,14 +166,35 @@ def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = Non
     if not directory.is_dir():
         steps = ", ".join(map(str, available_steps(model_dir)))
         raise ValueError(f"no checkpoint {directory}; there are: {steps or 'none'}")
-    _check_shapes(directory, shapes)
-    checkpointer = ocp.Checkpointer(ocp.StandardCheckpointHandler())
-    return checkpointer.restore(directory / "params", args=ocp.args.StandardRestore(shapes))
+    try:
+        wrong = _differences(directory, shapes)
+        if not wrong:
+            checkpointer = ocp.Checkpointer(ocp.StandardCheckpointHandler())
+            return checkpointer.restore(
+                directory / "params", args=ocp.args.StandardRestore(shapes)
+            )
+    except Exception as error:  # damaged bytes surface as any type, also a bare Exception
+        others = ", ".join(str(one) for one in available_steps(model_dir) if one != step)
+        raise ValueError(
+            f"checkpoint {directory} is damaged: {_first_line(error)}; others: {others or 'none'}"
+        ) from error
+    return _refuse(directory, wrong)
 
 
-def _check_shapes(directory: Path, shapes: Any) -> None:
-    """ValueError that names each parameter which is missing, unused or of another shape."""
+def _refuse(directory: Path, wrong: list[str]) -> None:
+    """ValueError that names the arrays which are of another model, if there are any."""
+    if wrong:
+        more = f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
+        raise ValueError(
+            f"checkpoint {directory} is of another model: {'; '.join(sorted(wrong)[:8])}{more}"
+        )
+
+
+def _differences(directory: Path, shapes: Any) -> list[str]:
+    """Each parameter which is missing, unused or of another shape. OSError where unreadable."""
     stored = ocp.Checkpointer(ocp.StandardCheckpointHandler()).metadata(directory / "params")
+    if stored.item_metadata is None:
+        raise OSError("its list of arrays cannot be read")
     found = _by_name(stored.item_metadata.tree)
     wanted = _by_name(shapes)
     wrong = [f"{name}: missing" for name in wanted.keys() - found.keys()]
@@ -168,11 +204,11 @@ def _check_shapes(directory: Path, shapes: Any) -> None:
         for name in wanted.keys() & found.keys()
         if wanted[name] != found[name]
     ]
-    if wrong:
-        more = f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
-        raise ValueError(
-            f"checkpoint {directory} is of another model: {'; '.join(sorted(wrong)[:8])}{more}"
-        )
+    return wrong
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _by_name(tree: Any) -> dict[str, tuple[int, ...]]:

@@ -40,7 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
-        print(f"mmt {args.command}: {error}", file=sys.stderr)
+        message = str(error).split("\n  In call to configurable")[0]  # gin adds where from
+        print(f"mmt {args.command}: {message}", file=sys.stderr)
+        return 1
+    except TypeError as error:  # a value of the wrong type, bound in gin: not a fault of ours
+        found = re.search(r"(.*)\n  In call to configurable '(\w+)'", str(error))
+        if not found or found[2] in ("train", "baselines") or os.environ.get("MMT_TRACEBACK"):
+            raise
+        print(f"mmt {args.command}: {found[2]}: {found[1]}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -58,15 +65,22 @@ def _parser() -> argparse.ArgumentParser:
 
     translate = commands.add_parser("translate", help="stdin to stdout, line by line")
     _decoding_flags(translate)
-    translate.add_argument("--from", dest="source", help="language of the lines, by any name")
+    translate.add_argument("--from", dest="source", help="language of the lines (optional)")
     translate.add_argument("--to", dest="target", default="eng", help="default: eng")
-    translate.add_argument("--nbest", type=int, default=1, metavar="N")
-    translate.add_argument("--format", choices=("text", "jsonl"), default="text")
+    translate.add_argument(
+        "--nbest", type=int, default=1, metavar="N", help="N translations a line, with scores"
+    )
+    translate.add_argument(
+        "--format", choices=("text", "jsonl"), default="text", help="default: text"
+    )
     translate.set_defaults(run=_translate)
 
     evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")
     _decoding_flags(evaluate)
-    evaluate.add_argument("--testset", required=True, metavar="NAME_OR_DIR")
+    evaluate.add_argument(
+        "--testset", required=True, metavar="NAME_OR_DIR",
+        help="cldr, a corpus description (its test split), or a folder with deu.src and deu.ref",
+    )  # fmt: skip
     evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
     evaluate.set_defaults(run=_evaluate)
@@ -85,7 +99,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _gin_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gin_file", action="append", required=True, metavar="FILE")
+    parser.add_argument(
+        "--gin_file", action="append", required=True, metavar="FILE",
+        help="may be repeated, later files win; gin_configs/… is found from anywhere",
+    )  # fmt: skip
     parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
 
 
@@ -101,9 +118,9 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
     languages = commands.add_parser("languages", help="the languages known, and their names")
     stats = commands.add_parser("stats", help="what a corpus holds, per language")
     stats.add_argument("corpus", help="a description (TOML), its folder, or cldr")
-    stats.add_argument("--temperature", type=float, default=5.0)
+    stats.add_argument("--temperature", type=float, default=5.0, help="default: 5")
     for command in (languages, stats):
-        command.add_argument("--json", action="store_true")
+        command.add_argument("--json", action="store_true", help="a JSON object a line")
     languages.set_defaults(run=_languages)
     stats.set_defaults(run=_stats)
     prepare = commands.add_parser("prepare", help="make the cache of a gin config")
@@ -128,8 +145,8 @@ def _train(args: argparse.Namespace) -> int:
 
     config.load(args.gin_file, args.bindings)
     directory = Path(config.macro("MODEL_DIR"))
-    _make_cache()
     program = config.configured(train.Program)()
+    _make_cache()
     batches = config.configured(pipeline.train_batches)()
     train.check(program, batches.manifest, directory)
     describe_run(directory, config.configured(recipe.Recipe)().directory)
@@ -200,6 +217,8 @@ def _translate(args: argparse.Namespace) -> None:
     from mmt import translate
 
     translator = translate.Translator.load(args.model, step=args.step)
+    if sys.stdin is None:
+        raise ValueError("there is no standard input to translate")
     stdin: Any = sys.stdin.buffer
     lines = translate.arriving_lines(stdin)
     for translation in translator.translate(
@@ -217,16 +236,19 @@ def _evaluate(args: argparse.Namespace) -> None:
     from mmt import checkpoint, translate
 
     testset = testsets.load(args.testset)
-    if args.languages:
+    if args.languages is not None:
         testset = testset.only(args.languages.split(","))
     step = checkpoint.best_step(args.model) if args.step is None else args.step
+    out = Path(args.out or Path(args.model) / "results.jsonl")
     rows = evaluate.evaluate(
         translate.Translator.load(args.model, step=step),
         testset,
         system=evaluate.system_of(Path(args.model), step=step),
-        out=Path(args.out or Path(args.model) / "results.jsonl"),
+        out=out,
         decoding=evaluate.Decoding(args.beam, args.alpha),
     )
+    print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
+    print("language\tBLEU\tchrF++", file=sys.stderr)
     for row in rows:
         print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
 

@@ -82,7 +82,10 @@ def model_from(model_dir: str | Path) -> Transformer:
     if not file.is_file():
         raise ValueError(f"{model_dir} is no model directory: it has no config.gin")
     with isolated(file):
-        return configured(Transformer)()
+        try:
+            return configured(Transformer)()
+        except TypeError as error:
+            raise ValueError(f"{file} describes no model: {str(error).splitlines()[0]}") from error
 
 
 @contextlib.contextmanager

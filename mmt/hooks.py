@@ -26,6 +26,10 @@ class ValidationLoss:
     batches: Iterable[Mapping[str, np.ndarray]]
     period: int
 
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
+
     def __call__(self, now: Step) -> None:
         if now.number % self.period and not now.last:
             return

@@ -28,7 +28,7 @@ from mmt.metrics import Meters
 from mmt.model import moe
 from mmt.model.transformer import Transformer
 
-Batch = Mapping[str, Any]  # SeqIO's EncDecFeatureConverter names and decoder_language_ids
+Batch = Mapping[str, Any]  # the names of FEATURES, and what the loss needs
 FEATURES = (
     "encoder_input_tokens", "decoder_input_tokens", "encoder_segment_ids", "decoder_segment_ids",
 )  # fmt: skip
@@ -133,8 +133,6 @@ class Program:
 
         return call
 
-    # -- inside jit ------------------------------------------------------------------------------
-
     def _init_params(self, key: Array) -> Any:
         tokens = jnp.zeros((1, 8), jnp.int32)
         return self.model.init(key, tokens, tokens)["params"]
@@ -199,7 +197,6 @@ class Program:
 
         def add(total: Any, part: Any) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, total, gradient(state.params, *part)), None
-
         shapes = jax.eval_shape(gradient, state.params, jax.tree.map(lambda x: x[0], split), key)
         zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         return jax.lax.scan(add, zero, (split, keys))[0]
@@ -207,8 +204,7 @@ class Program:
     def _split(self, rows: Array) -> Array:
         """[B, ...] -> [microbatches, B / microbatches, ...], every device keeping its own rows."""
         if rows.shape[0] % self.microbatches:
-            parts = f"{self.microbatches} microbatches"
-            raise ValueError(f"{rows.shape[0]} rows of a batch cannot be cut into {parts}")
+            raise ValueError(f"{rows.shape[0]} rows do not make {self.microbatches} microbatches")
         return jnp.moveaxis(rows.reshape(-1, self.microbatches, *rows.shape[1:]), 1, 0)
 
     def _loss(
@@ -274,7 +270,7 @@ class Program:
 
 @dataclasses.dataclass
 class Step:
-    """What a hook is given after every step. It may write rows and measure; it must not train."""
+    """What a hook is given after every step."""
 
     number: int
     state: TrainState
@@ -307,6 +303,8 @@ def train(
     for bit. Raises Terminated after a SIGTERM, when the checkpoint is written.
     """
     languages = batches.manifest.languages
+    if steps < 1:
+        raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
     check(program, batches.manifest, model_dir)
     with (
         Checkpoints(model_dir, policy) as checkpoints,
@@ -317,6 +315,8 @@ def train(
         state, loss = resume(program, batches, checkpoints), None
         first = int(state.step) + 1
         log.start(first - 1)
+        if first > steps or log.stopped:
+            log.say(f"{model_dir} is trained: step {first - 1} of {steps}")
         for number in range(first, steps + 1 if not log.stopped else first):
             batch = program.place(log.next_batch(batches, loss))
             running = loss

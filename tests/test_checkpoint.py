@@ -56,3 +56,24 @@ def test_an_unknown_step_names_those_there_are(tmp_path, toy_program, toy_batche
     train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3)
     with pytest.raises(ValueError, match="there are: 3"):
         checkpoint.restore_params(tmp_path, program.shapes(3).params, step=2)
+
+
+@pytest.mark.parametrize("damage", ["metadata cut", "arrays cut", "gone"])
+def test_whatever_the_damage_training_goes_on_and_translating_says_so(
+    tmp_path, toy_program, toy_batches, capsys, damage
+):
+    program = toy_program()
+    run = {"model_dir": str(tmp_path), "policy": Policy(period=2, keep=2)}
+    train.train(program, toy_batches(), steps=4, **run)
+    params = tmp_path / "checkpoints/4/params"
+    if damage == "metadata cut":
+        (params / "_METADATA").write_bytes((params / "_METADATA").read_bytes()[:60])
+    elif damage == "gone":
+        shutil.rmtree(params)
+    else:
+        for file in params.glob("ocdbt.process_0/d/*"):
+            file.write_bytes(file.read_bytes()[:50])
+    with pytest.raises(ValueError, match="checkpoints/4 is damaged.*others: 2"):
+        checkpoint.restore_params(tmp_path, program.shapes(3).params)
+    state = train.train(program, toy_batches(), steps=6, **run)
+    assert int(state.step) == 6 and "checkpoints/4 is damaged" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_the_own_corpus_road(toy_corpus, mmt_command, tmp_path):
             arguments += ["--gin.TRAIN_STEPS=20", "--gin.VOCAB_SIZE=340", "--gin.BATCH_SIZE=8",
                           "--gin.EVAL_PERIOD=20", "--gin.CHECKPOINT_PERIOD=20"]  # fmt: skip
         if arguments[0] == "baselines":
-            arguments += ["--gin.BASELINE_LANGUAGES=2", "--gin.baselines.Plan.steps=(20, 20)"]
+            arguments += ["--gin.baselines.Plan.steps=(20, 20)"]
         done = mmt_command(*arguments, MMT_DATA=str(tmp_path / "data"))
         assert done.returncode == 0, f"{arguments}\n{done.stderr.decode()}"
     assert (tmp_path / "runs/report/report.html").is_file()

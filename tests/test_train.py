@@ -97,7 +97,7 @@ def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
 
 def test_a_batch_that_cannot_be_cut_names_the_numbers(toy_program, toy_batches):
     program = toy_program(microbatches=3)
-    with pytest.raises(ValueError, match="8 rows .* 3 microbatches"):
+    with pytest.raises(ValueError, match="8 rows do not make 3 microbatches"):
         program.step(program.init(3), program.place(next(toy_batches())))
 
 

@@ -48,6 +48,7 @@ def train(
         raise ValueError(f"no text to train the vocabulary {path} on")
     model = io.BytesIO()
     try:
+        sentencepiece.set_min_log_level(2)
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_writer=model,
