@@ -19,6 +19,13 @@ COMMANDS = [
 ]
 
 
+SMALL = [  # a size that trains while one waits
+    "--gin.transformer.Config.emb_dim=32", "--gin.transformer.Config.mlp_dim=64",
+    "--gin.transformer.Config.encoder_layers=2", "--gin.transformer.Config.decoder_layers=2",
+    "--gin.transformer.Config.dtype=float32", "--gin.moe.MoeConfig.num_experts=4",
+]  # fmt: skip
+
+
 def own(line: str) -> list[str]:
     """The arguments of the `mmt` of a line that may begin with a pipe."""
     return shlex.split(line[re.search(r"(^|\| )mmt ", line).end() :], comments=True)
@@ -57,7 +64,7 @@ def test_the_own_corpus_road(toy_corpus, mmt_command, tmp_path):
         ]  # fmt: skip
         if arguments[0] in ("train", "baselines"):
             arguments += ["--gin.TRAIN_STEPS=20", "--gin.VOCAB_SIZE=340", "--gin.BATCH_SIZE=8",
-                          "--gin.EVAL_PERIOD=20", "--gin.CHECKPOINT_PERIOD=20"]  # fmt: skip
+                          "--gin.EVAL_PERIOD=20", "--gin.CHECKPOINT_PERIOD=20", *SMALL]  # fmt: skip
         if arguments[0] == "baselines":
             arguments += ["--gin.baselines.Plan.steps=(20, 20)"]
         done = mmt_command(*arguments, MMT_DATA=str(tmp_path / "data"))
