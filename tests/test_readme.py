@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
-    for block in re.findall(r"^```\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
-    if re.search(r"(^|\| )mmt ", line)
+    if not language and re.search(r"(^|\| )mmt ", line)
 ]
 
 
@@ -59,7 +59,7 @@ def test_the_own_corpus_road(toy_corpus, mmt_command, tmp_path):
     for line in lines:
         arguments = [
             a.replace("my_corpus", str(corpus)) if a.endswith(("my_corpus", "=my_corpus")) else
-            a.replace("runs/", f"{tmp_path}/runs/")
+            re.sub("(^|=)runs/", rf"\1{tmp_path}/runs/", a)
             for a in own(line)
         ]  # fmt: skip
         if arguments[0] in ("train", "baselines"):
