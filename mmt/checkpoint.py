@@ -148,10 +148,11 @@ def best_step(model_dir: str | Path) -> int:
         directory = Path(model_dir).absolute() / "checkpoints" / str(step) / "measured"
         try:
             measured = handler.restore(directory) if directory.is_dir() else {}
-            losses[step] = measured["validation_loss"] if measured else float("nan")
-        except (ValueError, OSError, KeyError, TypeError) as error:
+        except (ValueError, OSError) as error:
             print(f"{directory} is damaged: {_first_line(error)}", file=sys.stderr)
-    losses = {step: loss for step, loss in losses.items() if loss == loss}
+            continue
+        if isinstance(measured, dict) and "validation_loss" in measured:
+            losses[step] = measured["validation_loss"]
     return min(losses, key=losses.__getitem__) if losses else steps[-1]
 
 

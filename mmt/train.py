@@ -32,7 +32,6 @@ Batch = Mapping[str, Any]  # the names of FEATURES, and what the loss needs
 FEATURES = (
     "encoder_input_tokens", "decoder_input_tokens", "encoder_segment_ids", "decoder_segment_ids",
 )  # fmt: skip
-ROUTING = ("moe_aux_loss", "moe_z_loss", "moe_dropped", "moe_load_entropy")
 
 
 @flax.struct.dataclass
@@ -149,7 +148,7 @@ class Program:
     def _empty_meters(self, languages: int) -> Meters:
         names = ["loss", "nll", "accuracy", "target_tokens", "tokens", "steps", "gradient_norm"]
         if self.model.config.moe_period:
-            names += ROUTING
+            names += moe.MEASURES
         return Meters(
             {name: jnp.zeros(()) for name in names}, jnp.zeros(languages), jnp.zeros(languages)
         )

@@ -77,3 +77,13 @@ def test_whatever_the_damage_training_goes_on_and_translating_says_so(
         checkpoint.restore_params(tmp_path, program.shapes(3).params)
     state = train.train(program, toy_batches(), steps=6, **run)
     assert int(state.step) == 6 and "checkpoints/4 is damaged" in capsys.readouterr().err
+
+
+def test_a_run_that_measured_only_bleu_takes_its_latest(tmp_path, toy_program, toy_batches, capsys):
+    def measure(now):
+        now.measured["bleu"] = 10.0 - now.number
+
+    run = {"model_dir": str(tmp_path), "policy": Policy(period=2)}
+    train.train(toy_program(), toy_batches(), steps=4, hooks=[measure], **run)
+    assert checkpoint.best_step(tmp_path) == 4
+    assert "damaged" not in capsys.readouterr().err
