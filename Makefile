@@ -9,7 +9,7 @@ LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' '
 # Large pages for what the program allocates: a quarter of a training step's time on a CPU.
 export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 
-.PHONY: help demo test test-all lint bench env env-all clean
+.PHONY: help demo test test-all test-t5x lint bench env env-all clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,11 @@ test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
 
 test-all: env-all lint  ## every test that this machine can run, the slow ones too
 	$(BIN)/python -m pytest -q -m 'not t5x and not gpu' --timeout 3600
+
+test-t5x: env  ## the model in a real T5X: make test-t5x T5X=<checkout of google-research/t5x>
+	@test -n "$(T5X)" || { echo "make test-t5x T5X=<checkout>: the README says how to get one"; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[t5x]'
+	T5X=$(abspath $(T5X)) $(BIN)/python -m pytest -q -m t5x --timeout 3600
 
 lint: env  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -49,8 +49,8 @@ def best_seconds(runs: Runs) -> dict[str, float]:
 
 
 def forward_backward(function: Callable, inputs: tuple, gradient) -> Callable[[], object]:
-    """The output of `function` at `inputs` and all gradients, compiled. With the gradients alone the
-    last product of a plain MLP would not be computed: nothing needs it.
+    """The output of `function` at `inputs` and all gradients, compiled. Of gradients alone the
+    last product of a plain MLP would be left out: nothing needs it.
     """
 
     @jax.jit

@@ -53,6 +53,8 @@ def baselines(
     the cache has not.
     """
     opened = cache.open_cache(Path(cache_dir))
+    own = program.model.config
+    opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
     for code in choose(opened.manifest.counts["train"], plan.languages):
         model_dir = Path(directory) / code
         train.check(program, opened.manifest, model_dir)

@@ -33,7 +33,11 @@ from mmt.decoding import USUAL, Decoding
 class Translates(Protocol):
     """What an evaluation asks of a translator; `mmt.translate.Translator` is one."""
 
-    def translate(self, lines: Iterable[str], *, target: str, decoding: Decoding) -> Any:
+    @property
+    def tagged(self) -> bool:
+        """Whether it is told the target language; else lines go in as they are."""
+
+    def translate(self, lines: Iterable[str], *, target: str | None, decoding: Decoding) -> Any:
         """Yields for every line, in order, something with `.hypotheses[0].text`."""
 
 
@@ -59,7 +63,7 @@ def system_of(
     for file in (MANIFEST, "config.gin"):
         if not (model_dir / file).is_file():
             raise ValueError(f"{model_dir} is no model directory: it has no {file}")
-    counts = read_manifest(model_dir / MANIFEST).counts["train"]
+    counts = read_manifest(model_dir / MANIFEST).counts.get("train", {})  # none of an import
     folder = model_dir.resolve().name
     steps = [step] if isinstance(step, int) else step
     return System(
@@ -98,7 +102,8 @@ def evaluate(
     done = {} if again else judge.done()
     todo = [code for code in testset.languages if code not in done]
     stream = _Timed(line for code in todo for line in testset.languages[code].sources)
-    texts = stream.times(translator.translate(stream, target=testset.target, decoding=decoding))
+    target = _told(translator, testset)
+    texts = stream.times(translator.translate(stream, target=target, decoding=decoding))
     with _progress() as progress:
         total = sum(len(testset.languages[code].sources) for code in todo)
         task = progress.add_task(system.name, total=total)
@@ -121,7 +126,8 @@ def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float
     """
     lines = (line for sentences in testset.languages.values() for line in sentences.sources)
     greedy = Decoding(beam=1, alpha=0.0)
-    stream = translator.translate(lines, target=testset.target, decoding=greedy)
+    target = _told(translator, testset)
+    stream = translator.translate(lines, target=target, decoding=greedy)
     scores = {}
     for code, sentences in testset.languages.items():
         hypotheses = [next(stream).hypotheses[0].text for _ in sentences.sources]
@@ -233,6 +239,11 @@ class _Timed:
             characters, before = self._held.popleft()
             self._characters -= characters
             yield output, characters * (self._rate - before)
+
+
+def _told(translator: Translates, testset: TestSet) -> str | None:
+    """The target language, where the translator can be told; that of another is its own."""
+    return testset.target if translator.tagged else None
 
 
 def _one_line(text: str) -> str:

@@ -6,11 +6,12 @@ Validation by loss needs no search and lives with the trainer, in `mmt.hooks`.
 import dataclasses
 import functools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from eval import evaluate, testsets
-from mmt import translate
+from mmt import distributed, translate
 from mmt.data import cache, vocab
 from mmt.train import Step
 
@@ -19,8 +20,10 @@ from mmt.train import Step
 class ValidationBleu:
     """Every `period` steps, and at the end, BLEU of the first `sentences` of each language.
 
-    Greedy, on the validation split of the cache. Writes `bleu` (the mean over languages) and
-    `language_bleu`; `hooks.EarlyStop(metric="bleu", larger_is_better=True)` can stop by it.
+    Greedy, on the validation split of the cache; of several processes the first translates, on one
+    device, which has to hold all parameters, while the others wait. Writes `bleu` (the mean over
+    languages) and `language_bleu`; `hooks.EarlyStop(metric="bleu", larger_is_better=True)` can stop
+    by it.
     """
 
     cache_dir: str
@@ -34,18 +37,22 @@ class ValidationBleu:
     def __call__(self, now: Step) -> None:
         if now.number % self.period and not now.last:
             return
-        translator = translate.Translator(
-            now.program.model,
-            now.state.params,
-            vocabularies=self._vocabularies,
-            manifest=self._cache.manifest,
-            rows=128,
-        )
-        scores = evaluate.validation_bleu(translator, self._testset)
+        params = distributed.whole(now.state.params)
+        scores = distributed.from_first(lambda: self._scores(now, params))
         mean = float(np.mean(list(scores.values())))
         now.measured["bleu"] = mean
         now.log.write({"step": now.number, "bleu": mean, "language_bleu": scores})
         now.log.say(f"step {now.number}: greedy BLEU of {self.sentences} a language {mean:.1f}")
+
+    def _scores(self, now: Step, params: Any) -> dict[str, float]:
+        translator = translate.Translator(
+            now.program.model,
+            params,
+            vocabularies=self._vocabularies,
+            manifest=self._cache.manifest,
+            rows=128,
+        )
+        return evaluate.validation_bleu(translator, self._testset)
 
     @functools.cached_property
     def _cache(self) -> cache.Cache:

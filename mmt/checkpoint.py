@@ -8,7 +8,10 @@ Writing is asynchronous; a directory appears under its final name only when it i
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,13 +20,17 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+import tensorstore
 from orbax.checkpoint import checkpoint_managers as policies
 from orbax.checkpoint import type_handlers
+
+from mmt import distributed
 
 logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax tells of every file it writes
 
 ARRAYS = ("params", "optimizer", "progress")
 JSON = ("data", "measured")
+_PIECE_BYTES = 1 << 24  # of an array that is written by `write_params`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,22 +99,25 @@ class Checkpoints:
         checkpoint is named on stderr and the one before it is taken; a checkpoint of another
         model, optimizer or kind of training is a ValueError that names the arrays which differ.
         """
-        damage = None
+        damage, said = None, ""
         for step in sorted(self._manager.all_steps(), reverse=True):
             directory = self.directory / str(step)
             items = {name: ocp.args.StandardRestore(shapes[name]) for name in ARRAYS}
             items |= {name: ocp.args.JsonRestore() for name in JSON}
+            said = ""
             try:
                 wrong = _differences(directory, shapes)
                 if not wrong:
                     restored = self._manager.restore(step, args=ocp.args.Composite(**items))
             except Exception as error:  # damaged bytes surface as any type, also a bare Exception
-                damage = error
-                print(f"checkpoint {directory} is damaged: {_first_line(error)}", file=sys.stderr)
+                damage, said = error, _first_line(error)
+            said = next(filter(None, distributed.gather(said)), "")
+            if said:  # by any process: all go past it
+                print(f"checkpoint {directory} is damaged: {said}", file=sys.stderr)
                 continue
             _refuse(directory, wrong)
             return step, {name: restored[name] for name in (*ARRAYS, *JSON)}
-        if damage:
+        if said:
             raise ValueError(f"no good checkpoint in {self.directory}") from damage
         return None
 
@@ -127,6 +137,15 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
 
     To be asked before anything in the run directory is written over.
     """
+    for step in available_steps(model_dir)[-1:]:
+        items = [path.name for path in (Path(model_dir) / "checkpoints" / str(step)).iterdir()]
+        if items == ["params"]:
+            raise ValueError(
+                f"MODEL_DIR {model_dir} holds an imported model, which has no training to go on "
+                "with: name a new MODEL_DIR, and this one as the model that it starts from "
+                f"(gin_configs/runs/finetune.gin with INITIAL_MODEL_DIR = {str(model_dir)!r}, or "
+                "train.Program.initial_model_dir)"
+            )
     for step in reversed(available_steps(model_dir)):
         directory = Path(model_dir).absolute() / "checkpoints" / str(step)
         with contextlib.suppress(Exception):  # damage is told of by `restore`, which goes past it
@@ -176,15 +195,23 @@ def write_params(
     """Writes parameters alone, as the checkpoint of step 0 of a run directory.
 
     shapes: a tree of `jax.ShapeDtypeStruct`. Each array is asked for by `load(path, shape)`, with a
-    path like 'encoder/norm/scale', when it is written, one after another, and not kept.
+    path like 'encoder/norm/scale', when it is written, one after another, and not kept. OSError
+    where it cannot be written.
     """
+    write_tree(Path(model_dir) / "checkpoints" / "0" / "params", shapes, load)
+
+
+def write_tree(
+    directory: Path, shapes: Any, load: Callable[[str, jax.ShapeDtypeStruct], np.ndarray]
+) -> None:
+    """As `write_params`, but any tree, and into `directory` itself."""
     tree = jax.tree_util.tree_map_with_path(
         lambda path, shape: _Lazy(shape, functools.partial(load, _path(path), shape)), shapes
     )
     registry = type_handlers.create_type_handler_registry((_Lazy, _LazyHandler()))
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as writer:
-        directory = Path(model_dir).absolute() / "checkpoints" / "0" / "params"
-        writer.save(directory, args=ocp.args.PyTreeSave(tree))
+        with _of_the_system():
+            writer.save(directory.absolute(), args=ocp.args.PyTreeSave(tree))
 
 
 def read_params(
@@ -207,8 +234,26 @@ def read_params(
                 structure.unflatten(item),
                 restore_args=structure.unflatten([ocp.RestoreArgs(np.ndarray)] * len(leaves)),
             )
-            restored = reader.restore(directory / "params", args=args)
-            yield _path(path), structure.flatten_up_to(restored)[i]
+            restored = structure.flatten_up_to(reader.restore(directory / "params", args=args))
+            yield _path(path), restored.pop(i)
+
+
+@contextlib.contextmanager
+def _of_the_system() -> Iterator[None]:
+    """A full disk and the like, which TensorStore tells in words, as OSError; Orbax logs nothing.
+    """
+    told = logging.getLogger("absl")
+    before = told.level
+    told.setLevel(logging.CRITICAL)
+    try:
+        yield
+    except Exception as error:
+        found = re.search(r"os_error_code='(\d+)'", str(error))
+        if found:
+            raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        raise
+    finally:
+        told.setLevel(before)
 
 
 class _Lazy:
@@ -221,19 +266,28 @@ class _Lazy:
 
 
 class _LazyHandler(type_handlers.NumpyHandler):
-    """Writes `_Lazy` arrays as NumPy's are written, one at a time."""
-
-    def __init__(self) -> None:
-        super().__init__(deepcopy_host_arrays=False)
+    """Writes `_Lazy` arrays as NumPy's are written, but one at a time and in pieces, each on disk
+    before the next: whatever is on its way there is held in memory once more, and compressed.
+    """
 
     async def serialize(
         self, values: Sequence[Any], infos: Sequence[Any], args: Sequence[Any] | None = None
     ) -> Sequence[Any]:
-        each = args or [ocp.SaveArgs()] * len(values)
-        for lazy, info, own in zip(values, infos, each, strict=True):
-            for written in await super().serialize([lazy.load()], [info], [own]):
-                written.result()
+        pieces = ocp.SaveArgs(chunk_byte_size=_PIECE_BYTES)
+        for lazy, info in zip(values, infos, strict=True):
+            await self._background_serialize([lazy.load()], [info], [pieces])
         return []
+
+    async def _open_and_write(self, value: Any, tspec: Any, ts_context: Any) -> None:
+        spec = tensorstore.Spec(tspec)
+        store = tensorstore.open(spec, create=True, open=True, context=ts_context).result()
+        steps: Any = store.chunk_layout.write_chunk.shape or ()  # of a scalar, None
+        cuts = [
+            [slice(start, min(start + step, size)) for start in range(0, size, step)]
+            for size, step in zip(value.shape, steps, strict=True)
+        ]
+        for piece in itertools.product(*cuts):
+            store[piece].write(value[piece]).result()
 
 
 def last_steps(model_dir: str | Path, last: int, *, step: int | None = None) -> list[int]:

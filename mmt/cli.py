@@ -13,9 +13,11 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from mmt.arguments import parser
 
 TERMINATED = 143  # 128 + SIGTERM: the run is saved but not finished
 
@@ -24,16 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     bindings = [a.removeprefix("--gin.") for a in arguments if a.startswith("--gin.")]
-    args = _parser().parse_args([a for a in arguments if not a.startswith("--gin.")])
+    args = parser().parse_args([a for a in arguments if not a.startswith("--gin.")])
     if bindings and not hasattr(args, "gin_file"):
         print(f"mmt: {args.command} takes no --gin.… bindings", file=sys.stderr)
         return 2
     args.bindings = bindings
     warnings.showwarning = lambda message, *_: print(f"mmt: {message}", file=sys.stderr)
     try:
-        if args.run in (_train, _distill, _translate, _evaluate, _baselines):
+        if args.run in ("train", "distill", "translate", "evaluate", "baselines"):
             _keep_programs()
-        return args.run(args) or 0
+        return _COMMANDS[args.run](args) or 0
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("MMT_TRACEBACK"):
             raise
@@ -53,113 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mmt", description="Massively multilingual machine translation."
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    train = commands.add_parser("train", help="train, resume, or go on; from a gin config")
-    _gin_flags(train)
-    train.set_defaults(run=_train)
-
-    distill = commands.add_parser("distill", help="train a student of a trained model")
-    _gin_flags(distill)
-    distill.set_defaults(run=_distill)
-
-    translate = commands.add_parser("translate", help="stdin to stdout, line by line")
-    _decoding_flags(translate)
-    translate.add_argument("--from", dest="source", help="language of the lines (optional)")
-    translate.add_argument("--to", dest="target", help="default: the model's own, else eng")
-    translate.add_argument(
-        "--nbest", type=int, metavar="N", help="N translations a line, with scores"
-    )
-    translate.add_argument(
-        "--format", choices=("text", "jsonl"), default="text", help="default: text"
-    )
-    translate.set_defaults(run=_translate)
-
-    evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")
-    _decoding_flags(evaluate)
-    evaluate.add_argument(
-        "--testset", required=True, metavar="NAME_OR_DIR",
-        help="cldr, a corpus description (its test split), or a folder with deu.src and deu.ref",
-    )  # fmt: skip
-    evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
-    evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
-    evaluate.set_defaults(run=_evaluate)
-
-    baselines = commands.add_parser("baselines", help="train and score bilingual models")
-    _gin_flags(baselines)
-    baselines.set_defaults(run=_baselines)
-
-    report = commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
-    report.add_argument("results", nargs="+", metavar="RESULTS.jsonl")
-    report.add_argument("--out", required=True, metavar="DIR")
-    report.set_defaults(run=_report)
-
-    _plan_flags(commands.add_parser("plan", help="what a model needs, from its shapes alone"))
-    into = commands.add_parser("import", help="make a run directory of a published model")
-    _format(into, "hf").add_argument("directory", metavar="DIR", help="as transformers saves it")
-    into.set_defaults(run=_import)
-    out_of = commands.add_parser("export", help="write a model for other programs")
-    _format(out_of, "hf", "ctranslate2").add_argument("--model", required=True, metavar="RUN")
-    out_of.set_defaults(run=_export)
-
-    _data_commands(commands.add_parser("data", help="look at corpora, prepare a cache"))
-    return parser
-
-
-def _gin_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--gin_file", action="append", required=True, metavar="FILE",
-        help="may be repeated, later files win; gin_configs/… is found from anywhere",
-    )  # fmt: skip
-    parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
-
-
-def _decoding_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", required=True, metavar="DIR", help="a run directory")
-    parser.add_argument("--step", type=int, help="checkpoint; default: the best, else the latest")
-    parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
-    parser.add_argument("--alpha", type=float, help="length penalty; default: 0.8")
-    parser.set_defaults(gin_file=())
-    parser.epilog = (
-        "--gin.Decoding.NAME=VALUE (no_repeat_ngram, temperature, ...) and "
-        "--gin.Translator.load.NAME=VALUE (average, rows) set the rest; a flag wins."
-    )
-
-
-def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.ArgumentParser:
-    parser.add_argument("format", choices=formats)
-    parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
-    return parser
-
-
-def _plan_flags(parser: argparse.ArgumentParser) -> None:
-    _gin_flags(parser)
-    parser.add_argument(
-        "--params", action="store_true", required=True, help="count its parameters, part by part"
-    )
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
-    parser.set_defaults(run=_plan)
-
-
-def _data_commands(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(dest="data_command", required=True, metavar="COMMAND")
-    languages = commands.add_parser("languages", help="the languages known, and their names")
-    stats = commands.add_parser("stats", help="what a corpus holds, per language")
-    stats.add_argument("corpus", help="a description (TOML), its folder, or cldr")
-    stats.add_argument("--temperature", type=float, default=5.0, help="default: 5")
-    for command in (languages, stats):
-        command.add_argument("--json", action="store_true", help="a JSON object a line")
-    languages.set_defaults(run=_languages)
-    stats.set_defaults(run=_stats)
-    prepare = commands.add_parser("prepare", help="make the cache of a gin config")
-    _gin_flags(prepare)
-    prepare.set_defaults(run=_prepare)
-
-
 def _keep_programs() -> None:
     """What JAX compiles on one kind of machine is kept under `$MMT_DATA` for the next start."""
     from mmt.data import corpora
@@ -172,34 +67,49 @@ def _keep_programs() -> None:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from mmt import config
-
-    config.load(args.gin_file, args.bindings)
-    return _train_loaded(args.command)
+    return _train_together(args)
 
 
 def _distill(args: argparse.Namespace) -> int:
     from mmt import config, distill, train
 
+    def prepare() -> None:
+        config.configured(distill.prepare)(config.configured(train.Program)())
+
+    return _train_together(args, prepare)
+
+
+def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lambda: None) -> int:
+    """Trains what the config says, with the other processes of the run if there are any."""
+    from mmt import config, distributed
+
     config.load(args.gin_file, args.bindings)
-    config.configured(distill.prepare)(config.configured(train.Program)())
-    return _train_loaded(args.command)
+    config.configured(distributed.start)()
+    with distributed.losses_named(), distributed.quiet():
+        prepare()
+        status = _train_loaded(args.command)
+    distributed.finish()
+    if not status and distributed.is_first():
+        print(Path(config.macro("MODEL_DIR")))
+    return status
 
 
 def _train_loaded(command: str) -> int:
     """Trains what the loaded config says."""
-    from mmt import config, train
+    from mmt import config, distributed, train
     from mmt.data import pipeline, recipe
 
     directory = Path(config.macro("MODEL_DIR"))
     program = config.configured(train.Program)()
     train.check_parents(program, directory)
-    _make_cache()
+    distributed.first_then_others(_make_cache)
     batches = config.configured(pipeline.train_batches)()
+    program.share(batches)
     own = program.model.config
     batches.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
     train.check(program, batches.manifest, directory)
-    describe_run(directory, config.configured(recipe.Recipe)().directory)
+    if distributed.is_first():
+        describe_run(directory, config.configured(recipe.Recipe)().directory)
     try:
         config.configured(train.train)(program, batches)
     except train.Terminated as error:
@@ -207,7 +117,6 @@ def _train_loaded(command: str) -> int:
         return TERMINATED
     finally:
         batches.close()
-    print(directory)
     return 0
 
 
@@ -272,8 +181,9 @@ def _translate(args: argparse.Namespace) -> None:
     stdin: Any = sys.stdin.buffer
     lines = translate.arriving_lines(stdin)
     for translation in translator.translate(
-        lines, source=args.source, target=args.target, decoding=decoding
-    ):
+        lines, source=args.source, target=args.target, decoding=decoding,
+        token_scores=args.format == "jsonl",
+    ):  # fmt: skip
         if args.format == "jsonl":
             print(_json(translate.to_json(translation)), flush=True)
         else:
@@ -282,16 +192,37 @@ def _translate(args: argparse.Namespace) -> None:
 
 def _translator(args: argparse.Namespace) -> tuple[Any, Any]:
     """The translator and the decoding that flags and bindings ask for; a flag wins."""
-    from mmt import config, translate
+    from mmt import config, sharding, translate
 
     load, make = translate.Translator.load, translate.Decoding
-    config.bind(args.bindings, [load, make])
+    config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout])
     flags = {name: getattr(args, name, None) for name in ("beam", "alpha", "nbest")}
     decoding = config.configured(make)(
         **{name: value for name, value in flags.items() if value is not None}
     )
     step = {} if args.step is None else {"step": args.step}
-    return config.configured(load)(args.model, **step), decoding
+    layout = _layout(Path(args.model) / "config.gin")
+    return config.configured(load)(args.model, layout=layout, **step), decoding
+
+
+def _layout(of_run: Path) -> Any:
+    """Where to put a model: as the bindings say, or with several devices as its run had it; None
+    for one device.
+    """
+    import jax
+
+    from mmt import config, sharding
+
+    def configured() -> Any:
+        mesh = config.configured(sharding.device_mesh)()
+        return config.configured(sharding.Layout)(mesh=mesh)
+
+    if config.binds(sharding.Layout) or config.binds(sharding.device_mesh):
+        return configured()
+    if jax.device_count() == 1 or not of_run.is_file():
+        return None
+    with config.isolated(of_run):
+        return configured()
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -316,21 +247,23 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _import(args: argparse.Namespace) -> None:
-    from mmt.convert import hf
+    from mmt.convert import hf, t5x
 
-    hf.import_hf(args.directory, args.out)
+    given = args.vocabulary or (), args.gin_file or (), args.bindings
+    if args.format == "t5x":
+        t5x.import_t5x(args.directory, args.out, *given)
+    elif any(given):
+        raise ValueError("a model of Hugging Face brings its vocabulary and its sizes along")
+    else:
+        hf.import_hf(args.directory, args.out)
     print(args.out)
 
 
 def _export(args: argparse.Namespace) -> None:
-    if args.format == "hf":
-        from mmt.convert import hf
+    from mmt.convert import ctranslate2, hf, t5x
 
-        hf.export_hf(args.model, args.out)
-    else:
-        from mmt.convert import ctranslate2
-
-        ctranslate2.export(args.model, args.out)
+    writers = {"hf": hf.export_hf, "t5x": t5x.export_t5x, "t5x_network": t5x.export_network}
+    writers.get(args.format, ctranslate2.export)(args.model, args.out)
     print(args.out)
 
 
@@ -342,14 +275,24 @@ def _report(args: argparse.Namespace) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
-    from mmt import config, plan
+    if args.params:
+        return _parameters(args)
+    from mmt import plan
+
+    ask = plan.compared if args.compare else plan.plan
+    found = ask(args.gin_file, args.bindings, args.topology, decode=args.decode)
+    print(_json(found.to_json()) if args.json else found.table())
+
+
+def _parameters(args: argparse.Namespace) -> None:
+    from mmt import config, parameters
 
     config.load(args.gin_file, args.bindings, may_leave_open=True)
     model = config.macro("MODEL")
     if model is None:
         files = ", ".join(args.gin_file)
         raise ValueError(f"{files}: no MODEL; add a --gin_file of gin_configs/models")
-    found = plan.parameters(model)
+    found = parameters.count(model)
     print(_json({"parameters": found.to_json()}) if args.json else found.table())
 
 
@@ -369,6 +312,13 @@ def _stats(args: argparse.Namespace) -> None:
 
 def _json(row: Any) -> str:
     return json.dumps(row, ensure_ascii=False)
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "train": _train, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
+    "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
+    "export": _export, "languages": _languages, "stats": _stats, "prepare": _prepare,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

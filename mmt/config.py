@@ -51,7 +51,7 @@ def load(
                 near = _nearest(name, known) or _nearest_end(name, _parameters())
                 raise ValueError(f"--gin.{name}: no gin file has it{near}")
             _parse(imports, name, binding)
-        _check_circles()
+        _check_macros()
     except (
         OSError, SyntaxError, NameError, AttributeError, ImportError, TypeError, tokenize.TokenError
     ) as error:  # fmt: skip
@@ -105,6 +105,13 @@ def macro(name: str, default: Any = None) -> Any:
     return copy.deepcopy(_macros().get(name, default))  # gin evaluates references so
 
 
+def binds(function: Callable[..., Any]) -> bool:
+    """Whether the loaded configuration binds a parameter of `function`."""
+    selectors = {selector for _, selector in _gin._CONFIG}
+    known = _gin._INVERSE_REGISTRY.get(function)
+    return known is not None and known.selector in selectors
+
+
 def complete() -> str:
     """The configuration as one gin file: every binding, and for what was built so far also the
     defaults in force, so that the same model comes out when a default changes one day.
@@ -113,7 +120,11 @@ def complete() -> str:
     a file or flag that comes after this one can override it.
     """
     merged = {key: dict(parameters) for key, parameters in _gin._CONFIG.items()}
+    for key in [key for key in merged if key[1].startswith("mmt.distributed.")]:
+        del merged[key]  # who runs it, not what is run: another start has other processes
     for (scope, selector), parameters in _gin._OPERATIVE_CONFIG.items():
+        if selector.startswith("mmt.distributed."):
+            continue
         bound = (scope, selector) in _gin._CONFIG or scope not in _macros()
         known = merged.setdefault((scope if bound else "", selector), {})
         known |= {name: value for name, value in parameters.items() if name not in known}
@@ -194,24 +205,35 @@ def _parameters() -> list[str]:
     ]
 
 
-def _check_circles() -> None:
-    """ValueError for macros that refer to each other in a circle, which gin follows for ever."""
-    refers = {
-        name: {
-            reference.scopes[-1]
-            for reference in _gin._iterate_flattened_values(value)
-            if isinstance(reference, _gin.ConfigurableReference)
-            and reference.selector == "gin.macro"
-        }
-        for name, value in _macros().items()
-    }
+def _check_macros() -> None:
+    """ValueError for a macro that nothing defines, which gin finds when it is used, and for macros
+    that refer to each other in a circle, which gin follows for ever.
+    """
+    known = _macros()
+    for (scope, selector), parameters in _gin._CONFIG.items():
+        for parameter, value in parameters.items():
+            for name in sorted(_referred(value) - known.keys()):
+                at = scope if selector == "gin.macro" else f"{selector}.{parameter}"
+                raise ValueError(
+                    f"{at} = {value!r}: there is no macro {name}{_nearest(name, known)}"
+                )
+    refers = {name: _referred(value) for name, value in known.items()}
     for name in refers:
         reached, new = set(), refers[name]
         while new:
             reached |= new
             new = set().union(*(refers.get(one, set()) for one in new)) - reached
         if name in reached:
-            raise ValueError(f"the macro {name} is made of itself: {name} = {_macros()[name]!r}")
+            raise ValueError(f"the macro {name} is made of itself: {name} = {known[name]!r}")
+
+
+def _referred(value: Any) -> set[str]:
+    """The macros that a value refers to, NAME as %NAME."""
+    return {
+        reference.scopes[-1]
+        for reference in _gin._iterate_flattened_values(value)
+        if isinstance(reference, _gin.ConfigurableReference) and reference.selector == "gin.macro"
+    }
 
 
 def _literal(binding: str) -> str:

@@ -42,6 +42,7 @@ class BeamSettings:
       top_p), with one beam.
     no_repeat_ngram: no n-gram of so many tokens comes twice; 0 for any. The start token counts.
     repetition_penalty: see `sampling.penalise`; 1 for none.
+    token_scores: whether hypotheses keep their tokens' scores, which costs some time.
     """
 
     max_length: int
@@ -58,6 +59,7 @@ class BeamSettings:
     top_p: float = 1.0
     no_repeat_ngram: int = 0
     repetition_penalty: float = 1.0
+    token_scores: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.beams <= 1000:
@@ -116,7 +118,8 @@ class Hypotheses(NamedTuple):
 
     tokens: Int[Array, "B beams T"]
     scores: Float[Array, "B beams"]  # sum of the token scores / length_penalty(length)
-    token_scores: Float[Array, "B beams T"]  # log-probabilities, after any repetition penalty
+    # Log-probabilities, after any repetition penalty; None where the settings do not keep them.
+    token_scores: Float[Array, "B beams T"] | None
 
 
 class State(NamedTuple):
@@ -213,7 +216,7 @@ def _empty(batch: int, beams: int, settings: BeamSettings) -> Hypotheses:
     return Hypotheses(
         tokens=jnp.full(shape, settings.pad, jnp.int32),
         scores=jnp.full(shape[:2], -jnp.inf),
-        token_scores=jnp.zeros(shape),
+        token_scores=jnp.zeros(shape) if settings.token_scores else None,
     )
 
 
@@ -320,25 +323,25 @@ def _best_continuations(
     count = 2 * beams if beams > 1 else 1
     scores, flat = jax.lax.top_k(scores.reshape(batch, -1), count)
     parents, tokens = flat // width, _pick(tokens.reshape(batch, -1), flat)
-    logprobs = _pick(logprobs.reshape(batch, -1), flat)
-    grown = Hypotheses(
-        _pick(state.live.tokens, parents).at[:, :, state.step].set(tokens),
-        scores,
-        _pick(state.live.token_scores, parents).at[:, :, state.step].set(logprobs),
-    )
-    return grown, parents, tokens
+    token_scores = state.live.token_scores
+    if token_scores is not None:
+        last = _pick(logprobs.reshape(batch, -1), flat)
+        token_scores = _pick(token_scores, parents).at[:, :, state.step].set(last)
+    so_far = _pick(state.live.tokens, parents).at[:, :, state.step].set(tokens)
+    return Hypotheses(so_far, scores, token_scores), parents, tokens
 
 
 def _best_finished(old: Hypotheses, new: Hypotheses, settings: BeamSettings) -> Hypotheses:
     """The best of both; of equal ones the old."""
     both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), old, new)
     scores, kept = jax.lax.top_k(both.scores, settings.nbest)
-    found = scores[..., None] > -jnp.inf
-    return Hypotheses(
-        jnp.where(found, _pick(both.tokens, kept), settings.pad),
-        scores,
-        jnp.where(found, _pick(both.token_scores, kept), 0.0),
-    )
+    batch, nbest = scores.shape
+
+    def best(leaf: Array, empty: Array) -> Array:
+        there = (scores > -jnp.inf).reshape(batch, nbest, *[1] * (leaf.ndim - 2))
+        return jnp.where(there, _pick(leaf, kept), empty)
+
+    return jax.tree.map(best, both, _empty(batch, nbest, settings))
 
 
 def _pick(rows: Array, chosen: Int[Array, "B C"]) -> Array:

@@ -65,11 +65,13 @@ class Decoding:
         if self.prefix and self.prefix.splitlines() != [self.prefix]:
             raise ValueError(f"prefix {self.prefix!r}; allowed: text on one line")
 
-    def settings(self, max_length: int, **ids: Any) -> BeamSettings:
-        """Of a search for at most `max_length` tokens. ids: start, eos and pad of the model."""
+    def settings(self, max_length: int, **more: Any) -> BeamSettings:
+        """Of a search for at most `max_length` tokens. more: start, eos and pad of the model, and
+        whether to keep token_scores.
+        """
         same = {field.name for field in dataclasses.fields(BeamSettings)}
         given = {name: value for name, value in vars(self).items() if name in same}
-        return BeamSettings(max_length, beams=self.beam, **given, **ids)
+        return BeamSettings(max_length, beams=self.beam, **given, **more)
 
     def longest(self, source: int) -> int:
         """The most tokens that the translation of so many may have, both with their end."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+import jax
 from jaxtyping import Array, Float
 from rich.console import Console
 from rich.progress import (
@@ -31,8 +32,8 @@ from mmt.data import corpora, lines
 from mmt.data.cache import MANIFEST, read_manifest
 from mmt.decoding import USUAL, Decoding
 from mmt.model.transformer import Transformer
+from mmt.program import FEATURES, Program
 from mmt.sharding import Layout
-from mmt.train import FEATURES, Program
 from mmt.translate import Translator
 
 
@@ -109,6 +110,11 @@ class Translations:
         ValueError where the directory holds something else, or translations of another recipe.
         """
         folder, corpus = Path(self.directory), corpora.load(self.corpus)
+        if jax.process_count() > 1 and not (folder / "corpus.toml").exists():
+            raise ValueError(
+                f"the teacher's translations in {folder} are not complete, and one process writes "
+                "them: start `mmt distill` as one until its training begins, then as several"
+            )
         recipe = {
             "teacher": str(Path(self.teacher).absolute()),
             "step": checkpoint.best_step(self.teacher), "corpus": corpus.hash(),

@@ -1,5 +1,7 @@
 """Hooks: what the trainer does every n steps besides training. A hook is a function of `Step`.
 
+Where a run has several processes, each calls every hook, and each has to get the same answer.
+
 Validation by loss and stopping early are here; validation by BLEU is in `eval`, since it
 translates. Any importable callable can be bound in gin as another.
 """
@@ -11,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from mmt import distributed
 from mmt.train import Step
 
 
@@ -34,6 +37,7 @@ class ValidationLoss:
         if now.number % self.period and not now.last:
             return
         languages = now.batches.manifest.languages
+        now.program.share(self.batches)
         total: Any = None
         for batch in self.batches:
             placed = now.program.place(batch)
@@ -64,7 +68,8 @@ class EarlyStop:
     """Stops when `metric` has not improved in the last `patience` measurements.
 
     metric: a key of validation rows; smaller is better unless `larger_is_better`. It looks at the
-    rows of `metrics.jsonl`, so that it remembers across restarts.
+    rows of `metrics.jsonl`, so that it remembers across restarts; several processes stop as the
+    first says.
     """
 
     patience: int
@@ -74,7 +79,9 @@ class EarlyStop:
     def __call__(self, now: Step) -> bool:
         if self.metric not in now.measured:
             return False
-        values = [row[self.metric] for row in now.log.rows() if self.metric in row]
+        values = distributed.from_first(
+            lambda: [row[self.metric] for row in now.log.rows() if self.metric in row]
+        )
         sign = 1 if self.larger_is_better else -1
         best = int(np.argmax(sign * np.asarray(values)))
         if len(values) - 1 - best < self.patience:

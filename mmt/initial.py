@@ -12,11 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn
 
 from mmt import checkpoint, config
 from mmt.convert import flat
-from mmt.model.transformer import Transformer
+from mmt.model.transformer import Transformer, boxed_shapes
 from mmt.sharding import Layout
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -117,13 +116,7 @@ def parameters(
 def restore(model_dir: str | Path, layout: Layout) -> tuple[Transformer, Any]:
     """The model of a run directory and its best parameters, on the devices of `layout`."""
     model = config.model_from(model_dir)
-    tokens = jnp.zeros((1, 8), jnp.int32)
-    boxed = jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)["params"]
-    shapes = jax.tree.map(
-        lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-        nn.meta.unbox(boxed), layout.parameters(boxed),
-    )  # fmt: skip
-    return model, checkpoint.restore_params(model_dir, shapes)
+    return model, checkpoint.restore_params(model_dir, layout.shapes(boxed_shapes(model)))
 
 
 def _check_gates(model: Transformer) -> None:

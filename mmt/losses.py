@@ -61,7 +61,7 @@ def measure(
         "nll": (nll * weights).sum(),
         "accuracy": (right * weights).sum(),
         "target_tokens": weights.sum(),
-        "tokens": weights.sum() + source_tokens.astype(jnp.float32),
+        "tokens": weights.sum() + source_tokens.astype(float),
     }
     return Meters(
         sums,
@@ -83,7 +83,7 @@ def cross_entropy(
     loss = (1 - s) nll + s (log Z - mean logit) + z_loss log²Z. Never materialises a [B, T, V]
     one-hot.
     """
-    logits = logits.astype(jnp.float32)
+    logits = logits.astype(float)
     log_z = jax.nn.logsumexp(logits, axis=-1)
     right = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     nll = log_z - right
@@ -105,6 +105,6 @@ def divergence(
     (Hinton et al. 2015): with a share w of this and 1 - w of `cross_entropy`, the gradient is that
     of the targets w p_teacher + (1 - w) label, Switch's mix (4.2).
     """
-    student = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
-    teacher = jax.nn.log_softmax(jax.lax.stop_gradient(teacher).astype(jnp.float32), axis=-1)
+    student = jax.nn.log_softmax(logits.astype(float), axis=-1)
+    teacher = jax.nn.log_softmax(jax.lax.stop_gradient(teacher).astype(float), axis=-1)
     return jnp.sum(jnp.exp(teacher) * (teacher - student), axis=-1)

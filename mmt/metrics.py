@@ -1,7 +1,7 @@
 """Metrics: running sums on the device; screen, JSON lines and TensorBoard on the host.
 
 Only numbers that the training step summed itself come here, one logging period late, so that the
-device never waits for the host.
+device never waits for the host. Of several processes the first writes; the others keep step.
 """
 
 import json
@@ -27,6 +27,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )  # fmt: skip
 from tensorboardX import SummaryWriter
+
+from mmt import distributed
 
 
 @flax.struct.dataclass
@@ -75,19 +77,26 @@ class Log:
         languages_every: int,
     ) -> None:
         self.path = Path(model_dir) / "metrics.jsonl"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._writes = distributed.is_first()
         self.every, self.languages_every = every, languages_every
         self._languages, self._steps = list(languages), steps
         self._pending: tuple[int, Meters, bool, float] | None = None
         self.stopped = False  # an earlier start of this run ended by a hook's word
         self._waited = 0.0
         self._console = Console(stderr=True)
-        self._bar = _progress_bar(self._console)
+        self._bar = _progress_bar(self._console, disable=not self._writes)
         self._task = self._bar.add_task("train", total=steps, text="")
         self._snapshot = jax.jit(lambda meters: jax.tree.map(jnp.copy, meters))
 
     def start(self, step: int) -> None:
         """Drops rows after `step`, from which the run goes on, and starts the clocks."""
+        self._since = time.perf_counter()
+        if self._writes:
+            self._open(step)
+        self.stopped = distributed.from_first(lambda: self.stopped)
+
+    def _open(self, step: int) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         rows = [row for row in read(self.path) if row["step"] <= step]
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -97,7 +106,6 @@ class Log:
         self._events = SummaryWriter(str(self.path.parent), purge_step=step + 1 if step else None)
         self._bar.update(self._task, completed=step)
         self._bar.start()
-        self._since = time.perf_counter()
 
     def __enter__(self) -> "Log":
         return self
@@ -162,6 +170,8 @@ class Log:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Appends a row to `metrics.jsonl` and its numbers to TensorBoard."""
+        if not self._writes:
+            return
         self._rows.write(json.dumps(row) + "\n")
         self._rows.flush()
         for name, value in row.items():
@@ -172,11 +182,13 @@ class Log:
                 self._events.add_scalar(name, value, row["step"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows written so far."""
+        """All rows written so far; to be asked in the first process."""
         return read(self.path)
 
     def say(self, text: str) -> None:
         """A line on stderr, above the progress bar."""
+        if not self._writes:
+            return
         self._console.print(text, highlight=False, markup=False)
 
     def _show(self, row: Mapping[str, Any]) -> None:
@@ -203,9 +215,9 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _progress_bar(console: Console) -> Progress:
+def _progress_bar(console: Console, *, disable: bool) -> Progress:
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn(),
         TimeRemainingColumn(), TextColumn("{task.fields[text]}"),
-        console=console, disable=not sys.stderr.isatty(), transient=False,
+        console=console, disable=disable or not sys.stderr.isatty(), transient=False,
     )  # fmt: skip

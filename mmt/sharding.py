@@ -5,34 +5,51 @@ axis is decided here, by a table bound in gin. One device is a mesh too.
 """
 
 import contextlib
+import contextvars
 import dataclasses
 import difflib
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from flax import linen as nn
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-Rules = tuple[tuple[str, str | tuple[str, ...] | None], ...]
+Axes = str | tuple[str, ...] | None  # of the mesh; several: their product
+Rules = tuple[tuple[str, Axes], ...]
 
 # Data and experts over one axis, as GShard lays them; heads, mlp and vocabulary over the other.
+# A logical axis may have several rows: the first whose mesh axes are still free in the array.
 RULES: Rules = (
     ("batch", "data"),
     ("group", "data"),
     ("expert", "data"),
+    ("expert_group", None),  # the groups' axis where the experts lie cut
     ("vocab", "model"),
     ("heads", "model"),
     ("mlp", "model"),
     ("embed", None),
+    ("activation_embed", None),
     ("kv", None),
     ("length", None),
     ("layers", None),
     ("relpos_buckets", None),
-    ("expert_group", None),
     ("unmodeled", None),
 )
+
+_DEVICES: contextvars.ContextVar[Sequence[Any] | None] = contextvars.ContextVar("devices")
+_DEVICES.set(None)
+
+
+@contextlib.contextmanager
+def devices(those: Sequence[Any]) -> Iterator[None]:
+    """Inside, `device_mesh` is made of these devices; of a TPU topology that is not there, say."""
+    token = _DEVICES.set(those)
+    try:
+        yield
+    finally:
+        _DEVICES.reset(token)
 
 
 def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
@@ -41,43 +58,66 @@ def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
     `device_mesh({"data": -1, "model": 2})` on 8 devices is 4 x 2. Raises ValueError where the
     sizes do not multiply to the number of devices.
     """
-    sizes = dict(axes or {"data": -1, "model": 1})
-    devices = jax.device_count()
-    fixed = int(np.prod([size for size in sizes.values() if size != -1]))
+    wanted = dict(axes or {"data": -1, "model": 1})
+    chosen = _DEVICES.get()
+    chosen = jax.devices() if chosen is None else chosen
+    count, sizes = len(chosen), dict(wanted)
+    fixed = math.prod(size for size in sizes.values() if size != -1)
     for name, size in sizes.items():
-        if size == -1 and devices % fixed == 0:
-            sizes[name] = devices // fixed
-    if int(np.prod(list(sizes.values()))) != devices:
-        raise ValueError(f"mesh {dict(axes or sizes)} does not fill the {devices} devices")
-    return jax.make_mesh(
-        tuple(sizes.values()),
-        tuple(sizes),
-        axis_types=(jax.sharding.AxisType.Auto,) * len(sizes),
-    )
+        if size == -1 and fixed > 0 and count % fixed == 0:
+            sizes[name] = count // fixed
+    if math.prod(sizes.values()) != count or min(sizes.values()) < 1:
+        raise ValueError(
+            f"mesh {wanted} does not fit {count} devices: its sizes must multiply to {count}, one "
+            "of them may be -1 (sharding.device_mesh.axes)"
+        )
+    automatic = (jax.sharding.AxisType.Auto,) * len(sizes)
+    return jax.make_mesh(tuple(sizes.values()), tuple(sizes), automatic, devices=chosen)
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """A mesh and the rules that map the model's logical axes onto it."""
+    """A mesh and the rules that map the model's logical axes onto it.
 
-    mesh: Mesh = dataclasses.field(default_factory=device_mesh)
+    over: rows that replace those of `rules`, e.g. {"expert": "expert", "batch": ("data",
+    "expert")}; a list holds alternatives: {"embed": ["data", None]} cuts every parameter's embed
+    axis over "data" unless another of its axes already is.
+    """
+
+    mesh: Mesh | AbstractMesh = dataclasses.field(default_factory=device_mesh)
     rules: Rules = RULES
+    over: Mapping[str, Axes | list[Axes]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        known = tuple(dict.fromkeys(name for name, _ in self.rules))
+        for logical, physical in self.over.items():
+            if logical not in known:
+                raise ValueError(
+                    f"Layout.over: the model has no axis {logical!r}{_nearest(logical, known)}; "
+                    f"allowed: {', '.join(known)}"
+                )
+            rows = physical if isinstance(physical, list) else [physical]
+            at = known.index(logical)
+            known_rows = [row for row in self.rules if row[0] != logical]
+            new = [(logical, tuple(row) if isinstance(row, list) else row) for row in rows]
+            before = sum(row[0] in known[:at] for row in known_rows)
+            object.__setattr__(
+                self, "rules", (*known_rows[:before], *new, *known_rows[before:])
+            )
+        object.__setattr__(self, "over", {})
         for logical, physical in self.rules:
-            names = (physical,) if isinstance(physical, str) else tuple(physical or ())
-            for name in names:
+            for name in _names(physical):
                 if name not in self.mesh.axis_names:
-                    near = difflib.get_close_matches(name, self.mesh.axis_names, n=1)
                     raise ValueError(
                         f"rule ({logical!r}, {physical!r}): the mesh has no axis {name!r}, only "
-                        f"{self.mesh.axis_names}" + (f"; nearest: {near[0]}" if near else "")
+                        f"{self.mesh.axis_names}{_nearest(name, self.mesh.axis_names)}"
                     )
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Inside, the model's logical constraints are this layout's. Not to be entered in a trace.
         """
+        assert isinstance(self.mesh, Mesh)  # an abstract one is for looking at shapes
         with jax.set_mesh(self.mesh), nn.logical_axis_rules(self.rules):
             yield
 
@@ -87,27 +127,88 @@ class Layout:
 
     def batch(self) -> NamedSharding:
         """Rows over the devices, for arrays [B, ...]."""
-        spec = nn.logical_to_mesh_axes(("batch",), self.rules)
-        return NamedSharding(self.mesh, spec or PartitionSpec())
+        return NamedSharding(self.mesh, PartitionSpec(self._spec(("batch",))[0]))
+
+    def rows(self, batch_size: int) -> tuple[range, ...]:
+        """The rows of a batch that this process's devices hold, in order. ValueError where the
+        mesh cannot cut so many.
+        """
+        parts = self.parts("batch")
+        if batch_size % parts:
+            raise ValueError(
+                f"BATCH_SIZE {batch_size} is not divisible by {parts}, the number of parts that "
+                f"the mesh {dict(self.mesh.shape)} over {jax.process_count()} processes cuts it "
+                "into"
+            )
+        indices = self.batch().addressable_devices_indices_map((batch_size,)).values()
+        rows = {row for index in indices if index for row in range(batch_size)[index[0]]}
+        starts = sorted(row for row in rows if row - 1 not in rows)
+        ends = sorted(row + 1 for row in rows if row + 1 not in rows)
+        return tuple(map(range, starts, ends))
+
+    def parts(self, logical: str) -> int:
+        """Into how many parts an axis of the model is cut, where it is its array's only one."""
+        return self._size(self._spec((logical,))[0])
 
     def parameters(self, boxed_shapes: Any) -> Any:
         """Shardings for a tree of parameters boxed with their logical axes (`jax.eval_shape` of
-        `Transformer.init`). Raises ValueError that names a parameter whose axis does not divide.
+        `Transformer.init`). Raises ValueError that names parameter, axis and sizes where an axis
+        does not divide or where a mesh axis would cut two axes of one parameter.
         """
-        specs = nn.get_partition_spec(boxed_shapes)
-        shardings = nn.logical_to_mesh_sharding(specs, self.mesh, list(self.rules))
-        jax.tree_util.tree_map_with_path(self._check, shardings, nn.meta.unbox(boxed_shapes))
-        return shardings
+        return jax.tree_util.tree_map_with_path(
+            self._parameter, nn.get_partition_spec(boxed_shapes), nn.meta.unbox(boxed_shapes)
+        )
 
-    def _check(self, path: Any, sharding: NamedSharding, shape: jax.ShapeDtypeStruct) -> None:
-        for dimension, names in zip(shape.shape, sharding.spec, strict=False):
-            names = (names,) if isinstance(names, str) else tuple(names or ())
-            parts = int(np.prod([self.mesh.shape[name] for name in names]))
-            if dimension % parts:
+    def shapes(self, boxed_shapes: Any) -> Any:
+        """Shapes with those shardings, as `mmt.checkpoint` restores parameters."""
+        return jax.tree.map(
+            lambda shape, place: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=place),
+            nn.meta.unbox(boxed_shapes), self.parameters(boxed_shapes),
+        )  # fmt: skip
+
+    def _parameter(
+        self, path: Any, names: PartitionSpec, shape: jax.ShapeDtypeStruct
+    ) -> NamedSharding:
+        name = "/".join(str(key.key) for key in path)
+        sizes = zip(names, shape.shape, strict=True)
+        where = f"{name} [{', '.join(f'{axis} {size}' for axis, size in sizes)}]"
+        try:
+            spec = self._spec(tuple(names))
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        for logical, size, axes in zip(names, shape.shape, spec, strict=True):
+            if size % self._size(axes):
                 raise ValueError(
-                    f"{jax.tree_util.keystr(path)} {shape.shape}: {dimension} is not divisible by "
-                    f"mesh axes {names} of {parts} devices"
+                    f"{where}: its axis {logical!r} of {size} is not divisible by mesh axes "
+                    f"{_names(axes)} of {self._size(axes)} devices"
                 )
+        return NamedSharding(self.mesh, PartitionSpec(*spec))
+
+    def _spec(self, names: Sequence[str | None]) -> list[Axes]:
+        """The mesh axes of each logical axis of an array: row by row of the table, as Flax's
+        `logical_to_mesh_axes`, which is silent where no row of an axis can apply.
+        """
+        found: dict[str | None, Axes] = {None: None}
+        used: dict[str, str] = {}  # mesh axis -> logical axis
+        for logical, physical in self.rules:
+            if logical in names and logical not in found and not used.keys() & _names(physical):
+                found[logical] = physical
+                used |= dict.fromkeys(_names(physical), logical)
+        for name in names:
+            if name not in found:
+                row = next((row for row in self.rules if row[0] == name), None)
+                if row is None:
+                    raise ValueError(f"no rule for axis {name!r}")
+                taken = {axis: used[axis] for axis in _names(row[1]) if axis in used}
+                raise ValueError(
+                    f"rule {row}: mesh axis {', '.join(map(repr, taken))} already cuts its axis "
+                    f"{', '.join(map(repr, taken.values()))}; give {name!r} an alternative, as "
+                    f"in Layout.over = {{{name!r}: [{row[1]!r}, None]}}"
+                )
+        return [found[name] for name in names]
+
+    def _size(self, axes: Axes) -> int:
+        return math.prod(self.mesh.shape[name] for name in _names(axes))
 
     def optimizer_state(self, state_shapes: Any, parameter_shapes: Any, shardings: Any) -> Any:
         """Shardings for an optimizer's state, from those of the parameters it belongs to.
@@ -144,3 +245,12 @@ def _matching_spec(
         if shape == parameter[:removed] + parameter[removed + 1 :]:
             return PartitionSpec(*axes[:removed], *axes[removed + 1 :])
     return PartitionSpec()
+
+
+def _names(axes: Axes) -> set[str]:
+    return {axes} if isinstance(axes, str) else set(axes or ())
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; nearest: {near[0]}" if near else ""

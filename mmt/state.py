@@ -1,9 +1,10 @@
-"""`TrainState`: all that a training step changes, and its way back from checkpoints."""
+"""`TrainState`: all that a training step changes, and its way into checkpoints and back."""
 
 from typing import Any, Protocol, runtime_checkable
 
 import flax.struct
 
+from mmt import distributed
 from mmt.checkpoint import Checkpoints
 
 
@@ -26,7 +27,16 @@ class TrainState:
 class Positioned(Protocol):
     """Batches that can be set to where they were."""
 
+    def get_state(self) -> Any: ...
     def set_state(self, state: Any) -> None: ...
+
+
+def position(batches: Positioned) -> Any:
+    """The position in the data of all processes together, as a checkpoint holds it.
+
+    ValueError where the processes read different data.
+    """
+    return distributed.merged(distributed.gather(batches.get_state()), "data")
 
 
 def restore(

@@ -6,11 +6,12 @@ meets the same compiled program, whatever shares its tile, and its results are i
 text here: `translate` makes sources of lines.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +22,7 @@ from jaxtyping import Array, Int
 from mmt import decode
 from mmt.decoding import Decoding
 from mmt.model.transformer import KVCache, Memory, Transformer
+from mmt.sharding import Layout
 
 
 class Source(NamedTuple):
@@ -31,7 +33,9 @@ class Source(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A hypothesis: token ids, with the end where it has one, their scores, and its own."""
+    """A hypothesis: token ids, with the end where it has one, their scores if these are kept, and
+    its own.
+    """
 
     tokens: list[int]
     token_scores: list[float]
@@ -41,7 +45,8 @@ class Found(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Tiles:
     """A model with a way to search. The first `vocabulary` logits count: a model may have more, for
-    which there is no text. `longest`: tokens of a source at most.
+    which there is no text. `longest`: tokens of a source at most. layout: where the parameters lie,
+    if on more than one device; the rows are cut as its batch. token_scores: whether to keep them.
     """
 
     model: Transformer
@@ -50,6 +55,8 @@ class Tiles:
     rows: int
     longest: int
     vocabulary: int
+    layout: Layout | None = None
+    token_scores: bool = False
 
     def search(self, sources: Sequence[Source]) -> list[list[Found]]:
         """The hypotheses of each source, best first, in the order given.
@@ -66,9 +73,10 @@ class Tiles:
                 )
         order = sorted(range(len(sources)), key=lambda i: (*self._shape(sources[i]), i))
         found: dict[int, list[Found]] = {}
-        for shape, same in itertools.groupby(order, key=lambda i: self._shape(sources[i])):
-            while tile := list(itertools.islice(same, self.rows)):
-                found |= zip(tile, self._tile([sources[i] for i in tile], *shape), strict=True)
+        with self.layout.active() if self.layout else contextlib.nullcontext():
+            for shape, same in itertools.groupby(order, key=lambda i: self._shape(sources[i])):
+                while tile := list(itertools.islice(same, self.rows)):
+                    found |= zip(tile, self._tile([sources[i] for i in tile], *shape), strict=True)
         return [found[i] for i in range(len(sources))]
 
     def _shape(self, source: Source) -> tuple[int, int]:
@@ -86,7 +94,7 @@ class Tiles:
             tokens[row, : len(source.tokens)] = source.tokens
         settings = self.decoding.settings(
             self.decoding.longest(bucket),
-            start=ids.start_id, eos=ids.eos_id, pad=ids.pad_id,
+            start=ids.start_id, eos=ids.eos_id, pad=ids.pad_id, token_scores=self.token_scores,
         )  # fmt: skip
         asked = self._asked(sources, prefix)
         memory, state = _begin(self.model, self.params, tokens, asked, settings=settings)
@@ -102,7 +110,7 @@ class Tiles:
             raise ValueError("the model's output is not a number (NaN): did its training diverge?")
         return [
             [
-                _found(decode.Hypotheses(*(leaf[row, i] for leaf in hypotheses)), settings)
+                _found(jax.tree.map(lambda leaf, at=(row, i): leaf[at], hypotheses), settings)
                 for i in np.flatnonzero(hypotheses.scores[row] > -np.inf)
             ]
             for row in range(len(sources))
@@ -173,6 +181,35 @@ def _go_on(
     return decode.extend(step, state._replace(cache=cache), settings=settings, until=until)
 
 
+def trace(
+    model: Transformer,
+    params: Any,
+    decoding: Decoding,
+    *,
+    source: jax.ShapeDtypeStruct,
+    place: Callable[[jax.ShapeDtypeStruct], jax.ShapeDtypeStruct],
+) -> jax.stages.Traced:
+    """The first steps of a search, after the encoder, traced from shapes alone.
+
+    place: given a shape of the memory or the search's state, the same with its sharding.
+    """
+    ids = model.config
+    settings = decoding.settings(
+        decoding.longest(source.shape[1]), start=ids.start_id, eos=ids.eos_id, pad=ids.pad_id
+    )
+    most: Any = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32)
+    asked = decode.Rows(most)
+    begun = jax.eval_shape(
+        functools.partial(_begin, model, settings=settings), params, source, asked
+    )
+    memory, state = jax.tree.map(place, begun)
+    until = _cache_lengths(settings.max_length)[0]
+    vocabulary = ids.target_vocab_size or ids.vocab_size
+    return _go_on.trace(
+        model, params, memory, state, settings=settings, until=until, vocabulary=vocabulary
+    )
+
+
 def _cache_lengths(longest: int) -> list[int]:
     """[16, 32, 64, 80] for 80. A step's time grows with the cache, and most outputs are short;
     only the lengths that come up are ever compiled."""
@@ -180,8 +217,9 @@ def _cache_lengths(longest: int) -> list[int]:
 
 
 def _found(one: decode.Hypotheses, settings: decode.BeamSettings) -> Found:
-    """A hypothesis of a tile: tokens and token scores [T], and a score."""
+    """A hypothesis of a tile: tokens [T], a score, and token scores [T] if they are kept."""
     tokens = one.tokens.tolist()
     ends = [i for i, token in enumerate(tokens) if token in (settings.eos, settings.pad)]
     length = len(tokens) if not ends else ends[0] + (tokens[ends[0]] == settings.eos)
-    return Found(tokens[:length], one.token_scores[:length].tolist(), float(one.scores))
+    token_scores = [] if one.token_scores is None else one.token_scores[:length].tolist()
+    return Found(tokens[:length], token_scores, float(one.scores))

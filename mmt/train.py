@@ -1,12 +1,11 @@
-"""The trainer: TrainState, the jitted step over a mesh, and train(), which fits on one screen.
+"""The trainer: train(), which fits on one screen, and the checks before it.
 
-It is given batches and hooks and knows neither corpora nor evaluation: whatever happens "every n
-steps" is a function of `Step`.
+It is given a `Program`, batches and hooks and knows neither corpora nor evaluation: whatever
+happens "every n steps" is a function of `Step`.
 """
 
 import contextlib
 import dataclasses
-import functools
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,21 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax import linen as nn
-from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from mmt import initial, losses, metrics, optimizer, sharding
+from mmt import distributed, initial, metrics
 from mmt.checkpoint import Checkpoints, Policy, available_steps, best_step, check_model
-from mmt.metrics import Meters
-from mmt.model import moe
-from mmt.model.transformer import Transformer
-from mmt.state import TrainState, restore
-
-Batch = Mapping[str, Any]  # the names of FEATURES, and what the loss needs
-FEATURES = (
-    "encoder_input_tokens", "decoder_input_tokens", "encoder_segment_ids", "decoder_segment_ids",
-)  # fmt: skip
+from mmt.program import Program
+from mmt.state import TrainState, position, restore
 
 
 @runtime_checkable
@@ -43,229 +33,6 @@ class Batches(Protocol):
     def __next__(self) -> Mapping[str, np.ndarray]: ...
     def get_state(self) -> Any: ...
     def set_state(self, state: Any) -> None: ...
-
-
-@runtime_checkable
-class Teaches(Protocol):
-    """A trained model that a student learns from; `mmt.distill.Teacher` is one."""
-
-    @property
-    def model_dir(self) -> str: ...
-    def check(self, model: Transformer, manifest: Any) -> None: ...
-    def parameters(self, layout: sharding.Layout) -> Any: ...
-    def logits(self, params: Any, batch: Batch) -> Float[Array, "B T V"]: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """The compiled functions of one model on one mesh; reusable for runs of the same shapes.
-
-    model: the Transformer.
-    optimizer: an optax transformation. It is given one parameter of one layer and one expert at a
-        time, so that scanned layers are treated as if they were written out (Adafactor's factored
-        moments, parameter scale and update clipping); clipping over all of them is `clip_norm`.
-    microbatches: a batch is cut into so many parts whose gradients are summed.
-    initial_model_dir: a run whose best parameters a new run starts from.
-    initial_rule: what is taken of them; of `mmt.initial`: same (fine-tuning), upcycled, shared.
-    teacher: whose logits are a part of the loss, of weight `objective.teacher`.
-    """
-
-    model: Transformer
-    optimizer: optax.GradientTransformation
-    objective: losses.Objective = losses.Objective()
-    layout: sharding.Layout = dataclasses.field(default_factory=sharding.Layout)
-    clip_norm: float | None = None
-    microbatches: int = 1
-    initial_model_dir: str = ""
-    initial_rule: initial.Rule = initial.same
-    teacher: Teaches | None = None
-    seed: int = 0
-    log_every: int = 10
-    languages_every: int = 100
-
-    def shapes(self, languages: int) -> TrainState:
-        """The state's shapes with their shardings; takes no memory."""
-        plain = jax.eval_shape(functools.partial(self._init, languages=languages))
-        with_sharding = lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s)  # noqa: E731
-        return jax.tree.map(with_sharding, plain, self.shardings)
-
-    @functools.cached_property
-    def shardings(self) -> TrainState:
-        """Where every part of the state lies."""
-        boxed = jax.eval_shape(self._init_params, jax.random.key(self.seed))
-        params = self.layout.parameters(boxed)
-        plain = jax.eval_shape(functools.partial(self._init, languages=1))
-        return TrainState(
-            step=self.layout.replicated(),
-            params=params,
-            opt_state=self.layout.optimizer_state(plain.opt_state, plain.params, params),
-            meters=jax.tree.map(lambda _: self.layout.replicated(), plain.meters),
-        )
-
-    def init(self, languages: int) -> TrainState:
-        """A fresh state, each part created on the devices where it lies."""
-        init = functools.partial(self._init, languages=languages)
-        # Run once, and long to compile on a CPU: 10 s at the default level, 4 at this one.
-        quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-        return self._on_mesh(init, out_shardings=self.shardings, compiler_options=quick)()
-
-    def start(self, languages: int) -> TrainState:
-        """The state of a new run: `init`, with the initial model's parameters where one is named.
-        """
-        state = self.init(languages)
-        if not self.initial_model_dir:
-            return state
-        params = initial.parameters(
-            self.initial_rule, self.initial_model_dir,
-            fresh=state.params, model=self.model, layout=self.layout,
-        )  # fmt: skip
-        return dataclasses.replace(state, params=params)
-
-    def place(self, batch: Mapping[str, np.ndarray]) -> dict[str, Array]:
-        """A process's rows, on the devices, as part of the global batch."""
-        return {
-            name: jax.make_array_from_process_local_data(self.layout.batch(), rows)
-            for name, rows in batch.items()
-        }
-
-    @functools.cached_property
-    def step(self) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:
-        """(state, batch) -> (state, loss per target token); the given state is used up."""
-        function = functools.partial(self._step, shardings=self.shardings)
-        step = self._on_mesh(function, donate_argnums=0)
-        if self.teacher is None:
-            return step
-        teacher = self.teacher.parameters(self.layout)
-        return lambda state, batch: step(state, batch, teacher)
-
-    @functools.cached_property
-    def evaluate(self) -> Callable[..., Meters]:
-        """(params, batch, languages) -> the batch's sums without dropout, for validation."""
-        return self._on_mesh(self._evaluate, static_argnames="languages")
-
-    def _on_mesh(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """`function` compiled, its logical axes those of the layout."""
-        compiled = jax.jit(function, **options)
-
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            with self.layout.active():
-                return compiled(*arguments, **keywords)
-
-        return call
-
-    def _init_params(self, key: Array) -> Any:
-        tokens = jnp.zeros((1, 8), jnp.int32)
-        return self.model.init(key, tokens, tokens)["params"]
-
-    def _init(self, languages: int) -> TrainState:
-        params = nn.meta.unbox(self._init_params(jax.random.key(self.seed)))
-        return TrainState(
-            step=jnp.zeros((), jnp.int32),
-            params=params,
-            opt_state=optimizer.init(self.optimizer, self._stacked, params),
-            meters=self._empty_meters(languages),
-        )
-
-    def _empty_meters(self, languages: int) -> Meters:
-        names = ["loss", "nll", "accuracy", "target_tokens", "tokens", "steps", "gradient_norm"]
-        if self.model.config.moe_period:
-            names += moe.MEASURES
-        if self.teacher is not None:
-            names.append("teacher_loss")
-        return Meters(
-            {name: jnp.zeros(()) for name in names}, jnp.zeros(languages), jnp.zeros(languages)
-        )
-
-    def _step(
-        self, state: TrainState, batch: Batch, teacher: Any = None, *, shardings: TrainState
-    ) -> tuple[TrainState, Float[Array, ""]]:
-        if self.teacher is not None:
-            batch = {**batch, "teacher_logits": self.teacher.logits(teacher, batch)}
-        tokens = jnp.maximum(batch["decoder_loss_weights"].sum(), 1.0)
-        gradients, measured = self._gradients(state, batch, tokens)
-        norm = optax.global_norm(gradients)
-        measured.sums.update(gradient_norm=norm, steps=jnp.ones(()))
-        if self.clip_norm:
-            scale = jnp.minimum(1.0, self.clip_norm / (norm + 1e-9))
-            gradients = jax.tree.map(lambda g: g * scale, gradients)
-        updates, opt_state = optimizer.update(
-            self.optimizer, self._stacked,
-            gradients=gradients, state=state.opt_state, params=state.params,
-        )  # fmt: skip
-        meters = state.meters.restarted(
-            sums=state.step % self.log_every == 0,
-            languages=state.step % self.languages_every == 0,
-        )
-        new = TrainState(
-            step=state.step + 1,
-            params=optax.apply_updates(state.params, updates),
-            opt_state=opt_state,
-            meters=meters.add(measured),
-        )
-        new = jax.lax.with_sharding_constraint(new, shardings)
-        return new, measured.sums["loss"] / tokens
-
-    def _gradients(
-        self, state: TrainState, batch: Batch, tokens: Float[Array, ""]
-    ) -> tuple[Any, Meters]:
-        """Gradients and sums of the whole batch, one microbatch after the other."""
-        key = jax.random.fold_in(jax.random.key(self.seed), state.step)
-        gradient = functools.partial(
-            jax.grad(self._loss, has_aux=True),
-            tokens=tokens, languages=len(state.meters.language_loss),
-        )  # fmt: skip
-        if self.microbatches == 1:
-            return gradient(state.params, batch, key)
-        split = jax.tree.map(self._split, dict(batch))
-        keys = jax.random.split(key, self.microbatches)
-
-        def add(total: Any, part: Any) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, total, gradient(state.params, *part)), None
-        shapes = jax.eval_shape(gradient, state.params, jax.tree.map(lambda x: x[0], split), key)
-        zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        return jax.lax.scan(add, zero, (split, keys))[0]
-
-    def _split(self, rows: Array) -> Array:
-        """[B, ...] -> [microbatches, B / microbatches, ...], every device keeping its own rows."""
-        if rows.shape[0] % self.microbatches:
-            raise ValueError(f"{rows.shape[0]} rows do not make {self.microbatches} microbatches")
-        return jnp.moveaxis(rows.reshape(-1, self.microbatches, *rows.shape[1:]), 1, 0)
-
-    def _loss(
-        self, params: Any, batch: Batch, key: Array, *, tokens: Array, languages: int
-    ) -> tuple[Float[Array, ""], Meters]:
-        """A microbatch's share of the loss per target token of the whole batch, and its sums."""
-        logits, sown = self.model.apply(
-            {"params": params},
-            **{name: batch[name] for name in FEATURES},
-            enable_dropout=True,
-            rngs={"dropout": key},
-            mutable=["intermediates"],
-        )
-        measured = losses.measure(self.objective, logits, batch, languages=languages)
-        total = measured.sums["loss"] / tokens
-        if self.model.config.moe_period:
-            routing = moe.summarize(sown["intermediates"])
-            penalty = self.objective.moe_aux * routing["moe_aux_loss"]
-            penalty += self.objective.moe_z * routing["moe_z_loss"]
-            total += penalty / self.microbatches
-            measured.sums.update(jax.tree.map(lambda x: x / self.microbatches, routing))
-        return total, measured
-
-    def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
-        features = {name: batch[name] for name in FEATURES}
-        logits: Any = self.model.apply({"params": params}, **features)
-        return losses.measure(self.objective, logits, batch, languages=languages)
-
-    @functools.cached_property
-    def _stacked(self) -> Any:
-        """For every parameter the number of its leading axes that only count layers or experts."""
-        boxed = jax.eval_shape(self._init_params, jax.random.key(0))
-        specs = nn.get_partition_spec(boxed)
-        leading = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
-        return jax.tree.map(
-            leading, specs, is_leaf=lambda x: isinstance(x, PartitionSpec)
-        )
 
 
 @dataclasses.dataclass
@@ -300,21 +67,25 @@ def train(
     """Trains to `steps` steps in `model_dir`, going on from its latest good checkpoint.
 
     A run that was stopped anywhere and started again gives the numbers of one never stopped, bit
-    for bit. Raises Terminated after a SIGTERM, when the checkpoint is written.
+    for bit. Of several processes each calls it and reads its share of the batches, the first
+    writes the metrics. Raises Terminated after a SIGTERM to any, when the checkpoint is written.
     """
     languages = batches.manifest.languages
     if steps < 1:
         raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
+    program.share(batches)
     check(program, batches.manifest, model_dir)
+    position(batches)  # the processes read the same data, or say so here
     with (
         Checkpoints(model_dir, policy) as checkpoints,
         metrics.Log(model_dir, steps, languages=languages, every=program.log_every,
                     languages_every=program.languages_every) as log,
-        _termination() as termination,
+        _termination() as told_to_end,
     ):  # fmt: skip
         shapes = program.shapes(len(languages))
         state, loss = restore(shapes, batches, checkpoints) or program.start(len(languages)), None
         first = int(state.step) + 1
+        ends: list[Any] = []
         log.start(first - 1)
         if first > steps or log.stopped:
             log.say(f"{model_dir} is trained: step {first - 1} of {steps}")
@@ -325,13 +96,13 @@ def train(
             jax.block_until_ready(running)  # one step ahead of the device, not more
             now = Step(number, state, program, batches, log, last=number == steps)
             log.train_step(number, state.meters, last=now.last)
-            ends = [hook(now) for hook in hooks] + [now.last, termination.is_set()]
+            ends = [hook(now) for hook in hooks] + [now.last, told_to_end(number)]
             if number % policy.period == 0 or any(ends):
-                data = batches.get_state()
+                data = position(batches)
                 checkpoints.save(number, state.items(), data=data, measured=now.measured)
             if any(ends):
                 break
-    if termination.is_set() and int(state.step) < steps:
+    if ends and ends[-1] and int(state.step) < steps:
         raise Terminated(f"stopped by a signal; checkpoint {int(state.step)} is written")
     return state
 
@@ -386,15 +157,33 @@ def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.
     return schedule
 
 
+def warmup_cosine(peak: float, *, warmup_steps: int, steps: int) -> optax.Schedule:
+    """From 0 to `peak` in a line, then down to 0 at `steps` as half a cosine.
+
+    Loshchilov & Hutter 2017, without restarts. ValueError where nothing is left after the warm-up.
+    """
+    if not 0 <= warmup_steps < steps:
+        raise ValueError(
+            f"TRAIN_STEPS is {steps}, and {warmup_steps} of them are to warm up "
+            "(train.warmup_cosine.warmup_steps); allowed: more steps, or a shorter warm-up"
+        )
+    return optax.warmup_cosine_decay_schedule(0.0, peak, warmup_steps, steps)
+
+
 @contextlib.contextmanager
-def _termination() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets; outside the main thread, where none can be caught, never."""
+def _termination() -> Iterator[Callable[[int], bool]]:
+    """Whether a SIGTERM has come, to be asked at every step; outside the main thread, where none
+    can be caught, it never has.
+    """
+    if jax.process_count() > 1:
+        yield distributed.told_to_end
+        return
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield event
+        yield lambda step: False
         return
     before = signal.signal(signal.SIGTERM, lambda *_: event.set())
     try:
-        yield event
+        yield lambda step: event.is_set()
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -17,8 +17,9 @@ from mmt import checkpoint, config, languages, sentences
 from mmt.data.cache import MANIFEST, Manifest, read_manifest
 from mmt.data.vocab import Vocabulary, files, find_tag
 from mmt.decoding import USUAL, Decoding
-from mmt.model.transformer import Transformer, parameter_shapes
+from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.sentences import ArrivingLines
+from mmt.sharding import Layout
 from mmt.tiles import Found, Source, Tiles
 
 WINDOW = 1024  # lines that are sorted by length and translated together
@@ -29,8 +30,8 @@ class Hypothesis(NamedTuple):
 
     The score is the log-probability divided by the length penalty; of a line translated in pieces,
     the mean of theirs; of an empty line, 0. tokens: its pieces of the vocabulary, the end too, and
-    token_scores their log-probabilities, of which the score is the sum, divided; none where the
-    line was translated in pieces.
+    token_scores, where asked for, their log-probabilities, of which the score is the sum, divided;
+    neither where the line was translated in pieces.
     """
 
     text: str
@@ -63,7 +64,8 @@ class Translator:
 
     vocabularies: of 'source' and 'target'. max_source_length: tokens of a source with tag and end;
     a line of more is cut into pieces. rows: sentences translated together; fewer are filled up.
-    steps: of the checkpoint, or of those whose average `params` are.
+    steps: of the checkpoint, or of those whose average `params` are. layout: of a model that is
+    larger than a device, where `params` lie; the text is the same.
 
     A line's translation is its own: in float32, whatever other lines there are, in calls of any
     size and any order, its text is the same and its scores are to 1e-5. For every tile has `rows`
@@ -85,10 +87,12 @@ class Translator:
     rows: int = 32
     max_source_length: int = 256
     steps: tuple[int, ...] = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise ValueError(f"rows: {self.rows}; allowed: 1 or more")
+        parts = self.layout.parts("batch") if self.layout else 1
+        if self.rows < 1 or self.rows % parts:
+            raise ValueError(f"rows: {self.rows}; allowed: multiples of {parts}, as the mesh cuts")
         if self.max_source_length < 8:  # one character may be tag, space, four bytes and end
             raise ValueError(f"max_source_length: {self.max_source_length}; allowed: 8 or more")
         sizes = self.model.config
@@ -109,14 +113,21 @@ class Translator:
                     f"{embeddings[side]} embeddings"
                 )
 
+    @property
+    def tagged(self) -> bool:
+        """Whether lines are told the target language, by a tag that the vocabulary has."""
+        return bool(self.vocabularies["source"].tags)
+
     @classmethod
     def load(
-        cls, model_dir: str | Path, *, step: int | None = None, average: int = 1, rows: int = 32
-    ) -> "Translator":
+        cls, model_dir: str | Path, *, step: int | None = None, average: int = 1, rows: int = 32,
+        layout: Layout | None = None,
+    ) -> "Translator":  # fmt: skip
         """The model of a run directory, at its best checkpoint unless `step` names another.
 
-        average: the mean of so many checkpoints, the last ones up to `step`. Lines are cut at the
-        source length that the run was trained with. Raises ValueError where the directory is no
+        average: the mean of so many checkpoints, the last ones up to `step`. layout: where to put
+        the parameters, if not on the first device. Lines are cut at the source length that the run
+        was trained with. Raises ValueError where the directory is no
         model's, or has no such checkpoints, or a file of another model.
         """
         for name, value, most in (("average", average, 2**31 - 1), ("rows", rows, 4096)):
@@ -128,7 +139,7 @@ class Translator:
             raise ValueError(f"{directory} is no model directory: it has no {MANIFEST}")
         with config.isolated(directory / "config.gin"):
             lengths = config.macro("TASK_FEATURE_LENGTHS", {"inputs": cls.max_source_length})
-        shapes = parameter_shapes(model)
+        shapes = layout.shapes(boxed_shapes(model)) if layout else parameter_shapes(model)
         if average == 1:
             steps = [checkpoint.best_step(directory) if step is None else step]
             params = checkpoint.restore_params(directory, shapes, step=steps[0])
@@ -143,6 +154,7 @@ class Translator:
             rows=rows,
             max_source_length=lengths["inputs"],
             steps=tuple(steps),
+            layout=layout,
         )
 
     def translate(
@@ -153,6 +165,7 @@ class Translator:
         target: str | None = None,
         decoding: Decoding = USUAL,
         prefixes: Iterable[str] | None = None,
+        token_scores: bool = False,
     ) -> Iterator[Translation]:
         """A Translation of every line, in order.
 
@@ -160,6 +173,7 @@ class Translator:
         there is translated before more is read. A line of nothing but space is an empty one, and so
         is its translation; a line that is too long is translated in pieces, of which the first
         begins with the prefix. prefixes: of each line its own, in place of `decoding.prefix`.
+        token_scores: whether to keep each token's, too, which takes a little time.
 
         target: default: what the model was trained for, else English. A model whose vocabulary has
         no tags is given the lines as they are.
@@ -171,7 +185,7 @@ class Translator:
             self._check_source(languages.find(source))
         if prefixes is not None and decoding.prefix:
             raise ValueError(f"prefixes, and the prefix {decoding.prefix!r} for all; give one")
-        search = _Search(self, self._tag(target), decoding)
+        search = _Search(self, self._tag(target), decoding, token_scores)
         forced = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
         windows = lines.windows(WINDOW) if isinstance(lines, ArrivingLines) else _windows(lines)
@@ -227,7 +241,8 @@ def format_text(translation: Translation, *, nbest: int = 1) -> str:
 def to_json(translation: Translation) -> dict[str, Any]:
     """{"source", "hypotheses": [{"text", "score", "tokens", "token_scores"}, ...]}.
 
-    If the line was cut, its hypotheses have no tokens, but "pieces" stand beside them.
+    Token scores where they were kept. If the line was cut, its hypotheses have no tokens, but
+    "pieces" stand beside them.
     """
     found: dict[str, Any] = {
         "source": translation.source,
@@ -242,6 +257,7 @@ def _hypothesis_json(one: Hypothesis) -> dict[str, Any]:
     found: dict[str, Any] = {"text": one.text, "score": round(one.score, 6)}
     if one.tokens:
         found["tokens"] = list(one.tokens)
+    if one.token_scores:
         found["token_scores"] = [round(score, 6) for score in one.token_scores]
     return found
 
@@ -253,6 +269,7 @@ class _Search:
     translator: Translator
     tag: str
     decoding: Decoding
+    token_scores: bool
 
     def translations(self, lines: Sequence[str], prefixes: Sequence[str]) -> list[Translation]:
         """Of each line, in order; prefixes: what their translations begin with."""
@@ -289,7 +306,8 @@ class _Search:
         ]
         tiles = Tiles(
             t.model, t.params, self.decoding, rows=t.rows, longest=t.max_source_length,
-            vocabulary=t.vocabularies["target"].size,
+            vocabulary=t.vocabularies["target"].size, layout=t.layout,
+            token_scores=self.token_scores,
         )  # fmt: skip
         return [
             Translation(text, tuple(map(self._hypothesis, found)))

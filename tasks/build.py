@@ -34,7 +34,30 @@ def ensure_cache(wanted: Recipe) -> cache.Manifest:
     ValueError, before a cache is written: unknown module or mixture (naming the nearest), a fault
     in the corpus (file and line), a cache made of something else.
     """
-    directory = Path(wanted.directory)
+    directory, found = Path(wanted.directory), _registered(wanted)
+    if directory.is_dir() and any(directory.iterdir()):
+        present = cache.open_cache(directory)
+        hashes = {side: vocab.Vocabulary.load(path).hash for side, path in _files(found).items()}
+        cache.check_fresh(present, corpus_hash=corpus_hash(found), vocabulary_hash=hashes)
+        return present.manifest
+    for own in _corpora(found):
+        own.validate()
+    return build_cache(
+        wanted.mixture, directory, corpus_hash=corpus_hash(found), **_special_ids(wanted)
+    )
+
+
+def vocabulary(wanted: Recipe, feature: str) -> seqio.Vocabulary:
+    """The vocabulary of a feature ('inputs' or 'targets') of the mixture that `wanted` describes,
+    which is registered first, as by `ensure_cache`.
+    """
+    if feature not in FEATURES:
+        raise ValueError(f"feature {feature!r}; allowed: {', '.join(FEATURES)}")
+    return _vocabulary(_registered(wanted), feature)
+
+
+def _registered(wanted: Recipe) -> list[seqio.Task]:
+    """The tasks of the mixture, which is registered first where it is not."""
     if (wanted.vocab_size or wanted.vocabulary_from) and not wanted.corpus:
         raise ValueError(
             f"vocab_size is {wanted.vocab_size}, but only a vocabulary that is trained for a "
@@ -46,17 +69,7 @@ def ensure_cache(wanted: Recipe) -> cache.Manifest:
     if wanted.corpus:
         corpus = corpora.load(wanted.corpus)
         tasks.register(corpus, vocabularies=_vocabularies(wanted, corpus))
-    found = find(wanted.mixture)
-    if directory.is_dir() and any(directory.iterdir()):
-        present = cache.open_cache(directory)
-        hashes = {side: vocab.Vocabulary.load(path).hash for side, path in _files(found).items()}
-        cache.check_fresh(present, corpus_hash=corpus_hash(found), vocabulary_hash=hashes)
-        return present.manifest
-    for own in _corpora(found):
-        own.validate()
-    return build_cache(
-        wanted.mixture, directory, corpus_hash=corpus_hash(found), **_special_ids(wanted)
-    )
+    return find(wanted.mixture)
 
 
 def _special_ids(wanted: Recipe) -> dict[str, int]:

@@ -194,7 +194,8 @@ def pytest_terminal_summary(terminalreporter) -> None:
     """What the parity tests measured and kept by `record_property`: the differences per family."""
     stats = terminalreporter.stats
     reports = [*stats.get("passed", []), *stats.get("failed", [])]
-    measured = [one for one in reports if one.when == "call" and "parity" in one.keywords]
+    marked = [one for one in reports if {"parity", "t5x"} & one.keywords.keys()]
+    measured = [one for one in marked if one.when == "call"]
     lines = [f"{name}: {value}" for one in measured for name, value in one.user_properties]
     if lines:
         terminalreporter.section("parity")

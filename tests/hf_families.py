@@ -21,7 +21,12 @@ EXPERTS = {"num_experts": 4, "expert_capacity": 10_000, "router_jitter_noise": 0
 FAMILIES = {
     "T5 1.0": ("T5", False, {"feed_forward_proj": "relu", **OF_T5}),
     "T5 1.1": ("T5", True, {"feed_forward_proj": "gated-gelu", **OF_T5}),
-    "mT5": ("MT5", True, {"feed_forward_proj": "gated-gelu", **OF_T5}),
+    "mT5": (  # narrower attention than the model, wide feed-forward layers, as many of both
+        "MT5", True,
+        {"feed_forward_proj": "gated-gelu", **OF_T5, "d_model": 40, "d_kv": 6, "num_heads": 4,
+         "d_ff": 100, "num_layers": 4, "num_decoder_layers": 4,
+         "relative_attention_num_buckets": 24, "relative_attention_max_distance": 20},
+    ),
     "MADLAD-400": ("T5", True, {"feed_forward_proj": "gated-gelu", **OF_MADLAD}),
     "UMT5": ("UMT5", True, {"feed_forward_proj": "gated-gelu", **OF_T5}),
     "Switch, every other layer": (
@@ -40,15 +45,18 @@ def texts() -> list[str]:
 
 
 def sentencepiece_model(family: str, *, size: int = 700) -> bytes:
-    """Unigram as T5's, with its ids; MADLAD's has <unk> 0, <s> 1, </s> 2 and tags."""
-    madlad = family == "MADLAD-400"
+    """Unigram as T5's, with its ids; mT5's of more pieces and bytes; MADLAD's has <unk> 0, <s> 1,
+    </s> 2 and tags.
+    """
+    madlad, mt5 = family == "MADLAD-400", family == "mT5"
     ids = {"pad_id": -1, "unk_id": 0, "bos_id": 1, "eos_id": 2} if madlad else {
         "pad_id": 0, "unk_id": 2, "bos_id": -1, "eos_id": 1}  # fmt: skip
     tags = ["<2en>", "<2de>", "<2zh_Hant>", "<2ber>"]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts()), model_writer=model, model_type="unigram", vocab_size=size,
-        character_coverage=0.99, minloglevel=2, num_threads=1, byte_fallback=madlad,
+        sentence_iterator=iter(texts()), model_writer=model, model_type="unigram",
+        vocab_size=size + 260 * mt5, character_coverage=0.99, minloglevel=2, num_threads=1,
+        byte_fallback=madlad or mt5,
         user_defined_symbols=tags if madlad else [], **ids,
     )  # fmt: skip
     return model.getvalue()
@@ -63,6 +71,7 @@ def make(family: str, directory: Path, *, dtype="float32", seed=3, shard="5GB", 
 
     name, untied, settings = FAMILIES[family]
     vocabulary = sentencepiece_model(family)
+    spare += 8 * (family == "mT5")  # 250,112 embeddings for 250,100 pieces
     pieces = sentencepiece.SentencePieceProcessor(model_proto=vocabulary).get_piece_size()
     settings = {"vocab_size": pieces + spare, **SIZES, **settings}
     config = getattr(transformers, f"{name}Config")(**settings, tie_word_embeddings=not untied)

@@ -1,9 +1,12 @@
 """Which baselines, and how long each; training them is tested by the road in test_cli."""
 
+import types
+
 import numpy as np
 import pytest
 
-from eval.baselines import Plan, _steps, choose
+from eval.baselines import Plan, _steps, baselines, choose
+from mmt.data import cache, vocab
 
 COUNTS = {f"{code}_Latn": 10 * size for size, code in enumerate(["yor", "swh", "fra", "deu"], 1)}
 
@@ -37,3 +40,21 @@ def test_steps_are_epochs_within_bounds():
     assert _steps(plan, np.full((40, 2), [9, 4])) == 30
     assert _steps(plan, np.full((4, 2), [9, 4])) == 5
     assert _steps(plan, np.full((4000, 2), [9, 4])) == 50
+
+
+def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(tmp_path):
+    vocab.train(["eins zwei", "one two"], tmp_path / "v.model", size=280, tags=["<2eng>"])
+    files = dict.fromkeys(("source", "target"), tmp_path / "v.model")
+    examples = {(split, "deu_Latn"): lambda: [([5], [6])] for split in ("train", "validation")}
+    cache.build(
+        tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
+        vocabularies=files,
+    )  # fmt: skip
+    own = types.SimpleNamespace(pad_id=0, eos_id=2, start_id=0)
+    program = types.SimpleNamespace(model=types.SimpleNamespace(config=own))
+    with pytest.raises(ValueError, match=r"the cache has the eos id 1, the model 2"):
+        baselines(
+            program, Plan(1, {}, 1, 1.0, (1, 1), 1, 1), cache_dir=str(tmp_path / "cache"),
+            directory=str(tmp_path / "out"), judge=None, describe_run=None,
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()

@@ -150,6 +150,10 @@ def test_broken_caches_are_told_apart(tmp_path, models):
     manifest.write_text(json.dumps(json.loads(content) | {"version": 99}))
     with pytest.raises(ValueError, match=r"manifest.json: the cache has version 99, .* reads 1"):
         cache.open_cache(directory)
+    (directory / "config.gin").touch()  # a run directory's is not a cache's
+    with pytest.raises(ValueError, match="the model's manifest has version 99, .*; copy the one"):
+        cache.read_manifest(manifest)
+    (directory / "config.gin").unlink()
     manifest.write_text(content[:-9])
     with pytest.raises(ValueError, match=r"manifest.json:\d+: broken JSON"):
         cache.open_cache(directory)

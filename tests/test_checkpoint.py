@@ -159,3 +159,5 @@ def test_parameters_are_written_and_read_one_at_a_time(tmp_path):
         next(checkpoint.read_params(tmp_path, {"a": shape}))
     with pytest.raises(ValueError, match="there are: 0"):
         next(checkpoint.read_params(tmp_path, shapes, step=4))
+    with pytest.raises(ValueError, match=r"holds an imported model, .*finetune.gin .*INITIAL_MOD"):
+        checkpoint.check_model(tmp_path, {"params": shapes})

@@ -32,6 +32,37 @@ def test_missing_packages_name_the_extra(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parity
+def test_an_import_that_came_with_its_sentencepiece_model_alone(tmp_path):
+    pytest.importorskip("transformers")
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    import hf_families
+
+    from mmt.convert import hf
+    from mmt.data.vocab import Vocabulary
+    from mmt.decoding import Decoding
+    from mmt.translate import Translator
+
+    theirs = hf_families.make("T5 1.1", tmp_path / "theirs")
+    (theirs / "spiece.model").rename(theirs / "sentencepiece.model")
+    hf.import_hf(theirs, tmp_path / "run")
+    convert.export(tmp_path / "run", tmp_path / "out")
+    vocabulary = Vocabulary.load(tmp_path / "out" / "spiece.model")
+    lines = [text[:20] for text in hf_families.texts()[:40]]
+    ids = [[*vocabulary.encode(line), vocabulary.eos] for line in lines]
+    found = ctranslate2.Translator(str(tmp_path / "out")).translate_batch(
+        [[vocabulary.piece(i) for i in own] for own in ids], beam_size=1, max_decoding_length=12,
+        suppress_sequences=[[vocabulary.piece(0)]],
+    )  # fmt: skip
+    greedy = Decoding(beam=1, alpha=0.0, rules="hf")
+    ours = Translator.load(tmp_path / "run").translate(lines, decoding=greedy)
+    same = 0
+    for one, other in zip(ours, found, strict=True):
+        tokens = [token for token in one.hypotheses[0].tokens if token != "</s>"][:12]
+        same += tokens == other.hypotheses[0][:12]
+    assert same >= 38  # ties of two logits
+
+
 @pytest.fixture(scope="module")
 def dense_run(mmt_command, toy_corpus, toy_training):
     """A dense model, trained on the toy corpus, and what `mmt export ctranslate2` makes of it."""

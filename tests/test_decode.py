@@ -1,5 +1,6 @@
 """Beam search against exhaustive and plain searches in numpy, on made-up conditional tables."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -33,7 +34,10 @@ class Toy:
     def search(
         self, rows, limits, settings: BeamSettings, *, least=None, prefixes=None
     ) -> decode.Hypotheses:
-        """`beam_search` under jit, the states in the cache, the rows last in one of its leaves."""
+        """`beam_search` under jit with token scores, the states in the cache, the rows last in one
+        of its leaves.
+        """
+        settings = dataclasses.replace(settings, token_scores=True)
         table = jnp.asarray(self.table, jnp.float32)
         if prefixes is not None:
             prefixes = jnp.asarray([[*p, *[-1] * (3 - len(p))] for p in prefixes], jnp.int32)

@@ -35,6 +35,8 @@ SYSTEM = evaluate.System(
 class Dictionary:
     """A translator that reads ahead by `window` lines, and dies after `lives` of them."""
 
+    tagged = True
+
     def __init__(self, answers=ANSWERS, *, window=2, lives=10**9, seconds=0.0):
         self.answers, self.window, self.lives, self.seconds = answers, window, lives, seconds
         self.seen, self.settings = [], None
@@ -107,6 +109,15 @@ def test_decoding_reaches_the_translator_and_the_row(run):
     rows = run(translator, decoding=decoding)
     assert translator.settings == ("eng_Latn", decoding)
     assert rows[0].decode == "beam:2|alpha:0.65|no_repeat_ngram:3"
+
+
+def test_a_model_without_tags_is_given_the_lines_as_they_are(run):
+    translator = Dictionary()
+    translator.tagged = False
+    rows = run(translator)
+    assert translator.settings[0] is None and {row.target for row in rows} == {"eng_Latn"}
+    evaluate.validation_bleu(translator, TESTSET)
+    assert translator.settings[0] is None
 
 
 def test_all_languages_go_as_one_stream(run):
@@ -209,6 +220,11 @@ def test_a_run_directory_says_which_system_it_is(tmp_path):
     assert evaluate.system_of(alone, step=5, name="bilingual").kind == "bilingual"
     assert evaluate.system_of(alone, step=5, name="bilingual").checkpoint == "deu/5"
     assert evaluate.system_of(alone, step=(3, 4, 5)).checkpoint == "deu/3+4+5"  # their average
+    imported = make_run_directory(tmp_path / "imported", {})
+    (imported / "manifest.json").write_text(
+        (imported / "manifest.json").read_text().replace('{"train": {}}', "{}")
+    )
+    assert evaluate.system_of(imported, step=0).kind == "multilingual"
     (folder / "config.gin").unlink()
     with pytest.raises(ValueError, match="no model directory: it has no config.gin"):
         evaluate.system_of(folder, step=100)

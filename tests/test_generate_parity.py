@@ -82,7 +82,8 @@ def own_tokens(tokens, eos):
 
 
 def found_by(ours, params, given, decoding, forced=()):
-    tiles = Tiles(ours, params, decoding, rows=16, longest=16, vocabulary=VOCABULARY)
+    tiles = Tiles(ours, params, decoding, rows=16, longest=16, vocabulary=VOCABULARY,
+                  token_scores=True)  # fmt: skip
     return tiles.search([Source(source, forced) for source in given])
 
 

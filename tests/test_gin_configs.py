@@ -44,11 +44,11 @@ def test_every_file_says_what_it_is(file):
         assert word in head.lower(), f"{file}: its head says nothing of {word}"
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [file for file in FILES if "/t5x/" not in file])
 def test_every_file_loads_and_builds_its_shapes(file):
     load(file)
-    if "'model': 2" in (ROOT / file).read_text() and jax.device_count() % 2:
-        with pytest.raises(ValueError, match="does not fill"):
+    if re.search("'(model|expert)': 2", (ROOT / file).read_text()) and jax.device_count() % 2:
+        with pytest.raises(ValueError, match="does not fit 1 devices"):
             config.configured(train.Program)()
         return
     if "/models/" in file:

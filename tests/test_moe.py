@@ -292,6 +292,15 @@ def test_output_masking_leaves_out_whole_outputs(router, choices, tokens):
     assert masked_measures == measures  # it is no token without room
 
 
+def test_groups_are_whole_rows_where_that_is_nearly_as_few():
+    for rows, length, size, count in (
+        (64, 64, 1024, 4), (64, 40, 1024, 4), (12, 10, 50, 3), (7, 100, 300, 3), (7, 100, 150, 7),
+        (1, 1, 1024, 1), (31, 2, 8, 8),
+    ):  # fmt: skip
+        assert moe.groups(rows, length, size=size) == count
+        assert rows * length <= count * size
+
+
 def test_expert_dropout_leaves_out_hidden_units_of_an_expert():
     """40 % of them, the rest scaled up; the same for all tokens of the expert."""
     module = moe.MoeMlp(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mmt import languages
-from mmt.data import cache, mixing, pipeline, vocab
+from mmt.data import cache, mixing, pipeline, records, vocab
 
 COUNTS = {"deu_Latn": 2000, "fra_Latn": 700, "jpn_Jpan": 250, "swh_Latn": 80, "yor_Latn": 11}
 LENGTHS = {"inputs": 24, "targets": 20}
@@ -44,14 +44,21 @@ def batches(directory):
     """Makes TrainBatches and closes them."""
     made = []
 
-    def make(**options):
+    def make(*, process=0, processes=1, **options):
         options = {"feature_lengths": LENGTHS, "batch_size": 8} | options
         made.append(pipeline.train_batches(directory, **options))
+        if processes > 1:
+            made[-1].share(part(process, processes))
         return made[-1]
 
     yield make
     for one in made:
         one.close()
+
+
+def part(process, processes):
+    """The rows of one of several processes, as `Layout.rows` gives them."""
+    return lambda size: [range(process * size // processes, (process + 1) * size // processes)]
 
 
 def take(stream, count):
@@ -205,6 +212,29 @@ def test_processes_share_the_batches_of_one(batches, processes):
     assert_equal(joined, together)
 
 
+def test_a_process_may_have_rows_here_and_there(batches):
+    together = take(batches(batch_size=16, lanes=8), 5)
+    some = batches(batch_size=16, lanes=8)
+    some.share(lambda size: [range(2, 4), range(8, 12)])
+    own = [2, 3, 8, 9, 10, 11]
+    assert_equal(take(some, 5), [{k: v[own] for k, v in batch.items()} for batch in together])
+
+
+def test_a_process_reads_its_share_alone(batches, monkeypatch):
+    read = []
+    raw = records.Reader.raw
+    monkeypatch.setattr(records.Reader, "raw", lambda *at: read.append(at) or raw(*at))
+    counts = []
+    for process, processes in ((0, 1), (0, 2), (1, 2)):
+        stream = batches(process=process, processes=processes)
+        read.clear()
+        rows = take(stream, 30)
+        stream.close()  # up to four batches were made ahead
+        counts.append(len(read))
+        assert counts[-1] >= sum(len(examples_of(batch)) for batch in rows)
+    assert max(counts[1:]) < 0.75 * counts[0]
+
+
 def test_rows_do_not_depend_on_the_batch_size(batches):
     small = rows_of(take(batches(batch_size=4, lanes=4), 12))
     large = rows_of(take(batches(batch_size=16, lanes=4), 3))
@@ -256,8 +286,8 @@ def test_what_does_not_fit_is_left_out_and_counted(batches):
     [
         ({"batch_size": 0}, "batch_size 0 must be a positive multiple"),
         ({"lanes": 3}, "batch_size 8 must be a positive multiple of lanes, 3"),
-        ({"processes": 3}, "8 lanes cannot be shared by 3 processes"),
-        ({"process": 2, "processes": 2}, r"process must be in 0 \.\.\. 1, got 2"),
+        ({"batch_size": 12, "lanes": 6, "processes": 4}, "6 lanes of 2 rows .* 3 of 12 rows each"),
+        ({"batch_size": 12, "lanes": 4, "processes": 3}, "set .*lanes to a multiple of 3 that"),
         ({"feature_lengths": {"inputs": 9}}, "must give 'inputs' and 'targets'"),
         ({"mixing": mixing.Mixing(languages=["swh_Ltn"])}, "nearest: swh_Latn"),
         ({"mixing": mixing.Mixing(languages=[])}, "the mixture is empty"),
@@ -306,7 +336,11 @@ def test_evaluation_of_some_languages_a_limit_a_share(directory):
     ]
     limited = [pair for batch in evaluated(directory, limit=1) for pair in examples_of(batch)]
     assert limited == [(number, 0) for number in range(5)]
-    halves = [list(evaluated(directory, process=p, processes=2)) for p in (0, 1)]
+    halves = []
+    for process in (0, 1):
+        half = evaluated(directory)
+        half.share(part(process, 2))
+        halves.append(list(half))
     joined = [
         {name: np.concatenate([part[name] for part in step]) for name in step[0]}
         for step in zip(*halves, strict=True)
@@ -320,7 +354,7 @@ def test_evaluation_of_some_languages_a_limit_a_share(directory):
         ({"split": "valid"}, "nearest: validation"),
         ({"languages": ["Klingon"]}, "'Klingon' is not among the 5 languages"),
         ({"limit": 0}, "limit must be positive"),
-        ({"processes": 3}, "cannot be shared by 3 processes"),
+        ({"batch_size": 0}, "batch_size 0 must be a positive multiple"),
     ],
 )
 def test_bad_settings_of_evaluation_are_errors(directory, options, message):

@@ -1,197 +1,245 @@
-"""The parameters that `mmt plan` counts, against arithmetic and against what the papers print."""
+"""`mmt plan`: what follows from a compile's answer, hand-made here; real compiles are `mesh`."""
 
+import importlib.util
 import json
 
 import pytest
 
-from mmt import cli, config, plan
+from mmt import cli, config, plan, topology
 
-V = 32_128  # T5's pieces: 32,000 and 100 sentinels, filled up to a multiple of 128
-
-# By file: d_model, d_ff, heads, d_kv; encoder and decoder layers; rows of all tables of width
-# d_model; matrices of an MLP (3 with a gate); layers with experts, experts; and the total in
-# billions as printed (papers.md 1.3 and 2.1, model cards).
-MODELS = {
-    "gshard_600b": ((1024, 8192, 16, 128), (18, 18), 128_000, 2, (18, 2048), "619.4"),
-    "gshard_200b": ((1024, 8192, 16, 128), (6, 6), 128_000, 2, (6, 2048), "206.55"),
-    "gshard_150b": ((1024, 8192, 16, 128), (18, 18), 128_000, 2, (18, 512), "155.5"),
-    "gshard_50b": ((1024, 8192, 16, 128), (6, 6), 128_000, 2, (6, 512), "51.9"),
-    "gshard_37b": ((1024, 8192, 16, 128), (18, 18), 128_000, 2, (18, 128), "39.5"),
-    "gshard_12b": ((1024, 8192, 16, 128), (6, 6), 128_000, 2, (6, 128), "13.3"),
-    "gshard_1t": ((1024, 8192, 16, 128), (30, 30), 128_000, 2, (30, 2048), "1032"),
-    # Heads of 64, not the other models' 128, which would make 2.95: the paper does not print them.
-    "gshard_t96l": ((1024, 8192, 16, 64), (48, 48), 128_000, 2, (0, 0), "2.3"),
-    "switch_base": ((768, 2048, 12, 64), (12, 12), 2 * V, 3, (12, 128), "7"),
-    # Printed as 26B, which is the experts' 26.57 cut off; every other row of Table 9 is rounded.
-    "switch_large": ((1024, 2816, 16, 64), (24, 24), 2 * V, 3, (24, 128), "27"),
-    # Table 9 prints 64 experts, with which there would be 201; the released file has 128.
-    "switch_xxl": ((4096, 10240, 64, 64), (24, 24), 2 * V, 3, (24, 128), "395"),
-    "switch_c": ((2080, 6144, 32, 64), (15, 15), 2 * V, 2, (30, 2048), "1571"),
-    "small": ((512, 1024, 6, 64), (8, 8), 2 * V, 3, (0, 0), "0.077"),
-    "base": ((768, 2048, 12, 64), (12, 12), 2 * V, 3, (0, 0), "0.248"),
-    "large": ((1024, 2816, 16, 64), (24, 24), 2 * V, 3, (0, 0), "0.783"),
-    "xl": ((2048, 5120, 32, 64), (24, 24), 2 * V, 3, (0, 0), "3"),
-    "xxl": ((4096, 10240, 64, 64), (24, 24), 2 * V, 3, (0, 0), "11"),
-    "mt5_small": ((512, 1024, 6, 64), (8, 8), 2 * 250_112, 3, (0, 0), "0.30"),
-    "mt5_base": ((768, 2048, 12, 64), (12, 12), 2 * 250_112, 3, (0, 0), "0.58"),
-    "mt5_large": ((1024, 2816, 16, 64), (24, 24), 2 * 250_112, 3, (0, 0), "1.2"),
-    "mt5_xl": ((2048, 5120, 32, 64), (24, 24), 2 * 250_112, 3, (0, 0), "3.7"),
-    "mt5_xxl": ((4096, 10240, 64, 64), (24, 24), 2 * 250_112, 3, (0, 0), "13"),
-    "madlad_3b": ((1024, 8192, 16, 128), (32, 32), 512_000, 3, (0, 0), "3"),
-    # Published as 7.2B, which is without its two tables of 0.52; the 10.7B is with them.
-    "madlad_7b": ((2048, 8192, 16, 128), (48, 48), 512_000, 3, (0, 0), "8.3"),
-    "madlad_10b": ((2048, 16384, 32, 128), (32, 32), 512_000, 3, (0, 0), "10.7"),
-    # One table for both inputs and the logits. Biases and LayerNorm's, which ours lacks, are 0.001.
-    "nllb": ((2048, 8192, 16, 128), (24, 24), 256_206, 2, (0, 0), "3.3"),
-    "nllb_moe": ((2048, 8192, 16, 128), (24, 24), 256_206, 2, (12, 128), "54.5"),
-}
+TINY = "--gin_file=gin_configs/models/tiny.gin"
+GIB = 2**30
+EXHAUSTED = (
+    "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. "
+    "Used 19.30G of 15.48G hbm. Exceeded hbm capacity by 3.82G."
+)
+TEMPORARIES = (
+    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+    "required for HLO temporaries (25.45G) exceeds available HBM (15.48G). HLO module: jit__step."
+)
 
 
-def count(name: str, *bindings: str) -> plan.Parameters:
-    t5 = ["VOCAB_SIZE=32128"] if name in ("small", "base", "large", "xl", "xxl") else []
-    config.load([f"gin_configs/models/{name}.gin"], [*t5, *bindings])
-    return plan.parameters(config.macro("MODEL"))
-
-
-@pytest.fixture(scope="module")
-def counts():
-    return {name: count(name) for name in MODELS}
-
-
-def by_arithmetic(sizes, depth, rows, matrices, sparse) -> dict[str, int]:
-    """The parts from the columns of MODELS."""
-    (d, ff, heads, kv), (encoder, decoder), (layers, experts) = sizes, depth, sparse
-    bias = 32 * heads  # one table of 32 buckets for each stack
-    attention, mlp = 4 * d * heads * kv, matrices * d * ff
+def found(**changes) -> dict:
+    """As `ahead.answer` of a step on v4:4x4x4, where 1e9 bytes are sent by one all-to-all."""
+    exchange = {"kind": "all-to-all", "bytes": 10**9, "largest": 10**9, "executed": 3, "group": 64,
+                "source": ""}  # fmt: skip
+    memory = {"argument": 5 * GIB, "output": 5 * GIB, "alias": 5 * GIB, "temp": 2 * GIB,
+              "generated_code": GIB // 2}  # fmt: skip
     return {
-        "encoder attention": encoder * attention + bias,
-        "decoder attention": 2 * decoder * attention + bias,
-        "dense MLPs": (encoder + decoder - layers) * mlp,
-        "experts": layers * experts * mlp,
-        "routers": layers * d * experts,
-        "norms": (2 * encoder + 3 * decoder + 2) * d,
-        "tables": rows * d,
-    }
+        "devices": 64, "mesh": {"data": 64, "model": 1}, "notes": [],
+        "parameters": {"total": 10**9, "active": 10**8}, "parameter_bytes": 4 * GIB,
+        "replicated_bytes": GIB, "optimizer_bytes": GIB // 2,
+        "work": {"flops": 64 * 275e12, "bytes": 64 * 1e9}, "tokens_per_step": 10**6,
+        "tokens": 1e12, "collectives": [exchange], "memory": memory, "compile_seconds": 10.0,
+        "compile_cpu_seconds": 12.0, "peak_rss": 10**9,
+    } | changes  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_counts_are_arithmetic_and_what_is_printed(name, counts):
-    *columns, printed = MODELS[name]
-    parts = {part: one.total for part, one in counts[name].parts.items()}
-    parts["tables"] = parts.pop("embeddings") + parts.pop("logits", 0)
-    assert parts == {part: size for part, size in by_arithmetic(*columns).items() if size}
-    total = counts[name].whole.total
-    digits = len(printed.partition(".")[2])
-    assert f"{total / 1e9:.{digits}f}" == printed
-    if name == "madlad_7b":
-        assert f"{(total - parts['tables']) / 1e9:.1f}" == "7.2"
+def made(name: str = "v4:4x4x4", **changes) -> plan.Plan:
+    return plan.Plan(topology.parse(name), found(**changes))
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if "switch" in name or "gshard" in name])
-def test_active_is_all_but_what_a_token_passes_by(name, counts):
-    found, (layers, experts) = counts[name], MODELS[name][4]
-    (d, ff, *_), matrices = MODELS[name][0], MODELS[name][3]
-    chosen = min(experts, 1 if "switch" in name else 2)
-    passed_by = layers * (experts - chosen) * matrices * d * ff
-    assert found.whole.active == (
-        found.whole.total - passed_by - found.parts["embeddings"].total
-    )
-    assert (found.experts, found.choices) == (experts, chosen)
+def without(*names: str, name: str = "v4:4x4x4") -> plan.Plan:
+    rest = {key: value for key, value in found().items() if key not in names}
+    return plan.Plan(topology.parse(name), rest)
 
 
-def test_active_counts_of_the_papers(counts):
-    """GShard (papers.md 1.3): 1.39 and 0.49 B, without its routers. Switch-Base: T5 Base's."""
-
-    def without_routers(name: str) -> int:
-        routers = counts[name].parts.get("routers", plan.Count(0, 0))
-        return counts[name].whole.active - routers.active
-
-    for name in ("gshard_600b", "gshard_150b", "gshard_37b"):
-        assert f"{without_routers(name) / 1e9:.2f}" == "1.39"
-    for name in ("gshard_200b", "gshard_50b", "gshard_12b"):
-        assert f"{without_routers(name) / 1e9:.2f}" == "0.49"
-    assert without_routers("switch_base") == without_routers("base")
-    assert without_routers("switch_xxl") == without_routers("xxl")
+def test_bytes_of_a_device():
+    sizes = made().bytes_per_device
+    assert sizes["temporary"] == 2.5 * GIB  # the program lies in the chip's memory, too
+    assert (sizes["total"], sizes["limit"]) == (7.5 * GIB, 30.75 * GIB)
+    assert made().fits is True
 
 
-def test_one_table_for_all_is_active_where_it_makes_the_logits(counts):
-    parts = counts["nllb"].parts
-    assert "logits" not in parts
-    assert parts["embeddings"].active == parts["embeddings"].total == 256_206 * 2048
-    own = count("nllb", "TARGET_VOCAB_SIZE=1000").parts["embeddings"]
-    assert (own.active, own.total) == (1000 * 2048, 257_206 * 2048)
+def test_too_large_says_by_how_much_and_what_to_change():
+    one = without("memory", "collectives", name="v3:4x8")
+    large = plan.Plan(one.machine, {**one.found, "exhausted": EXHAUSTED})
+    assert large.fits is False
+    assert large.bytes_per_device["total"] == pytest.approx(19.3 * GIB)
+    note = large.notes[0]
+    assert "needs 19.30 GiB of 15.48 GiB" in note
+    for change in ("remat", "fully_sharded", "BATCH_SIZE", "microbatches"):
+        assert change in note
+    assert large.to_json()["collectives"] is None
+    part = plan.Plan(one.machine, {**one.found, "exhausted": TEMPORARIES}).bytes_per_device
+    assert part["temporary"] == pytest.approx(25.45 * GIB)
+    assert part["total"] == pytest.approx((25.45 + 4.5) * GIB)
 
 
-def test_layers_of_their_own_bias_and_a_rest_without_experts():
-    """UMT5's bias in each layer; 3 layers in blocks of 2 leave one that is dense."""
-    bindings = ["transformer.Config.encoder_layers=3", "moe.MoeConfig.num_experts=1"]
-    parts = count("tiny_moe", *bindings).parts
-    mlp = 3 * 128 * 384
-    assert (parts["experts"].total, parts["dense MLPs"].total) == (2 * mlp, 3 * mlp)
-    assert parts["experts"].active == 2 * mlp  # there is no second one to choose
-    more = count("tiny_moe", *bindings, "transformer.Config.relative_bias_per_layer=True").parts
-    added = more["encoder attention"].total - parts["encoder attention"].total
-    assert added == 2 * 32 * 4
+def test_without_a_compiler_only_what_cannot_fit_is_known():
+    assert without("memory", "collectives").fits is None
+    gpu = made("gpu:64", parameter_bytes=50 * GIB, memory=None)
+    assert gpu.fits is False  # with its gradients
+    assert "does not fit: needs more than all of" in gpu.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0"), (999, "999"), (94_208, "94.21 K"), (32_768_000, "32.77 M"),
-     (206_553_000_000, "206.55 B"), (1_571_380_000_000, "1571.38 B")],
-)  # fmt: skip
-def test_readable(size, text):
-    assert plan.readable(size) == text
+def test_the_roofline_is_arithmetic():
+    """275 TFLOP a device are a second of v4; 3 all-to-alls of 1e9 bytes cross a 4 x 4 x 4 torus,
+    of which a device has 2 links of 50 GB/s.
+    """
+    parts = made().roofline
+    assert parts["compute"] == pytest.approx(1.0)
+    assert parts["memory"] == pytest.approx((1e9 + 3 * GIB + 12 * GIB + GIB) / 1200e9)
+    assert parts["interconnect"] == pytest.approx(3 * 63 / 64 * 1e9 / 100e9)
+    assert made().step_seconds == pytest.approx(1.0 + parts["interconnect"])
+    assert made().days == pytest.approx(1e12 / 1e6 * made().step_seconds / 86400)
+    years = made().to_json()["chip_years"]
+    assert years == pytest.approx(made().days / 365.25 * 64)
 
 
-def test_the_command_prints_a_table_and_json(capsys, counts):
-    asked = ["plan", "--params", "--gin_file=gin_configs/models/gshard_200b.gin"]
-    assert cli.main(asked) == 0
-    rows = [line.rsplit(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
-    assert ["total", "206.55", "B", "498.37", "M"] in rows
-    assert cli.main([*asked, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["parameters"]
-    parts, whole = found.pop("parts"), counts["gshard_200b"].whole
-    assert found == {"total": whole.total, "active": whole.active}
-    assert found == {key: sum(part[key] for part in parts.values()) for key in found}
+def test_gshards_days_are_those_of_its_steps_a_second():
+    """Table 1: 0.72 steps/s of 4M source tokens are 4.0 days, on 2,048 cores 22.4 core-years."""
+    machine = topology.parse("v3:32x32")
+    work = {"flops": 61.5e12 * 2048 / 0.72, "bytes": 0.0}
+    paper = plan.Plan(machine, found(devices=2048, work=work, collectives=[],
+                                     tokens_per_step=4 * 10**6, parameter_bytes=0,
+                                     optimizer_bytes=0, replicated_bytes=0))  # fmt: skip
+    assert paper.days == pytest.approx(4.0, abs=0.05)
+    assert 2 * paper.to_json()["chip_years"] == pytest.approx(22.4, rel=0.01)
 
 
-def test_a_model_is_enough_and_a_run_may_stand_before_it(capsys):
-    flags = [f"--gin_file=gin_configs/{f}.gin" for f in ("runs/train", "models/tiny")]
-    assert cli.main(["plan", "--params", *flags]) == 0
-    with_run = capsys.readouterr().out
-    assert cli.main(["plan", "--params", flags[1]]) == 0
-    assert capsys.readouterr().out == with_run
+def test_decoding_has_no_days():
+    one = made(tokens_per_step=None)
+    assert one.days is None and one.to_json()["chip_years"] is None
 
 
-def test_what_is_no_model_has_no_parameters(as_users_have_it):
-    with pytest.raises(ValueError, match="MODEL is 3; allowed: a transformer.Transformer"):
-        plan.parameters(3)
+def test_the_keys():
+    row = made().to_json()
+    assert set(row["bytes_per_device"]) == {
+        "parameters", "optimizer", "temporary", "total", "limit"
+    }  # fmt: skip
+    assert set(row["parameters"]) == {"total", "active"}
+    assert row["collectives"] == {"all-to-all": {"count": 1, "executed": 3, "bytes": 3 * 10**9}}
+    wanted = {"devices", "fits", "flops_per_step", "compile_seconds", "step_seconds_estimate"}
+    assert wanted <= set(row)
+    json.dumps(row)
 
 
-def test_the_widest_and_the_deepest_are_counted_from_shapes():
-    most = ["moe.MoeConfig.num_experts=100000000", "transformer.Config.encoder_layers=10000"]
-    parts = count("tiny_moe", *most).parts
-    assert parts["experts"].total == 5001 * 10**8 * 3 * 128 * 384
-    assert parts["routers"].total == 5001 * 10**8 * 128
+def test_the_table_names_what_is_not_known():
+    text = without("memory", "collectives", "compile_seconds", name="cpu:1").table()
+    rows = {line[:20].strip(): line[20:] for line in text.splitlines()}
+    assert rows["fits"] == rows["step, at best"] == rows["compiled in"] == "not known"
+    assert "compiled in         10.0 s" in made().table()
+
+
+def test_comparing_keeps_what_was_refused():
+    both = plan.Comparison({"data": made(), "model": ValueError("heads of 12")})
+    first, second = both.table().splitlines()[1:3]
+    assert first.split()[:3] == ["data", "yes", "7.50"] and second.startswith("model")
+    assert both.table().endswith("model: heads of 12")
+    assert both.to_json()["model"] == {"error": "heads of 12"}
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--gin_file=gin_configs/models/gshard_60b.gin"], "models/gshard_600b.gin"),
-        (["--gin_file=gin_configs/runs/train.gin"], "train.gin: no MODEL; add a --gin_file of gin"),
-        (["--gin_file=gin_configs/models/tiny.gin", "--gin.VOCABSIZE=9"], "nearest: VOCAB_SIZE"),
-        (["--gin_file=gin_configs/models/tiny.gin", "--gin.VOCAB_SIZE=0"], "allowed: 1 or more"),
-        (["--gin_file=gin_configs/models/tiny.gin", "--gin.MODEL=3"], "MODEL is 3; allowed: a "),
-        (
-            [
-                "--gin_file=gin_configs/models/tiny_moe.gin",
-                "--gin.moe.MoeConfig.num_experts=2147483647",
-            ],
-            "choices of 2147483647 experts",
-        ),
+        (["--topology", "v7:8x8"], "unknown topology 'v7:8x8'; nearest: v"),
+        (["--topology", "v4:8x16"], "v4 is NxNxN, as in v4:8x16x16"),
+        (["--topology", "v4:8x16", "--compare"], "v4 is NxNxN"),
     ],
 )
-def test_errors(flags, said, capsys, as_users_have_it):
-    assert cli.main(["plan", "--params", *flags]) == 1
+def test_topologies_are_checked_before_anything_starts(flags, said, capsys):
+    assert cli.main(["plan", TINY, *flags]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_one_of_params_and_topology(capsys):
+    for flags in ([], ["--params", "--topology", "cpu:8"]):
+        with pytest.raises(SystemExit):
+            cli.main(["plan", TINY, *flags])
+        assert "--params" in capsys.readouterr().err
+
+
+# -- real compiles, each in its process
+
+SMALL = ["BATCH_SIZE=16", "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}", "VOCAB_SIZE=512"]
+needs_libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed: mmt[plan]"
+)
+
+
+def test_a_gpus_plan_is_shapes_and_arithmetic():
+    """FLOPs by the usual 6·N·D, a token's active parameters being those of its own side."""
+    one = plan.plan(["gin_configs/models/tiny.gin"], SMALL, "gpu:8")
+    assert one.bytes_per_device["parameters"] == 4 * one.found["parameters"]["total"]
+    assert one.fits is None and one.exchanges is None and one.step_seconds > 0
+    assert "no compiler for GPUs" in one.notes[0]
+    products = 6 * 16 * 16 * one.found["parameters"]["active"]
+    assert products < one.found["work"]["flops"] < 1.5 * products  # and attention, dots kept
+
+
+@pytest.mark.parametrize(
+    ("files", "bindings", "said"),
+    [
+        (["gin_configs/models/tiny.gin"], ["BATCH_SIZE=0"], "BATCH_SIZE"),
+        (["gin_configs/meshes/data.gin"], [], "no MODEL"),
+        (["gin_configs/models/tiny.gin", "gin_configs/meshes/data_model.gin"],
+         ["sharding.device_mesh.axes={'data': 16, 'model': 1}"], "does not f"),
+    ],
+)  # fmt: skip
+def test_what_the_program_refuses(files, bindings, said):
+    with pytest.raises(ValueError, match=said):
+        plan.plan(files, bindings, "gpu:8")
+
+
+@pytest.mark.mesh
+def test_the_command_compiles_for_made_up_devices(capsys):
+    """State and its sums are those of the run: the compiled arguments hold them and the batch."""
+    bindings = [f"--gin.{binding}" for binding in SMALL]
+    model = "--gin_file=gin_configs/models/tiny_moe.gin"
+    assert cli.main(["plan", model, "--topology", "cpu:8", "--json", *bindings]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["devices"], row["fits"], row["mesh"]) == (8, True, {"data": 8, "model": 1})
+    assert row["collectives"]["all-to-all"]["count"] >= 8
+    sizes = row["bytes_per_device"]
+    held = sizes["parameters"] + sizes["optimizer"] + sizes["temporary"]
+    assert held < sizes["total"] < 1.1 * held
+    experts = 2 * 8 * 3 * 128 * 384  # a layer in each stack, cut by 8; all else on every device
+    total = row["parameters"]["total"]
+    assert sizes["parameters"] == 4 * (total - experts + experts // 8)
+
+
+@pytest.mark.mesh
+def test_the_command_compiles_the_search():
+    one = plan.plan(["gin_configs/models/tiny_moe.gin"], SMALL, "cpu:8", decode=True)
+    assert one.found["optimizer_bytes"] == 0 and one.days is None
+    assert 0 < one.found["work"]["flops"] < 2 * 8 * 4 * 8 * one.found["parameters"]["total"]
+
+
+@pytest.mark.mesh
+@needs_libtpu
+def test_gshards_layers_for_a_tpu(monkeypatch):
+    """A small GShard on 16 chips of v4: exchanges in both scans, nothing gathered."""
+    monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
+    bindings = ["moe.MoeConfig.num_experts=16", "BATCH_SIZE=256", "VOCAB_SIZE=4096",
+                "transformer.Config.mlp_dim=512", "transformer.Config.emb_dim=256"]  # fmt: skip
+    one = plan.plan(["gin_configs/models/gshard_600b.gin"], bindings, "v4:2x2x4").to_json()
+    assert one["fits"] is True and one["bytes_per_device"]["limit"] == 30.75 * GIB
+    sent = one["collectives"]
+    assert sent["all-to-all"]["count"] == 12
+    assert sent["all-to-all"]["executed"] == 12 * 9  # pairs of 18 layers
+    assert "all-gather" not in sent
+
+
+@pytest.mark.mesh
+@needs_libtpu
+def test_what_a_tpu_refuses(monkeypatch):
+    monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
+    large = ["BATCH_SIZE=4096", "TASK_FEATURE_LENGTHS={'inputs': 2048, 'targets': 2048}"]
+    one = plan.plan(["gin_configs/models/large.gin"], large, "v5e:2x2")
+    assert one.fits is False
+    assert one.bytes_per_device["total"] > one.bytes_per_device["limit"]
+    with pytest.raises(ValueError, match="v5e:32x64"):
+        plan.plan(["gin_configs/models/tiny.gin"], ["BATCH_SIZE=2048"], "v5e:32x64")
+
+
+def test_config_knows_what_is_bound():
+    from mmt import sharding, train
+
+    config.load(["gin_configs/models/tiny.gin"])
+    assert not config.binds(train.Program)
+    files = ["gin_configs/runs/train.gin", "gin_configs/models/tiny.gin"]
+    config.load(files, may_leave_open=True)
+    assert config.binds(train.Program) and not config.binds(sharding.device_mesh)
+    config.load([*files, "gin_configs/meshes/data.gin"], may_leave_open=True)
+    assert config.binds(sharding.device_mesh)

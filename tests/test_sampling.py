@@ -65,13 +65,32 @@ def test_the_likely_tokens_are_kept(temperature, top_k, top_p):
         np.testing.assert_allclose(own, likely(row, temperature, top_k, top_p), atol=1e-6)
 
 
+@pytest.mark.parametrize("top_p", [1e-6, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("sharpness", [0.01, 1.0, 30.0])
+def test_the_smallest_set_of_the_best_with_all_that_are_equal(top_p, sharpness):
+    """Among 500 tokens with few different logits, some ruled out."""
+    random = np.random.default_rng(3)
+    logits = (random.integers(-9, 9, (50, 500)) * np.float32(sharpness)).astype(np.float32)
+    logits[random.random(logits.shape) < 0.3] = -np.inf
+    kept = sampling.keep_likely(jnp.asarray(logits), temperature=1.0, top_k=0, top_p=top_p)
+    for row, own in zip(logits, np.asarray(kept), strict=True):
+        weights = np.exp(np.float64(row) - row.max())
+        weights /= weights.sum()
+        better = np.array([weights[row > one].sum() for one in row])
+        sure = np.abs(better - top_p) > 1e-5
+        assert sure.mean() > 0.9
+        stays = (better < top_p) & (weights > 1e-30)
+        np.testing.assert_array_equal(own[sure], np.where(stays, row, -np.inf)[sure])
+
+
 @pytest.mark.parametrize("temperature, top_k, top_p", CHOICES[:5])
 def test_a_search_draws_by_the_probabilities(temperature, top_k, top_p):
     """Of 20,000 rows, in two steps; one in 10,000 right samplers would be called wrong."""
     rows, logits = 20_000, jnp.asarray([1.0, -1.0, 0.5, 2.0, 0.0, 1.5, -0.5, 0.7, 1.1, 0.2])
     settings = decode.BeamSettings(
-        2, beams=1, rules="hf", pad=0, eos=1, temperature=temperature, top_k=top_k, top_p=top_p
-    )
+        2, beams=1, rules="hf", pad=0, eos=1, temperature=temperature, top_k=top_k, top_p=top_p,
+        token_scores=True,
+    )  # fmt: skip
     noise = jax.random.bits(jax.random.key(7), (rows, 2), jnp.uint32)
 
     @jax.jit

@@ -75,17 +75,14 @@ def model(corpus):
 
 def ids(task, split="train", lengths=None):
     dataset = task.get_dataset(lengths, split, shuffle=False)
-    return [
-        (example["inputs"].tolist(), example["targets"].tolist())
-        for example in dataset.as_numpy_iterator()
-    ]
+    examples = dataset.as_numpy_iterator()
+    return [(example["inputs"].tolist(), example["targets"].tolist()) for example in examples]
 
 
 def test_names_splits_and_sizes(corpus):
     mixture = seqio.get_mixture_or_task("lions_to_eng")
-    assert [task.name for task in mixture.tasks] == [
-        f"lions_{code}_to_eng" for code in sorted(SIZES)
-    ]
+    names = [f"lions_{code}_to_eng" for code in sorted(SIZES)]
+    assert [task.name for task in mixture.tasks] == names
     for code, size in SIZES.items():
         task = seqio.get_mixture_or_task(f"lions_{code}_to_eng")
         assert task.num_input_examples("train") == size
@@ -191,8 +188,8 @@ def test_feature_converter_gives_our_batch_names(corpus, pack):
     dataset = task.get_dataset(lengths, "validation", shuffle=False)
     converted = list(seqio.EncDecFeatureConverter(pack=pack)(dataset, lengths).as_numpy_iterator())
     batch = {key: np.stack([row[key] for row in converted]) for key in converted[0]}
-    names = {"encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens"}
-    names.add("decoder_loss_weights")
+    names = {"encoder_input_tokens"}
+    names |= {f"decoder_{what}" for what in ("input_tokens", "target_tokens", "loss_weights")}
     if pack:
         names |= {"encoder_segment_ids", "decoder_segment_ids"}
         names |= {"encoder_positions", "decoder_positions"}
@@ -260,10 +257,8 @@ def test_registering_again_replaces_only_the_same_corpus(corpus, tmp_path):
     assert seqio.get_mixture_or_task("lions_to_eng") is before
     files = tasks.vocabulary(corpus, size=PIECES)
     tasks.register(corpus, vocabularies=files)
-    again = seqio.get_mixture_or_task("lions_swh_Latn_to_eng")
-    assert again.output_features["inputs"].vocabulary.sentencepiece_model_file == str(
-        files["source"]
-    )
+    again = seqio.get_mixture_or_task("lions_swh_Latn_to_eng").output_features["inputs"]
+    assert again.vocabulary.sentencepiece_model_file == str(files["source"])
     tasks.register(corpus, vocabularies=PIECES)
     elsewhere = corpora.load(write_corpus(tmp_path / "other"))
     with pytest.raises(ValueError, match=r"lions_to_eng.*other.*registered already.*another name"):
@@ -326,6 +321,8 @@ def test_ensure_cache_builds_once_and_notices_a_changed_corpus(tmp_path, monkeyp
     asked = {"mixture": "ensured_to_eng", "corpus": str(folder), "vocab_size": PIECES}
     first = build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked))
     assert first.corpus_hash == corpora.load(folder).hash()
+    found = build.vocabulary(Recipe("", **asked), "targets")
+    assert found.vocab_size == first.vocabulary_size["target"]
     stamp = (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns
     assert build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked)) == first
     assert (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns == stamp
@@ -380,13 +377,9 @@ def run_python(code: str, data: Path) -> subprocess.CompletedProcess[str]:
     root = Path(tasks.__file__).parents[1]
     path = os.pathsep.join([str(root), *filter(None, [environment.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False,
         env={**environment, "MMT_DATA": str(data), "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    )  # fmt: skip
 
 
 def test_importing_tasks_is_silent_and_leaves_the_gpu_alone(tmp_path):

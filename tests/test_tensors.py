@@ -25,10 +25,11 @@ def same(found):
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_one_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("piece", [20, 100, 1 << 24])  # less than a row, some rows, all
+def test_one_file(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(tensors, "PIECE_BYTES", piece)
     write(tmp_path)
     same(safetensors.numpy.load_file(tmp_path / "model.safetensors"))
-    monkeypatch.setattr(tensors, "MAPPED_BYTES", 100)  # reopened again and again
     found = tensors.Tensors(tmp_path)
     assert found.shapes == SHAPES
     same(found)
@@ -50,6 +51,27 @@ def test_shards_as_hugging_face_has_them(tmp_path, monkeypatch):
         read |= own
     same(read)
     same(tensors.Tensors(tmp_path))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (0, 3), (2, 3, 4)])
+def test_tensors_of_any_rank(tmp_path, shape, monkeypatch):
+    monkeypatch.setattr(tensors, "PIECE_BYTES", 8)
+    array = RANDOM.normal(size=shape).astype(np.float32)
+    with tensors.Writer(tmp_path, {"x": shape}) as writer:
+        writer["x"] = array
+    np.testing.assert_array_equal(tensors.Tensors(tmp_path)["x"], array)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_what_is_no_number_is_refused_when_it_is_read(tmp_path, bad):
+    safetensors.numpy.save_file(
+        {"x": np.float32([[1, 2], [bad, 3]]), "y": np.ones(2, np.float32)},
+        tmp_path / "model.safetensors",
+    )
+    found = tensors.Tensors(tmp_path)
+    np.testing.assert_array_equal(found["y"], 1)
+    with pytest.raises(ValueError, match="model.safetensors: x is not finite: 1 of its numbers"):
+        found["x"]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])

@@ -27,7 +27,7 @@ def trained(toy_program, toy_batches, tmp_path_factory):
 
 
 def make(trained, decoding=BEAM):
-    return Tiles(*trained, decoding, rows=8, longest=64, vocabulary=20)
+    return Tiles(*trained, decoding, rows=8, longest=64, vocabulary=20, token_scores=True)
 
 
 def sources(count, seed=0, longest=15):
@@ -57,6 +57,15 @@ def test_token_scores_add_up(trained):
             assert one.tokens[-1] == EOS and len(one.tokens) == len(one.token_scores)
             total = one.score * ((5 + len(one.tokens)) / 6) ** 0.8
             np.testing.assert_allclose(total, sum(one.token_scores), rtol=1e-4)
+
+
+@pytest.mark.parametrize("decoding", [BEAM, SAMPLE], ids=["beam", "sampling"])
+def test_token_scores_are_kept_where_asked_for_and_change_nothing(trained, decoding):
+    search = make(trained, decoding)
+    without = dataclasses.replace(search, token_scores=False).search(sources(20))
+    for some, all_ in zip(without, search.search(sources(20)), strict=True):
+        assert [(one.tokens, one.token_scores) for one in some] == [(o.tokens, []) for o in all_]
+        np.testing.assert_allclose([o.score for o in some], [o.score for o in all_], rtol=1e-5)
 
 
 def test_samples_hang_on_the_seed_and_the_source(trained):
@@ -102,11 +111,19 @@ def test_few_programs_are_compiled(trained):
 
 
 @pytest.mark.slow
-def test_a_thousand_lines_translate_alike_in_batches_of_any_size(toy_run):
+def test_a_thousand_lines_translate_alike_in_batches_of_any_size(
+    mmt_command, toy_corpus, toy_training, tmp_path
+):
     """As text, by a model whose experts had a capacity in training."""
     from mmt.translate import Translator
 
-    translator = Translator.load(toy_run)
+    flags = [flag for flag in toy_training if "TRAIN_STEPS" not in flag]
+    done = mmt_command(
+        "train", *flags, "--gin.TRAIN_STEPS=400", f"--gin.CORPUS={toy_corpus}",
+        f"--gin.MODEL_DIR={tmp_path}", MMT_DATA=str(toy_corpus.parent),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    translator = Translator.load(tmp_path)
     assert translator.model.config.moe_period and translator.model.config.dtype == "float32"
     random, words = np.random.default_rng(0), "null eins zwei drei sifuri moja zéro un deux".split()
     lines = [" ".join(random.choice(words, random.integers(1, 14))) for _ in range(1000)]

@@ -73,40 +73,21 @@ def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_progr
     assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
 
 
-def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
-    """Without dropout one batch cut in 1, 2 or 4 gives the same parameters to rounding."""
-    batch = next(toy_batches())
-    batch["decoder_loss_weights"][3:, 2:] = 0.0  # parts of unequal token counts
-    after = []
-    for microbatches in (1, 2, 4):
-        program = toy_program(microbatches=microbatches, optimizer=optax.sgd(1.0))
-        config = program.model.config
-        quiet = type(config)(**{**vars(config), "dropout_rate": 0.0})
-        program = train.Program(
-            type(program.model)(quiet), optax.sgd(1.0), microbatches=microbatches
-        )
-        state, _ = program.step(program.init(3), program.place(batch))
-        after.append(state)
-    for other in after[1:]:
-        jax.tree.map(
-            lambda x, y: np.testing.assert_allclose(x, y, atol=2e-6),
-            after[0].params, other.params,
-        )  # fmt: skip
-        assert after[0].meters.sums["target_tokens"] == other.meters.sums["target_tokens"]
-
-
-def test_a_batch_that_cannot_be_cut_names_the_numbers(toy_program, toy_batches):
-    program = toy_program(microbatches=3)
-    with pytest.raises(ValueError, match="8 rows do not make 3 microbatches"):
-        program.step(program.init(3), program.place(next(toy_batches())))
-
-
 def test_inverse_sqrt_is_t5s():
     schedule = train.inverse_sqrt(0.01, warmup_steps=10_000, ramp=False)
     for step in (0, 9_999, 10_000, 250_000):
         assert schedule(step) == pytest.approx(1.0 / np.sqrt(max(step + 1, 10_000)), rel=1e-6)
     ramped = train.inverse_sqrt(0.01, warmup_steps=100)
     assert ramped(49) == pytest.approx(0.005) and ramped(399) == pytest.approx(0.005)
+
+
+def test_a_cosine_ends_with_the_run_and_needs_steps_after_the_warm_up():
+    schedule = train.warmup_cosine(0.06, warmup_steps=10, steps=110)
+    assert [float(schedule(step)) for step in (0, 5, 10, 60, 110)] == pytest.approx(
+        [0.0, 0.03, 0.06, 0.03, 0.0], abs=1e-8
+    )
+    with pytest.raises(ValueError, match="TRAIN_STEPS is 50, and 100 of them are to warm up"):
+        train.warmup_cosine(0.06, warmup_steps=100, steps=50)
 
 
 def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path, toy_program, toy_batches):

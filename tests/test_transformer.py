@@ -268,10 +268,11 @@ def test_every_parameter_learns_and_measures_come_out(trained):
     assert float(other) != float(loss)  # dropout is drawn by its key
 
 
-def test_remat_changes_nothing(trained):
+@pytest.mark.parametrize("kept", ["none", "minimal", "full"])
+def test_remat_changes_nothing(trained, kept):
     model, params, step = trained
     (loss, _), gradients = step(params, 0)
-    remat = Transformer(dataclasses.replace(model.config, remat=True))
+    remat = Transformer(dataclasses.replace(model.config, remat=kept))
     (other, _), others = training(remat)(params, 0)
     np.testing.assert_allclose(other, loss, rtol=1e-5)
     jax.tree.map(

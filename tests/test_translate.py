@@ -295,7 +295,9 @@ def test_formats():
 
 
 def test_hypotheses_have_tokens_and_their_scores(translator, vocabulary):
-    found = list(translator.translate(LINES[:4], decoding=Decoding(nbest=3)))
+    found = list(
+        translator.translate(LINES[:4], decoding=Decoding(nbest=3), token_scores=True)
+    )
     for line in found:
         for one in line.hypotheses:
             assert len(one.tokens) == len(one.token_scores)
@@ -307,6 +309,8 @@ def test_hypotheses_have_tokens_and_their_scores(translator, vocabulary):
     np.testing.assert_allclose(
         shown["token_scores"], found[0].hypotheses[0].token_scores, atol=1e-6
     )
+    plain = next(translator.translate(LINES[:1])).hypotheses[0]
+    assert plain.tokens and not plain.token_scores
 
 
 def test_a_prefix_for_all_and_for_each_line(translator):

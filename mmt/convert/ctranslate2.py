@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mmt import config
-from mmt.convert import hf
+from mmt.convert import hf, tokenizer
+from mmt.data.vocab import Vocabulary
 
 
 def export(model_dir: str | Path, out: str | Path) -> None:
@@ -33,14 +34,34 @@ def export(model_dir: str | Path, out: str | Path) -> None:
         with tempfile.TemporaryDirectory(prefix=f".{Path(out).name}.", dir=Path(out).parent) as hub:
             theirs = Path(hub) / "hf"
             hf.export_hf(model_dir, theirs)
-            made = converter(theirs, tied=model.config.tied_logits)
+            pieces = tokenizer.sentencepiece_file(theirs)
+            made = converter(
+                theirs, tied=model.config.tied_logits, pieces=_Pieces(pieces, model.config.pad_id)
+            )
             with contextlib.redirect_stdout(None):
                 made.convert(str(temporary), force=True)
-            shutil.copyfile(theirs / "spiece.model", temporary / "spiece.model")
+            shutil.copyfile(pieces, temporary / tokenizer.MODEL)
+
+
+class _Pieces:
+    """What the converter asks of a tokenizer, by the SentencePiece model alone: an imported one may
+    have no other files, and transformers then makes up tokens that the model has no room for.
+    """
+
+    def __init__(self, model: Path, pad: int) -> None:
+        own = self._vocabulary = Vocabulary.load(model)
+        self.pad_token, self.eos_token = own.piece(pad), own.piece(own.eos)
+        self.unk_token = own.piece(own.unk)
+
+    def get_vocab(self) -> dict[str, int]:
+        return {self._vocabulary.piece(i): i for i in range(self._vocabulary.size)}
+
+    def convert_ids_to_tokens(self, token: int) -> str:
+        return self._vocabulary.piece(token)
 
 
 def _converter() -> Any:
-    """A function of a directory and whether its logits are tied (and scaled)."""
+    """A function of a directory, its pieces, and whether its logits are tied (and scaled)."""
     try:
         from ctranslate2.converters import TransformersConverter
         from ctranslate2.converters import transformers as module
@@ -53,14 +74,17 @@ def _converter() -> Any:
         ) from error
 
     class Converter(TransformersConverter):
-        def __init__(self, directory: Path, *, tied: bool) -> None:
+        def __init__(self, directory: Path, *, tied: bool, pieces: _Pieces) -> None:
             super().__init__(str(directory))
-            self.tied = tied
+            self.tied, self.pieces = tied, pieces
 
         def load_model(self, model_class: Any, model_name_or_path: str, **options: Any) -> Any:
             model = super().load_model(model_class, model_name_or_path, **options)
             # transformers 5 says True for every T5, and the converter takes it for T5 1.0's scale.
             model.config.tie_word_embeddings = self.tied
             return model
+
+        def load_tokenizer(self, *_: Any, **__: Any) -> Any:
+            return self.pieces
 
     return Converter

@@ -9,7 +9,9 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,12 +104,14 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
                 for name, array in flat.unstack(path, leaf, model.config).items():
                     for theirs, tensor in entries[name].to_theirs(array):
                         writer[theirs] = tensor
+                del leaf, array, tensor  # before the next is read
 
 
 @contextlib.contextmanager
 def staged(out: Path) -> Iterator[Path]:
     """A new directory beside `out` that gets its name at the end, or is removed if there is an
-    error. ValueError where `out` is there already or cannot be; an OSError names it.
+    error, or the program asked to end (SIGTERM). ValueError where `out` is there already or cannot
+    be; an OSError names it.
     """
     if out.exists() or out.is_symlink():
         raise ValueError(f"{out} exists; it is left as it is: name a new directory")
@@ -115,16 +119,37 @@ def staged(out: Path) -> Iterator[Path]:
         if parent.exists() and not parent.is_dir():
             raise ValueError(f"{parent} is a file, not a directory")
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    with _ends_by_exception():
+        temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        try:
+            temporary.chmod(0o755)
+            yield temporary
+            os.rename(temporary, out)
+        except BaseException as error:
+            _remove(temporary)
+            if isinstance(error, OSError):  # a file object leaves out the path
+                raise OSError(f"cannot write {out}: {error}") from error
+            raise
+
+
+@contextlib.contextmanager
+def _ends_by_exception() -> Iterator[None]:
+    """Makes SIGTERM raise SystemExit, once, so that what is half-made can be removed; outside the
+    main thread, where none can be caught, it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        temporary.chmod(0o755)
-        yield temporary
-        os.rename(temporary, out)
-    except BaseException as error:
-        _remove(temporary)
-        if isinstance(error, OSError):  # a file object leaves out the path
-            raise OSError(f"cannot write {out}: {error}") from error
-        raise
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def gin_text(made: Config, name: str) -> str:

@@ -19,7 +19,7 @@ import safetensors
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 SHARD_BYTES = 5_000_000_000  # as Hugging Face cuts files
-MAPPED_BYTES = 1 << 29  # files are mapped into memory: what was read stays there until closed
+PIECE_BYTES = 1 << 24  # what is read and written at once, for memory
 _FLOATS = ("F32", "BF16", "F16", "F64")
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "tf_model.h5", "flax_model.msgpack")
 
@@ -29,7 +29,8 @@ class Tensors(Mapping[str, np.ndarray]):
     the file has. A tensor is read when asked for, and not kept.
 
     Raises ValueError: no such file, a missing shard or tensor, another format (pickles are not
-    read: they can run any code), damage, tensors of integers.
+    read: they can run any code), damage, tensors of integers, and, when it is read, a tensor that
+    is not finite.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -56,17 +57,28 @@ class Tensors(Mapping[str, np.ndarray]):
                 raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if self._mapped > MAPPED_BYTES:
-            self._open.clear()
-            self._mapped = 0
-        self._mapped += _bytes(self.shapes[name])
-        return np.asarray(self._file(self._paths[name]).get_tensor(name), np.float32)
+        shape, path = self.shapes[name], self._paths[name]
+        whole = np.empty(shape, np.float32)
+        for rows in _pieces(shape):
+            whole[rows] = _finite(self._read(name, _bytes(whole[rows].shape), rows), name, path)
+        return whole
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.shapes)
 
     def __len__(self) -> int:
         return len(self.shapes)
+
+    def _read(self, name: str, size: int, rows: Any) -> np.ndarray:
+        """Of a tensor the given rows, `size` bytes of float32. Files are mapped into memory, where
+        what was read stays until they are closed: so they are, now and then.
+        """
+        if self._mapped + size > PIECE_BYTES:
+            self._open.clear()
+            self._mapped = 0
+        self._mapped += size
+        part = self._file(self._paths[name]).get_slice(name)[rows]
+        return np.asarray(part, np.float32)
 
     def _file(self, path: Path) -> Any:
         if path not in self._open:
@@ -101,7 +113,8 @@ class Writer:
             raise ValueError(f"{name} has the shape {tensor.shape}, not {self._shapes[name]}")
         file, start = self._places[name]
         file.seek(start)
-        file.write(np.ascontiguousarray(tensor, "<f4").data)
+        for rows in _pieces(tensor.shape):
+            file.write(np.ascontiguousarray(tensor[rows], "<f4").data)
         self._left.discard(name)
 
     def __enter__(self) -> "Writer":
@@ -132,6 +145,24 @@ class Writer:
 
 def _bytes(shape: Sequence[int]) -> int:
     return 4 * math.prod(shape)
+
+
+def _pieces(shape: Sequence[int]) -> Iterator[Any]:
+    """The rows of a tensor, so many together as fit into PIECE_BYTES; all of it without rows."""
+    if not shape:
+        yield ...
+        return
+    step = max(1, PIECE_BYTES // max(_bytes(shape[1:]), 1))
+    for start in range(0, shape[0], step):
+        yield slice(start, min(start + step, shape[0]))
+
+
+def _finite(part: np.ndarray, name: str, path: Path) -> np.ndarray:
+    """The same. ValueError where it has a number that is none."""
+    if not np.isfinite(part).all():
+        bad = int(np.size(part) - np.isfinite(part).sum())
+        raise ValueError(f"{path}: {name} is not finite: {bad} of its numbers are NaN or infinite")
+    return part
 
 
 def _shards(shapes: Mapping[str, tuple[int, ...]]) -> list[list[str]]:

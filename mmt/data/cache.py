@@ -188,9 +188,11 @@ def read_manifest(path: Path) -> Manifest:
     needed = {field.name for field in fields(Manifest) if field.default is MISSING}
     if not isinstance(found, dict) or found.get("version") != VERSION:
         version = found.get("version") if isinstance(found, dict) else None
+        what, remedy = "the cache", "delete the cache and build it again"
+        if (path.parent / "config.gin").exists():
+            what, remedy = "the model's manifest", "copy the one of the cache it was trained on"
         raise ValueError(
-            f"{path}: the cache has version {version}, this program reads {VERSION}; "
-            "delete the cache and build it again"
+            f"{path}: {what} has version {version}, this program reads {VERSION}; {remedy}"
         )
     wrong = (needed - set(found)) | (set(found) - names)
     if wrong:

@@ -7,7 +7,7 @@ and the stream is the same however many processes share it. Nothing here knows t
 import itertools
 import json
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,8 +33,6 @@ def train_batches(
     packing: bool = True,
     seed: int = 0,
     lanes: int | None = None,
-    process: int = 0,
-    processes: int = 1,
 ) -> "TrainBatches":
     """The endless training batches of a cache, see `TrainBatches`.
 
@@ -46,11 +44,8 @@ def train_batches(
       mixing: how often each language is drawn; default `Mixing()`, all languages at T = 5.
       packing: whether several examples share a row.
       seed: of the order of each language's examples, which is a new one in every epoch.
-      lanes: how many streams are packed apart: a divisor of batch_size, a multiple of processes.
-        Default: the largest divisor of batch_size up to 64.
-      process: this process yields rows [process·n, (process + 1)·n) of every global batch, where
-        n = batch_size / processes.
-      processes: how many share the batch.
+      lanes: how many streams are packed apart: a divisor of batch_size, a multiple of every number
+        of processes that may share the run. Default: the largest divisor of batch_size up to 64.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
@@ -58,7 +53,7 @@ def train_batches(
     """
     if lanes is None:
         lanes = max(n for n in range(1, MOST_LANES + 1) if batch_size % n == 0)
-    shard = _Shard(batch_size, lanes, process, processes)
+    shard = _Shard(batch_size, lanes, (range(batch_size),))
     shard.check()
     cache = open_cache(Path(cache_dir))
     mixing = mixing or Mixing()
@@ -74,8 +69,6 @@ def eval_batches(
     split: str = "validation",
     languages: Sequence[str] | None = None,
     limit: int | None = None,
-    process: int = 0,
-    processes: int = 1,
 ) -> "EvalBatches":
     """The batches of a split of some languages (by any name), or of all, one example a row.
 
@@ -83,7 +76,7 @@ def eval_batches(
     filled up with empty rows, which have no weight. `limit` takes the first so many of every
     language. The other arguments, and what is raised, as in `train_batches`.
     """
-    shard = _Shard(batch_size, batch_size, process, processes)
+    shard = _Shard(batch_size, batch_size, (range(batch_size),))
     shard.check()
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be positive, or None for all examples, got {limit}")
@@ -117,6 +110,16 @@ class TrainBatches:
         """This process's rows of the next batch: the nine arrays of `packing.assemble`."""
         return next(self._prefetched)
 
+    def share(self, rows: Callable[[int], Sequence[range]]) -> None:
+        """From now on only this process's rows are read and packed: `rows(batch_size)` of every
+        batch. To be called before the first one. ValueError where those are no whole lanes.
+        """
+        shard = self._shard._replace(rows=tuple(rows(self._shard.batch_size)))
+        if shard != self._shard:
+            shard.check()
+            self.close()
+            self._start(shard)
+
     def get_state(self) -> dict[str, Any]:
         """The state after the batch returned last, however far prefetching has come; plain JSON.
 
@@ -133,7 +136,7 @@ class TrainBatches:
         """Goes on after the batch at which `state` was taken; batch size and processes may differ.
 
         The number of lanes is taken from the state, which has to have this process's lanes (put
-        the `lane` of all processes together if their number changes). ValueError: a state of
+        the `lane` of all processes together if what they share changes). ValueError: a state of
         other data or settings.
         """
         if state.get("version") != STATE_VERSION:
@@ -187,6 +190,10 @@ class EvalBatches:
         self._shard = shard
         self._kept = [min(count, limit or count) for count in split.counts.values()]
 
+    def share(self, rows: Callable[[int], Sequence[range]]) -> None:
+        """As of `TrainBatches`."""
+        self._shard = self._shard._replace(rows=tuple(rows(self._shard.batch_size)))
+
     def __len__(self) -> int:
         return -(-sum(self._kept) // self._shard.batch_size)
 
@@ -200,33 +207,32 @@ class EvalBatches:
         for _ in range(len(self)):
             rows: list[Row] = [[one] for one in itertools.islice(examples, self._shard.batch_size)]
             rows += [[]] * (self._shard.batch_size - len(rows))
-            yield self._split.batch(rows[own.start : own.stop])
+            yield self._split.batch([rows[lane] for lane in own])
 
 
 class _Shard(NamedTuple):
-    """Which part of the global batch is this process's."""
+    """Which rows of the global batch are this process's; lane n has rows [n·k, (n + 1)·k)."""
 
     batch_size: int
     lanes: int
-    process: int
-    processes: int
+    rows: tuple[range, ...]
 
     def check(self) -> None:
         if self.batch_size < 1 or self.lanes < 1 or self.batch_size % self.lanes:
             raise ValueError(
                 f"batch_size {self.batch_size} must be a positive multiple of lanes, {self.lanes}"
             )
-        if self.processes < 1 or self.lanes % self.processes:
+        own, each = sum(map(len, self.rows)), self.batch_size // self.lanes
+        if len(self.own_lanes()) * each != own:
             raise ValueError(
-                f"{self.lanes} lanes cannot be shared by {self.processes} processes: set lanes to "
-                "a multiple of the processes that divides batch_size"
+                f"{self.lanes} lanes of {each} rows cannot be shared by processes with {own} of "
+                f"{self.batch_size} rows each: set pipeline.train_batches.lanes to a multiple of "
+                f"{self.batch_size // own} that divides {self.batch_size}, in a new run"
             )
-        if not 0 <= self.process < self.processes:
-            raise ValueError(f"process must be in 0 ... {self.processes - 1}, got {self.process}")
 
-    def own_lanes(self) -> range:
-        each = self.lanes // self.processes
-        return range(self.process * each, (self.process + 1) * each)
+    def own_lanes(self) -> list[int]:
+        each = self.batch_size // self.lanes
+        return sorted({row // each for some in self.rows for row in some})
 
 
 class _Batches:

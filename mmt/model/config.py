@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 
+import jax.numpy as jnp
+
 from mmt import fields
 from mmt.model import layers
 from mmt.model.moe import MoeConfig
 
+# Everything; products of matrices; of these those with weights that are not experts' (T5X's
+# "minimal"); a block's input alone. What each costs: benchmarks/memory.py.
+REMAT = ("none", "dots", "minimal", "full")
 _DEEPEST = 10_000  # layers of a stack; names of parameters are listed layer by layer
 
 
@@ -30,8 +35,8 @@ class Config:
     pad_id: int = 0  # of the tokens; so are the two below
     eos_id: int = 1
     start_id: int = 0  # what the decoder is given before the first token
-    dtype: str = "float32"  # of activations; parameters are float32
-    remat: bool = False  # keep only a block's input for the backward pass, recompute the rest
+    dtype: str = "float32"  # of activations; parameters are float32 (float64: as jax_enable_x64)
+    remat: str = "dots"  # of REMAT: what is kept for the backward pass; the rest is recomputed
     moe_period: int = 0  # 0: dense; else the last layer of every block of moe_period has experts
     moe: MoeConfig = MoeConfig()
 
@@ -60,6 +65,8 @@ class Config:
             )
         if not 0.0 <= self.dropout_rate < 1.0:
             raise ValueError(f"Config.dropout_rate = {self.dropout_rate}; allowed: 0 <= rate < 1")
-        fields.one_of(self, "dtype", self.dtype, ("float32", "bfloat16"))
+        more = ("float64",) if jnp.zeros(0).dtype == "float64" else ()  # jax_enable_x64
+        fields.one_of(self, "dtype", self.dtype, ("float32", "bfloat16", *more))
+        fields.one_of(self, "remat", self.remat, REMAT)
         for name in self.mlp_activations or ("",):
             fields.one_of(self, "mlp_activations", name, tuple(layers.ACTIVATIONS))

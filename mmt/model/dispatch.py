@@ -19,6 +19,8 @@ from mmt.model.routing import Routing, rank
 # [E R D] with [E in out]; product(rows, weight) is the matrix product, whatever the layout.
 Product = Callable[[Array, Array], Array]
 Mlp = Callable[[Array, Sequence[Array], Product], Array]
+_BY_GROUP = ("group", None, None, "activation_embed")  # how buffers lie on a mesh
+_BY_EXPERT = ("expert", "expert_group", None, "activation_embed")
 
 
 def gather(
@@ -81,6 +83,14 @@ def fastest(name: str) -> Callable[..., Array]:
     none was measured.
     """
     return WAYS[FASTEST.get(jax.default_backend(), "gather") if name == "auto" else name]
+
+
+def spread() -> bool:
+    """Whether the experts lie on several devices, by the mesh and the rules that are in force."""
+    axes = (nn.logical_to_mesh_axes(("expert",)) or (None,))[0]
+    mesh = jax.sharding.get_abstract_mesh()
+    names = (axes,) if isinstance(axes, str) else axes or ()
+    return any(mesh.shape.get(name, 1) > 1 for name in names)
 
 
 def blocks(
@@ -174,15 +184,14 @@ def _to_experts(buffers: Array) -> Array:
     """[G E C D] -> [E G C D]. Constrained first by group, then by expert: on a mesh, that is an
     all-to-all.
     """
-    buffers = nn.with_logical_constraint(buffers, ("group", None, None, "embed"))
-    buffers = jnp.swapaxes(buffers, 0, 1)
-    return nn.with_logical_constraint(buffers, ("expert", "expert_group", None, "embed"))
+    buffers = nn.with_logical_constraint(buffers, _BY_GROUP)
+    return nn.with_logical_constraint(jnp.swapaxes(buffers, 0, 1), _BY_EXPERT)
 
 
 def _to_groups(y: Array) -> Array:
     """[E G C D] -> [G E C D], the way back."""
-    y = nn.with_logical_constraint(y, ("expert", "expert_group", None, "embed"))
-    return nn.with_logical_constraint(jnp.swapaxes(y, 0, 1), ("group", None, None, "embed"))
+    y = nn.with_logical_constraint(y, _BY_EXPERT)
+    return nn.with_logical_constraint(jnp.swapaxes(y, 0, 1), _BY_GROUP)
 
 
 def _slots(routing: Routing) -> tuple[Array, Array]:

@@ -1,7 +1,8 @@
 """The layers of T5 1.1: RMSNorm, embedding, relative position bias, attention, gated MLP.
 
 Each reads like its equations, owns its parameters with logical axis names, and computes in `dtype`
-with float32 parameters, norms and softmax. No layer here knows of stacks, experts or decoding.
+with float32 parameters, norms and softmax: `float`, which JAX takes for float32, and for float64
+under jax_enable_x64. No layer here knows of stacks, experts or decoding.
 """
 
 import functools
@@ -31,7 +32,7 @@ def parameter(
 ) -> Array:
     """A float32 parameter of `module` that carries its logical axis names."""
     named: Any = nn.with_logical_partitioning(init, tuple(axes))
-    return module.param(name, named, tuple(shape), jnp.float32)
+    return module.param(name, named, tuple(shape), float)
 
 
 def fan_in(
@@ -75,7 +76,7 @@ class RMSNorm(nn.Module):
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         ones = nn.initializers.ones_init()
         scale = parameter(self, "scale", init=ones, shape=x.shape[-1:], axes=["embed"])
-        x = x.astype(jnp.float32)
+        x = x.astype(float)
         x = x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
         return (x * scale).astype(self.dtype)
 
@@ -98,7 +99,7 @@ class Embed(nn.Module):
         return jnp.take(self.embedding, tokens, axis=0, mode="fill").astype(self.dtype)
 
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
-        return contract(x, self.embedding.T, dtype=jnp.float32)
+        return contract(x, self.embedding.T, dtype=float)
 
 
 class Logits(nn.Module):
@@ -111,7 +112,7 @@ class Logits(nn.Module):
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         shape = (x.shape[-1], self.size)
         kernel = parameter(self, "kernel", init=fan_in(), shape=shape, axes=["embed", "vocab"])
-        return contract(x, kernel, dtype=jnp.float32)
+        return contract(x, kernel, dtype=float)
 
 
 class RelativeBias(nn.Module):
@@ -188,7 +189,7 @@ class Attention(nn.Module):
         """Attends from `x` to what `project` made of the positions to look at."""
         keys, values = memory
         query = self._heads(x, self.query)
-        scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=jnp.float32)
+        scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
         if bias is not None:
             scores = scores + _for_rows(bias, x.shape[0])
         weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)

@@ -75,7 +75,11 @@ class MoeMlp(nn.Module):
         `real` marks the tokens that are no padding; padding gives 0.
         """
         c, flat = self.config, x.reshape(-1, x.shape[-1])
-        routing = self._route(flat, real.reshape(-1), enable_dropout)
+        way = dispatch.fastest(c.dispatch) if enable_dropout else dispatch.blocks
+        count = groups(*x.shape[:2], size=c.group_size)
+        if dispatch.spread() and not enable_dropout:  # experts x tokens in memory: for decoding
+            way, count = dispatch.gather, x.shape[0]
+        routing = self._route(flat, real.reshape(-1), count, enable_dropout)
         self.sow("intermediates", "moe", routing.measures)
         weights = self._weights(x.shape[-1])
         if enable_dropout:  # one mask per expert, as T5 draws one for all positions of a row
@@ -88,18 +92,19 @@ class MoeMlp(nn.Module):
             for activation, wi in zip(self.activations, inputs, strict=True):
                 hidden = hidden * layers.ACTIVATIONS[activation](product(rows, wi))
             if rows.ndim == 3:  # [E R F]
-                hidden = nn.with_logical_constraint(hidden, ("expert", None, "mlp"))
+                hidden = nn.with_logical_constraint(hidden, ("expert", "expert_group", "mlp"))
             return product(hidden, output)
 
-        way = dispatch.fastest(c.dispatch) if enable_dropout else dispatch.blocks
-        y = way(_grouped(flat, c.group_size), routing, mlp, weights)
+        y = way(_grouped(flat, count), routing, mlp, weights)
         return y.reshape(-1, x.shape[-1])[: flat.shape[0]].reshape(x.shape)
 
     def _route(
-        self, flat: Float[Array, "N D"], real: Bool[Array, "N"], enable_dropout: bool
+        self, flat: Float[Array, "N D"], real: Bool[Array, "N"], count: int, enable_dropout: bool
     ) -> Routing:
-        """Router logits in `router_dtype`. Noise is drawn per token, whatever the groups."""
-        c, dtype = self.config, jnp.dtype(self.config.router_dtype)
+        """Router logits in `router_dtype`. Noise is drawn for the batch's tokens by their number,
+        whatever the groups and the mesh.
+        """
+        c, dtype = self.config, float if self.config.router_dtype == "float32" else jnp.bfloat16
         kernel = layers.parameter(
             self,
             "router",
@@ -117,10 +122,10 @@ class MoeMlp(nn.Module):
                 flat = flat * (1 + noise).astype(dtype)
         logits = jnp.matmul(flat, kernel.astype(dtype), precision=jax.lax.Precision.HIGHEST)
         routing = c.router(
-            _grouped(logits, c.group_size),
-            _grouped(real, c.group_size),
+            _grouped(logits, count),
+            _grouped(real, count),
             capacity_factor=c.capacity_factor if enable_dropout else float(c.num_experts),
-            uniform=_grouped(uniform, c.group_size),
+            uniform=_grouped(uniform, count),
         )
         if not c.output_masking:
             return routing
@@ -137,7 +142,7 @@ class MoeMlp(nn.Module):
         if not enable_dropout:
             return gate * (1 - p)
         kept = jax.random.uniform(self.make_rng("dropout"), (tokens, gate.shape[-1])) >= p
-        return gate * _grouped(kept, self.config.group_size)
+        return gate * _grouped(kept, gate.shape[0])
 
     def _weights(self, features: int) -> list[Array]:
         """W_i of every activation [E D F], then W_o [E F D]."""
@@ -167,10 +172,21 @@ def summarize(intermediates: Mapping[str, Any]) -> dict[str, Array]:
     return {name: jnp.mean(jnp.concatenate(parts)) for name, parts in found.items() if parts}
 
 
-def _grouped(x: Array, size: int) -> Array:
-    """[N ...] -> [G S ...], S at most `size`; padded with zeros where N does not divide."""
-    groups = -(-x.shape[0] // size)
-    tokens = -(-x.shape[0] // groups)
-    padding = [(0, groups * tokens - x.shape[0])] + [(0, 0)] * (x.ndim - 1)
-    x = jnp.pad(x, padding).reshape(groups, tokens, *x.shape[1:])
+def groups(rows: int, length: int, *, size: int) -> int:
+    """How many groups the tokens [rows length] of a batch make, each of at most `size`.
+
+    Whole rows where that takes less than twice as many groups, so that no group is padded or cut
+    by a mesh that cuts rows; otherwise as few as can be, padded. The mesh has no say: routing is
+    the same on any.
+    """
+    fewest = -(-rows * length // size)
+    whole = (count for count in range(fewest, min(2 * fewest, rows + 1)) if rows % count == 0)
+    return next(whole, fewest)
+
+
+def _grouped(x: Array, count: int) -> Array:
+    """[N ...] -> [G S ...]; padded with zeros where N does not divide."""
+    tokens = -(-x.shape[0] // count)
+    padding = [(0, count * tokens - x.shape[0])] + [(0, 0)] * (x.ndim - 1)
+    x = jnp.pad(x, padding).reshape(count, tokens, *x.shape[1:])
     return nn.with_logical_constraint(x, ("group", *[None] * (x.ndim - 1)))

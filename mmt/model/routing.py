@@ -134,7 +134,7 @@ def _place(
 
 def _measures(gates: Array, lse: Array, real: Array, first: Array, kept: Array) -> dict[str, Array]:
     """MEASURES over the real tokens; a group weighs as many as it has."""
-    experts, weight = gates.shape[-1], real.astype(jnp.float32)
+    experts, weight = gates.shape[-1], real.astype(float)
     total = jnp.maximum(jnp.sum(weight), 1.0)
     in_group = jnp.maximum(jnp.sum(weight, axis=1, keepdims=True), 1.0)
     load = jax.vmap(lambda e, w: jnp.zeros(experts).at[e].add(w))(first, weight)

@@ -13,6 +13,12 @@ from mmt.model import layers
 from mmt.model.config import Config
 from mmt.model.moe import MoeMlp
 
+_KEPT = {  # by name of config.REMAT
+    "none": jax.checkpoint_policies.everything_saveable,
+    "dots": jax.checkpoint_policies.dots_saveable,
+    "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "full": jax.checkpoint_policies.nothing_saveable,
+}
 Stacked = tuple[Float[Array, "L B H S K"], Float[Array, "L B H S K"]]
 
 
@@ -83,7 +89,7 @@ class Layer(nn.Module):
 
         def add(x: Array, y: Array) -> Array:
             y = x + self.dropout(y, deterministic=not enable_dropout)
-            return nn.with_logical_constraint(y, ("batch", "length", "embed"))
+            return nn.with_logical_constraint(y, ("batch", "length", "activation_embed"))
 
         y = self.self_norm(x)
         keys, values = self.self_attention.project(y)
@@ -157,12 +163,7 @@ class Stack(nn.Module):
         self.scanned, rest = depth // size * size, depth % size
         if not c.relative_bias_per_layer:
             self.relative_bias = relative_bias(c, decoder=self.decoder)
-        policies = jax.checkpoint_policies
-        block = nn.remat(
-            Block,
-            static_argnums=(3,),
-            policy=policies.nothing_saveable if c.remat else policies.dots_saveable,
-        )
+        block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
         over_layers = {
             "variable_axes": {"params": 0, "intermediates": 0},
             "split_rngs": {"params": True, "dropout": True},
@@ -187,7 +188,7 @@ class Stack(nn.Module):
         enable_dropout: bool = False,
     ) -> tuple[Float[Array, "B Q D"], KVCache | None]:
         """The stack's output, normalised, and the cache with the layers' new keys and values."""
-        x = nn.with_logical_constraint(x, ("batch", "length", "embed"))
+        x = nn.with_logical_constraint(x, ("batch", "length", "activation_embed"))
         x = self.dropout(x, deterministic=not enable_dropout)
         if not self.config.relative_bias_per_layer:
             context = context._replace(bias=self.relative_bias(*context.positions))

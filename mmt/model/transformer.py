@@ -141,8 +141,13 @@ class Transformer(nn.Module):
 
 def parameter_shapes(model: Transformer) -> Any:
     """The tree of its parameters as `jax.ShapeDtypeStruct`; takes no memory."""
+    return nn.unbox(boxed_shapes(model))
+
+
+def boxed_shapes(model: Transformer) -> Any:
+    """The same with the logical names of their axes, as `sharding.Layout` reads them."""
     tokens = jnp.zeros((1, 8), jnp.int32)
-    return nn.unbox(jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)["params"])
+    return jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)["params"]
 
 
 def _same(queries: Array, keys: Array) -> Array:

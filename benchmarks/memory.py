@@ -1,0 +1,103 @@
+"""A training step's memory by remat and microbatches: by arithmetic, as compiled; and its time.
+
+    python -m benchmarks.memory
+
+"state": parameters and optimizer, in bytes by their shapes. "kept": the outputs of all matrix
+products of the forward pass by arithmetic, which `remat="dots"` keeps. "temporary": what the
+compiler sets aside for the step beside the state, gradients included.
+"""
+
+import dataclasses
+import statistics
+import time
+
+import jax
+import numpy as np
+import optax
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.header import header
+from mmt.model.config import REMAT, Config
+from mmt.model.transformer import Transformer
+from mmt.program import Program
+
+ROWS, LENGTH = 64, 128
+SIZES = Config(
+    8192, emb_dim=256, num_heads=4, mlp_dim=1024, encoder_layers=4, decoder_layers=4,
+    dropout_rate=0.1,
+)  # fmt: skip
+LANGUAGES, ROUNDS, MIB = 1, 3, 2**20
+
+
+def kept_bytes(config: Config, rows: int, length: int) -> int:
+    """Outputs of the matrix products of all layers, for rows x length tokens on both sides."""
+    heads = config.num_heads * config.head_dim
+    attention = 3 * heads + config.emb_dim + config.num_heads * length + heads
+    mlp = len(config.mlp_activations) * config.mlp_dim + config.emb_dim
+    layers = config.encoder_layers * (attention + mlp)
+    layers += config.decoder_layers * (2 * attention + mlp)
+    return 4 * rows * length * (layers + (config.target_vocab_size or config.vocab_size))
+
+
+def batch() -> dict[str, np.ndarray]:
+    """Rows full of tokens."""
+    tokens = np.random.default_rng(0).integers(3, SIZES.vocab_size, (2, ROWS, LENGTH), np.int32)
+    ones = np.ones((ROWS, LENGTH), np.int32)
+    return {
+        "encoder_input_tokens": tokens[0], "decoder_input_tokens": tokens[1],
+        "encoder_segment_ids": ones, "decoder_segment_ids": ones,
+        "decoder_target_tokens": tokens[1], "decoder_loss_weights": ones.astype(np.float32),
+        "decoder_language_ids": np.zeros_like(ones),
+    }  # fmt: skip
+
+
+def program(remat: str, microbatches: int) -> Program:
+    """A dense model with Adafactor."""
+    model = Transformer(dataclasses.replace(SIZES, remat=remat))
+    return Program(model, optax.adafactor(0.01), microbatches=microbatches)
+
+
+def size(tree: object) -> int:
+    """Bytes of all leaves, by their shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def seconds(programs: dict[tuple[str, int], Program]) -> dict[tuple[str, int], float]:
+    """The median time of a step of each, taken in turns."""
+    placed, states, taken = {}, {}, {name: [] for name in programs}
+    for name, one in programs.items():
+        placed[name] = one.place(batch())
+        states[name] = one.step(one.init(LANGUAGES), placed[name])[0]
+    for _ in range(ROUNDS):
+        for name, one in programs.items():
+            start = time.perf_counter()
+            states[name], loss = one.step(states[name], placed[name])
+            loss.block_until_ready()
+            taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def main() -> None:
+    """Prints the table."""
+    programs = {(r, m): program(r, m) for m in (1, 4) for r in REMAT}
+    columns = ("remat", "microbatches", "state MiB", "kept MiB", "temporary MiB", "ms", "time")
+    table = Table(*columns, title=f"{ROWS} x {LENGTH} tokens a side, {SIZES.emb_dim} wide")
+    times = seconds(programs)
+    shapes = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in batch().items()}
+    for (remat, microbatches), one in programs.items():
+        state = one.shapes(LANGUAGES)
+        found = one.trace(LANGUAGES, shapes).lower().compile().memory_analysis()
+        rows, spent = ROWS // microbatches, times[remat, microbatches]
+        table.add_row(
+            remat, str(microbatches), f"{size([state.params, state.opt_state]) / MIB:.0f}",
+            f"{kept_bytes(SIZES, rows, LENGTH) / MIB:.0f}",
+            f"{found.temp_size_in_bytes / MIB:.0f}", f"{spent * 1e3:.0f}",
+            f"{spent / times['dots', 1]:.2f}",
+        )  # fmt: skip
+    print(header())
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()

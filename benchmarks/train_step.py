@@ -1,0 +1,233 @@
+"""A training step of ours, of T5X and of Hugging Face's T5 with torch: side by side in one run.
+
+    T5X=<checkout of google-research/t5x> python -m benchmarks.train_step
+
+The same sizes, batch, dropout and optimiser class (Adafactor), float32, one process, two threads.
+The systems take turns, round by round, and the best step of each counts, so that a machine which is
+busy elsewhere slows all of them alike; CPU seconds are those of the whole process. What is not
+installed is `not run`. T5X looks embeddings up by a product with one-hot vectors; `gather` is T5X
+with the line changed that says so.
+"""
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "2")
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import optax  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from benchmarks.header import header  # noqa: E402
+from mmt import losses, train  # noqa: E402
+from mmt.model import transformer  # noqa: E402
+
+ROUNDS, STEPS = 3, 2
+RATE, DROPOUT = 0.01, 0.1
+
+
+class Size(NamedTuple):
+    """Of a model and its batch: `rows` of `length` source and as many target tokens."""
+
+    width: int
+    layers: int
+    vocabulary: int
+    rows: int
+    length: int = 64
+
+    def __str__(self) -> str:
+        return (
+            f"d {self.width}, {self.layers}+{self.layers} layers, vocabulary {self.vocabulary:,}, "
+            f"{self.rows} x {self.length} source and target tokens"
+        )
+
+
+SIZES = Size(256, 4, 8192, rows=32), Size(512, 6, 32768, rows=16)
+Step = Callable[[], None]  # a whole training step, done when it returns
+
+
+def ours(size: Size) -> Step:
+    """`Program.step` of `mmt train`."""
+    config = transformer.Config(
+        vocab_size=size.vocabulary, emb_dim=size.width, num_heads=size.width // 64, head_dim=64,
+        mlp_dim=4 * size.width, encoder_layers=size.layers, decoder_layers=size.layers,
+        dropout_rate=DROPOUT,
+    )  # fmt: skip
+    program = train.Program(
+        transformer.Transformer(config), optax.adafactor(RATE), losses.Objective(label_smoothing=0)
+    )
+    batch = program.place(made_batch(size))
+    state = program.init(languages=1)
+
+    def step() -> None:
+        nonlocal state
+        state, loss = program.step(state, batch)
+        jax.block_until_ready((state, loss))
+
+    return step
+
+
+def t5x(size: Size, *, one_hot: bool) -> Step:
+    """T5X's train step of its own network and Adafactor, without its loop and its data."""
+    sys.path += [str(path) for path in t5x_paths() if str(path) not in sys.path]
+    import seqio
+    from t5x import adafactor, models, train_state, trainer
+    from t5x.examples.t5 import layers, network
+
+    config = network.T5Config(
+        vocab_size=size.vocabulary, dtype=jnp.float32, emb_dim=size.width,
+        num_heads=size.width // 64, head_dim=64, mlp_dim=4 * size.width,
+        num_encoder_layers=size.layers, num_decoder_layers=size.layers,
+        mlp_activations=("gelu", "linear"), dropout_rate=DROPOUT,
+    )  # fmt: skip
+    vocabulary = seqio.PassThroughVocabulary(size.vocabulary)
+    optimizer = adafactor.Adafactor(
+        decay_rate=0.8, logical_factor_rules=adafactor.standard_logical_factor_rules()
+    )
+    model = models.EncoderDecoderModel(
+        network.Transformer(config), vocabulary, vocabulary, optimizer
+    )
+    batch = {
+        name: jnp.asarray(rows)
+        for name, rows in made_batch(size).items() if "language" not in name
+    }  # fmt: skip
+    embed = layers.Embed
+
+    def looked_up(**options: Any) -> Any:
+        return embed(**options | {"one_hot": one_hot})
+
+    with mock.patch.object(layers, "Embed", looked_up):
+        shapes = {name: rows.shape for name, rows in batch.items()}
+        types = {name: rows.dtype for name, rows in batch.items()}
+        made = model.get_initial_variables(jax.random.key(0), shapes, types)
+        state = train_state.FlaxOptimTrainState.create(optimizer, made)
+        compiled = jax.jit(
+            lambda state, batch, key: trainer.train_with_lr(
+                state, batch, jnp.float32(RATE), key, model, None
+            ),
+            donate_argnums=0,
+        )
+        jax.block_until_ready(state)
+        state, _ = compiled(state, batch, jax.random.key(0))
+
+    def step() -> None:
+        nonlocal state
+        state, _ = compiled(state, batch, jax.random.key(0))
+        jax.block_until_ready(state)
+
+    return step
+
+
+def torch_t5(size: Size, *, compiled: bool) -> Step:
+    """Hugging Face's T5 and torch's Adafactor."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(2)
+    model: Any = transformers.T5ForConditionalGeneration(transformers.T5Config(
+        vocab_size=size.vocabulary, d_model=size.width, d_kv=64, d_ff=4 * size.width,
+        num_layers=size.layers, num_decoder_layers=size.layers, num_heads=size.width // 64,
+        dropout_rate=DROPOUT, feed_forward_proj="gated-gelu", tie_word_embeddings=False,
+        decoder_start_token_id=0, use_cache=False,
+    )).train()  # fmt: skip
+    optimizer = torch.optim.Adafactor(model.parameters(), lr=RATE)
+    batch = {name: torch.as_tensor(rows).long() for name, rows in made_batch(size).items()}
+    run = torch.compile(model) if compiled else model
+
+    def step() -> None:
+        optimizer.zero_grad()
+        run(
+            input_ids=batch["encoder_input_tokens"], labels=batch["decoder_target_tokens"],
+            attention_mask=batch["encoder_segment_ids"],
+        ).loss.backward()  # fmt: skip
+        optimizer.step()
+
+    return step
+
+
+SYSTEMS: dict[str, Callable[[Size], Step]] = {
+    "ours": ours,
+    "T5X (one-hot)": lambda size: t5x(size, one_hot=True),
+    "T5X (gather)": lambda size: t5x(size, one_hot=False),
+    "HF torch, eager": lambda size: torch_t5(size, compiled=False),
+    "HF torch.compile": lambda size: torch_t5(size, compiled=True),
+}
+
+
+def made_batch(size: Size) -> dict[str, np.ndarray]:
+    """Rows without padding, of random tokens."""
+    random = np.random.default_rng(0)
+    shape = (2, size.rows, size.length)
+    source, target = random.integers(2, size.vocabulary, shape).astype(np.int32)
+    ones = np.ones_like(source)
+    return {
+        "encoder_input_tokens": source, "encoder_segment_ids": ones,
+        "decoder_input_tokens": np.pad(target, ((0, 0), (1, 0)))[:, :-1],
+        "decoder_target_tokens": target, "decoder_segment_ids": ones,
+        "decoder_loss_weights": ones.astype(np.float32), "decoder_language_ids": 0 * ones,
+    }  # fmt: skip
+
+
+def t5x_paths() -> Iterator[Path]:
+    """The checkout, and those beside it of what T5X imports."""
+    if not os.environ.get("T5X"):
+        raise ImportError("set T5X to a checkout")
+    checkout = Path(os.environ["T5X"]).absolute()
+    return iter([checkout, checkout.parent / "jestimator", checkout.parent / "airio"])
+
+
+def measure(size: Size, names: list[str]) -> dict[str, tuple[float, float] | str]:
+    """Best seconds and CPU seconds of a step, in turns; or why a system was not run."""
+    steps: dict[str, Step] = {}
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            steps[name] = SYSTEMS[name](size)
+            steps[name]()  # compiles
+        except ImportError as error:
+            found[name] = str(error).splitlines()[0]
+            steps.pop(name, None)
+    for _ in range(ROUNDS):
+        for name, step in steps.items():
+            for _ in range(STEPS):
+                wall, cpu = time.perf_counter(), time.process_time()
+                step()
+                new = time.perf_counter() - wall, time.process_time() - cpu
+                found[name] = tuple(map(min, found.get(name, new), new))
+    steps.clear()
+    gc.collect()
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Prints a table for each size; arguments: systems to leave the others out."""
+    print(f"{header()}; {ROUNDS} rounds of {STEPS} steps each, the best counts")
+    names = [name for name in SYSTEMS if not arguments or name in arguments]
+    for size in SIZES:
+        columns = "system", "tokens/s", "s a step", "CPU s a step", "ours is", ""
+        table = Table(*columns, title=str(size))
+        found = measure(size, names)
+        own = found.get("ours")
+        for name in names:
+            times = found[name]
+            if isinstance(times, str):
+                table.add_row(name, "not run", "", "", "", times)
+                continue
+            tokens = 2 * size.rows * size.length / times[0]
+            ratio = f"{times[0] / own[0]:.2f} x" if own else ""
+            table.add_row(name, f"{tokens:,.0f}", f"{times[0]:.3f}", f"{times[1]:.2f}", ratio, "")
+        Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,119 @@
+"""The commands of `mmt` and their flags; what a command does is in `mmt.cli`."""
+
+import argparse
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of `mmt`. A command that is parsed is named by its `run`."""
+    whole = argparse.ArgumentParser(
+        prog="mmt", description="Massively multilingual machine translation."
+    )
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train, resume, or go on; from a gin config")
+    _gin_flags(train)
+    train.set_defaults(run="train")
+
+    distill = commands.add_parser("distill", help="train a student of a trained model")
+    _gin_flags(distill)
+    distill.set_defaults(run="distill")
+
+    translate = commands.add_parser("translate", help="stdin to stdout, line by line")
+    _decoding_flags(translate)
+    translate.add_argument("--from", dest="source", help="language of the lines (optional)")
+    translate.add_argument("--to", dest="target", help="default: the model's own, else eng")
+    translate.add_argument(
+        "--nbest", type=int, metavar="N", help="N translations a line, with scores"
+    )
+    translate.add_argument(
+        "--format", choices=("text", "jsonl"), default="text", help="default: text"
+    )
+    translate.set_defaults(run="translate")
+
+    evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")
+    _decoding_flags(evaluate)
+    evaluate.add_argument(
+        "--testset", required=True, metavar="NAME_OR_DIR",
+        help="cldr, a corpus description (its test split), or a folder with deu.src and deu.ref",
+    )  # fmt: skip
+    evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
+    evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
+    evaluate.set_defaults(run="evaluate")
+
+    baselines = commands.add_parser("baselines", help="train and score bilingual models")
+    _gin_flags(baselines)
+    baselines.set_defaults(run="baselines")
+
+    report = commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
+    report.add_argument("results", nargs="+", metavar="RESULTS.jsonl")
+    report.add_argument("--out", required=True, metavar="DIR")
+    report.set_defaults(run="report")
+
+    _plan_flags(commands.add_parser("plan", help="what a model needs, from its shapes alone"))
+    into = commands.add_parser("import", help="make a run directory of a published model")
+    _format(into, "hf", "t5x").add_argument("directory", metavar="DIR", help="as it was saved")
+    into.add_argument("--vocabulary", action="append", metavar="FILE", help="t5x: SentencePiece")
+    into.add_argument("--gin_file", action="append", metavar="FILE", help="t5x: the model")
+    into.set_defaults(run="import")
+    out_of = commands.add_parser("export", help="write a model for other programs")
+    formats = "hf", "ctranslate2", "t5x", "t5x_network"
+    _format(out_of, *formats).add_argument("--model", required=True, metavar="RUN")
+    out_of.set_defaults(run="export")
+
+    _data_commands(commands.add_parser("data", help="look at corpora, prepare a cache"))
+    return whole
+
+
+def _gin_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--gin_file", action="append", required=True, metavar="FILE",
+        help="may be repeated, later files win; gin_configs/… is found from anywhere",
+    )  # fmt: skip
+    parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
+
+
+def _decoding_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, metavar="DIR", help="a run directory")
+    parser.add_argument("--step", type=int, help="checkpoint; default: the best, else the latest")
+    parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
+    parser.add_argument("--alpha", type=float, help="length penalty; default: 0.8")
+    parser.set_defaults(gin_file=())
+    parser.epilog = (
+        "--gin.Decoding.NAME=VALUE (no_repeat_ngram, temperature, ...) and "
+        "--gin.Translator.load.NAME=VALUE (average, rows) set the rest; a flag wins. With several "
+        "devices also --gin.device_mesh.axes and --gin.Layout.over; default: those of the run."
+    )
+
+
+def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.ArgumentParser:
+    parser.add_argument("format", choices=formats)
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
+    return parser
+
+
+def _plan_flags(parser: argparse.ArgumentParser) -> None:
+    _gin_flags(parser)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--params", action="store_true", help="count its parameters, part by part")
+    what.add_argument(
+        "--topology", metavar="NAME", help="compile its step for v4:8x16x16, cpu:8, ... from shapes"
+    )
+    parser.add_argument("--decode", action="store_true", help="the search's step, not training's")
+    parser.add_argument("--compare", action="store_true", help="a row for each gin_configs/meshes")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    parser.set_defaults(run="plan")
+
+
+def _data_commands(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="data_command", required=True, metavar="COMMAND")
+    languages = commands.add_parser("languages", help="the languages known, and their names")
+    stats = commands.add_parser("stats", help="what a corpus holds, per language")
+    stats.add_argument("corpus", help="a description (TOML), its folder, or cldr")
+    stats.add_argument("--temperature", type=float, default=5.0, help="default: 5")
+    for command in (languages, stats):
+        command.add_argument("--json", action="store_true", help="a JSON object a line")
+    languages.set_defaults(run="languages")
+    stats.set_defaults(run="stats")
+    prepare = commands.add_parser("prepare", help="make the cache of a gin config")
+    _gin_flags(prepare)
+    prepare.set_defaults(run="prepare")

@@ -1,0 +1,327 @@
+"""T5X checkpoints in and out. Files on disk only: no T5X is needed.
+
+A T5X checkpoint is a tree of zarr arrays named like 'target.encoder.encoder_norm.scale': in
+directories of their own beside a msgpack file (the older layout), or in Orbax's `state/`. It knows
+neither a vocabulary nor all of a model's options. Two sets of names are known: those of T5X's own
+network, t5x/examples/t5, and ours, as `mmt.t5x_adapter` trains them.
+"""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import tensorstore
+from flax import serialization, traverse_util
+
+from mmt import checkpoint, config
+from mmt.convert import flat
+from mmt.convert.hf import staged
+from mmt.data.cache import Manifest
+from mmt.data.vocab import Vocabulary
+from mmt.model.config import Config
+from mmt.model.transformer import Transformer, parameter_shapes
+
+Shapes = Mapping[str, tuple[int, ...]]
+SIDES = ("source", "target")
+
+# A parameter of ours, by its flat name, and of t5x/examples/t5; {stack} is encoder or decoder.
+_MODEL = {
+    "source_embed/embedding": "token_embedder/embedding",
+    "logits/kernel": "decoder/logits_dense/kernel",
+    "{stack}/norm/scale": "{stack}/{stack}_norm/scale",
+    "{stack}/relative_bias/embedding": "{stack}/relpos_bias/rel_embedding",
+}
+_ATTENTION: dict[str, dict[str, tuple[str, str]]] = {  # theirs: the sublayer, its norm
+    "encoder": {"self": ("attention", "attention")},
+    "decoder": {
+        "self": ("self_attention", "self_attention"),
+        "cross": ("encoder_decoder_attention", "cross_attention"),
+    },
+}
+def import_t5x(
+    directory: str | Path,
+    out: str | Path,
+    vocabulary: Sequence[str | Path],
+    gin_files: Sequence[str] = (),
+    bindings: Sequence[str] = (),
+) -> None:
+    """Makes the run directory `out` of a T5X checkpoint, or of the last one of a T5X model_dir.
+
+    vocabulary: the SentencePiece file, or two: the source's and the target's.
+    gin_files, bindings: a file of gin_configs/models and what else says the MODEL, as they were
+        given to `t5x.train`; without a file it is a T5 1.1 (or 1.0, where the MLP has one input
+        projection) of T5X's own network, whose sizes the arrays tell.
+    Raises ValueError for what is no such checkpoint, where parameters are missing, unused or of
+    another shape (all are listed), or the vocabulary is another model's, and where `out` exists.
+    Nothing half-made is left.
+    """
+    if not 1 <= len(vocabulary) <= 2:
+        raise ValueError(
+            "a T5X checkpoint has no vocabulary: add --vocabulary FILE, its SentencePiece model "
+            "(once more where the target has its own)"
+        )
+    arrays = Arrays(Path(directory))
+    if not gin_files:
+        gin_files, bindings = ["gin_configs/models/base.gin"], [*_sizes(arrays), *bindings]
+    config.load(gin_files, bindings)
+    model = config.macro("MODEL")
+    if not isinstance(model, Transformer):
+        raise ValueError(f"{', '.join(gin_files)}: no MODEL; name a file of gin_configs/models")
+    files = dict(zip(SIDES, [Path(file) for file in [*vocabulary, vocabulary[-1]]], strict=False))
+    manifest = _manifest(arrays.directory, files, model.config)
+    table = network_names(model) if arrays.network else {}
+    wanted = dict(table.values()) if table else _tree(parameter_shapes(model))
+    check(arrays.shapes, wanted, arrays.directory)
+    own = flat.shapes(model)
+
+    def get(name: str) -> np.ndarray:
+        return _turned(name, arrays[table[name][0]], own[name])
+
+    def load(path: str, shape: jax.ShapeDtypeStruct) -> np.ndarray:
+        return flat.stack(path, shape, model.config, get) if table else arrays[path]
+
+    with staged(Path(out)) as temporary:
+        for side, file in files.items():
+            name = "vocabulary.model" if len(vocabulary) == 1 else f"vocabulary.{side}.model"
+            shutil.copyfile(file, temporary / name)
+        manifest.write(temporary)
+        (temporary / "config.gin").write_text(config.complete(), encoding="utf-8")
+        checkpoint.write_params(temporary, parameter_shapes(model), load)
+
+
+def export_t5x(model_dir: str | Path, out: str | Path) -> None:
+    """Makes the T5X model_dir `out` of a run directory's best checkpoint: one checkpoint for
+    `mmt.t5x_adapter`, its `state/` as Orbax writes it, with parameters and step, no optimiser.
+
+    ValueError where `out` exists. Nothing half-made is left.
+    """
+    model, step = config.model_from(model_dir), checkpoint.best_step(model_dir)
+    params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
+    _write(_tree(params), step, Path(out))
+
+
+def export_network(model_dir: str | Path, out: str | Path) -> None:
+    """As `export_t5x`, for T5X's own network, t5x/examples/t5; dense models of one vocabulary."""
+    model, step = config.model_from(model_dir), checkpoint.best_step(model_dir)
+    table = network_names(model)
+    params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
+    own = flat.to_flat(params, model.config)
+    named = {at: _turned(name, own[name], shape) for name, (at, shape) in table.items()}
+    _write(named, step, Path(out))
+
+
+class Arrays(Mapping[str, np.ndarray]):
+    """The parameters of a T5X checkpoint by their path, 'encoder/encoder_norm/scale'; each is read
+    when it is asked for, as float32. ValueError where a directory holds none.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = _checkpoint(directory)
+        small = {}
+        if (self.directory / "manifest.ocdbt").is_file():
+            store = {"driver": "ocdbt", "base": self.directory.absolute().as_uri() + "/"}
+            keys = tensorstore.KvStore.open(store).result().list().result()
+            names = [key.decode() for key in keys]
+        else:
+            store = {"driver": "file", "path": f"{self.directory.absolute()}/"}
+            names = [f"{path.parent.name}/.zarray" for path in self.directory.glob("*/.zarray")]
+            small = _inline(self.directory / "checkpoint")
+        found = [re.fullmatch(r"target\.(.+)/\.zarray", name) for name in names]
+        self._stored: dict[str, Any] = small | {
+            one[1].replace(".", "/"): self._open(store, f"target.{one[1]}") for one in found if one
+        }
+        if not self._stored:
+            raise ValueError(f"{self.directory} holds no parameters (target.… arrays) of T5X")
+        self.shapes = {name: tuple(one.shape) for name, one in self._stored.items()}
+
+    @property
+    def network(self) -> bool:
+        """Whether the names are those of T5X's own network, not ours."""
+        return "source_embed/embedding" not in self
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        one = self._stored[name]
+        return np.asarray(one if isinstance(one, np.ndarray) else self._read(one), np.float32)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def _open(self, store: dict[str, str], path: str) -> Any:
+        return self._result(tensorstore.open(
+            {"driver": "zarr", "kvstore": store, "path": path}, open=True, read=True
+        ))  # fmt: skip
+
+    def _read(self, stored: Any) -> Any:
+        return self._result(stored.read())
+
+    def _result(self, future: Any) -> Any:
+        try:
+            return future.result()
+        except Exception as error:  # tensorstore's errors are of several types
+            raise ValueError(f"{self.directory} is damaged: {error}") from error
+
+
+def network_names(model: Transformer) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Flat name -> (name, shape) of every parameter of `model` in T5X's own network. ValueError
+    where that network cannot be such a model.
+    """
+    c = model.config
+    for what, has in (
+        ("experts", c.moe_period), ("two vocabularies", c.target_vocab_size),
+        ("a bias per layer", c.relative_bias_per_layer),
+    ):  # fmt: skip
+        if has:
+            raise ValueError(f"the network of t5x/examples/t5 has no {what}, this model has")
+    return {name: _network_name(name, shape, c) for name, shape in flat.shapes(model).items()}
+
+
+def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:
+    named = {f"target/{name}": leaf for name, leaf in parameters.items()}
+    named["state/step"] = np.array(step, np.int32)
+    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in named.items()}
+    with staged(out) as temporary:
+        checkpoint.write_tree(
+            temporary / f"checkpoint_{step}" / "state",
+            traverse_util.unflatten_dict(shapes, sep="/"),
+            lambda path, _: np.asarray(named[path]),
+        )
+
+
+def check(found: Shapes, wanted: Shapes, where: Path) -> None:
+    """ValueError that lists all of `found` which is not as `wanted`."""
+    wrong = [f"{name}: missing" for name in sorted(wanted.keys() - found.keys())]
+    wrong += [f"{name}: not in the model" for name in sorted(found.keys() - wanted.keys())]
+    wrong += [
+        f"{name}: {found[name]}, in the model {wanted[name]}"
+        for name in sorted(wanted.keys() & found.keys())
+        if found[name] != wanted[name]
+    ]
+    if wrong:
+        raise ValueError(f"the weights in {where} are not the model's:\n  " + "\n  ".join(wrong))
+
+
+def _network_name(name: str, shape: tuple[int, ...], c: Config) -> tuple[str, tuple[int, ...]]:
+    stack = name.split("/")[0]
+    generic = name.replace(stack, "{stack}", 1) if stack in _ATTENTION else name
+    if generic in _MODEL:
+        turned = shape[::-1] if name.endswith("relative_bias/embedding") else shape
+        return _MODEL[generic].format(stack=stack), turned
+    _, layer, module, leaf = name.split("/")
+    kind, _, rest = module.partition("_")
+    if rest == "attention":
+        joined = c.num_heads * c.head_dim
+        their = f"{_ATTENTION[stack][kind][0]}/{leaf}/kernel"
+        shape = (joined, shape[-1]) if leaf == "out" else (shape[0], joined)
+    elif module == "mlp":
+        alone = leaf == "wi_0" and len(c.mlp_activations) == 1
+        their = f"mlp/{'wi' if alone else leaf}/kernel"
+    else:
+        what = "mlp" if kind == "mlp" else _ATTENTION[stack][kind][1]
+        their = f"pre_{what}_layer_norm/scale"
+    return f"{stack}/layers_{layer}/{their}", shape
+
+
+def _turned(name: str, array: Any, shape: tuple[int, ...]) -> Any:
+    """Theirs as ours, or ours as theirs: biases are transposed, heads joined or apart."""
+    return array.T if name.endswith("relative_bias/embedding") else array.reshape(shape)
+
+
+def _sizes(arrays: Arrays) -> list[str]:
+    """What the arrays of T5X's own network tell of its model, as bindings of base.gin."""
+    if not arrays.network:
+        raise ValueError(
+            f"{arrays.directory} is of mmt.t5x_adapter: say its model by the --gin_file and "
+            "--gin.… that t5x.train was given, such as --gin_file=gin_configs/models/base.gin"
+        )
+    shapes = arrays.shapes
+    layer = "encoder/layers_0"
+    needed = (
+        "token_embedder/embedding", "encoder/relpos_bias/rel_embedding",
+        f"{layer}/attention/query/kernel", f"{layer}/mlp/wo/kernel",
+    )  # fmt: skip
+    for name in needed:
+        if len(shapes.get(name, ())) != 2:
+            raise ValueError(
+                f"{arrays.directory} has no matrix {name}, so it is not of the network of "
+                f"t5x/examples/t5; it has {', '.join(sorted(shapes)[:4])}, …"
+            )
+    (vocabulary, width), (heads, buckets), (_, joined), (hidden, _) = (shapes[n] for n in needed)
+    layers = {"/".join(name.split("/")[:2]) for name in shapes if "/layers_" in name}
+    depth = {stack: sum(layer.startswith(stack) for layer in layers) for stack in _ATTENTION}
+    activations = ("relu",) if f"{layer}/mlp/wi/kernel" in shapes else ("gelu", "linear")
+    found = {
+        "emb_dim": width, "num_heads": heads, "head_dim": joined // heads, "mlp_dim": hidden,
+        "encoder_layers": depth["encoder"], "decoder_layers": depth["decoder"],
+        "relative_buckets": buckets, "mlp_activations": activations, "dtype": "'float32'",
+        "tied_logits": "decoder/logits_dense/kernel" not in shapes,
+    }  # fmt: skip
+    bindings = [f"transformer.Config.{name}={value}" for name, value in found.items()]
+    print(f"by its arrays: vocabulary {vocabulary}, {found}", file=sys.stderr)
+    return [f"VOCAB_SIZE={vocabulary}", *bindings]
+
+
+def _checkpoint(directory: Path) -> Path:
+    """The directory of the arrays: of a model_dir's last checkpoint, of a checkpoint, or this."""
+    if not directory.is_dir():
+        raise ValueError(f"no directory {directory}")
+    steps = {
+        int(found[1]): path
+        for path in directory.iterdir()
+        if (found := re.fullmatch(r"checkpoint_(\d+)", path.name)) and path.is_dir()
+    }
+    directory = steps[max(steps)] if steps else directory
+    directory = directory / "state" if (directory / "state").is_dir() else directory
+    if any((directory / name).is_file() for name in ("manifest.ocdbt", "_METADATA", "checkpoint")):
+        return directory
+    raise ValueError(
+        f"{directory} is no T5X checkpoint: it has neither checkpoint_N, nor state (Orbax), nor a "
+        "file checkpoint (the older layout)"
+    )
+
+
+def _inline(file: Path) -> dict[str, np.ndarray]:
+    """The parameters that the older layout keeps in its msgpack file, since they are tiny."""
+    if not file.is_file():
+        return {}
+    try:
+        tree = serialization.msgpack_restore(file.read_bytes())["optimizer"]["target"]
+    except Exception as error:  # msgpack's errors are of several types
+        raise ValueError(f"{file} is damaged: {error or type(error).__name__}") from error
+    leaves = traverse_util.flatten_dict(tree, sep="/")
+    return {name: leaf for name, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
+
+
+def _manifest(directory: Path, files: Mapping[str, Path], c: Config) -> Manifest:
+    """No languages: on which ones the model was trained, the files do not say."""
+    vocabularies = {side: Vocabulary.load(file) for side, file in files.items()}
+    sizes = {"source": c.vocab_size, "target": c.target_vocab_size or c.vocab_size}
+    for side, vocabulary in vocabularies.items():
+        if vocabulary.size > sizes[side] or vocabulary.eos != c.eos_id:
+            raise ValueError(
+                f"{files[side]} is not the model's {side} vocabulary: it has {vocabulary.size} "
+                f"pieces and ends texts with {vocabulary.eos}, the model has {sizes[side]} "
+                f"embeddings and Config.eos_id {c.eos_id}"
+            )
+    return Manifest(
+        name=directory.resolve().name, target="", languages=(), counts={}, corpus_hash="",
+        vocabulary_hash={side: one.hash for side, one in vocabularies.items()},
+        vocabulary_size={side: one.size for side, one in vocabularies.items()},
+        pad=c.pad_id, eos=c.eos_id, start=c.start_id,
+    )  # fmt: skip
+
+
+def _tree(tree: Any) -> dict[str, Any]:
+    """{'encoder': {'norm': {'scale': leaf}}} -> {'encoder/norm/scale': leaf}; shapes as tuples."""
+    found = traverse_util.flatten_dict(tree, sep="/")
+    return {
+        name: leaf.shape if isinstance(leaf, jax.ShapeDtypeStruct) else leaf
+        for name, leaf in found.items()
+    }

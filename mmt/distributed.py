@@ -1,0 +1,293 @@
+"""Several processes as one run: how they find each other, and what they tell each other.
+
+A process learns from gin, the environment or its launcher which of them it is; one that learns
+nothing runs alone, and for it nothing here does anything. Arrays and rows are the layout's matter.
+"""
+
+import atexit
+import contextlib
+import io
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
+_SECONDS_MORE = 60  # until JAX itself gives up, which it does by aborting
+_finished = False
+
+T = TypeVar("T")
+
+
+class Launch(NamedTuple):
+    """What a process was told; what is None, JAX asks the launcher."""
+
+    coordinator: str | None = None  # host:port
+    processes: int | None = None
+    process: int | None = None
+
+
+def start(
+    coordinator: str = "",
+    process_count: int | None = None,
+    process_index: int | None = None,
+    timeout: int = 300,
+    heartbeat: int = 60,
+) -> None:
+    """Joins the other processes of the run, if this one was launched as one of several.
+
+    To be called before anything touches a device. A Slurm step of several tasks and a TPU pod slice
+    need no arguments; for the first three the environment has other names, see `launched`.
+
+    Args:
+      coordinator: host:port of process 0, where it will listen.
+      process_count, process_index: how many there are, and which this one is.
+      timeout: seconds for all to meet. When they are over, one line says who is missing, and the
+        exit status is 1.
+      heartbeat: seconds after which a process that no longer answers counts as dead, which ends
+        all others.
+
+    Raises ValueError for arguments that contradict each other.
+    """
+    for name, value in (("timeout", timeout), ("heartbeat", heartbeat)):
+        if value < 1:
+            raise ValueError(f"distributed.start: {name} is {value}; allowed: 1 or more seconds")
+    launch = launched(
+        os.environ, coordinator=coordinator, count=process_count, index=process_index
+    ) or (Launch() if _on_tpu_pod(os.environ) else None)
+    if launch is None:
+        return
+    watch = threading.Timer(timeout, _give_up, (launch, timeout))
+    watch.daemon = True
+    watch.start()
+    try:
+        jax.distributed.initialize(
+            launch.coordinator, launch.processes, launch.process,
+            initialization_timeout=timeout + _SECONDS_MORE, heartbeat_timeout_seconds=heartbeat,
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise ValueError(f"the processes did not meet: {str(error).splitlines()[0]}") from error
+    finally:
+        watch.cancel()
+    atexit.register(_leave)  # before JAX's, which waits for the others
+
+
+def launched(
+    environment: Mapping[str, str], *, coordinator: str, count: int | None, index: int | None
+) -> Launch | None:
+    """What these arguments and this environment tell; None where it is that one runs alone.
+
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID (in an indexed Job of Kubernetes
+    JOB_COMPLETION_INDEX) stand for arguments not given; under Slurm it tells the last two.
+    ValueError where a part is missing or out of range.
+    """
+    slurm = all(name in environment for name in SLURM)
+    if not coordinator:
+        coordinator = environment.get("JAX_COORDINATOR_ADDRESS", "")
+    if count is None:
+        count = _integer(environment, "JAX_NUM_PROCESSES")
+    if index is None:
+        index = _integer(environment, "JAX_PROCESS_ID")
+    if index is None and coordinator:
+        index = _integer(environment, "JOB_COMPLETION_INDEX")
+    if not coordinator:
+        if (count or 1) > 1 or index:
+            raise ValueError(
+                f"process {index} of {count} has no coordinator: set distributed.start.coordinator "
+                "or JAX_COORDINATOR_ADDRESS to host:port of process 0"
+            )
+        several = slurm and (_integer(environment, "SLURM_NTASKS") or 1) > 1 and count is None
+        return Launch() if several else None
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"coordinator {coordinator!r}; allowed: host:port, as in node0:1234")
+    missing = [] if slurm else [
+        f"{name} (or {variable})"
+        for name, variable, value in (
+            ("process_count", "JAX_NUM_PROCESSES", count),
+            ("process_index", "JAX_PROCESS_ID", index),
+        )
+        if value is None
+    ]  # fmt: skip
+    if missing:
+        raise ValueError(f"the coordinator is {coordinator}, but no {' and no '.join(missing)}")
+    if count is not None and count < 1:
+        raise ValueError(f"process_count is {count}; allowed: 1 or more")
+    if count is not None and index is not None and not 0 <= index < count:
+        raise ValueError(f"process_index is {index}; allowed: 0 ... {count - 1}")
+    return None if count == 1 else Launch(coordinator, count, index)
+
+
+def finish() -> None:
+    """Says that this process ends as it should. One that ends without does not wait for the others,
+    who then see it missing and end, too.
+    """
+    global _finished
+    _finished = True
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes what only one may write."""
+    return jax.process_index() == 0
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Inside, what is meant for the screen is dropped unless this is the first process; and what
+    C++ libraries print to stdout, as Gloo does, goes to stderr.
+    """
+    if jax.process_count() == 1:
+        yield
+        return
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.nullcontext() if is_first() else contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+@contextlib.contextmanager
+def losses_named() -> Iterator[None]:
+    """Inside, an error that the loss of another process made is a ValueError that says so."""
+    try:
+        yield
+    except Exception as error:
+        lost = re.search(r"(Gloo|NCCL)\b[^\n]*|coordination service[^\n]*", str(error))
+        if jax.process_count() == 1 or not lost or isinstance(error, OSError):
+            raise
+        raise ValueError(
+            f"process {jax.process_index()} of {jax.process_count()} lost another one, whose own "
+            "message says why; started again, the run goes on from its last checkpoint "
+            f"({lost[0]})"
+        ) from error
+
+
+def first_then_others(work: Callable[[], T]) -> T:
+    """`work()` in the first process and, when it is done there, in the others: each finds what the
+    first made, or makes its own where they share no disk.
+    """
+    if is_first():
+        done = work()
+        gather(None)
+        return done
+    gather(None)
+    return work()
+
+
+def from_first(value: Callable[[], Any]) -> Any:
+    """What `value()` is in the first process, in all of them: something that JSON can hold."""
+    return gather(value() if is_first() else None)[0]
+
+
+def gather(value: Any) -> list[Any]:
+    """The value of each process, in order, in all of them: something that JSON can hold."""
+    if jax.process_count() == 1:
+        return [value]
+    own = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    sizes = np.asarray(multihost_utils.process_allgather(np.int32(len(own)))).ravel()
+    room = 1 << max(10, int(sizes.max() - 1).bit_length())  # few shapes: each is compiled
+    padded = np.zeros(room, np.uint8)
+    padded[: len(own)] = own
+    every = np.asarray(multihost_utils.process_allgather(padded)).reshape(len(sizes), room)
+    return [
+        json.loads(bytes(one[:size])) for one, size in zip(every, sizes.tolist(), strict=True)
+    ]
+
+
+def merged(values: list[Any], where: str = "state") -> Any:
+    """Dictionaries put together key by key, at every depth; anything else has to be equal.
+
+    ValueError names what differs.
+    """
+    first = values[0]
+    if not all(isinstance(value, dict) for value in values):
+        different = next((value for value in values if value != first), first)
+        if different != first:
+            raise ValueError(f"the processes differ in their {where}: {first!r}, {different!r}")
+        return first
+    keys = dict.fromkeys(key for value in values for key in value)
+    return {
+        key: merged([value[key] for value in values if key in value], f"{where}/{key}")
+        for key in keys
+    }
+
+
+def whole(tree: Any) -> Any:
+    """Arrays of which every process has a part, complete in the first one, where it can use them
+    alone. All take part; the others get what is of no use. It needs room for all of them in the
+    memory of every host, and of the first device.
+    """
+    if jax.process_count() == 1:
+        return tree
+
+    def leaf(array: Any) -> Any:
+        complete = multihost_utils.process_allgather(array, tiled=True)
+        return jax.device_put(complete, jax.local_devices()[0]) if is_first() else None
+
+    return jax.tree.map(leaf, tree)
+
+
+def told_to_end(step: int) -> bool:
+    """Whether a SIGTERM has come to any process: true at the same step in all. To be asked at every
+    step, and only by several processes: JAX has their SIGTERM.
+    """
+    return bool(multihost_utils.reached_preemption_sync_point(step))
+
+
+def _on_tpu_pod(environment: Mapping[str, str]) -> bool:
+    """Whether this is a host of a TPU slice, of several where that can be known."""
+    from jax._src import cloud_tpu_init  # libtpu and a chip: there is no public name for it
+
+    platforms = environment.get("JAX_PLATFORMS", "") or "tpu"
+    if "tpu" not in platforms.split(",") or not cloud_tpu_init.running_in_cloud_tpu_vm:
+        return False
+    names = ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES")
+    hosts = next((environment[name] for name in names if name in environment), None)
+    if hosts is not None:
+        return "," in hosts or (_integer(environment, "MEGASCALE_NUM_SLICES") or 1) > 1
+    return "TPU_SKIP_MDS_QUERY" not in environment  # else the VM's metadata say how many
+
+
+def _integer(environment: Mapping[str, str], name: str) -> int | None:
+    value = environment.get(name, "")
+    if not re.fullmatch(r"\d*", value):
+        raise ValueError(f"{name} is {value!r}; allowed: an integer of 0 or more")
+    return int(value) if value else None
+
+
+def _give_up(launch: Launch, seconds: int) -> NoReturn:
+    """Ends the process with a line, from a thread: the main one waits in C++."""
+    place = launch.coordinator or "the coordinator that the launcher names"
+    count = launch.processes or "that the launcher started"
+    said = f"not all of the processes, {count}, came to {place}"
+    if launch.process and launch.coordinator:
+        host, _, port = launch.coordinator.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+        except OSError as error:
+            said = f"the coordinator {place} cannot be reached ({error}): does process 0 run there?"
+    sys.stdout.flush()
+    os.write(2, f"mmt: {said} within {seconds} seconds (distributed.start.timeout)\n".encode())
+    os._exit(1)
+
+
+def _leave() -> None:
+    if not _finished:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if is_first():
+            time.sleep(3)  # its end aborts the others, who may have something to say themselves
+        os._exit(1)

@@ -1,0 +1,122 @@
+"""A model's parameters, part by part, counted from their shapes alone.
+
+Nothing is allocated: a model of 600 billion parameters is counted in a second on a laptop. What it
+needs of a machine is `mmt.plan`'s.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from mmt.convert import flat
+from mmt.model.transformer import Transformer
+
+PARTS = (
+    "embeddings", "encoder attention", "decoder attention", "dense MLPs", "experts", "routers",
+    "norms", "logits",
+)  # fmt: skip
+_UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "K"))
+
+
+@dataclass(frozen=True)
+class Count:
+    """Parameters in all, and those that take part in one token's arithmetic.
+
+    A source token passes the encoder, a target token the decoder; `active` is the sum of both. Of
+    every layer's experts it has those that the router chooses, all of its router, and of a table
+    that is only looked up nothing.
+    """
+
+    total: int
+    active: int
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The count of each of PARTS that the model has."""
+
+    parts: Mapping[str, Count]
+    experts: int  # of a layer; 0 for a dense model
+    choices: int  # of a token among them
+
+    @property
+    def whole(self) -> Count:
+        """The sum of the parts."""
+        counts = self.parts.values()
+        return Count(sum(c.total for c in counts), sum(c.active for c in counts))
+
+    def to_json(self) -> dict:
+        """{"total": 1, "active": 1, "parts": {"embeddings": {"total": 1, "active": 1}, ...}}"""
+        return {**vars(self.whole), "parts": {n: vars(c) for n, c in self.parts.items()}}
+
+    def table(self) -> str:
+        """A row per part and for their sum; below, what 'active' means."""
+        rows = [("parameters", "total", "active")]
+        for name, count in {**self.parts, "total": self.whole}.items():
+            rows.append((name, readable(count.total), readable(count.active)))
+        lines = [f"{name:<18}{total:>12}{active:>12}" for name, total, active in rows]
+        some = f"{self.choices} of {self.experts} experts a layer, " if self.experts else ""
+        lines.append(f"active: in a token's arithmetic; {some}no table that is only looked up")
+        return "\n".join(lines)
+
+
+def count(model: Transformer) -> Parameters:
+    """Counts the parameters of `model` from their shapes. ValueError where it is no model."""
+    if not isinstance(model, Transformer):
+        raise ValueError(f"MODEL is {model!r}; allowed: a transformer.Transformer")
+    config, shapes = model.config, flat.shapes(model)
+    sparse = {name.removesuffix("router") for name in shapes if name.endswith("/mlp/router")}
+    experts = config.moe.num_experts if sparse else 0
+    choices = _choices(model) if sparse else 0
+    target = "target_embed" if config.target_vocab_size else "source_embed"
+    total = dict.fromkeys(PARTS, 0)
+    active = dict.fromkeys(PARTS, 0)
+    for name, shape in shapes.items():
+        part, size = _part(name, sparse), math.prod(shape)
+        total[part] += size
+        if part == "experts":
+            active[part] += size // experts * choices
+        elif part != "embeddings" or (config.tied_logits and name.startswith(target)):
+            active[part] += size
+    parts = {part: Count(total[part], active[part]) for part in PARTS if total[part]}
+    return Parameters(parts, experts, choices)
+
+
+def readable(count: int) -> str:
+    """206_554_000_000 -> '206.55 B': two decimals and a unit, B (10^9) the largest."""
+    for size, unit in _UNITS:
+        if count >= size:
+            return f"{count / size:.2f} {unit}"
+    return str(count)
+
+
+def _part(name: str, sparse: set[str]) -> str:
+    """The one of PARTS that a flat name is in; `sparse` are the MLPs of experts, '…/mlp/'."""
+    *above, owner, leaf = name.split("/")
+    if owner in ("source_embed", "target_embed"):
+        return "embeddings"
+    if owner == "logits":
+        return "logits"
+    if leaf == "scale":
+        return "norms"
+    if leaf == "router":
+        return "routers"
+    if owner == "mlp":
+        return "experts" if name.removesuffix(leaf) in sparse else "dense MLPs"
+    assert owner.endswith("attention") or owner == "relative_bias", name
+    return f"{above[0]} attention"
+
+
+def _choices(model: Transformer) -> int:
+    """How many experts the model's router gives a token."""
+    moe = model.config.moe
+
+    def route(logits: jax.Array, real: jax.Array, uniform: jax.Array) -> jax.Array:
+        return moe.router(logits, real, capacity_factor=1.0, uniform=uniform).expert
+
+    logits = jax.ShapeDtypeStruct((1, 1, moe.num_experts), jnp.float32)
+    chosen = jax.eval_shape(route, logits, jnp.ones((1, 1), bool), jnp.zeros((1, 1)))
+    return min(chosen.shape[-1], moe.num_experts)

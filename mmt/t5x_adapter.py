@@ -1,0 +1,209 @@
+"""Our Transformer as a model of T5X: real `t5x.train`, `t5x.eval` and `t5x.infer` run it by gin.
+
+`Module` has the methods and the cache that T5X wants, `Model` the loss and the parameters' axes.
+The parameters, their names and the loss are ours. The only `import t5x`; T5X is in no registry, the
+README says how to come by it. gin_configs/t5x binds all of this.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from flax import core
+from flax import linen as nn
+from flax.linen.partitioning import AxisMetadata
+from jaxtyping import Array, Float, Shaped
+from t5x import metrics, models
+
+from mmt import losses
+from mmt.model import moe
+from mmt.model.stack import KVCache
+from mmt.model.transformer import Transformer
+
+Tokens = Shaped[Array, "B T"]  # T5X gives some as float32
+CACHE = ("cached_key", "cached_value", "cache_index")  # T5X knows a counter by its name
+
+
+class Module(Transformer):
+    """A `Transformer`, parameters and all, with the calls of a T5X encoder-decoder.
+
+    Positions are taken and not needed: attention stays within a segment (see `Transformer`).
+    """
+
+    scan_layers = True  # to T5X: the batch of a cache's leaves is at axis 1, after the layers
+
+    def __call__(
+        self,
+        encoder_input_tokens: Shaped[Array, "B S"],
+        decoder_input_tokens: Tokens,
+        decoder_target_tokens: Tokens | None = None,
+        encoder_segment_ids: Shaped[Array, "B S"] | None = None,
+        decoder_segment_ids: Tokens | None = None,
+        encoder_positions: Shaped[Array, "B S"] | None = None,
+        decoder_positions: Tokens | None = None,
+        *,
+        decode: bool = False,
+        enable_dropout: bool = True,
+    ) -> Float[Array, "B T V"]:
+        """Teacher-forced logits; with `decode` also an empty cache of the targets' shape."""
+        del decoder_target_tokens, encoder_positions, decoder_positions
+        if decode:
+            self._put(self.empty_cache(*decoder_input_tokens.shape))
+        return super().__call__(
+            _ids(encoder_input_tokens),
+            _ids(decoder_input_tokens),
+            encoder_segment_ids=_ids(encoder_segment_ids),
+            decoder_segment_ids=_ids(decoder_segment_ids),
+            enable_dropout=enable_dropout,
+        )
+
+    def encode(
+        self,
+        encoder_input_tokens: Shaped[Array, "B S"],
+        encoder_segment_ids: Shaped[Array, "B S"] | None = None,
+        *,
+        enable_dropout: bool = True,
+    ) -> Float[Array, "B S D"]:
+        """The encoder's output, normalised."""
+        return super().encode(
+            _ids(encoder_input_tokens),
+            encoder_segment_ids=_ids(encoder_segment_ids),
+            enable_dropout=enable_dropout,
+        )
+
+    def decode(
+        self,
+        encoded: Float[Array, "B S D"],
+        encoder_input_tokens: Shaped[Array, "B S"],
+        decoder_input_tokens: Shaped[Array, "B 1"],
+        decoder_target_tokens: Shaped[Array, "B 1"] | None = None,
+        *,
+        enable_dropout: bool = False,
+        decode: bool = True,
+        max_decode_length: int | None = None,
+    ) -> Float[Array, "B 1 V"]:
+        """One step of T5X's search: the logits that follow `decoder_input_tokens`, which go into
+        the cache. The keys and values of `encoded` do not change; XLA takes them out of the loop.
+        """
+        del decoder_target_tokens, max_decode_length
+        if enable_dropout or not decode:
+            raise ValueError("decode is for decoding: enable_dropout=False, decode=True")
+        memory = self.memory(encoded, _ids(encoder_input_tokens))
+        cache = KVCache(*(self.get_variable("cache", name) for name in CACHE))
+        logits, cache = self.decode_step(_ids(decoder_input_tokens)[:, 0], memory, cache)
+        self._put(cache)
+        return logits[:, None]
+
+    def _put(self, cache: KVCache) -> None:
+        for name, value in zip(CACHE, cache, strict=True):
+            self.put_variable("cache", name, value)
+
+
+class Model(models.EncoderDecoderModel):
+    """T5X's model of a `Module`: its optimiser, metrics, scores and searches, and our loss.
+
+    The loss is that of `mmt train`: `objective` per target token of the batch, with the routers'
+    losses. So `num_microbatches` of T5X, which sums gradients, multiplies them.
+    ValueError where a vocabulary has more pieces than the module has embeddings, and for a module
+    whose targets start with other than T5X's 0.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        input_vocabulary: Any,
+        output_vocabulary: Any,
+        optimizer_def: Any,
+        *,
+        objective: losses.Objective = losses.Objective(),  # noqa: B008  (frozen)
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            module, input_vocabulary, output_vocabulary, optimizer_def,
+            label_smoothing=objective.label_smoothing, z_loss=objective.z_loss, **options,
+        )  # fmt: skip
+        self.objective = objective
+        config = module.config
+        for name in ("pad_id", "start_id"):
+            if getattr(config, name):
+                raise ValueError(f"Config.{name} = {getattr(config, name)}; in T5X allowed: 0")
+        sizes = {"input": config.vocab_size, "output": config.target_vocab_size}
+        for side, size in sizes.items():
+            vocabulary = getattr(self, f"{side}_vocabulary")
+            size = size or config.vocab_size
+            if vocabulary.vocab_size > size:
+                raise ValueError(
+                    f"the {side} vocabulary has {vocabulary.vocab_size} pieces, the model only "
+                    f"{size} embeddings: set VOCAB_SIZE (or TARGET_VOCAB_SIZE) to "
+                    f"{vocabulary.vocab_size} or more"
+                )
+
+    def get_initial_variables(self, *arguments: Any, **keywords: Any) -> Any:
+        """Fresh parameters, and the logical axes of each as T5X keeps them: NAME_axes in
+        `params_axes` for NAME in `params`.
+        """
+        boxed = core.unfreeze(super().get_initial_variables(*arguments, **keywords))["params"]
+        return core.freeze({"params": nn.unbox(boxed), "params_axes": _axes(boxed)})
+
+    def loss_fn(
+        self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
+    ) -> tuple[Float[Array, ""], Any]:
+        """The loss per target token, with the routers' losses, and T5X's metrics of the batch."""
+        logits, sown = self._compute_logits(params, batch, dropout_rng, mutable=["intermediates"])
+        full = _for_measuring(batch)
+        sums = losses.measure(self.objective, logits, full, languages=1).sums
+        weights = full["decoder_loss_weights"]
+        total = sums["loss"] / jnp.maximum(weights.sum(), 1.0)
+        routing = moe.summarize(sown.get("intermediates", {}))
+        if routing:
+            total += self.objective.moe_aux * routing["moe_aux_loss"]
+            total += self.objective.moe_z * routing["moe_z_loss"]
+        found = self._compute_metrics(
+            logits=logits,
+            targets=batch["decoder_target_tokens"],
+            mask=weights,
+            loss=sums["loss"],
+            segment_ids={side: full[f"{side}_segment_ids"] for side in ("encoder", "decoder")},
+        )
+        found["nll_per_nonpadding_target_token"] = metrics.AveragePerStep.from_model_output(
+            sums["nll"] / jnp.maximum(weights.sum(), 1.0)
+        )
+        found |= {
+            f"experts/{name}": metrics.AveragePerStep.from_model_output(value)
+            for name, value in routing.items()
+        }
+        return total, found
+
+
+def _axes(boxed: Mapping[str, Any]) -> dict[str, Any]:
+    """{'norm': {'scale': a boxed parameter}} -> {'norm': {'scale_axes': the names of its axes}}."""
+    axes: dict[str, Any] = {}
+    for name, leaf in boxed.items():
+        if isinstance(leaf, Mapping):
+            axes[name] = _axes(leaf)
+        else:
+            axes[f"{name}_axes"] = AxisMetadata(names=leaf.names)
+    return axes
+
+
+def _for_measuring(batch: Mapping[str, Array]) -> dict[str, Any]:
+    """SeqIO's batch with what `losses.measure` reads beside: segments of rows that are not packed,
+    and one language.
+    """
+    sides = {"encoder": "encoder_input_tokens", "decoder": "decoder_target_tokens"}
+    segments = {
+        f"{side}_segment_ids": (batch[tokens] > 0).astype(jnp.int32)
+        for side, tokens in sides.items()
+    }
+    targets = batch["decoder_target_tokens"]
+    weights = batch.get("decoder_loss_weights", targets > 0)
+    return {
+        **segments,
+        **batch,
+        "decoder_loss_weights": weights.astype(jnp.float32),
+        "decoder_language_ids": jnp.zeros_like(targets),
+    }
+
+
+def _ids(tokens: Any) -> Any:
+    return None if tokens is None else tokens.astype(jnp.int32)
