@@ -119,7 +119,7 @@ def _program(request: Request, devices: int) -> tuple[program.Program, str]:
     config.load([AMOUNT, *files], bindings, may_leave_open=True)
     model, note = config.macro("MODEL"), ""
     parameters.count(model)  # or it is no model
-    if not config.binds(sharding.Layout) and not config.binds(sharding.device_mesh):
+    if not config.binds(sharding.device_mesh):
         rows, *lengths = _batch_sizes()
         parts = data_parts(devices, rows=rows, lengths=lengths, model=model)
         if parts < devices:
