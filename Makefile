@@ -36,7 +36,7 @@ demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation,
 	@echo; echo "The report: runs/demo/report/report.html"
 
 test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 20
 
 test-all: env-all lint  ## every test that this machine can run, the slow ones too
 	$(BIN)/python -m pytest -q -m 'not t5x and not gpu' --timeout 3600

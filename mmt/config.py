@@ -210,6 +210,12 @@ def _check_macros() -> None:
     that refer to each other in a circle, which gin follows for ever.
     """
     known = _macros()
+    if "MODEL" not in known and any(
+        "MODEL" in _referred(value)
+        for parameters in _gin._CONFIG.values()
+        for value in parameters.values()
+    ):
+        raise ValueError("no MODEL; add a --gin_file of gin_configs/models")
     for (scope, selector), parameters in _gin._CONFIG.items():
         for parameter, value in parameters.items():
             for name in sorted(_referred(value) - known.keys()):

@@ -268,7 +268,9 @@ def test_every_parameter_learns_and_measures_come_out(trained):
     assert float(other) != float(loss)  # dropout is drawn by its key
 
 
-@pytest.mark.parametrize("kept", ["none", "minimal", "full"])
+@pytest.mark.parametrize(
+    "kept", ["full", *(pytest.param(kept, marks=pytest.mark.slow) for kept in ("none", "minimal"))]
+)
 def test_remat_changes_nothing(trained, kept):
     model, params, step = trained
     (loss, _), gradients = step(params, 0)
