@@ -120,8 +120,7 @@ class Program:
         """A process's rows, on the devices, as part of the global batch. ValueError where the mesh
         cannot cut them.
         """
-        parts = self.layout.parts("batch")
-        own = sum(map(len, self.layout.rows(parts)))  # parts that this process holds
+        parts, own = self._parts
         for side in ("encoder", "decoder"):
             rows, length = batch[f"{side}_input_tokens"].shape
             self.check_cut(rows * parts // own, length, side=side)
@@ -129,6 +128,12 @@ class Program:
             name: jax.make_array_from_process_local_data(self.layout.batch(), rows)
             for name, rows in batch.items()
         }
+
+    @functools.cached_property
+    def _parts(self) -> tuple[int, int]:
+        """Into how many the mesh cuts a batch, and how many of them this process holds."""
+        parts = self.layout.parts("batch")
+        return parts, sum(map(len, self.layout.rows(parts)))
 
     @functools.cached_property
     def step(self) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:

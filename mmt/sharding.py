@@ -89,21 +89,19 @@ class Layout:
     over: Mapping[str, Axes | list[Axes]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = tuple(dict.fromkeys(name for name, _ in self.rules))
-        for logical, physical in self.over.items():
-            if logical not in known:
+        table: dict[str, list[Axes]] = {}
+        for logical, physical in self.rules:
+            table.setdefault(logical, []).append(physical)
+        for logical, rows in self.over.items():
+            if logical not in table:
+                near = _nearest(logical, list(table))
                 raise ValueError(
-                    f"Layout.over: the model has no axis {logical!r}{_nearest(logical, known)}; "
-                    f"allowed: {', '.join(known)}"
+                    f"Layout.over: the model has no axis {logical!r}{near}; "
+                    f"allowed: {', '.join(table)}"
                 )
-            rows = physical if isinstance(physical, list) else [physical]
-            at = known.index(logical)
-            known_rows = [row for row in self.rules if row[0] != logical]
-            new = [(logical, tuple(row) if isinstance(row, list) else row) for row in rows]
-            before = sum(row[0] in known[:at] for row in known_rows)
-            object.__setattr__(
-                self, "rules", (*known_rows[:before], *new, *known_rows[before:])
-            )
+            table[logical] = rows if isinstance(rows, list) else [rows]
+        rules = tuple((logical, axes) for logical, rows in table.items() for axes in rows)
+        object.__setattr__(self, "rules", rules)
         object.__setattr__(self, "over", {})
         for logical, physical in self.rules:
             for name in _names(physical):

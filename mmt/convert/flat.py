@@ -82,7 +82,13 @@ def shapes(model: Transformer) -> dict[str, tuple[int, ...]]:
 
 def check(found: Mapping[str, tuple[int, ...]], model: Transformer) -> None:
     """ValueError that lists all of `found` (flat name -> shape) which is not as `model` has it."""
-    wanted = shapes(model)
+    check_names(found, shapes(model), "the weights")
+
+
+def check_names(
+    found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]], what: str
+) -> None:
+    """ValueError that lists all of `found` (name -> shape) which is not as the model's `wanted`."""
     wrong = [f"{name}: missing" for name in sorted(wanted.keys() - found.keys())]
     wrong += [f"{name}: not in the model" for name in sorted(found.keys() - wanted.keys())]
     wrong += [
@@ -91,7 +97,7 @@ def check(found: Mapping[str, tuple[int, ...]], model: Transformer) -> None:
         if found[name] != wanted[name]
     ]
     if wrong:
-        raise ValueError("the weights are not the model's:\n  " + "\n  ".join(wrong))
+        raise ValueError(f"{what} are not the model's:\n  " + "\n  ".join(wrong))
 
 
 def members(path: str, config: Config) -> str | list[str]:

@@ -197,15 +197,7 @@ def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:
 
 def check(found: Shapes, wanted: Shapes, where: Path) -> None:
     """ValueError that lists all of `found` which is not as `wanted`."""
-    wrong = [f"{name}: missing" for name in sorted(wanted.keys() - found.keys())]
-    wrong += [f"{name}: not in the model" for name in sorted(found.keys() - wanted.keys())]
-    wrong += [
-        f"{name}: {found[name]}, in the model {wanted[name]}"
-        for name in sorted(wanted.keys() & found.keys())
-        if found[name] != wanted[name]
-    ]
-    if wrong:
-        raise ValueError(f"the weights in {where} are not the model's:\n  " + "\n  ".join(wrong))
+    flat.check_names(found, wanted, f"the weights in {where}")
 
 
 def _network_name(name: str, shape: tuple[int, ...], c: Config) -> tuple[str, tuple[int, ...]]:
