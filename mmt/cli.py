@@ -304,10 +304,10 @@ def _languages(args: argparse.Namespace) -> None:
 
 
 def _stats(args: argparse.Namespace) -> None:
-    from mmt.data import corpora
+    from mmt.data import corpora, stats
 
-    rows = corpora.stats(corpora.load(args.corpus), args.temperature)
-    print("\n".join(map(_json, rows)) if args.json else corpora.table(rows))
+    rows = stats.stats(corpora.load(args.corpus), args.temperature)
+    print("\n".join(map(_json, rows)) if args.json else stats.table(rows))
 
 
 def _json(row: Any) -> str:

@@ -2,7 +2,6 @@
 
 import functools
 import gzip
-import json
 import re
 import shutil
 
@@ -39,8 +38,8 @@ def test_a_folder_is_read_as_described(folder):
     assert (corpus.name, corpus.target, corpus.root) == ("my_corpus", "eng_Latn", folder)
     assert corpus.languages == ("deu_Latn", "swh_Latn", "zho_Hant")
     german = [
-        ("Hallo Welt", "Hello world", "deu_Latn", "my_corpus", 1),
-        ("schön\u2028!", "nice!", "deu_Latn", "my_corpus", 2),
+        ("Hallo Welt", "Hello world", "deu_Latn", "my_corpus", 1, ""),
+        ("schön\u2028!", "nice!", "deu_Latn", "my_corpus", 2, ""),
     ]
     assert list(corpus.pairs("de", "train")) == german
     assert [pair.target for pair in corpus.pairs("zho_Hant", "train")] == [
@@ -180,8 +179,6 @@ def test_faults_of_the_text_are_named_with_file_and_line(folder, name, content, 
     corpus = corpora.load(folder)
     with pytest.raises(ValueError, match=message):
         corpus.validate()
-    with pytest.raises(ValueError, match=message):
-        corpora.stats(corpus)
 
 
 def test_pairs_stream(folder):
@@ -192,31 +189,6 @@ def test_pairs_stream(folder):
         assert next(pairs)[:2] == ("moja", "one")
     with pytest.raises(ValueError, match=r"swh\.tsv:10001:"):
         next(pairs)
-
-
-def test_stats_count_the_pairs_and_their_lengths(folder):
-    rows = corpora.stats(corpora.load(folder), temperature=1.0)
-    assert [row["language"] for row in rows] == ["deu_Latn", "swh_Latn", "zho_Hant"]
-    swahili = rows[1]
-    assert swahili["name"] == "Swahili"
-    assert [swahili[split] for split in corpora.SPLITS] == [2, 0, 1]
-    assert (swahili["source_words"], swahili["target_words"]) == (3, 5)
-    assert swahili["source_characters"] == len("Habari" + "nyumba mbili")
-    assert swahili["target_characters"] == len("How are you?" + "two houses")
-    assert swahili["length_ratio"] == pytest.approx((12 / 6 + 10 / 12) / 2)
-    assert [row["share"] for row in rows] == pytest.approx([0.25, 0.25, 0.5])
-    warmer = corpora.stats(corpora.load(folder), temperature=5.0)
-    assert 0.25 < float(warmer[0]["share"]) < 1 / 3
-    assert json.loads(json.dumps(rows)) == rows
-
-
-def test_the_table_shows_the_largest_first_and_a_total(folder):
-    lines = corpora.table(corpora.stats(corpora.load(folder))).split("\n")
-    assert [line.split()[0] for line in lines] == [
-        "language", "zho_Hant", "deu_Latn", "swh_Latn", "all",
-    ]  # fmt: skip
-    assert len({len(line) for line in lines}) == 1
-    assert lines[-1].split()[:3] == ["all", "3", "8"]
 
 
 def test_the_data_root_is_the_environments_or_the_cache(monkeypatch, tmp_path):

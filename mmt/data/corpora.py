@@ -6,6 +6,8 @@
     deu = { source = "corpus.de.gz", target = "corpus.en.gz" }    # two files, line by line
     swh = "swh.tsv"                                               # source<TAB>target
     fra = ["a.tsv.zst", { source = "b.fr", target = "b.en" }]     # several
+    yor = { source = "yor.tsv", target = "eng.tsv", join = "id" } # id<TAB>text each: multi-way
+    zul = { pairs = "zul.tsv", sample = 500 }                     # so many, drawn once for all
     [validation]                                                  # as [train]; also [test]
 
 Languages go by any name `mmt.languages.find` knows, paths are relative to the file, and `.gz`,
@@ -21,16 +23,14 @@ import json
 import os
 import re
 import tomllib
-from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from mmt import languages
-from mmt.data import lines, mixing
+from mmt.data import readers
+from mmt.data.readers import Files
 
 SPLITS = ("train", "validation", "test")
 EMBEDDED = "cldr"  # what `load` takes for the corpus that needs no files
@@ -44,13 +44,7 @@ class Pair(NamedTuple):
     language: str
     corpus: str
     line: int
-
-
-class Files(NamedTuple):
-    """Where pairs are: two files of equally many lines, or (`target` is None) one TSV."""
-
-    source: Path
-    target: Path | None = None
+    id: str = ""  # of a multi-way corpus: `JHN.4.10`
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,7 @@ class Corpus:
 
     def count(self, language: str, split: str) -> int:
         """The number of pairs, found by counting line feeds; 0 where no file is described."""
-        return sum(_count(entry.source) for entry in self._files(language, split)[0])
+        return sum(readers.count(entry) for entry in self._files(language, split)[0])
 
     def hash(self) -> str:
         """16 hex digits of what the corpus holds: name, languages, contents; not where it lies."""
@@ -100,7 +94,7 @@ class Corpus:
         digest = functools.cache(_digest)  # languages often share the English file
         for split, by_language in self.files.items():
             content[split] = {
-                code: [[digest(path) for path in entry if path] for entry in entries]
+                code: [[*map(digest, entry.paths), *_reading(entry)] for entry in entries]
                 for code, entries in sorted(by_language.items())
             }
         return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
@@ -119,16 +113,8 @@ class Corpus:
         return self.files[split].get(code, ()), code
 
     def _read(self, files: Files, language: str) -> Iterator[Pair]:
-        number = 0
-        for number, (source, target) in enumerate(_sides(files), 1):
-            if not source.strip():
-                raise ValueError(f"{files.source}:{number}: the source side is empty")
-            if not target.strip():
-                at = files.target or files.source
-                raise ValueError(f"{at}:{number}: the target side is empty")
-            yield Pair(source, target, language, self.name, number)
-        if not number:
-            raise ValueError(f"{files.source}: no lines")
+        for line, source, target, name in readers.read(files):
+            yield Pair(source, target, language, self.name, line, name)
 
 
 def load(path: str | Path) -> Corpus:
@@ -156,44 +142,6 @@ def load(path: str | Path) -> Corpus:
 def data_root() -> Path:
     """Where what is made on first use is kept: $MMT_DATA, or ~/.cache/mmt."""
     return Path(os.environ.get("MMT_DATA") or "~/.cache/mmt").expanduser()
-
-
-def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int | float]]:
-    """What `mmt data stats` shows, a row per language; reads everything, so it also validates.
-
-    A row has `language`, `name`, the number of pairs in `train`, `validation` and `test`; of the
-    training pairs `source_words` and `target_words` (by white space), `source_characters` and
-    `target_characters` (code points) and `length_ratio`, the median of target / source characters;
-    and `share`, the part of the training examples drawn from the language at this temperature.
-    """
-    rows: list[dict[str, str | int | float]] = []
-    counts: dict[str, int] = {}
-    for code in corpus.languages:
-        counts[code], sizes = _sizes(corpus.pairs(code, "train"))
-        row: dict[str, str | int | float] = {"language": code, "name": languages.find(code).name}
-        row["train"] = counts[code]
-        for split in SPLITS[1:]:
-            there = corpus.count(code, split)
-            row[split] = sum(1 for _ in corpus.pairs(code, split)) if there else 0
-        rows.append(row | sizes)
-    shares = mixing.shares(counts, temperature)
-    return [row | {"share": shares[str(row["language"])]} for row in rows]
-
-
-def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
-    """The rows of `stats` for people: columns aligned, the largest language first, a total."""
-    ordered = sorted(rows, key=lambda row: (-int(row["train"]), row["language"]))
-    counted = [key for key, value in ordered[0].items() if isinstance(value, int)]
-    total = {key: sum(int(row[key]) for row in ordered) for key in counted}
-    last = dict.fromkeys(ordered[0], "") | total | {"language": "all", "name": len(ordered)}
-    cells = [[_cell(key, value) for key, value in row.items()] for row in [*ordered, last]]
-    cells.insert(0, [key.replace("_", " ").replace("character", "char") for key in ordered[0]])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    align = [str.ljust, str.ljust, *[str.rjust] * (len(widths) - 2)]
-    return "\n".join(
-        "  ".join(pad(cell, width) for pad, cell, width in zip(align, line, widths, strict=True))
-        for line in cells
-    )
 
 
 class _Description:
@@ -249,16 +197,24 @@ class _Description:
         return files
 
     def _entry(self, entry: object, at: str) -> Files:
-        if isinstance(entry, dict):
-            sides = ("source", "target")
-            for key in entry:
-                if key not in sides:
-                    raise ValueError(f"{at}: unknown key {key!r}; {_choices(key, sides)}")
-            for side in sides:
-                if side not in entry:
-                    raise ValueError(f"{at}: {side} is missing in {entry}")
-            return Files(self._path(entry["source"], at), self._path(entry["target"], at))
-        return Files(self._path(entry, at))
+        if not isinstance(entry, dict):
+            return Files(self._path(entry, at))
+        allowed = ("source", "target", "pairs", "join", "sample")
+        for key in entry:
+            if key not in allowed:
+                raise ValueError(f"{at}: unknown key {key!r}; {_choices(key, allowed)}")
+        for side in ("source", "target"):
+            if (side in entry) == ("pairs" in entry):
+                what = "stands beside `pairs`" if side in entry else "is missing"
+                raise ValueError(f"{at}: {side} {what} in {entry}")
+        names = [entry["pairs"]] if "pairs" in entry else [entry["source"], entry["target"]]
+        join, sample = entry.get("join"), entry.get("sample", 0)
+        if join not in (None, "id") or (join and len(names) == 1):
+            raise ValueError(f"{at}: join is {join!r}; allowed: 'id', of `source` and `target`")
+        if type(sample) is not int or sample < ("sample" in entry):
+            raise ValueError(f"{at}: sample is {sample!r}; allowed: a number of pairs, 1 or more")
+        source, *target = [self._path(name, at) for name in names]
+        return Files(source, target[0] if target else None, join == "id", sample)
 
     def _path(self, name: object, at: str) -> Path:
         if not isinstance(name, str) or not name:
@@ -302,53 +258,9 @@ def _near(path: Path, *others: str) -> str:
     return f"; nearest: {', '.join(near)}" if near else ""
 
 
-def _sizes(pairs: Iterable[Pair]) -> tuple[int, dict[str, str | int | float]]:
-    """The number of pairs, and what `stats` says of their lengths."""
-    words, characters, ratios = [0, 0], [0, 0], array("f")  # 4 bytes a pair, for the median
-    for pair in pairs:
-        words = [words[0] + len(pair.source.split()), words[1] + len(pair.target.split())]
-        characters = [characters[0] + len(pair.source), characters[1] + len(pair.target)]
-        ratios.append(len(pair.target) / len(pair.source))
-    return len(ratios), {
-        "source_words": words[0],
-        "target_words": words[1],
-        "source_characters": characters[0],
-        "target_characters": characters[1],
-        "length_ratio": float(np.median(np.frombuffer(ratios, np.float32))),
-    }
-
-
-def _cell(key: str, value: str | int | float) -> str:
-    if isinstance(value, float):
-        return f"{value:.2%}" if key == "share" else f"{value:.2f}"
-    return f"{value:,}" if isinstance(value, int) else value
-
-
-def _sides(files: Files) -> Iterator[tuple[str, str]]:
-    if files.target is None:
-        for number, line in enumerate(lines.read(files.source), 1):
-            columns = line.split("\t")
-            if len(columns) != 2:
-                raise ValueError(
-                    f"{files.source}:{number}: {len(columns)} columns; a line is source<TAB>target"
-                )
-            yield columns[0], columns[1]
-        return
-    for source, target in itertools.zip_longest(lines.read(files.source), lines.read(files.target)):
-        if source is None or target is None:
-            raise ValueError(
-                f"{files.source} has {lines.count(files.source)} lines, but {files.target} has "
-                f"{lines.count(files.target)}: line n of one must be the translation of line n of "
-                "the other"
-            )
-        yield source, target
-
-
-def _count(path: Path) -> int:
-    number = lines.count(path)
-    if not number:
-        raise ValueError(f"{path}: no lines")
-    return number
+def _reading(files: Files) -> list[object]:
+    """What of the reading decides what is read; nothing where it is the usual."""
+    return [{"join": files.join, "sample": files.sample}] if files.join or files.sample else []
 
 
 def _digest(path: Path) -> str:

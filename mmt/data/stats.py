@@ -1,0 +1,73 @@
+"""What a corpus holds, language by language: `mmt data stats`.
+
+Counting what training then draws is for mixing.py; nothing is judged or removed here.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from mmt import languages
+from mmt.data import mixing
+from mmt.data.corpora import SPLITS, Corpus, Pair
+
+
+def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int | float]]:
+    """What `mmt data stats` shows, a row per language; reads everything, so it also validates.
+
+    A row has `language`, `name`, the number of pairs in `train`, `validation` and `test`; of the
+    training pairs `source_words` and `target_words` (by white space), `source_characters` and
+    `target_characters` (code points) and `length_ratio`, the median of target / source characters;
+    and `share`, the part of the training examples drawn from the language at this temperature.
+    """
+    rows: list[dict[str, str | int | float]] = []
+    counts: dict[str, int] = {}
+    for code in corpus.languages:
+        counts[code], sizes = _sizes(corpus.pairs(code, "train"))
+        row: dict[str, str | int | float] = {"language": code, "name": languages.find(code).name}
+        row["train"] = counts[code]
+        for split in SPLITS[1:]:
+            there = corpus.count(code, split)
+            row[split] = sum(1 for _ in corpus.pairs(code, split)) if there else 0
+        rows.append(row | sizes)
+    shares = mixing.shares(counts, temperature)
+    return [row | {"share": shares[str(row["language"])]} for row in rows]
+
+
+def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
+    """The rows of `stats` for people: columns aligned, the largest language first, a total."""
+    ordered = sorted(rows, key=lambda row: (-int(row["train"]), row["language"]))
+    counted = [key for key, value in ordered[0].items() if isinstance(value, int)]
+    total = {key: sum(int(row[key]) for row in ordered) for key in counted}
+    last = dict.fromkeys(ordered[0], "") | total | {"language": "all", "name": len(ordered)}
+    cells = [[_cell(key, value) for key, value in row.items()] for row in [*ordered, last]]
+    cells.insert(0, [key.replace("_", " ").replace("character", "char") for key in ordered[0]])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    align = [str.ljust, str.ljust, *[str.rjust] * (len(widths) - 2)]
+    return "\n".join(
+        "  ".join(pad(cell, width) for pad, cell, width in zip(align, line, widths, strict=True))
+        for line in cells
+    )
+
+
+def _sizes(pairs: Iterable[Pair]) -> tuple[int, dict[str, str | int | float]]:
+    """The number of pairs, and what `stats` says of their lengths."""
+    words, characters, ratios = [0, 0], [0, 0], array("f")  # 4 bytes a pair, for the median
+    for pair in pairs:
+        words = [words[0] + len(pair.source.split()), words[1] + len(pair.target.split())]
+        characters = [characters[0] + len(pair.source), characters[1] + len(pair.target)]
+        ratios.append(len(pair.target) / len(pair.source))
+    return len(ratios), {
+        "source_words": words[0],
+        "target_words": words[1],
+        "source_characters": characters[0],
+        "target_characters": characters[1],
+        "length_ratio": float(np.median(np.frombuffer(ratios, np.float32))),
+    }
+
+
+def _cell(key: str, value: str | int | float) -> str:
+    if isinstance(value, float):
+        return f"{value:.2%}" if key == "share" else f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else value
