@@ -122,9 +122,10 @@ def _train_loaded(command: str) -> int:
 
 def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ()) -> None:
     """Puts into a run directory what translating needs beside the checkpoints: the vocabulary, the
-    configuration, and the manifest with `languages` (default: all of the cache's).
+    configuration, and the manifest with `languages` (default: all of the cache's); and on what it
+    is trained.
     """
-    from mmt import config
+    from mmt import config, environment
     from mmt.data import cache
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -134,6 +135,7 @@ def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ())
     manifest = found.manifest.only(languages) if languages else found.manifest
     manifest.write(directory)
     (directory / "config.gin").write_text(config.complete(), encoding="utf-8")
+    environment.write(directory)
 
 
 def _make_cache() -> None:

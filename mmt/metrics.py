@@ -149,6 +149,7 @@ class Log:
         count, tokens = sums.pop("steps"), sums.pop("target_tokens")
         all_tokens = sums.pop("tokens")
         row: dict[str, Any] = {"step": step, "loss": sums.pop("loss") / max(tokens, 1.0)}
+        row |= {"tokens": all_tokens, "target_tokens": tokens}
         by_token = [name for name in ("nll", "accuracy", "teacher_loss") if name in sums]
         row |= {name: sums.pop(name) / max(tokens, 1.0) for name in by_token}
         row |= {name: value / max(count, 1.0) for name, value in sorted(sums.items())}
@@ -158,12 +159,13 @@ class Log:
             "seconds": round(seconds, 3),
         }
         if with_languages:
+            counts = zip(self._languages, meters.language_tokens.tolist(), strict=True)
+            row["language_tokens"] = {code: count for code, count in counts if count}
+            losses = zip(self._languages, meters.language_loss.tolist(), strict=True)
             row["language_loss"] = {
-                code: float(loss / count)
-                for code, loss, count in zip(
-                    self._languages, meters.language_loss, meters.language_tokens, strict=True
-                )
-                if count
+                code: loss / row["language_tokens"][code]
+                for code, loss in losses
+                if code in row["language_tokens"]
             }
         self._show(row)
         self.write(row)

@@ -82,7 +82,7 @@ def register(
     changed, replaces the former.
     ValueError: no language to train on; another corpus or mixture has the name.
     """
-    if not corpus.languages:
+    if not corpus.files["train"]:
         raise ValueError(f"corpus {corpus.name!r} has no language with training pairs")
     if isinstance(vocabularies, int):
         vocabularies = trained_on_use(corpus, size=vocabularies)

@@ -135,6 +135,13 @@ def test_faults_of_the_description_are_named_with_file_line_and_nearest(folder, 
         corpora.load(folder)
 
 
+def test_a_description_without_training_data_is_a_test_set(folder):
+    (folder / "corpus.toml").write_text('[test]\nsw = "test.tsv"\nde = "swh.tsv"')
+    corpus = corpora.load(folder)
+    assert corpus.languages == ("deu_Latn", "swh_Latn")
+    assert corpus.count("sw", "test") == 1 and corpus.count("sw", "train") == 0
+
+
 def test_a_description_that_is_not_utf8_or_empty_is_an_error(folder):
     (folder / "corpus.toml").write_bytes(b"name = '\xff'")
     with pytest.raises(ValueError, match=r"corpus\.toml: .*utf-8"):

@@ -21,7 +21,10 @@ def test_rows_and_events(tmp_path, toy_program, toy_batches):
     for row in rows:
         assert row["loss"] > 0 and 0 <= row["accuracy"] <= 1
         assert row["tokens_per_second"] > 0 and 0 <= row["data_wait"] <= 1
-    assert "language_loss" not in rows[0]
+        assert row["tokens"] >= row["target_tokens"] > 0
+    assert "language_loss" not in rows[0] and "language_tokens" not in rows[0]
+    both_windows = sum(row["target_tokens"] for row in rows[:2])
+    assert sum(rows[1]["language_tokens"].values()) == both_windows
     assert set(rows[1]["language_loss"]) == {"aaa_Latn", "bbb_Latn", "ccc_Latn"}
     assert list(tmp_path.glob("events.out.tfevents.*"))
 

@@ -10,9 +10,10 @@
     zul = { pairs = "zul.tsv", sample = 500 }                     # so many, drawn once for all
     [validation]                                                  # as [train]; also [test]
 
-Languages go by any name `mmt.languages.find` knows, paths are relative to the file, and `.gz`,
-`.xz` and `.zst` are unpacked on the way.  Nothing is repaired or skipped here: a fault is a
-ValueError that names the file and the line (from 1; only a line feed ends a line).
+A description without [train] is a test set.  Languages go by any name `mmt.languages.find` knows,
+paths are relative to the file, and `.gz`, `.xz` and `.zst` are unpacked on the way.  Nothing is
+repaired or skipped here: a fault is a ValueError that names the file and the line (from 1; only a
+line feed ends a line).
 """
 
 import difflib
@@ -65,8 +66,8 @@ class Corpus:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The source languages, those with a train split, as sorted FLORES codes."""
-        return tuple(sorted(self.files["train"]))
+        """The source languages as sorted FLORES codes: those with a train split, where one has."""
+        return tuple(sorted(self.files["train"] or set().union(*self.files.values())))
 
     def pairs(self, language: str, split: str) -> Iterator[Pair]:
         """Streams the pairs of a language (any name of it) and split, in the files' order.
@@ -167,9 +168,9 @@ class _Description:
             )
         target = self._language("target", self.content.get("target", "eng"), self._at("target"))
         files = {split: self._split(split, target) for split in SPLITS}
-        if not files["train"]:
+        if not files["train"] and ("train" in self.content or not any(files.values())):
             raise ValueError(f"{self._at('train')}: no languages: [train] names none")
-        for split in SPLITS[1:]:
+        for split in SPLITS[1:] if files["train"] else ():
             for key, code in zip(self.content.get(split, {}), files[split], strict=True):
                 if code not in files["train"]:
                     raise ValueError(

@@ -59,7 +59,8 @@ class MoeConfig:
 class MoeMlp(nn.Module):
     """`layers.Mlp` with experts: the same call, the same activations.
 
-    Sows its router's measures under 'intermediates'; `summarize` reads them.
+    Sows its router's measures under 'intermediates', which `summarize` reads; and under 'routing',
+    where that is asked for, what it decided for every token.
     """
 
     hidden: int
@@ -81,6 +82,7 @@ class MoeMlp(nn.Module):
             way, count = dispatch.gather, x.shape[0]
         routing = self._route(flat, real.reshape(-1), count, enable_dropout)
         self.sow("intermediates", "moe", routing.measures)
+        self.sow("routing", "moe", (routing.expert, routing.slot))
         weights = self._weights(x.shape[-1])
         if enable_dropout:  # one mask per expert, as T5 draws one for all positions of a row
             dropout = nn.Dropout(c.expert_dropout, broadcast_dims=(-1,))

@@ -165,7 +165,7 @@ class Stack(nn.Module):
             self.relative_bias = relative_bias(c, decoder=self.decoder)
         block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
         over_layers = {
-            "variable_axes": {"params": 0, "intermediates": 0},
+            "variable_axes": {"params": 0, "intermediates": 0, "routing": 0},
             "split_rngs": {"params": True, "dropout": True},
             "length": depth // size,
             "metadata_params": {nn.PARTITION_NAME: "layers"},
