@@ -1,83 +1,213 @@
-"""Bilingual baselines: one model per language from the same cache, trained by the same trainer.
+"""Bilingual baselines: one model per language from the same cache, many trained side by side.
 
 They answer the question whether a language is better off in the multilingual model. Each has the
 whole of its language's training data and nothing else, stops early on its own validation loss and
-is judged at its best checkpoint.
+is judged at its best checkpoint. A fair baseline is a strong one: languages fall into classes by
+their training pairs, and of several settings of a class the best by validation loss is taken.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
-from eval import evaluate, testsets
-from mmt import checkpoint, hooks, languages, train, translate
+from eval import analysis, cost, evaluate, testsets
+from mmt import checkpoint, config, languages, metrics, side_by_side, train, translate
 from mmt.data import cache, mixing, pipeline
+
+CHOSEN = "chosen.txt"  # in a baseline's directory: how its settings were chosen
+TUNING = "tuning"  # beside the baselines' directories: those of the settings that were tried
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Which baselines, and how each trains.
+    """How the baselines of a class train.
 
-    languages: names or codes; or a number: so many at most, spread evenly over them by size.
     feature_lengths, batch_size: as in `pipeline.train_batches`.
     epochs: at most so many passes over a language's pairs, within `steps` (least, most).
-    period: steps between validations; patience: validations without improvement before it stops.
+    period: steps between validations, each with a checkpoint; patience: validations without
+    improvement before it stops.
+    memory: GiB for all that are trained side by side; at_once: at most so many of them, 0: as
+    many as the memory holds.
     """
 
-    languages: Sequence[str] | int
     feature_lengths: Mapping[str, int]
     batch_size: int
     epochs: float
     steps: tuple[int, int]
     period: int
     patience: int
+    memory: float = 4.0
+    at_once: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Class:
+    """Settings for languages with `least` training pairs or more, up to the next class's `least`.
+
+    bindings: of gin, by which it differs from the rest of the configuration: 'DROPOUT_RATE = 0.3',
+    'transformer.Config.emb_dim = 256', 'baselines.Plan.epochs = 80'.
+    tried_on: of several classes with the same `least`, each is first trained on so many of the
+    languages, spread evenly by size; the one of the least mean validation loss trains them all.
+    """
+
+    name: str
+    least: int = 0
+    bindings: Sequence[str] = ()
+    tried_on: int = 4
+
+    def __post_init__(self) -> None:
+        if self.tried_on < 1:
+            raise ValueError(f"baselines.Class {self.name}: tried_on {self.tried_on}; 1 or more")
+
+    @contextlib.contextmanager
+    def configured(self) -> Iterator[tuple[train.Program, Plan]]:
+        """Its settings, for the time of a `with` block also those of the configuration."""
+        with config.changed(self.bindings):
+            yield config.configured(train.Program)(), config.configured(Plan)()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({', '.join(self.bindings) or 'as configured'})"
 
 
 def baselines(
-    program: train.Program,
-    plan: Plan,
+    languages: Sequence[str] | int,
     *,
     cache_dir: str,
     directory: str,
     judge: Callable[[translate.Translator, Path, str], None],
     describe_run: Callable[[Path, str, Sequence[str]], None],
+    classes: Sequence[Class] = (Class("all"),),
 ) -> None:
-    """Trains a bilingual model per language in `directory/<language>` and has it judged.
+    """Trains a bilingual model per language in `directory/<language>`, then has each judged.
 
+    languages: names or codes; or a number: so many at most, spread evenly over them by size.
     judge(translator, model_dir, language) is called with each finished model; `Judge` adds rows to
     a results file. describe_run(model_dir, cache_dir, [language]) makes a run directory of it.
-    Started again, it goes on with the language where it was. Raises ValueError for a language that
-    the cache has not.
+    Started again, each goes on from its last checkpoint. Raises ValueError for a language that
+    the cache has not, and where no class is for a language or settings cannot be trained.
     """
     opened = cache.open_cache(Path(cache_dir))
-    own = program.model.config
-    opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
-    for code in choose(opened.manifest.counts["train"], plan.languages):
+    counts = opened.manifest.counts["train"]
+    codes = choose(counts, languages)
+    groups = grouped({code: counts[code] for code in codes}, classes)
+    for candidates, _ in groups:
+        for one in candidates:
+            with one.configured() as (program, _):
+                own = program.model.config
+                opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
+    trainer = _Trainer(opened, describe_run)
+    for candidates, members in groups:
+        best, chosen = tune(candidates, members, trainer=trainer, directory=Path(directory))
+        trainer(best, members, Path(directory), chosen)
+    for code in codes:
         model_dir = Path(directory) / code
-        train.check(program, opened.manifest, model_dir)
-        describe_run(model_dir, cache_dir, [code])
-        train_one(program, plan, code=code, opened=opened, model_dir=model_dir)
         judge(translate.Translator.load(model_dir), model_dir, code)
+
+
+def grouped(
+    counts: Mapping[str, int], classes: Sequence[Class]
+) -> list[tuple[list[Class], list[str]]]:
+    """The languages of each `least`, largest first, with the classes of it.
+
+    >>> low, high = Class("low"), Class("high", least=5)
+    >>> grouped({"deu_Latn": 9, "swh_Latn": 5, "yor_Latn": 1}, [low, high])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [([Class(name='high', least=5, bindings=(), tried_on=4)], ['deu_Latn', 'swh_Latn']),
+     ([Class(name='low', least=0, bindings=(), tried_on=4)], ['yor_Latn'])]
+    """
+    names = [one.name for one in classes]
+    if not classes or len(set(names)) < len(names):
+        raise ValueError(f"baselines.baselines.classes: {', '.join(names) or 'none'}; each once")
+    found, left = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    for least in sorted({one.least for one in classes}, reverse=True):
+        members = [code for code in left if left[code] >= least]
+        if members:
+            found.append(([one for one in classes if one.least == least], members))
+        left = {code: count for code, count in left.items() if code not in members}
+    if left:
+        raise ValueError(
+            f"no class of baselines for {', '.join(left)} with fewer than "
+            f"{min(one.least for one in classes)} training pairs: give one of least = 0"
+        )
+    return found
+
+
+def tune(
+    candidates: Sequence[Class],
+    members: Sequence[str],
+    *,
+    trainer: Callable[[Class, Sequence[str], Path, str], None],
+    directory: Path,
+) -> tuple[Class, str]:
+    """The best of the candidates for these languages, and how it was chosen.
+
+    trainer(class, languages, directory, text) trains them; what was tried stays in
+    `directory/tuning`, with a table of it in `tuning.json`. One candidate is not tried.
+    """
+    if len(candidates) == 1:
+        return candidates[0], f"class {candidates[0]} for {candidates[0].least} pairs or more"
+    places = np.linspace(0, len(members) - 1, min(candidates[0].tried_on, len(members)))
+    tried = [members[place] for place in places.round().astype(int)]
+    losses: dict[str, dict[str, float]] = {}
+    for one in candidates:
+        trainer(one, tried, directory / TUNING / one.name, f"tried: {one}")
+        losses[one.name] = {code: best_loss(directory / TUNING / one.name / code) for code in tried}
+    means = {name: float(np.mean(list(by_code.values()))) for name, by_code in losses.items()}
+    best = min(candidates, key=lambda one: means[one.name])
+    table = Table("settings", *tried, "mean", title="validation loss, nats per token")
+    for one in candidates:
+        row = [*losses[one.name].values(), means[one.name]]
+        table.add_row(str(one), *(f"{loss:.3f}" for loss in row), style="bold" * (one == best))
+    Console(stderr=True).print(table)
+    text = json.dumps({"losses": losses, "means": means, "chosen": best.name}, indent=1)
+    (directory / TUNING / f"least_{best.least}.json").write_text(text + "\n", encoding="utf-8")
+    others = ", ".join(f"{one} {means[one.name]:.3f}" for one in candidates)
+    return best, (
+        f"class {best} for {best.least} pairs or more: the least mean validation loss on "
+        f"{', '.join(tried)} of {others}"
+    )
+
+
+def best_loss(model_dir: Path) -> float:
+    """The least validation loss of a run, in nats per token."""
+    rows = metrics.read(model_dir / "metrics.jsonl")
+    return min(row["validation_loss"] for row in rows if "validation_loss" in row)
 
 
 @dataclasses.dataclass(frozen=True)
 class Judge:
-    """Scores a baseline on its language of `testset` and adds the row to the results file `out`."""
+    """Scores a baseline on its language of `testset`, of each that has it where they are several,
+    and adds the rows to the results file `out`, and beside it what its training took and how its
+    settings were chosen.
+    """
 
-    testset: str
+    testset: str | Sequence[str]
     out: str
     decoding: translate.Decoding = translate.USUAL
 
     def __call__(self, translator: translate.Translator, model_dir: Path, language: str) -> None:
         step = checkpoint.best_step(model_dir)
         system = evaluate.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
-        judged = testsets.load(self.testset).only([language])
-        evaluate.evaluate(
-            translator, judged, system=system, out=Path(self.out), decoding=self.decoding
-        )
+        names = [self.testset] if isinstance(self.testset, str) else self.testset
+        sets = list(map(_testset, names))
+        for judged in [one for one in sets if language in one.languages] or sets[:1]:
+            evaluate.evaluate(
+                translator, judged.only([language]), system=system, out=Path(self.out),
+                decoding=self.decoding,
+            )  # fmt: skip
+        chosen = (model_dir / CHOSEN).read_text(encoding="utf-8").strip()
+        analysis.add(analysis.beside(Path(self.out)), cost.cost(model_dir, system, chosen=chosen))
+
+
+_testset = functools.cache(testsets.load)  # the same for a hundred baselines
 
 
 def choose(counts: Mapping[str, int], wanted: Sequence[str] | int) -> list[str]:
@@ -99,25 +229,41 @@ def choose(counts: Mapping[str, int], wanted: Sequence[str] | int) -> list[str]:
     return codes
 
 
-def train_one(
-    program: train.Program, plan: Plan, *, code: str, opened: cache.Cache, model_dir: Path
-) -> None:
-    """Trains the model of one language, or goes on with it."""
-    same: dict[str, Any] = {"feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size}
-    steps = _steps(plan, opened.lengths(code, "train"))
-    period = min(plan.period, steps)
-    validation = pipeline.eval_batches(opened.directory, languages=(code,), **same)
-    batches = pipeline.train_batches(
-        opened.directory, mixing=mixing.Mixing(languages=(code,)), seed=program.seed, **same
-    )
-    try:
-        train.train(
-            program, batches, model_dir=str(model_dir), steps=steps,
-            policy=checkpoint.Policy(period=period, keep=1),
-            hooks=[hooks.ValidationLoss(validation, period), hooks.EarlyStop(plan.patience)],
-        )  # fmt: skip
-    finally:
-        batches.close()
+@dataclasses.dataclass(frozen=True)
+class _Trainer:
+    """Trains languages with the settings of a class, each in its directory."""
+
+    opened: cache.Cache
+    describe_run: Callable[[Path, str, Sequence[str]], None]
+
+    def __call__(self, one: Class, codes: Sequence[str], directory: Path, chosen: str) -> None:
+        with one.configured() as (program, plan):
+            train.check(program, self.opened.manifest, directory / codes[0])
+            shapes = program.shapes(len(self.opened.manifest.languages)).items()
+            for code in codes:
+                checkpoint.check_model(directory / code, shapes)
+            for code in codes:
+                self.describe_run(directory / code, str(self.opened.directory), [code])
+                (directory / code / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
+            jobs = [self._job(program, plan, code, directory / code) for code in codes]
+            side_by_side.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
+
+    def _job(
+        self, program: train.Program, plan: Plan, code: str, model_dir: Path
+    ) -> side_by_side.Job:
+        same: dict[str, Any] = {
+            "feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size
+        }  # fmt: skip
+        where = self.opened.directory
+
+        def data() -> Any:
+            held_out = pipeline.eval_batches(where, languages=(code,), **same)
+            own = mixing.Mixing(languages=(code,))
+            return pipeline.train_batches(where, mixing=own, seed=program.seed, **same), held_out
+
+        steps = _steps(plan, self.opened.lengths(code, "train"))
+        period = min(plan.period, steps)
+        return side_by_side.Job(code, model_dir, data, steps, period, plan.patience)
 
 
 def _steps(plan: Plan, lengths: np.ndarray) -> int:

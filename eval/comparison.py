@@ -1,29 +1,39 @@
-"""Rows of results side by side: by language, by group, against baselines, and what is missing.
+"""Rows of results side by side: by language, by group, against baselines, and their means.
 
-Pure computation over rows; how it looks is for figures.py and report.py.
+Pure computation over rows; what to say about them is for notes.py, how it looks for figures.py and
+report.py, and what else is known of them for evidence.py.
 """
 
 import dataclasses
-from collections import Counter
+import difflib
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from eval.results import Row
 from mmt import languages
 from mmt.languages import Language
 
-THIRDS = ("high", "mid", "low")
+# What a reader may ask for: rows of several signatures or versions of a test set side by side, and
+# languages with few sentences in the means.
+ALLOWED = ("signatures", "versions", "small")
+SMALL = 100  # a language with fewer sentences than this is left out of the means
+# High, mid and low resource as in M4 (Arivazhagan et al., 2019): 25, 52 and 25 of 102 languages.
+RESOURCES = (("high", 25), ("mid", 52), ("low", 25))
+METRICS = ("bleu", "chrf", "spbleu", "ter")
+RESAMPLES = 2000  # for the interval of a mean
+Score = Literal["bleu", "chrf", "delta"]
+SCORES: tuple[Score, ...] = ("bleu", "chrf", "delta")
 
 
-class Note(NamedTuple):
-    """What a reader must know before trusting the numbers, and the languages that it is about."""
+class Range(NamedTuple):
+    """A 95 % interval."""
 
-    text: str
-    names: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.text}: {', '.join(self.names)}." if self.names else f"{self.text}."
+    low: float
+    high: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +45,23 @@ class Entry:
     rows: Mapping[str, Row]
     baseline: Row | None
 
+    @property
+    def sentences(self) -> int:
+        """How many were scored; the fewest, where rows differ and that was allowed."""
+        both = [*self.rows.values(), *([self.baseline] if self.baseline else [])]
+        return min(row.sentences for row in both)
+
     def delta(self, system: str) -> float | None:
         """BLEU of a multilingual system less that of the baseline; None where one is missing."""
-        if system not in self.rows or self.baseline is None:
+        return self.value(system, "delta")
+
+    def value(self, system: str, score: Score) -> float | None:
+        """A score of a multilingual system; None where there is none."""
+        if system not in self.rows:
             return None
-        return self.rows[system].bleu - self.baseline.bleu
+        if score == "delta":
+            return self.rows[system].bleu - self.baseline.bleu if self.baseline else None
+        return getattr(self.rows[system], score)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,21 +71,36 @@ class Group:
     name: str
     entries: tuple[Entry, ...]
 
+    def values(self, system: str, score: Score) -> list[float]:
+        """A score of a multilingual system on each language that has it, in order."""
+        return [value for e in self.entries if (value := e.value(system, score)) is not None]
+
     def bleu(self, system: str) -> float | None:
         """Mean BLEU of a multilingual system over the languages that it has a row for."""
-        return _mean(e.rows[system].bleu for e in self.entries if system in e.rows)
+        return _mean(self.values(system, "bleu"))
 
     def chrf(self, system: str) -> float | None:
         """The same for chrF++."""
-        return _mean(e.rows[system].chrf for e in self.entries if system in e.rows)
+        return _mean(self.values(system, "chrf"))
 
     def delta(self, system: str) -> float | None:
-        """Mean ΔBLEU over the languages that have both."""
+        """Mean ΔBLEU over the languages that have both (macro: every language counts alike)."""
         return _mean(self.deltas(system))
 
     def deltas(self, system: str) -> list[float]:
         """ΔBLEU of the languages that have both, in order."""
-        return [delta for e in self.entries if (delta := e.delta(system)) is not None]
+        return self.values(system, "delta")
+
+    def micro(self, system: str, score: Score) -> float | None:
+        """The mean of a score in which a language counts by its sentences."""
+        found = [(e.value(system, score), e.sentences) for e in self.entries]
+        pairs = [(value, weight) for value, weight in found if value is not None]
+        return fmean(*zip(*pairs, strict=True)) if pairs else None
+
+    def differences(self, system: str, other: str) -> list[float]:
+        """BLEU of one multilingual system less that of another, where both have a row."""
+        both = [e.rows for e in self.entries if system in e.rows and other in e.rows]
+        return [rows[system].bleu - rows[other].bleu for rows in both]
 
     @property
     def baselines(self) -> tuple[Entry, ...]:
@@ -85,8 +122,9 @@ class Group:
 class Comparison:
     """One test set into one target: its languages from much to little training data.
 
-    systems: the multilingual ones, in the rows' order. used: the rows that count, in their order.
-    notes: what is missing or uneven.
+    systems: the multilingual ones, in the rows' order. used: the rows that count, in their order;
+    rows: all of them. allow: what the reader asked for, of ALLOWED. name: of an ablation (rows of
+    systems called `NAME:VALUE`, over the languages that all of them have), else "".
     """
 
     testset: str
@@ -94,56 +132,88 @@ class Comparison:
     systems: tuple[str, ...]
     entries: tuple[Entry, ...]
     used: tuple[Row, ...]
-    notes: tuple[Note, ...]
+    rows: tuple[Row, ...]
+    allow: frozenset[str] = frozenset()
+    name: str = ""
+    ablations: tuple["Comparison", ...] = ()
 
-    @property
+    def counts(self, entry: Entry) -> bool:
+        """Whether a language counts in means: it has sentences enough, or the reader allowed it."""
+        return "small" in self.allow or entry.sentences >= SMALL
+
+    @functools.cached_property
     def all(self) -> Group:
-        """All languages."""
-        return Group("all", self.entries)
+        """All languages that count in means."""
+        return Group("all", tuple(entry for entry in self.entries if self.counts(entry)))
 
-    @property
+    @functools.cached_property
     def compared(self) -> Group:
-        """The languages with both a multilingual row and a baseline."""
-        both = tuple(e for e in self.entries if e.baseline and e.rows)
-        return Group("all", both)
+        """Those of them with both a multilingual row and a baseline."""
+        return Group("all", tuple(e for e in self.all.entries if e.baseline and e.rows))
+
+    @functools.cached_property
+    def lead(self) -> str | None:
+        """The multilingual system with the highest mean ΔBLEU, or BLEU where there is none."""
+        group = self.all if self.all.entries else Group("all", self.entries)
+        score: Score = "delta" if any(e.baseline and e.rows for e in group.entries) else "bleu"
+        means = {s: fmean(found) for s in self.systems if (found := group.values(s, score))}
+        return max(means, key=lambda system: means[system], default=None)
 
     def by(self, key: Callable[[Language], str]) -> list[Group]:
         """Groups of languages with an equal key, the largest group first."""
         groups: dict[str, list[Entry]] = {}
-        for entry in self.entries:
+        for entry in self.all.entries:
             groups.setdefault(key(entry.language), []).append(entry)
         ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
         return [Group(name, tuple(entries)) for name, entries in ordered]
 
 
-def compare(rows: Sequence[Row]) -> list[Comparison]:
+def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Comparison]:
     """A comparison for every test set and target, in the order in which they appear.
 
     Of rows that differ only in checkpoint or decoding the last counts; of several bilingual systems
-    on one language the best does. Raises ValueError where two rows that would be compared differ in
-    a signature or in the number of sentences, and for a system that is of both kinds.
+    on one language the best does. Multilingual systems called `NAME:VALUE` stand apart, as the
+    ablation NAME. allow: of ALLOWED. Raises ValueError where two rows that would be compared differ
+    in a signature or in the version of the test set (or its number of sentences), unless allowed,
+    and for a system that is of both kinds.
     """
+    allowed = frozenset(allow)
+    for name in sorted(allowed - set(ALLOWED)):
+        near = difflib.get_close_matches(name, ALLOWED, n=1, cutoff=0.0)
+        raise ValueError(
+            f"allow: {name!r}; allowed: {', '.join(ALLOWED)}; nearest: {', '.join(near)}"
+        )
     kinds: dict[str, str] = {}
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if kinds.setdefault(row.system, row.kind) != row.kind:
             raise ValueError(f"system {row.system!r} is both {kinds[row.system]} and {row.kind}")
         parts.setdefault((row.testset, row.target), []).append(row)
-    return [_compare(part) for part in parts.values()]
+    return [_with_ablations(part, allowed) for part in parts.values()]
 
 
-def thirds(group: Group) -> list[Group]:
-    """The group's languages in three of nearly equal number, high to low in training data.
+def by_resource(group: Group) -> list[Group]:
+    """The group's languages as high, mid and low resource, in the shares 25 : 52 : 25 of M4.
 
-    14 languages -> 5, 5, 4.
+    102 languages -> 25, 52, 25; 108 -> 26, 56, 26; 7 -> 2, 3, 2; a lone one is mid.
     """
-    size, rest = divmod(len(group.entries), 3)
-    ends = [0]
-    for index in range(3):
-        ends.append(ends[-1] + size + (index < rest))
+    total = len(group.entries)
+    side = int(total * RESOURCES[0][1] / sum(share for _, share in RESOURCES) + 0.5)
+    ends = (0, side, total - side, total)
     return [
         Group(name, group.entries[start:end])
-        for name, start, end in zip(THIRDS, ends, ends[1:], strict=False)
+        for (name, _), start, end in zip(RESOURCES, ends, ends[1:], strict=False)
+    ]
+
+
+def sliding(values: Sequence[float], window: int = 10) -> list[Sequence[float]]:
+    """For every place the `window` values around it, fewer at both ends.
+
+    window 2: [1, 3, 5] -> [1], [1, 3], [3, 5].
+    """
+    left = window // 2
+    return [
+        values[max(0, index - left) : index + window - left] for index in range(len(values))
     ]
 
 
@@ -152,23 +222,61 @@ def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
 
     window 2: [1, 3, 5] -> [1, 2, 4].
     """
-    left = window // 2
-    return [
-        fmean(values[max(0, index - left) : index + window - left]) for index in range(len(values))
+    return [fmean(around) for around in sliding(values, window)]
+
+
+def mean_interval(values: Sequence[float]) -> Range | None:
+    """The 95 % interval of a mean over languages, by bootstrap: the languages drawn anew.
+
+    It says how far the mean would move with other languages of the same kind; percentiles of 2000
+    means with a fixed seed. None for fewer than two values.
+    """
+    if len(values) < 2:
+        return None
+    found = np.asarray(values, np.float64)
+    drawn = np.random.default_rng(0).integers(0, len(found), (RESAMPLES, len(found)))
+    low, high = np.quantile(found[drawn].mean(axis=1), (0.025, 0.975))
+    return Range(float(low), float(high))
+
+
+def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
+    """Systems called `NAME:VALUE` apart from the others; all of them meet the same baselines."""
+    apart: dict[str, list[Row]] = {}
+    whole: list[Row] = []
+    for row in rows:
+        name, _, value = row.system.partition(":")
+        varied = row.kind == "multilingual" and name and value
+        (apart.setdefault(name, []) if varied else whole).append(row)
+    baselines = [row for row in rows if row.kind == "bilingual"]
+    found = [
+        dataclasses.replace(_shared(_compare([*part, *baselines], allow)), name=name)
+        for name, part in apart.items()
     ]
+    if not whole:
+        first = found[0]
+        return Comparison(first.testset, first.target, (), (), (), (), allow, "", tuple(found))
+    return dataclasses.replace(_compare(whole, allow), ablations=tuple(found))
 
 
-def _compare(rows: Sequence[Row]) -> Comparison:
+def _shared(comparison: Comparison) -> Comparison:
+    """The same over the languages that all of its systems have."""
+    shared = tuple(e for e in comparison.entries if set(comparison.systems) <= set(e.rows))
+    return dataclasses.replace(comparison, entries=shared)
+
+
+def _compare(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
     newest: dict[tuple[str, str], Row] = {}
     for row in rows:
         newest.pop((row.system, row.source), None)
         newest[row.system, row.source] = row
     used = tuple(newest.values())
+    _check_comparable(used, allow)
     systems = tuple(dict.fromkeys(row.system for row in rows if row.kind == "multilingual"))
     entries = []
-    for code in dict.fromkeys(row.source for row in used):
-        here = [row for row in used if row.source == code]
-        _check_comparable(here)
+    by_source: dict[str, list[Row]] = {}
+    for row in used:
+        by_source.setdefault(row.source, []).append(row)
+    for code, here in by_source.items():
         best = max((r for r in here if r.kind == "bilingual"), key=lambda r: r.bleu, default=None)
         of_systems = {
             system: newest[system, code] for system in systems if (system, code) in newest
@@ -179,79 +287,29 @@ def _compare(rows: Sequence[Row]) -> Comparison:
     entries.sort(key=lambda entry: (-entry.train_pairs, entry.language.code))
     target = languages.find(rows[0].target)
     return Comparison(
-        rows[0].testset, target, systems, tuple(entries), used, _notes(rows, systems, entries)
+        rows[0].testset, target, systems, tuple(entries), used, tuple(rows), allow
     )
 
 
-def _check_comparable(rows: Sequence[Row]) -> None:
-    """Rows of one language of one test set can stand side by side."""
-    first = rows[0]
-    for row in rows[1:]:
-        for name in ("bleu_signature", "chrf_signature", "sentences"):
-            ours, theirs = getattr(first, name), getattr(row, name)
-            if ours != theirs:
+def _check_comparable(rows: Sequence[Row], allow: frozenset[str]) -> None:
+    """All rows of one test set have one signature; those of one language one version of it."""
+    firsts: dict[tuple[str, ...], Row] = {}
+    asked = [(f"{metric}_signature", "signatures") for metric in METRICS]
+    asked += [("sentences", "versions"), ("testset_version", "versions")]
+    for row in rows:
+        for name, what in asked:
+            ours = getattr(row, name)
+            if ours is None or what in allow:
+                continue
+            about = (name, row.source) if what == "versions" else (name,)
+            first = firsts.setdefault(about, row)
+            if ours != getattr(first, name):
                 raise ValueError(
-                    f"{row.source} of test set {row.testset!r}: {first.system} ({first.checkpoint})"
-                    f" has {name} {ours!r}, {row.system} ({row.checkpoint}) has {theirs!r}: these "
-                    f"cannot be compared; evaluate both again"
+                    f"test set {row.testset!r}: {first.system} ({first.checkpoint}) on "
+                    f"{first.source} has {name} {getattr(first, name)!r}, {row.system} "
+                    f"({row.checkpoint}) on {row.source} has {ours!r}: these cannot be compared; "
+                    f"evaluate both again, or have {what} mixed (--allow {what})"
                 )
-
-
-def _notes(
-    rows: Sequence[Row], systems: Sequence[str], entries: Sequence[Entry]
-) -> tuple[Note, ...]:
-    notes = []
-    if not systems:
-        notes.append(Note("There is no row of a multilingual system"))
-    bare = [entry for entry in entries if entry.baseline is None]
-    if len(bare) == len(entries):
-        notes.append(Note("No language has a bilingual baseline, so there is no ΔBLEU"))
-    elif bare:
-        share = f"{len(bare)} of {len(entries)} languages"
-        notes.append(Note(f"No bilingual baseline, and so no ΔBLEU, for {share}", _names(bare)))
-    for system in systems:
-        lacking = [entry for entry in entries if system not in entry.rows]
-        if lacking:
-            notes.append(Note(f"No row of {system} for {len(lacking)}", _names(lacking)))
-        for what in ("checkpoint", "decode", "config"):
-            values = Counter(getattr(e.rows[system], what) for e in entries if system in e.rows)
-            if len(values) > 1:
-                parts = ", ".join(f"{value} for {count}" for value, count in values.items())
-                notes.append(Note(f"Rows of {system} differ in {what}: {parts}"))
-    several = Counter((row.system, row.source) for row in rows)
-    for system in dict.fromkeys(row.system for row in rows):
-        doubled = [e for e in entries if several[system, e.language.code] > 1]
-        if doubled:
-            text = f"Several rows of {system}, of which the last one in the file counts, for"
-            notes.append(Note(f"{text} {len(doubled)}", _names(doubled)))
-    return tuple(notes + _notes_on_fairness(entries))
-
-
-def _notes_on_fairness(entries: Sequence[Entry]) -> list[Note]:
-    notes = []
-    for what, said in (("train_pairs", "number of training pairs"), ("decode", "decoding")):
-        unequal = [
-            entry
-            for entry in entries
-            if entry.baseline
-            and any(getattr(r, what) != getattr(entry.baseline, what) for r in entry.rows.values())
-        ]
-        if unequal:
-            text = f"The baseline has another {said} for {len(unequal)}"
-            notes.append(Note(text, _names(unequal)))
-    systems = dict.fromkeys(entry.baseline.system for entry in entries if entry.baseline)
-    if len(systems) > 1:
-        notes.append(
-            Note(
-                f"The baselines come from {len(systems)} bilingual systems ({', '.join(systems)}); "
-                f"where a language has several, the best counts"
-            )
-        )
-    return notes
-
-
-def _names(entries: Iterable[Entry]) -> tuple[str, ...]:
-    return tuple(entry.language.name for entry in entries)
 
 
 def _mean(values: Iterable[float]) -> float | None:

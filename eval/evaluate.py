@@ -23,7 +23,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from eval import metrics, results
+from eval import analysis, metrics, refresh, results
+from eval.metrics import Metrics
 from eval.results import Row
 from eval.testsets import TestSet
 from mmt.data.cache import MANIFEST, read_manifest
@@ -82,13 +83,14 @@ def evaluate(
     system: System,
     out: Path,
     decoding: Decoding = USUAL,
-    again: bool = False,
+    scores: Metrics = metrics.USUAL,
 ) -> list[Row]:
     """Scores `system` on every language of `testset`; adds a row each to the results file `out`.
 
     Beside `out` lie the texts, `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}`, so that
-    anyone can score again. A language with a row of this checkpoint, decoding and config, and with
-    the texts of this test set, is not translated again unless `again`. Progress goes to stderr.
+    anyone can score again, and `analysis.jsonl` with intervals and guards of each row. A language
+    with a row of this checkpoint, decoding, config and `scores`, and with the texts of this test
+    set, is not translated again. Progress goes to stderr.
 
     Returns the rows in the test set's order. Raises ValueError for a broken results file and
     OSError where nothing can be written, both before the first sentence is translated.
@@ -96,10 +98,11 @@ def evaluate(
     results.check_name(system.name, "system")
     results.check_name(testset.name, "testset")
     results.add_rows(out, [])
-    folder = out.parent / "hypotheses" / system.name / testset.name
-    folder.mkdir(parents=True, exist_ok=True)
-    judge = _Judge(testset, system, str(decoding), out, folder)
-    done = {} if again else judge.done()
+    analysis.read(analysis.beside(out))
+    judge = _Judge(testset, system, str(decoding), out, scores)
+    judge.folder.mkdir(parents=True, exist_ok=True)
+    done = judge.done()
+    refresh.of_rows(out, done.values())
     todo = [code for code in testset.languages if code not in done]
     stream = _Timed(line for code in todo for line in testset.languages[code].sources)
     target = _told(translator, testset)
@@ -143,12 +146,16 @@ class _Judge:
     system: System
     decode: str
     out: Path
-    folder: Path
+    scores: Metrics
+
+    @property
+    def folder(self) -> Path:
+        return self.out.parent / "hypotheses" / self.system.name / self.testset.name
 
     def score(self, code: str, hypotheses: list[str], seconds: float) -> Row:
         lines = self.testset.languages[code]
         references = [_one_line(line) for line in lines.references]
-        scores = metrics.score(hypotheses, references)
+        scores = metrics.score(hypotheses, references, also=self.scores)
         row = Row(
             system=self.system.name,
             kind=self.system.kind,
@@ -161,6 +168,7 @@ class _Judge:
             decode=self.decode,
             seconds=round(seconds, 3),
             config=self.system.config,
+            testset_version=self.testset.version(code),
             **dataclasses.asdict(scores),
         )
         # References come last: to `done` they are the sign that row and texts belong together.
@@ -168,32 +176,41 @@ class _Judge:
         results.add_rows(self.out, [row])
         for suffix, text in self._texts(code).items():
             self._write(code, suffix, text)
+        refresh.of_rows(self.out, [row])
         return row
 
     def done(self) -> dict[str, Row]:
-        """The rows that this evaluation would only write again, by language."""
-        now = metrics.score(["a"], ["a"])
+        """The rows for which nothing has to be translated, by language.
+
+        Where other scores are wanted, or sacreBLEU is another, they come from the kept texts.
+        """
         wanted = {
-            "system": self.system.name,
             "kind": self.system.kind,
-            "testset": self.testset.name,
             "target": self.testset.target,
             "checkpoint": self.system.checkpoint,
             "decode": self.decode,
             "config": self.system.config,
-            "bleu_signature": now.bleu_signature,
-            "chrf_signature": now.chrf_signature,
         }
-        return {
-            row.source: row
-            for row in results.read_rows(self.out)
-            if all(getattr(row, name) == value for name, value in wanted.items())
-            and row.source in self.testset.languages
-            and self._is_kept(row.source)
+        done, kept = {}, {}
+        for row in results.read_rows(self.out):
+            if (row.system, row.testset) == (self.system.name, self.testset.name):
+                kept[row.source] = row  # the texts are of the last one
+                alike = all(getattr(row, name) == value for name, value in wanted.items())
+                if alike and row.source in self.testset.languages and self._is_kept(row.source):
+                    done[row.source] = row
+        signatures = {
+            name: value for name, value in metrics.signatures(self.scores).items() if value
         }
+        for code, row in list(done.items()):
+            if any(getattr(row, name) != value for name, value in signatures.items()):
+                del done[code]
+                hypotheses = (self.folder / f"{code}.hyp").read_bytes().decode().split("\n")[:-1]
+                if row is kept[code] and len(hypotheses) == row.sentences:
+                    done[code] = self.score(code, hypotheses, row.seconds)
+        return done
 
     def _is_kept(self, code: str) -> bool:
-        """Whether the translations are there, and sources and references are still the same."""
+        """Whether translations are there, and sources and references are still the same."""
         paths = {suffix: self.folder / f"{code}.{suffix}" for suffix in ("src", "hyp", "ref")}
         return all(path.is_file() for path in paths.values()) and all(
             paths[suffix].read_bytes() == text for suffix, text in self._texts(code).items()

@@ -1,9 +1,11 @@
-"""The figures of a report: GShard's ΔBLEU by language, and BLEU by training size.
+"""How the figures of a report look: one style, one palette, PNG and SVG of the same drawing.
 
-Each is one matplotlib figure, drawn once and given as PNG, as SVG, and as SVG that takes its
-colours and font from the page around it. What is compared is decided in comparison.py.
+Each figure is one matplotlib figure, drawn once and given as PNG, as SVG, and as SVG that takes its
+colours and font from the page around it. What is drawn: figures_scores.py, figures_training.py,
+figures_routing.py.
 """
 
+import contextlib
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -12,11 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from eval.comparison import Comparison, Entry, sliding_mean
-
-WINDOW = 10  # languages in a sliding mean, as in Figure 6 of GShard (Lepikhin et al., 2020)
 # Colour-blind safe. A page may give each name another colour: the CSS variable --NAME.
 PALETTE: Mapping[str, str] = {
     "ink": "#1c2330",
@@ -59,78 +57,92 @@ _STYLE: dict[Any, Any] = {
     "ytick.left": False,
 }
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-_NAMED, _CODED = 44, 140  # so many languages fit below the axis by name, by code
+_BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # of tips in one id
 
 
-def delta_bleu(comparison: Comparison) -> Figure:
-    """ΔBLEU of each language against its baseline, from much to little data, and sliding means."""
-    with matplotlib.rc_context(_STYLE):
-        figure, axes = _canvas(
-            "ΔBLEU against bilingual baselines", comparison, "ΔBLEU (multilingual − bilingual)"
-        )
-        entries = comparison.compared.entries
-        if not entries:
-            return _empty(figure, axes, "no language has both a multilingual and a bilingual score")
-        _bars(axes, entries, comparison)
-        _means(axes, entries, comparison)
-        axes.axhline(0, color=PALETTE["muted"], linewidth=1.2, zorder=2.5)
-        axes.annotate(
-            "baseline",
-            (1, 0),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            xytext=(5, 0),
-            textcoords="offset points",
-            color=PALETTE["muted"],
-            size=9,
-        )
-        _name_languages(axes, entries)
-        axes.margins(y=0.1)
-        _legend(axes, above=1.05)
-        return figure
+def styled() -> contextlib.AbstractContextManager[None]:
+    """Everything is drawn inside of this."""
+    return matplotlib.rc_context(_STYLE)
 
 
-def bleu_by_size(comparison: Comparison) -> Figure:
-    """BLEU of each language against its training pairs, with its baseline tied to it."""
-    with matplotlib.rc_context(_STYLE):
-        figure, axes = _canvas("BLEU by training data", comparison, "BLEU")
-        axes.grid(True, axis="both")
-        zeros = any(entry.train_pairs == 0 for entry in comparison.entries)
-        axes.set_xscale("symlog" if zeros else "log", **({"linthresh": 10} if zeros else {}))
-        axes.invert_xaxis()
-        if not zeros:
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("training pairs (logarithmic), from much to little")
-        for entry in comparison.entries:
-            _dots(axes, comparison, entry)
-        for system in comparison.systems:
-            entries = [entry for entry in comparison.entries if system in entry.rows]
-            means = sliding_mean([entry.rows[system].bleu for entry in entries], WINDOW)
-            sizes = [entry.train_pairs for entry in entries]
-            axes.plot(sizes, means, color=PALETTE["page"], linewidth=4, zorder=3.1)
-            axes.plot(sizes, means, color=_colour(comparison, system), linewidth=2, zorder=3.2)
-            axes.plot(
-                [],
-                [],
-                "o-",
-                color=_colour(comparison, system),
-                ms=5,
-                linewidth=2,
-                label=f"{system}, and its sliding mean of {WINDOW} languages",
-            )
-        if any(entry.baseline for entry in comparison.entries):
-            axes.plot([], [], "o", mfc="none", mec=PALETTE["ink"], ms=5, label="bilingual baseline")
-        axes.set_ylim(bottom=0)
-        _legend(axes, above=1.0)
-        return figure
+def canvas(title: str, *, width: float = 11.5, height: float = 4.8) -> Figure:
+    """An empty figure with its title; sizes in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, x=0.006, ha="left", size=12, weight="bold")
+    return figure
+
+
+def empty(figure: Figure, axes: Axes, reason: str) -> Figure:
+    """Says why there is nothing to see."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, reason, ha="center", color=PALETTE["muted"], transform=axes.transAxes)
+    return figure
+
+
+def legend(axes: Axes, *, above: float) -> None:
+    """The legend over the axes, at their left, in as many columns as fit."""
+    labels = axes.get_legend_handles_labels()[1]
+    if not labels:
+        return
+    columns = _columns(labels)
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.005, above),
+        ncols=columns,
+        handlelength=1.6,
+        borderpad=0,
+        columnspacing=1.8,
+    )
+
+
+def legend_of_all(figure: Figure) -> None:
+    """One legend for all panels, between the title and them; after everything is drawn."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    columns = _columns(labels)
+    above = 0.94 - 0.05 * -(-len(labels) // columns)
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, above))
+    figure.legend(
+        handles, labels, loc="upper left", bbox_to_anchor=(0, 0.95), ncols=columns, borderpad=0.2
+    )
+
+
+def colour(systems: Sequence[str], system: str) -> str:
+    """A system's colour, the same in every figure."""
+    return PALETTE[_SERIES[systems.index(system) % len(_SERIES)]]
+
+
+def dashes(systems: Sequence[str], system: str) -> str:
+    """Its line, for those that have to share a colour."""
+    return ("-", (0, (5, 2)), ":")[systems.index(system) // len(_SERIES) % 3]  # type: ignore[return-value]
+
+
+def shortened(name: str, longest: int = 20) -> str:
+    """A name that leaves room for the figure."""
+    return name if len(name) <= longest else f"{name[: longest - 1].rstrip()}…"
+
+
+def marker(systems: Sequence[str], system: str) -> str:
+    """Its mark, likewise."""
+    return "os^"[systems.index(system) // len(_SERIES) % 3]
+
+
+def dots(
+    axes: Axes, xs: Sequence[float], ys: Sequence[float], *, tips: Sequence[str], **style: Any
+) -> None:
+    """Dots of one look; who points at one sees its tip."""
+    if xs:
+        axes.scatter(xs, ys, gid=f"tips {_BETWEEN.join(tips)}", **style)
+
+
+def tip(text: str) -> str:
+    """The gid of a mark that shows a text to who points at it."""
+    return f"tip {text}"
 
 
 def png(figure: Figure) -> bytes:
     """The figure as PNG, 200 dots per inch; equal figures give equal bytes."""
     buffer = io.BytesIO()
-    with matplotlib.rc_context(_STYLE):
+    with styled():
         figure.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
     return buffer.getvalue()
 
@@ -138,10 +150,16 @@ def png(figure: Figure) -> bytes:
 def svg(figure: Figure) -> str:
     """The figure as SVG with text as text; equal figures give equal text."""
     buffer = io.StringIO()
-    with matplotlib.rc_context(_STYLE):
+    with styled():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
     text = re.sub(r'<g id="tip ([^"]*)">', r"<g><title>\1</title>", text)
+    text = re.sub(r'(\n *)<g id="tips ([^"]*)">(.*?)\1</g>', _tipped, text, flags=re.DOTALL)
+    text = re.sub(r' (?:d|x|y|width|height|transform|points)="[^"]*"', _rounded, text)
+    # Clip paths are named by a hash of coordinates whose last digits vary: numbers instead.
+    clips = dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', text))
+    for number, clip in enumerate(clips):
+        text = re.sub(rf"(#|\")({clip})\b", rf"\1clip{number}", text)
     return text.replace("'DejaVu Sans'", _FONTS)
 
 
@@ -154,166 +172,26 @@ def inline(text: str, name: str) -> str:
     text = re.sub(r'(\sid="|"#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(r"<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    for key, colour in PALETTE.items():
-        text = text.replace(colour, f"var(--{key})")
+    text = re.sub(r" font-family: [^;\"]*;?", "", text)
+    for key, value in PALETTE.items():
+        text = text.replace(value, f"var(--{key})")
     return text
 
 
-def _canvas(title: str, comparison: Comparison, label: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(11.5, 4.8), layout="constrained")
-    axes = figure.add_subplot()
-    figure.suptitle(
-        f"{title}: {comparison.testset}, into {comparison.target.name}",
-        x=0.006,
-        ha="left",
-        size=12,
-        weight="bold",
+def _columns(labels: Sequence[str]) -> int:
+    """How many columns of a legend fit side by side; at most six."""
+    return max(1, min(6, 130 // (max(map(len, labels)) + 6)))
+
+
+def _tipped(group: re.Match[str]) -> str:
+    """A group of dots drawn with one `use` each: every one gets its title."""
+    start, tips = group[1], iter(group[2].split(_BETWEEN))
+    marks = re.sub(
+        r"<use ([^>]*)/>", lambda use: f"<use {use[1]}><title>{next(tips)}</title></use>", group[3]
     )
-    axes.set_ylabel(label)
-    return figure, axes
+    return f"{start}<g>{marks}{start}</g>"
 
 
-def _empty(figure: Figure, axes: Axes, reason: str) -> Figure:
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, reason, ha="center", color=PALETTE["muted"], transform=axes.transAxes)
-    return figure
-
-
-def _legend(axes: Axes, *, above: float) -> None:
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.005, above),
-        ncols=3,
-        handlelength=1.6,
-        borderpad=0,
-        columnspacing=1.8,
-    )
-
-
-def _bars(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None:
-    """A bar per language and system: one system in two hues, up and down; more in a hue each."""
-    systems = comparison.systems
-    width = (0.68 if len(entries) <= _NAMED else 0.8) / len(systems)
-    alpha = 1.0 if len(systems) == 1 else 0.5
-    for place, entry in enumerate(entries):
-        for index, system in enumerate(systems):
-            if system not in entry.rows:
-                continue
-            delta = _delta(entry, system)
-            way = PALETTE["up" if delta >= 0 else "down"]
-            x = place + (index - (len(systems) - 1) / 2) * width
-            color = way if len(systems) == 1 else _colour(comparison, system)
-            for bar in axes.bar(x, delta, width, color=color, alpha=alpha, zorder=2):
-                bar.set_gid(_tip(entry, system))
-            if len(systems) == 1 and len(entries) <= _NAMED:
-                axes.annotate(
-                    f"{delta:+.1f}".replace("-", "−"),
-                    (x, delta),
-                    ha="center",
-                    va="bottom" if delta >= 0 else "top",
-                    textcoords="offset points",
-                    xytext=(0, 3 if delta >= 0 else -3),
-                    size=9,
-                    color=PALETTE["muted"],
-                    zorder=6,
-                )
-
-
-def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None:
-    """A sliding mean per system, on a halo in the page's colour so that it reads over bars."""
-    lone = len(comparison.systems) == 1
-    for index, system in enumerate(comparison.systems):
-        places = [place for place, entry in enumerate(entries) if system in entry.rows]
-        means = sliding_mean([_delta(entries[place], system) for place in places], WINDOW)
-        axes.plot(places, means, color=PALETTE["page"], linewidth=4.5, zorder=3 + index)
-        axes.plot(
-            places,
-            means,
-            linewidth=2,
-            zorder=3.5 + index,
-            color=PALETTE["ink"] if lone else _colour(comparison, system),
-            label=f"{system}, sliding mean of {WINDOW} languages",
-        )
-
-
-def _dots(axes: Axes, comparison: Comparison, entry: Entry) -> None:
-    for system, row in entry.rows.items():
-        if entry.baseline:
-            way = "up" if row.bleu >= entry.baseline.bleu else "down"
-            way = way if len(comparison.systems) == 1 else "muted"
-            axes.plot(
-                [entry.train_pairs] * 2,
-                [entry.baseline.bleu, row.bleu],
-                color=PALETTE[way],
-                linewidth=1.1,
-                alpha=0.6,
-                zorder=2,
-                gid=_tip(entry, system),
-            )
-        axes.plot(
-            entry.train_pairs,
-            row.bleu,
-            "o",
-            ms=4.5,
-            color=_colour(comparison, system),
-            alpha=0.75,
-            mew=0,
-            zorder=3,
-            gid=_tip(entry, system),
-        )
-    if entry.baseline:
-        axes.plot(
-            entry.train_pairs,
-            entry.baseline.bleu,
-            "o",
-            ms=5,
-            mfc=PALETTE["page"],
-            mec=PALETTE["ink"],
-            zorder=4,
-            gid=f"tip {entry.language.name}: {entry.baseline.bleu:.1f} BLEU, bilingual",
-        )
-
-
-def _name_languages(axes: Axes, entries: Sequence[Entry]) -> None:
-    """Below the axis the languages, as far as they fit; above it the two ends of the data."""
-    axes.grid(False, axis="x")
-    axes.spines["bottom"].set_visible(False)
-    axes.tick_params(axis="x", length=0)
-    axes.set_xlim(-0.6, len(entries) - 0.4)
-    axes.set_xticks([])
-    if len(entries) <= _NAMED:
-        names = [entry.language.name for entry in entries]
-        axes.set_xticks(range(len(entries)), names, rotation=40, ha="right", rotation_mode="anchor")
-    elif len(entries) <= _CODED:
-        codes = [entry.language.iso3 for entry in entries]
-        axes.set_xticks(range(len(entries)), codes, rotation=90, size=6.5)
-    for x, side, entry in ((0, "left", entries[0]), (1, "right", entries[-1])):
-        axes.annotate(
-            f"{entry.train_pairs:,} training pairs",
-            (x, 1),
-            xycoords="axes fraction",
-            ha=side,
-            size=9,
-            xytext=(0, 4),
-            textcoords="offset points",
-            color=PALETTE["muted"],
-        )
-
-
-def _tip(entry: Entry, system: str) -> str:
-    """What a reader sees who points at it; `svg` makes a title of it."""
-    row = entry.rows[system]
-    text = f"tip {entry.language.name}: {row.bleu:.1f} BLEU, {system}"
-    if entry.baseline:
-        text += f"; {entry.baseline.bleu:.1f} bilingual; Δ {row.bleu - entry.baseline.bleu:+.1f}"
-    return f"{text}; {entry.train_pairs:,} training pairs"
-
-
-def _colour(comparison: Comparison, system: str) -> str:
-    return PALETTE[_SERIES[comparison.systems.index(system) % len(_SERIES)]]
-
-
-def _delta(entry: Entry, system: str) -> float:
-    delta = entry.delta(system)
-    assert delta is not None
-    return delta
+def _rounded(attribute: re.Match[str]) -> str:
+    """Coordinates to a hundredth of a point: a third of the bytes."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", attribute[0])

@@ -1,42 +1,186 @@
-"""BLEU and chrF++ by sacreBLEU, never without their signatures. Nothing else is computed here."""
+"""BLEU, chrF++, spBLEU and TER by sacreBLEU, never without their signatures.
+
+Also its counts per sentence, and the scores of many sums of them at once, for significance.py.
+"""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import numpy as np
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.tokenizers import tokenizer_spm
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.utils import SACREBLEU_DIR
+
+from eval import rows
+
+SPBLEU = ("flores200", "flores101")
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    """Which scores beside BLEU and chrF++, which are always computed.
+
+    spbleu: the SentencePiece model of spBLEU (Goyal et al., 2022), `flores200` or `flores101`; ""
+    for none. It has to lie in sacreBLEU's cache; ValueError says where. ter: whether to compute
+    the translation edit rate (Snover et al., 2006), which takes as long as all others together.
+    """
+
+    spbleu: str = ""
+    ter: bool = False
+
+    def __post_init__(self) -> None:
+        rows.check_types(self)
+        rows.check_one_of("Metrics.spbleu", self.spbleu, ("", *SPBLEU))
+        if self.spbleu:
+            _check_model(self.spbleu)
+
+
+USUAL = Metrics()
 
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Corpus scores from 0 to 100, and sacreBLEU's signatures that say how they were computed."""
+    """Corpus scores and sacreBLEU's signatures that say how they were computed.
+
+    From 0 to 100, but for TER, which has no upper end and is better the lower; None where a score
+    was not asked for.
+    """
 
     bleu: float
     bleu_signature: str
     chrf: float
     chrf_signature: str
+    spbleu: float | None = None
+    spbleu_signature: str | None = None
+    ter: float | None = None
+    ter_signature: str | None = None
 
 
 def score(
-    hypotheses: Sequence[str], references: Sequence[str], *, effective_order: bool = False
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    effective_order: bool = False,
+    also: Metrics = USUAL,
 ) -> Scores:
     """Corpus BLEU (Papineni et al., 2002; tokenizer 13a) and chrF++ (Popović, 2017; word order 2).
 
     Both tokenize as for an English target. effective_order leaves out n-gram orders that no line
-    is long enough for, which a handful of short lines needs; the signature tells. Scores are
-    rounded to 4 digits after the point. Raises ValueError on unequal or no lines.
+    is long enough for, which a handful of short lines needs; the signature tells. also: what else.
+    Scores are rounded to 4 digits after the point. Raises ValueError on unequal or no lines.
 
     >>> score(["the end of March 2021"], ["the end of March 2021"]).bleu
     100.0
     """
-    if len(hypotheses) != len(references) or not references:
-        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
-    bleu, chrf = BLEU(effective_order=effective_order), CHRF(word_order=2)
-    bleu_score = bleu.corpus_score(hypotheses, [references]).score
-    chrf_score = chrf.corpus_score(hypotheses, [references]).score
-    return Scores(
-        bleu=round(float(bleu_score), 4),
-        bleu_signature=str(bleu.get_signature()),
-        chrf=round(float(chrf_score), 4),
-        chrf_signature=str(chrf.get_signature()),
-    )
+    _check_lines(len(hypotheses), len(references))
+    wanted: dict[str, Metric] = {
+        "bleu": BLEU(effective_order=effective_order),
+        "chrf": CHRF(word_order=2),
+    }
+    if also.spbleu:
+        wanted["spbleu"] = BLEU(tokenize=also.spbleu, effective_order=effective_order)
+    if also.ter:
+        wanted["ter"] = TER()
+    values: dict[str, float | str] = {}
+    for name, metric in wanted.items():
+        found = metric.corpus_score(hypotheses, [references]).score
+        values[name] = round(float(found), 4)
+        values[f"{name}_signature"] = str(metric.get_signature())
+    return Scores(**values)  # type: ignore[arg-type]
+
+
+def signatures(also: Metrics = USUAL) -> dict[str, str | None]:
+    """The signatures that `score` gives, by their names in `Scores`; None for what is left out."""
+    found = dataclasses.asdict(score(["a"], ["a"], also=also))
+    return {name: value for name, value in found.items() if name.endswith("_signature")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """sacreBLEU's counts per sentence, whose sums give the corpus scores.
+
+    bleu: (sentences, 10): both lengths, matches and totals of 1 to 4-grams. chrf: (sentences, 24):
+    n-grams in hypothesis, reference and both, for 6 orders of characters and 2 of words. The rows
+    of several languages, put together, give the micro average.
+    """
+
+    bleu: np.ndarray
+    chrf: np.ndarray
+
+
+class References:
+    """The references of one test set in one language, ready to count many systems against."""
+
+    def __init__(self, references: Sequence[str]) -> None:
+        self._size = len(references)
+        self._bleu = BLEU(references=[references])
+        self._chrf = CHRF(word_order=2, references=[references])
+
+    def statistics(self, hypotheses: Sequence[str]) -> Statistics:
+        """The counts of one system. Raises ValueError on unequal or no lines."""
+        _check_lines(len(hypotheses), self._size)
+        counts = [
+            np.array(metric._extract_corpus_statistics(hypotheses, None), np.float64)
+            for metric in (self._bleu, self._chrf)
+        ]
+        return Statistics(*counts)
+
+
+def bleu(sums: np.ndarray) -> np.ndarray:
+    """BLEU from sums of `Statistics.bleu` (..., 10), as sacreBLEU computes it from one.
+
+    Smoothing is sacreBLEU's `exp`: the k-th order without a match counts as 1/2^k matches.
+    """
+    hypothesis, reference = sums[..., 0], sums[..., 1]
+    matches, totals = sums[..., 2:6], sums[..., 6:10]
+    smoothed = 0.5 ** np.cumsum(matches == 0, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = np.where(matches > 0, matches, smoothed) / totals
+        logs = np.log(precisions).mean(axis=-1)
+        penalty = np.minimum(1 - reference / hypothesis, 0)
+        scores = 100 * np.exp(logs + penalty)
+    return np.where((totals > 0).all(axis=-1) & (matches > 0).any(axis=-1), scores, 0.0)
+
+
+def chrf(sums: np.ndarray) -> np.ndarray:
+    """chrF++ from sums of `Statistics.chrf` (..., 24), as sacreBLEU computes it from one."""
+    counts = sums.reshape(*sums.shape[:-1], -1, 3)
+    hypothesis, reference, matches = (counts[..., i] for i in range(3))
+    there = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(there.sum(axis=-1), 1)
+    precision = np.divide(matches, hypothesis, out=np.zeros_like(matches), where=there)
+    recall = np.divide(matches, reference, out=np.zeros_like(matches), where=there)
+    p, r = precision.sum(axis=-1) / orders, recall.sum(axis=-1) / orders
+    # beta is 2: recall weighs twice as much
+    return np.divide(500 * p * r, 4 * p + r, out=np.zeros_like(p), where=p + r > 0)
+
+
+def tokens(line: str) -> list[str]:
+    """The words of a line as BLEU sees them (tokenizer 13a)."""
+    return _tokenizer()(line.rstrip()).split()
+
+
+def _check_lines(hypotheses: int, references: int) -> None:
+    if hypotheses != references or not references:
+        raise ValueError(f"{hypotheses} hypotheses for {references} references")
+
+
+def _check_model(name: str) -> None:
+    url = tokenizer_spm.SPM_MODELS[name]["url"]
+    path = Path(SACREBLEU_DIR, "models", Path(url).name)
+    if not path.is_file():
+        raise ValueError(
+            f"Metrics.spbleu is {name!r}, but its SentencePiece model is not at {path}: put the "
+            f"file from {url} there (or set SACREBLEU to the folder that holds models/)"
+        )
+
+
+@functools.cache
+def _tokenizer() -> Callable[[str], str]:
+    return Tokenizer13a()

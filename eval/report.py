@@ -1,33 +1,40 @@
-"""`mmt report`: rows of results in, one HTML page, Markdown, CSV and figures out.
+"""`mmt report`: rows of results and of analysis in; one HTML page, Markdown, CSV and figures out.
 
-It renders rows, and example sentences where `hypotheses/` lies beside a results file; it computes
-no score. Equal input gives equal bytes. What is compared with what: comparison.py.
+It renders rows, and example sentences where `hypotheses/` lies beside a results file. Equal input
+gives equal bytes. What is compared with what: comparison.py; what else is known: evidence.py.
 """
 
 import csv
 import dataclasses
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from eval import figures, results, tables
-from eval.comparison import Comparison, Entry, Group, Note, compare, thirds
+from eval import (
+    analysis,
+    figures,
+    figures_routing,
+    figures_scores,
+    figures_training,
+    notes,
+    results,
+    tables,
+    tables_systems,
+)
+from eval import examples as sentences
+from eval.comparison import SMALL, Comparison, Group, by_resource, compare, mean_interval
+from eval.evidence import GUARDS, RISKY, Evidence, sure
+from eval.examples import Shown
+from eval.notes import Note
 from eval.results import Row
 
-EXAMPLES = 3  # sentences shown per language
-
-
-class Example(NamedTuple):
-    """A sentence of a test set and what each system made of it. source: None where not kept."""
-
-    source: str | None
-    reference: str
-    outputs: tuple[tuple[str, str], ...]
+Drawings = dict[str, str]  # file name without suffix -> SVG
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,200 +42,262 @@ class Section:
     """What the page shows of one comparison. slug: its part of file names and anchors."""
 
     comparison: Comparison
+    evidence: Evidence
     slug: str
     notes: tuple[Note, ...]
-    examples: tuple[tuple[Entry, tuple[Example, ...]], ...]
-    figures: Mapping[str, str]  # file name without suffix -> SVG
+    examples: tuple[Shown, ...]
+    scores: Mapping[str, str]  # figures: file name without suffix -> SVG
+    cost: Mapping[str, str]
+    overlap: Mapping[str, str]
+
+    @property
+    def figures(self) -> Mapping[str, str]:
+        """All of them."""
+        return {**self.scores, **self.cost, **self.overlap}
 
     @property
     def means(self) -> list[tuple[str, tables.Table]]:
-        """(title, table) for thirds by training data, of all languages and of those compared."""
+        """(title, table) by training data, of all languages and of those compared."""
         whole, compared = self.comparison.all, self.comparison.compared
-        found = [
-            ("All languages", tables.by_group(self.comparison, _steps(whole), "Training data"))
+        found = [("All languages", whole)] if whole.entries else []
+        if compared.entries and len(compared.entries) < len(whole.entries):
+            found.append(("Languages with a baseline", compared))
+        return [
+            (title, tables.by_group(self.comparison, _steps(group), "Training data"))
+            for title, group in found
         ]
-        if compared.entries:
-            found.append(
-                ("Languages with a baseline", tables.by_size(self.comparison, _steps(compared)))
-            )
-        return found
 
     @property
     def kinds(self) -> list[tuple[str, tables.Table]]:
         """(title, table) for scripts and families."""
         by, table = self.comparison.by, tables.by_group
         scripts, families = by(lambda one: one.script), by(lambda one: one.family)
-        return [
+        found = [
             ("Scripts", table(self.comparison, scripts, "Script")),
             ("Families", table(self.comparison, families, "Family")),
         ]
+        return [(title, table) for title, table in found if table.rows]
 
     @property
-    def headlines(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
-        """For every multilingual system a few (number, what it is, over what)."""
-        return [(system, _headline(self.comparison, system)) for system in self.comparison.systems]
+    def answer(self) -> str:
+        """What the figures say, in a sentence about the lead system."""
+        return _answer(self.comparison)
+
+    @property
+    def headline(self) -> list[tuple[str, str, str]]:
+        """A few (number, what it is, over what) of the lead system."""
+        lead = self.comparison.lead
+        return _headline(self.comparison, self.evidence, lead) if lead else []
 
 
-def report(files: Sequence[str | Path], out: Path) -> list[Path]:
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """What the page shows of the systems' training, whatever they were tested on."""
+
+    notes: tuple[Note, ...]
+    efficiency: tables.Table
+    loss: Mapping[str, str]
+    experts: tuple[tuple[str, tables.Table, Mapping[str, str]], ...]  # by system
+    recipes: tuple[tables_systems.Made, ...]
+
+
+def report(
+    files: Sequence[str | Path],
+    out: Path,
+    *,
+    allow: Iterable[str] = (),
+    examples: bool = True,
+) -> list[Path]:
     """Renders results files into the folder `out`; returns the files written, the page first.
 
-    `report.html` holds everything and refers to nothing outside; `report.md`, `report.csv`; and for
-    every test set `delta_bleu_<test set>` (Figure 6 of GShard) and `bleu_by_size_<test set>` as
-    PNG and SVG. Raises ValueError for a broken row, rows that cannot be compared, or none, before
-    anything is written; OSError where a file cannot be read or written.
+    Beside each results file its analysis.jsonl is read, where there is one. `report.html` holds
+    everything and refers to nothing outside; `report.md`; `report.csv` (a line per language),
+    `means.csv` (per system and group, where there are means); and figures as PNG and SVG: for every
+    test set `delta_bleu_<test set>` (Figure 6 of GShard), `bleu_by_size_…`, and as far as there are
+    rows `quality_by_cost_…`, `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>`.
+
+    allow: what is else refused or left out, of comparison.ALLOWED. examples: whether sentences are
+    shown; without them no text of a test set is in the report, as if none had been kept. Raises
+    ValueError for a broken row, rows that cannot be compared, or none, before anything is written;
+    OSError where a file cannot be read or written.
     """
-    rows: list[Row] = []
-    folders: dict[Row, Path] = {}
-    counts = []
-    for file in map(Path, files):
-        found = results.read_rows(file)
-        counts.append((file.name, len(found)))
-        rows += found
-        folders |= dict.fromkeys(found, file.parent / "hypotheses")
-    if not rows:
-        raise ValueError(f"{', '.join(map(str, files))}: no rows yet; `mmt evaluate` adds them")
+    rows, folders, evidence, counts = _read([Path(file) for file in files])
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
-    for comparison in compare(rows):
-        section, pictures = _section(comparison, folders, [section.slug for section in sections])
-        sections.append(section)
-        contents |= pictures
-    context = {"sections": sections, "tables": tables, "files": counts}
+    for comparison in compare(rows, allow=allow):
+        slugs = [section.slug for section in sections]
+        kept = folders if examples else {}
+        sections.append(_section(comparison, evidence, kept=kept, taken=slugs, contents=contents))
+    training = _training([section.comparison for section in sections], evidence, contents)
+    context = {
+        "sections": sections, "training": training, "files": counts, "tables": tables,
+        "systems": tables_systems, "guards": GUARDS, "risky": RISKY, "small": SMALL,
+        "evidence": evidence,
+    }  # fmt: skip
     pages = {
         "report.html": _template("report.html.j2").render(context).encode(),
         "report.md": _template("report.md.j2").render(context).encode(),
-        "report.csv": _csv([section.comparison for section in sections]).encode(),
+        "report.csv": _csv(r for s in sections for r in tables.records(s.comparison, evidence)),
     }
+    if means := [row for s in sections for row in tables_systems.means(s.comparison)]:
+        pages["means.csv"] = _csv(means)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (pages | contents).items():
         results.write_atomically(out / name, content)
     return [out / name for name in pages | contents]
 
 
+def _read(
+    files: Sequence[Path],
+) -> tuple[list[Row], dict[Row, Path], Evidence, list[tuple[str, int]]]:
+    """Score rows, where the texts of each would lie, analysis rows, and (file, rows) of all."""
+    rows: list[Row] = []
+    folders: dict[Row, Path] = {}
+    counts = []
+    for file in files:
+        found = results.read_rows(file)
+        counts.append((file.name, len(found)))
+        rows += found
+        folders |= dict.fromkeys(found, file.parent / "hypotheses")
+    if not rows:
+        raise ValueError(f"{', '.join(map(str, files))}: no rows yet; `mmt evaluate` adds them")
+    about: list[analysis.Row] = []
+    for beside in dict.fromkeys(analysis.beside(file.resolve()) for file in files):
+        if here := analysis.read(beside):
+            counts.append((beside.name, len(here)))
+            about += here
+    return rows, folders, Evidence(about), counts
+
+
 def _section(
-    comparison: Comparison, folders: Mapping[Row, Path], taken: Sequence[str]
-) -> tuple[Section, dict[str, bytes]]:
-    slug = re.sub(r"[^\w.-]+", "-", comparison.testset)
+    comparison: Comparison,
+    evidence: Evidence,
+    *,
+    kept: Mapping[Row, Path],
+    taken: Sequence[str],
+    contents: dict[str, bytes],
+) -> Section:
+    slug = _slug(comparison.testset)
     slug = slug if slug not in taken else f"{slug}-{comparison.target.code}"
     slug = slug if slug not in taken else f"{slug}-{len(taken)}"
-    drawings: dict[str, str] = {}
-    contents: dict[str, bytes] = {}
-    for draw in (figures.delta_bleu, figures.bleu_by_size):
-        figure, name = draw(comparison), f"{draw.__name__}_{slug}"
-        drawings[name] = figures.svg(figure)
-        contents |= {f"{name}.png": figures.png(figure), f"{name}.svg": drawings[name].encode()}
-    examples, notes = _examples(comparison, folders)
-    return Section(comparison, slug, comparison.notes + notes, examples, drawings), contents
+
+    def drawn(*draws: Any) -> Drawings:
+        found = {f"{draw.__name__}_{slug}": draw(comparison, evidence) for draw in draws}
+        return _draw(found, contents)
+
+    shown, unkept = sentences.examples(comparison, kept)
+    return Section(
+        comparison,
+        evidence,
+        slug,
+        notes.on(comparison, evidence) + unkept,
+        shown,
+        scores=drawn(figures_scores.delta_bleu, figures_scores.bleu_by_size),
+        cost=drawn(figures_training.quality_by_cost),
+        overlap=drawn(figures_scores.bleu_by_overlap),
+    )
 
 
-def _headline(comparison: Comparison, system: str) -> list[tuple[str, str, str]]:
+def _training(
+    comparisons: Sequence[Comparison], evidence: Evidence, contents: dict[str, bytes]
+) -> Training:
+    systems = list(dict.fromkeys(s for one in comparisons for s in one.systems))
+    used = [row for one in comparisons for row in one.used]
+    baselines = list(dict.fromkeys(row.system for row in used if row.kind == "bilingual"))
+    loss = _draw({"loss_by_tokens": figures_training.loss_by_tokens(systems, evidence)}, contents)
+    experts: list[tuple[str, tables.Table, Mapping[str, str]]] = []
+    for system in systems:
+        at = dict.fromkeys(row.checkpoint for row in used if row.system == system)
+        if rows := evidence.routing(system, at):
+            pictures = figures_routing.experts(system, rows)
+            stem = f"experts_{_slug(system)}"
+            stem = stem if f"{stem}.svg" not in contents else f"{stem}-{len(experts)}"
+            named = {f"{stem}_{n}" if n else stem: one for n, one in enumerate(pictures)}
+            experts.append((system, tables_systems.experts(rows), _draw(named, contents)))
+    varied = [s for one in comparisons for ablation in one.ablations for s in ablation.systems]
+    return Training(
+        notes.on_systems(systems, baselines, evidence),
+        tables_systems.efficiency(systems, evidence),
+        loss,
+        tuple(experts),
+        tuple(tables_systems.recipes([*systems, *varied, *baselines], evidence)),
+    )
+
+
+def _draw(found: Mapping[str, Figure | None], contents: dict[str, bytes]) -> Drawings:
+    """SVG of the figures that there are; they are added to the files' contents."""
+    drawings = {}
+    for name, figure in found.items():
+        if figure is not None:
+            drawings[name] = figures.svg(figure)
+            contents[f"{name}.png"] = figures.png(figure)
+            contents[f"{name}.svg"] = drawings[name].encode()
+    return drawings
+
+
+def _answer(comparison: Comparison) -> str:
+    lead, group = comparison.lead, comparison.compared
+    if lead is None:
+        return ""
+    mean = tables.mean(group, lead, "delta")
+    if mean is None:
+        return ""
+    deltas = group.deltas(lead)
+    better = sum(delta > 0 for delta in deltas)
+    ends = tables.interval(mean, "delta", " (95\N{NO-BREAK SPACE}% interval {})")
+    what = f"{tables.text(mean.value, 'delta')} BLEU on average{ends}"
+    return f"{lead} is better than the bilingual model on {better} of {len(deltas)}: {what}."
+
+
+def _headline(
+    comparison: Comparison, evidence: Evidence, system: str
+) -> list[tuple[str, str, str]]:
     everything, compared = comparison.all, comparison.compared
-    count = sum(system in entry.rows for entry in everything.entries)
-    cells = [
-        (tables.text(everything.bleu(system), "score"), "mean BLEU", _count(count)),
-        (tables.text(everything.chrf(system), "score"), "mean chrF++", _count(count)),
-    ]
+    cells = []
     deltas = compared.deltas(system)
     if deltas:
-        low = thirds(compared)[-1]
-        cells.append(
-            (
-                tables.text(compared.delta(system), "delta"),
-                "mean ΔBLEU",
-                f"{len(deltas)} with a baseline",
-            )
-        )
+        ends = mean_interval(deltas)
+        said = f"{tables.interval(tables.Estimate(0, ends), 'delta')}" if ends else ""
+        over = f"{_count(len(deltas))} with a baseline"
+        cells.append((tables.text(compared.delta(system), "delta"), f"mean ΔBLEU {said}", over))
+        better = sum(delta > 0 for delta in deltas)
+        tests = [sure(evidence.paired(e.rows.get(system), e.baseline)) for e in compared.entries]
+        known = [test for test in tests if test is not None]
+        surely = f"by BLEU; {sum(known)} differ significantly" if known else "by BLEU"
+        cells.append((f"{better} of {len(deltas)}", "better than bilingual", surely))
+        low = by_resource(compared)[-1]
         if low.deltas(system):
             most = max(entry.train_pairs for entry in low.entries)
-            cells.append(
-                (
-                    tables.text(low.delta(system), "delta"),
-                    "ΔBLEU, low-resource third",
-                    f"{_count(len(low.deltas(system)))}, {most:,} pairs or fewer",
-                )
-            )
-        better = sum(delta > 0 for delta in deltas)
-        cells.append((f"{better} of {len(deltas)}", "better than bilingual", "by BLEU"))
+            over = f"{_count(len(low.deltas(system)))}, {most:,} pairs or fewer"
+            cells.append((tables.text(low.delta(system), "delta"), "ΔBLEU, low-resource", over))
+    count = _count(len(everything.values(system, "bleu")))
+    for name, mean in (("BLEU", everything.bleu(system)), ("chrF++", everything.chrf(system))):
+        if mean is not None:
+            cells.append((tables.text(mean, "score"), f"mean {name}", count))
     return cells
 
 
 def _steps(group: Group) -> list[Group]:
-    """Its thirds, as far as there are languages for them, and the whole."""
-    return [*(third for third in thirds(group) if third.entries), group]
+    """High, mid and low, as far as there are languages for them, and the whole."""
+    return [*(part for part in by_resource(group) if part.entries), group]
 
 
 def _count(number: int) -> str:
     return f"{number} language{'' if number == 1 else 's'}"
 
 
-def _examples(
-    comparison: Comparison, folders: Mapping[Row, Path]
-) -> tuple[tuple[tuple[Entry, tuple[Example, ...]], ...], tuple[Note, ...]]:
-    """Per language a few sentences, and notes on what is not there or does not fit."""
-    shown, missing, unfit = [], [], []
-    found = False
-    for entry in comparison.entries:
-        rows = [*entry.rows.values(), *([entry.baseline] if entry.baseline else [])]
-        texts = {}
-        for row in rows:
-            stem = folders[row] / row.system / row.testset / row.source
-            texts[row] = {
-                kind: _lines(stem.with_name(f"{stem.name}.{kind}"))
-                for kind in ("src", "ref", "hyp")
-            }
-        present = [row for row in rows if texts[row]["hyp"] and texts[row]["ref"]]
-        fitting = [
-            row
-            for row in present
-            if len(texts[row]["hyp"]) == len(texts[row]["ref"]) == row.sentences
-            and texts[row]["ref"] == texts[present[0]]["ref"]
-        ]
-        found = found or bool(present)
-        missing += [entry] * (len(present) < len(rows))
-        unfit += [entry] * (len(fitting) < len(present))
-        if fitting:
-            shown.append((entry, _spread([(row.system, texts[row]) for row in fitting])))
-    if not found:
-        alone = "No translations are kept beside the results, so there are no examples"
-        return (), (Note(alone),)
-    notes = []
-    for entries, what in ((missing, "are missing"), (unfit, "do not fit and are left out")):
-        if entries:
-            names = tuple(entry.language.name for entry in entries)
-            notes.append(Note(f"Kept translations {what} for {len(entries)}", names))
-    return tuple(shown), tuple(notes)
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
-def _spread(texts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> tuple[Example, ...]:
-    first = texts[0][1]
-    total = len(first["ref"])
-    whole = len(first["src"]) == total
-    chosen = sorted({total * (2 * index + 1) // (2 * EXAMPLES) for index in range(EXAMPLES)})
-    return tuple(
-        Example(
-            first["src"][index] if whole else None,
-            first["ref"][index],
-            tuple((system, kinds["hyp"][index]) for system, kinds in texts),
-        )
-        for index in chosen
-    )
-
-
-def _lines(path: Path) -> list[str]:
-    """The lines of a kept text; none where there is no such file."""
-    if not path.is_file():
-        return []
-    return path.read_text(encoding="utf-8", errors="replace").removesuffix("\n").split("\n")
-
-
-def _csv(comparisons: Sequence[Comparison]) -> str:
-    found = [record for comparison in comparisons for record in tables.records(comparison)]
+def _csv(records: Iterable[tables.Record]) -> bytes:
+    found = list(records)
     header = dict.fromkeys(name for record in found for name in record)
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(header), lineterminator="\n")
     writer.writeheader()
     writer.writerows(found)
-    return buffer.getvalue()
+    return buffer.getvalue().encode()
 
 
 def _template(name: str) -> jinja2.Template:
@@ -240,13 +309,26 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"written": tables.text, "markdown": _markdown, "drawn": _drawn}
+    environment.filters |= {
+        "written": tables.text, "sorted_by": tables.number, "ends": tables.interval,
+        "markdown": _markdown, "drawn": _drawn, "indented": _indented,
+    }  # fmt: skip
+    environment.tests |= {
+        "estimate": lambda value: isinstance(value, tables.Estimate),
+        "risks": lambda value: isinstance(value, tables.Risks),
+        "grade": lambda value: isinstance(value, tables.Grade),
+    }
     return environment.get_template(name)
 
 
 def _drawn(svg: str, name: str) -> Markup:
     """A figure of ours as part of the page; matplotlib has escaped the names in it."""
     return Markup(figures.inline(svg, re.sub(r"\W", "-", name)))
+
+
+def _indented(text: str) -> str:
+    """Text as a block of code, whatever is in it."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
 
 
 def _markdown(text: Any) -> str:

@@ -1,24 +1,70 @@
-"""The tables of a report, as columns and values; HTML, Markdown and CSV render the same ones.
+"""The tables of scores, as columns and values; HTML, Markdown and CSV render the same ones.
 
-No markup here, and no computing beyond what comparison.py offers.
+No markup here, and no computing beyond what comparison.py offers. Tables of what the systems cost
+and how they were made: tables_systems.py.
 """
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
-from eval.comparison import Comparison, Group
+from eval.comparison import Comparison, Entry, Group, Range, Score, by_resource, mean_interval
+from eval.evidence import RISKY, Evidence, Guard, shares, sure
 from eval.results import Row
 
-Value = str | int | float | None
+
+class Estimate(NamedTuple):
+    """A number and its 95 % interval. sure: whether a difference is significant. tip: details."""
+
+    value: float
+    range: Range | None = None
+    sure: bool | None = None
+    tip: str = ""
+
+
+class Risks(NamedTuple):
+    """The guards of a row and the shares of its outputs that they hold for."""
+
+    shares: tuple[tuple[Guard, float], ...]
+
+    @property
+    def marked(self) -> list[tuple[Guard, float]]:
+        """Those that hold for so many that a reader must know."""
+        return [(guard, share) for guard, share in self.shares if share >= RISKY]
+
+    @property
+    def worst(self) -> float:
+        """The largest share."""
+        return max((share for _, share in self.shares), default=0.0)
+
+
+class Grade(NamedTuple):
+    """good, fair or poor, and why."""
+
+    mark: str
+    reasons: tuple[str, ...]
+
+
+Record: TypeAlias = dict[str, str | int | float | None]  # a line of CSV
+Value: TypeAlias = str | int | float | Estimate | Risks | Grade | None
+_SCORES = (
+    ("BLEU", "score"), ("chrF++", "score"), ("spBLEU", "score"), ("TER", "score"),
+    ("epochs", "amount"), ("risks", "risks"),
+)  # fmt: skip
+_COST = ("device_hours", "parameters", "active_parameters")
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """over: a line above the label, such as a system. kind: how values are written, see `text`."""
+    """over: a line above the label, such as a system. kind: how values are written, see `text`.
+
+    of: the place of the multilingual system that it is about, None for no such system.
+    """
 
     label: str
     kind: str = "text"
     over: str = ""
+    of: int | None = None
 
     @property
     def heading(self) -> str:
@@ -28,19 +74,45 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Columns and, row by row, a value for each; None where there is nothing."""
+    """Columns and, row by row, a value for each; None where there is nothing.
+
+    tags: what a row can be filtered by, in words, row by row; or none at all.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
+    tags: tuple[str, ...] = ()
 
     @property
     def reach(self) -> tuple[float, float]:
         """How far the Δ in it go below and above zero; never (0, 0)."""
         places = [place for place, column in enumerate(self.columns) if column.kind == "delta"]
-        values = [row[place] for row in self.rows for place in places]
-        deltas = [value for value in values if isinstance(value, float)]
+        deltas = [v for row in self.rows for place in places if (v := number(row[place]))]
         below, above = max(0.0, -min(deltas, default=0.0)), max(0.0, max(deltas, default=0.0))
         return (below, above) if below or above else (0.0, 1.0)
+
+    @property
+    def filled(self) -> "Table":
+        """The same without the columns that have no value at all."""
+        kept = [
+            place
+            for place in range(len(self.columns))
+            if any(row[place] is not None for row in self.rows)
+        ]
+        return dataclasses.replace(
+            self,
+            columns=tuple(self.columns[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+        )
+
+
+def number(value: Value) -> float | None:
+    """What a value is sorted by, where it is a number."""
+    if isinstance(value, Estimate):
+        return value.value
+    if isinstance(value, Risks):
+        return value.worst
+    return value if isinstance(value, int | float) else None
 
 
 def text(value: Value, kind: str) -> str:
@@ -48,153 +120,230 @@ def text(value: Value, kind: str) -> str:
 
     >>> text(20000, "count"), text(45.67, "score"), text(-3.0, "delta"), text(None, "score")
     ('20,000', '45.7', '−3.0', '')
+    >>> text(Estimate(3.04, Range(1, 5.5), True), "delta"), text(0.123, "share")
+    ('+3.0 (+1.0 to +5.5) ●', '12.3 %')
     """
     if value is None:
         return ""
+    if isinstance(value, Estimate):
+        mark = {True: " ●", False: " ○", None: ""}[value.sure]
+        return f"{text(value.value, kind)}{interval(value, kind, ' ({})')}{mark}"
+    if isinstance(value, Risks):
+        return ", ".join(f"{guard.name} {share:.0%}" for guard, share in value.marked) or "–"
+    if isinstance(value, Grade):
+        return value.mark
+    if isinstance(value, str):
+        return value
     if kind == "count":
         return f"{value:,}"
-    if kind == "score":
-        return f"{value:.1f}"
     if kind == "delta":
-        return f"{value:+.1f}".replace("-", "−")
-    return str(value)
+        return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")  # there is no −0.0
+    if kind == "share":
+        return f"{value:.1%}".replace("%", " %")
+    if kind == "amount":
+        return amount(value)
+    return f"{value:.1f}" if kind == "score" else str(value)
 
 
-def by_language(comparison: Comparison) -> Table:
-    """A row per language, from much to little training data."""
-    columns = [Column("Language"), Column("Train pairs", "count"), *_score_columns(comparison)]
-    columns += [Column("Code", "code"), Column("Script"), Column("Family")]
-    rows: list[tuple[Value, ...]] = []
+def interval(value: Estimate, kind: str, frame: str = "{}") -> str:
+    """`low to high` in a frame, or nothing where there is no interval."""
+    if value.range is None:
+        return ""
+    low, high = (text(end, kind) for end in value.range)
+    return frame.format(f"{low} to {high}" if kind == "delta" else f"{low}–{high}")
+
+
+def amount(value: float) -> str:
+    """A large or small number in three digits: 0.042, 3.14, 57.3, 812, 4.2k, 1.5M, 600B."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def by_language(comparison: Comparison, evidence: Evidence) -> Table:
+    """A row per language, from much to little training data; all languages, also the small ones."""
+    columns = [Column("Language"), Column("Train pairs", "count")]
+    for place, system in enumerate(comparison.systems):
+        of_system = (("ΔBLEU", "delta"), *_SCORES)
+        columns += [Column(label, kind, system, place) for label, kind in of_system]
+    columns += [Column(label, kind, "baseline") for label, kind in _SCORES]
+    columns += [Column("Sentences", "count"), Column("Trust", "grade"), Column("Code", "code")]
+    columns += [Column("Script"), Column("Family")]
+    rows, tags = [], []
+    resource = {
+        entry.language.code: group.name
+        for group in by_resource(comparison.all)
+        for entry in group.entries
+    }
     for entry in comparison.entries:
         language = entry.language
         values: list[Value] = [language.name, entry.train_pairs]
         for system in comparison.systems:
             row = entry.rows.get(system)
-            values += [row.bleu, row.chrf] if row else [None, None]
-        values += [entry.baseline.bleu, entry.baseline.chrf] if entry.baseline else [None, None]
-        values += [entry.delta(system) for system in comparison.systems]
-        values += [language.code, language.script, language.family]
-        rows.append(tuple(values))
-    return Table(tuple(columns), tuple(rows))
+            values += [_delta(entry, system, evidence), *_scores(row, evidence)]
+        found = evidence.trust(comparison.testset, language.code, comparison.target.code)
+        values += [*_scores(entry.baseline, evidence), entry.sentences]
+        values.append(Grade(found.mark, found.reasons) if found else None)
+        rows.append((*values, language.code, language.script, language.family))
+        words = [resource.get(language.code, "small"), *_tags(comparison, entry, evidence)]
+        words += ["risky"] if any(isinstance(v, Risks) and v.marked for v in values) else []
+        tags.append(" ".join([*words, *([found.mark] if found else [])]))
+    return Table(tuple(columns), tuple(rows), tuple(tags)).filled
 
 
 def by_group(comparison: Comparison, groups: Sequence[Group], label: str) -> Table:
     """A row of means per group; ΔBLEU is over those of its languages that have a baseline."""
-    systems = comparison.systems
-    columns = [Column(label), Column("Languages", "count")]
-    over = [system if len(systems) > 1 else "" for system in systems]
-    columns += [Column(name, "score", system) for system in over for name in ("BLEU", "chrF++")]
-    columns += [Column("baseline", "count", "with")]
-    columns += [Column("ΔBLEU", "delta", system) for system in over]
-    rows: list[tuple[Value, ...]] = []
-    for group in groups:
-        values: list[Value] = [group.name, len(group.entries)]
-        for system in systems:
-            values += [group.bleu(system), group.chrf(system)]
-        values += [len(group.baselines), *(group.delta(system) for system in systems)]
-        rows.append(tuple(values))
-    return Table(tuple(columns), tuple(rows))
-
-
-def by_size(comparison: Comparison, groups: Sequence[Group]) -> Table:
-    """A row of means per group of training sizes, with the means of the baselines that it has."""
-    columns = [
-        Column("Training data"),
-        Column("Languages", "count"),
-        Column("Train pairs", "range"),
-    ]
-    columns += _score_columns(comparison)
+    columns = [Column(label), Column("Languages", "count"), Column("Train pairs", "range")]
+    columns += [Column("baseline", "count", "with"), Column("BLEU", "score", "baseline")]
+    for place, system in enumerate(comparison.systems):
+        columns += [Column("ΔBLEU", "delta", system, place), Column("BLEU", "score", system, place)]
+        columns += [Column("chrF++", "score", system, place)]
     rows: list[tuple[Value, ...]] = []
     for group in groups:
         values: list[Value] = [group.name, len(group.entries), _range(group)]
+        values += [len(group.baselines), group.baseline_bleu]
         for system in comparison.systems:
-            values += [group.bleu(system), group.chrf(system)]
-        values += [group.baseline_bleu, group.baseline_chrf]
-        values += [group.delta(system) for system in comparison.systems]
+            values += [mean(group, system, "delta"), group.bleu(system), group.chrf(system)]
+        rows.append(tuple(values))
+    return Table(tuple(columns), tuple(rows)).filled
+
+
+def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
+    """A row per multilingual system: its means, and on how many languages it beats the baseline."""
+    columns = (
+        Column("System"), Column("Languages", "count"), Column("Mean ΔBLEU", "delta"),
+        Column("by sentences", "delta", "ΔBLEU"), Column("Languages up", "of"),
+        Column("up", "count", "significantly"), Column("down", "count", "significantly"),
+        Column("Share of the best Δ", "share"), Column("Mean BLEU", "score"),
+        Column("by sentences", "score", "BLEU"), Column("Mean chrF++", "score"),
+        Column("Device-hours", "amount"), Column("Parameters", "amount"),
+        Column("active", "amount", "Parameters"),
+    )  # fmt: skip
+    group = comparison.all
+    best = comparison.lead and group.delta(comparison.lead)
+    rows: list[tuple[Value, ...]] = []
+    for system in comparison.systems:
+        deltas, delta = group.deltas(system), group.delta(system)
+        tests = [sure(evidence.paired(e.rows.get(system), e.baseline)) for e in group.entries]
+        ways = [(e.delta(system) or 0) > 0 for e in group.entries]
+        tested = any(test is not None for test in tests)
+        up = sum(test is True and way for test, way in zip(tests, ways, strict=True))
+        down = sum(test is True for test in tests) - up
+        cost = next(iter(evidence.costs(system)), None)
+        rows.append((
+            system, len(group.values(system, "bleu")), mean(group, system, "delta"),
+            group.micro(system, "delta"),
+            f"{sum(d > 0 for d in deltas)} of {len(deltas)}" if deltas else None,
+            up if tested else None, down if tested else None,
+            delta / best if best and best > 0 and delta is not None else None,
+            mean(group, system, "bleu"), group.micro(system, "bleu"), group.chrf(system),
+            *(getattr(cost, name, None) for name in _COST),
+        ))  # fmt: skip
+    return Table(columns, tuple(rows)).filled
+
+
+def against_each_other(comparison: Comparison, evidence: Evidence) -> Table:
+    """Mean difference in BLEU of the row's system less the column's, over languages of both."""
+    systems, group = comparison.systems, comparison.all
+    columns = [Column("less"), *(Column(system, "delta") for system in systems)]
+    rows: list[tuple[Value, ...]] = []
+    for system in systems:
+        values: list[Value] = [system]
+        for other in systems:
+            found = group.differences(system, other)
+            if system == other or not found:
+                values.append(None)
+                continue
+            said = f"{sum(value > 0 for value in found)} of {len(found)} languages up"
+            both = [(e.rows.get(system), e.rows.get(other)) for e in group.entries]
+            tests = [sure(evidence.paired(*rows)) for rows in both]
+            if any(test is not None for test in tests):
+                said += f", {tests.count(True)} of all differ significantly"
+            values.append(Estimate(sum(found) / len(found), mean_interval(found), tip=said))
         rows.append(tuple(values))
     return Table(tuple(columns), tuple(rows))
 
 
-def recipe(comparison: Comparison) -> Table:
-    """A row per system: what was run, how, and how long it took."""
-    columns = tuple(
-        Column(*spec)
-        for spec in (
-            ("System",),
-            ("Kind",),
-            ("Checkpoint", "code"),
-            ("Decoding", "code"),
-            ("Config", "code"),
-            ("Languages", "count"),
-            ("Sentences", "count"),
-            ("Seconds", "count"),
-            ("Sentences/s", "count"),
-        )
-    )
-    rows: list[tuple[Value, ...]] = []
-    for system in dict.fromkeys(row.system for row in comparison.used):
-        here = [row for row in comparison.used if row.system == system]
-        seconds = sum(row.seconds for row in here)
-        sentences = sum(row.sentences for row in here)
-        rows.append(
-            (
-                system,
-                here[0].kind,
-                *(_several(here, name) for name in ("checkpoint", "decode", "config")),
-                len(here),
-                sentences,
-                round(seconds),
-                round(sentences / seconds) if seconds else None,
-            )
-        )
-    return Table(columns, tuple(rows))
+def mean(group: Group, system: str, score: Score) -> Estimate | None:
+    """The macro mean of a score with its interval over languages."""
+    values = group.values(system, score)
+    return Estimate(sum(values) / len(values), mean_interval(values)) if values else None
 
 
-def signatures(comparison: Comparison) -> list[tuple[str, str]]:
-    """(metric, sacreBLEU signature) for every signature in use."""
-    bleu = dict.fromkeys(row.bleu_signature for row in comparison.used)
-    chrf = dict.fromkeys(row.chrf_signature for row in comparison.used)
-    return [("BLEU", signature) for signature in bleu] + [("chrF++", s) for s in chrf]
-
-
-def records(comparison: Comparison) -> list[dict[str, Value]]:
+def records(comparison: Comparison, evidence: Evidence) -> list[Record]:
     """`by_language` for programs: full precision, and the recipe of every score."""
-    table = by_language(comparison)
-    recipe_of = (
-        "system",
-        "sentences",
-        "checkpoint",
-        "decode",
-        "config",
-        "seconds",
-        "bleu_signature",
-        "chrf_signature",
-    )
+    table = by_language(comparison, evidence)
+    recipe = ("system", "sentences", "checkpoint", "decode", "config", "seconds",
+              "bleu_signature", "chrf_signature")  # fmt: skip
     found = []
     for entry, values in zip(comparison.entries, table.rows, strict=True):
-        record: dict[str, Value] = {
-            "testset": comparison.testset,
-            "target": comparison.target.code,
-        }
+        record: Record = {
+            "testset": comparison.testset, "target": comparison.target.code,
+            "counts in means": int(comparison.counts(entry)),
+        }  # fmt: skip
         for column, value in zip(table.columns, values, strict=True):
-            record[column.heading] = round(value, 4) if isinstance(value, float) else value
+            record |= plain(column.heading, value)
         for system in (*comparison.systems, "baseline"):
             row = entry.baseline if system == "baseline" else entry.rows.get(system)
-            record |= {
-                f"{system} {name}": getattr(row, name) if row else None for name in recipe_of
-            }
+            record |= {f"{system} {name}": getattr(row, name) if row else None for name in recipe}
+            test = None if system == "baseline" else evidence.paired(row, entry.baseline)
+            for name in ("p_bootstrap", "p_randomization"):
+                record[f"{system} {name}"] = getattr(test, name) if test else None
         found.append(record)
     return found
 
 
-def _score_columns(comparison: Comparison) -> list[Column]:
-    columns = [
-        Column(label, "score", system)
-        for system in comparison.systems
-        for label in ("BLEU", "chrF++")
+def plain(heading: str, value: Value) -> Record:
+    """A value as columns of plain ones: an estimate is three, risks one for each guard."""
+    if isinstance(value, Estimate):
+        ends = zip(("low", "high"), value.range or (), strict=False)
+        parts = {heading: value.value} | {f"{heading} {end}": at for end, at in ends}
+        return {name: round(part, 4) for name, part in parts.items()}
+    if isinstance(value, Risks):
+        stem = heading.removesuffix("risks")
+        return {f"{stem}{guard.name}": round(share, 4) for guard, share in value.shares}
+    if isinstance(value, Grade):
+        return {heading: value.mark, f"{heading} reasons": "; ".join(value.reasons)}
+    return {heading: round(value, 4) if isinstance(value, float) else value}
+
+
+def _scores(row: Row | None, evidence: Evidence) -> list[Value]:
+    """What _SCORES names, of a row."""
+    if row is None:
+        return [None] * len(_SCORES)
+    ends, found = evidence.interval(row), evidence.guards(row)
+    return [
+        Estimate(row.bleu, Range(ends.bleu_low, ends.bleu_high) if ends else None),
+        Estimate(row.chrf, Range(ends.chrf_low, ends.chrf_high) if ends else None),
+        row.spbleu,
+        row.ter,
+        evidence.epochs(row),
+        Risks(tuple(shares(found))) if found else None,
     ]
-    columns += [Column(label, "score", "baseline") for label in ("BLEU", "chrF++")]
-    return columns + [Column("ΔBLEU", "delta", system) for system in comparison.systems]
+
+
+def _delta(entry: Entry, system: str, evidence: Evidence) -> Estimate | None:
+    delta = entry.delta(system)
+    if delta is None:
+        return None
+    test = evidence.paired(entry.rows[system], entry.baseline)
+    if test is None:
+        return Estimate(delta)
+    tip = f"p = {test.p_bootstrap:.3g} (bootstrap), {test.p_randomization:.3g} (randomisation)"
+    return Estimate(delta, Range(test.delta_low, test.delta_high), sure(test), tip)
+
+
+def _tags(comparison: Comparison, entry: Entry, evidence: Evidence) -> list[str]:
+    """What the language can be filtered by; up and down are about the lead system."""
+    words = ["baseline"] if entry.baseline and entry.rows else []
+    lead = comparison.lead
+    delta = entry.delta(lead) if lead else None
+    if lead and delta is not None:
+        way = "up" if delta > 0 else "down"
+        significant = sure(evidence.paired(entry.rows[lead], entry.baseline))
+        words += [way, *([f"surely-{way}"] if significant else [])]
+    return words
 
 
 def _range(group: Group) -> str:
@@ -203,10 +352,3 @@ def _range(group: Group) -> str:
         return ""
     low, high = min(sizes), max(sizes)
     return f"{high:,}" if low == high else f"{high:,} – {low:,}"
-
-
-def _several(rows: Sequence[Row], name: str) -> str:
-    """The values of a field: all of them if they are few, else the first ones and their number."""
-    values = list(dict.fromkeys(getattr(row, name) for row in rows))
-    more = f", … ({len(values)})" if len(values) > 3 else ""
-    return ", ".join(values[:3]) + more

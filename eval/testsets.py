@@ -1,35 +1,42 @@
-"""Test sets: a corpus' held-out split, a folder of plain parallel files, a cache's validation data.
+"""Test sets by one name: a corpus' split, a published set's folder, sacreBLEU's, a cache's.
 
-A test set is checked whole before anything is translated. Scores are for metrics.py.
+A test set is checked whole before anything is translated. Folders are read by formats.py; scores
+are for metrics.py.
 """
 
 import dataclasses
 import difflib
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+import sacrebleu.utils
+from sacrebleu.dataset import DATASETS
+
+from eval import formats
+from eval.formats import Sentences as Sentences
 from mmt import languages
-from mmt.data import corpora, vocab
+from mmt.data import corpora, lines, vocab
 from mmt.data.cache import Cache
 
-
-class Sentences(NamedTuple):
-    """Source sentences and their translations, line by line."""
-
-    sources: tuple[str, ...]
-    references: tuple[str, ...]
+SACREBLEU = "sacrebleu:"  # what the name of one of its sets starts with
 
 
 @dataclasses.dataclass(frozen=True)
 class TestSet:
-    """Sentences of several languages with references in one target language (FLORES codes)."""
+    """Sentences of several languages with references in one target language (FLORES codes).
+
+    name: what rows call it. domain, licence: in words, '' where unknown.
+    """
 
     __test__ = False  # for pytest: not a test, whatever its name
 
     name: str
     target: str
     languages: Mapping[str, Sentences]
+    domain: str = ""
+    licence: str = ""
 
     def only(self, names: Iterable[str]) -> "TestSet":
         """The same for some languages, by any name. ValueError for one that is not in it."""
@@ -37,38 +44,58 @@ class TestSet:
         for name in names:
             code = languages.find(name).code
             if code not in self.languages:
-                near = difflib.get_close_matches(code, self.languages, n=3, cutoff=0.0)
                 raise ValueError(
                     f"test set {self.name!r} has no {code} ({name!r}) among its "
-                    f"{len(self.languages)} languages; nearest: {', '.join(near)}"
+                    f"{len(self.languages)} languages; {_nearest(code, self.languages)}"
                 )
             chosen[code] = self.languages[code]
         return dataclasses.replace(self, languages=chosen)
 
+    def version(self, language: str) -> str:
+        """12 hex digits of a language's sentences and references, in their order, and the target.
 
-def load(name: str | Path, *, split: str = "test", target: str = "eng") -> TestSet:
-    """A test set by the name `cldr`, a corpus description, or a folder of plain files.
+        Scores of one test set and language are comparable where these are equal; where the set's
+        other languages, its name or its documents differ does not matter.
 
-    A corpus (`cldr`, a folder with `corpus.toml`, or such a file) gives its `split`; its own target
-    holds. A plain folder has `<language>.src` and `<language>.ref` for every language, named by any
-    name of it (`deu.src`, `de.ref`), references in `target`. Raises ValueError, with file, for
-    more sources than references, an empty or undecodable line, or nothing to test on.
+        >>> one = {"deu_Latn": Sentences(("eins",), ("one",))}
+        >>> TestSet("numbers", "eng_Latn", one).version("deu_Latn")
+        'c3a5f936cc8b'
+        """
+        own = self.languages[language]
+        content = json.dumps([self.target, own.sources, own.references])
+        return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
+
+
+def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> TestSet:
+    """A test set from all its languages into `target` (by any name), checked whole.
+
+    name is one of
+      * `cldr`, a folder with `corpus.toml`, or such a file: a corpus' `split` (`test` where None);
+        its own target holds, and an id such as `JHN.4.10` tells the document, `JHN.4`;
+      * a folder of a published set, as it is unpacked: FLORES-200, FLORES+ (`devtest` where split
+        is None; a split's own folder, `flores200_dataset/dev`, is as good), TICO-19, NTREX-128;
+      * a folder of plain files: `<language>.src` and `<language>.ref`, or `<language>.tsv` with
+        source<TAB>reference, for every language, named by any name of it (`deu.src`, `de.ref`);
+      * `sacrebleu:wmt19/de-en`, or `sacrebleu:wmt14/full` for all its pairs into `target`: what
+        sacreBLEU has in its cache, where its command puts it (the error says how). A sentence with
+        several references has the first that sacreBLEU takes.
+
+    >>> load("flores200_dataset").languages["deu_Latn"].documents[0]  # doctest: +SKIP
+    'https://en.wikinews.org/wiki/...'
+
+    Raises ValueError, with file and line where there are such, for a folder of none of these, a
+    split that is not there, a missing side or target, sides of different length, an unknown
+    language or one that is there twice, and an empty or undecodable line; only in TICO-19 and
+    sacreBLEU's sets a pair with an empty side is left out, being a sentence that nobody translated.
     """
-    folder = Path(name)
+    folder, into = Path(name), languages.find(target).code
+    if str(name).startswith(SACREBLEU):
+        if split not in (None, "test"):
+            raise ValueError(f"{name} has no {split!r} split; dev sets have their own names there")
+        return _from_sacrebleu(str(name).removeprefix(SACREBLEU), into)
     if folder.is_dir() and not (folder / "corpus.toml").exists():
-        return _plain(folder, languages.find(target).code)
-    corpus = corpora.load(name)
-    if split not in corpora.SPLITS:
-        raise ValueError(f"split is {split!r}; allowed: {', '.join(corpora.SPLITS)}")
-    found = {
-        code: _sentences((pair.source, pair.target) for pair in corpus.pairs(code, split))
-        for code in corpus.languages
-        if corpus.count(code, split)
-    }
-    if not found:
-        raise ValueError(f"corpus {corpus.name!r} has no {split} split")
-    suffix = "" if split == "test" else f"-{split}"
-    return TestSet(corpus.name + suffix, corpus.target, found)
+        return TestSet(*formats.read(folder, split=split, target=into))
+    return _from_corpus(corpora.load(name), split or "test")
 
 
 def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> TestSet:
@@ -92,49 +119,84 @@ def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> Te
     return TestSet(f"{manifest.name}-{split}", manifest.target, found)
 
 
-def _sentences(pairs: Iterable[tuple[str, str]]) -> Sentences:
-    columns = tuple(zip(*pairs, strict=True))
-    return Sentences(*columns)
-
-
-def _plain(folder: Path, target: str) -> TestSet:
-    sources, references = _by_language(folder, "src"), _by_language(folder, "ref")
-    if not sources:
-        raise ValueError(f"{folder}: no test set; expected corpus.toml, or deu.src and deu.ref")
-    for code in sorted(sources.keys() ^ references.keys()):
-        there, lacking = (sources, "ref") if code in sources else (references, "src")
-        raise ValueError(f"{there[code]}: there is no {there[code].with_suffix('.' + lacking)}")
+def _from_corpus(corpus: corpora.Corpus, split: str) -> TestSet:
+    if split not in corpora.SPLITS:
+        raise ValueError(f"split is {split!r}; allowed: {', '.join(corpora.SPLITS)}")
     found = {}
-    for code in sorted(sources):
-        lines = Sentences(_lines(sources[code]), _lines(references[code]))
-        if len(lines.sources) != len(lines.references):
-            raise ValueError(
-                f"{sources[code]} has {len(lines.sources)} lines, "
-                f"{references[code]} has {len(lines.references)}: they must be parallel"
+    for code in corpus.languages:
+        if corpus.count(code, split):
+            pairs = list(corpus.pairs(code, split))
+            documents = tuple(formats.document_of(pair.id) for pair in pairs)
+            found[code] = Sentences(
+                tuple(pair.source for pair in pairs),
+                tuple(pair.target for pair in pairs),
+                documents if any(documents) else (),
             )
-        found[code] = lines
-    return TestSet(folder.resolve().name, target, found)
+    if not found:
+        there = ", ".join(name for name in corpora.SPLITS if corpus.files[name])
+        raise ValueError(f"corpus {corpus.name!r} has no {split} split; it has: {there}")
+    suffix = "" if split == "test" else f"-{split}"
+    return TestSet(corpus.name + suffix, corpus.target, found)
 
 
-def _by_language(folder: Path, suffix: str) -> dict[str, Path]:
-    files: dict[str, Path] = {}
-    for path in sorted(folder.glob(f"*.{suffix}")):
-        code = languages.find(path.stem).code
-        if code in files:
-            raise ValueError(f"{files[code]} and {path} are both {code}; leave one")
-        files[code] = path
-    return files
+def _from_sacrebleu(name: str, target: str) -> TestSet:
+    # The names of some sets have a slash too, as wmt14/full.
+    dataset, _, pair = (name, "", "") if name in DATASETS else name.rpartition("/")
+    if dataset not in DATASETS:
+        raise ValueError(f"sacreBLEU has no test set {name!r}; {_nearest(name, DATASETS)}")
+    pairs = sorted(DATASETS[dataset].langpairs)
+    if pair and pair not in pairs:
+        raise ValueError(f"sacreBLEU's {dataset} has no {pair!r}; it has: {', '.join(pairs)}")
+    if pair:
+        target = _side(pair, 1)
+    chosen = [pair] if pair else [pair for pair in pairs if _side(pair, 1) == target]
+    if not chosen:
+        raise ValueError(f"sacreBLEU's {dataset} has no pair into {target}: {', '.join(pairs)}")
+    found: dict[str, Sentences] = {}
+    domains: list[str] = []
+    for pair in chosen:
+        fields = _fields(dataset, pair)
+        sides = zip(fields["src"], fields["ref"], strict=True)
+        kept = [i for i, pair in enumerate(sides) if all(side.strip() for side in pair)]
+        found[_side(pair, 0)] = Sentences(
+            *(tuple(fields[f][i] for i in kept) for f in ("src", "ref", "docid") if f in fields)
+        )
+        domains += fields.get("domain") or fields.get("genre", [])
+    name = dataset.replace("/", "_")
+    return TestSet(name, target, found, domain=", ".join(dict.fromkeys(domains)))
 
 
-def _lines(path: Path) -> tuple[str, ...]:
-    lines = []
-    for number, raw in enumerate(path.read_bytes().splitlines(), start=1):
-        try:
-            lines.append(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}:{number}: no UTF-8 at byte {error.start + 1}") from error
-        if not lines[-1].strip():
-            raise ValueError(f"{path}:{number}: empty line")
-    if not lines:
-        raise ValueError(f"{path}: empty file")
-    return tuple(lines)
+def _side(pair: str, side: int) -> str:
+    return languages.find(pair.split("-", 1)[side]).code
+
+
+def _fields(dataset: str, pair: str) -> dict[str, list[str]]:
+    """src, ref and what else lies in sacreBLEU's cache (its layout: <set>/<set>.<pair>.<field>)."""
+    stem = f"{dataset.replace('/', '_')}.{pair}."
+    folder = Path(sacrebleu.utils.SACREBLEU_DIR) / dataset
+    files = {path.name.removeprefix(stem): path for path in folder.glob(f"{stem}*")}
+    try:
+        if not {"src", "ref"} <= {field.split("-")[0] for field in files}:  # or it would download
+            raise FileNotFoundError(f"no {stem}src and {stem}ref in {folder}")
+        files["ref"] = Path(DATASETS[dataset].get_reference_files(pair)[0])
+    except OSError as error:
+        raise ValueError(
+            f"sacreBLEU has {dataset} {pair} not at hand: {error}; get it with: "
+            f"sacrebleu -t {dataset} -l {pair} --echo src ref"
+        ) from error
+    wanted = ("src", "ref", "docid", "domain", "genre")
+    fields: dict[str, list[str]] = {
+        field: list(lines.read(files[field])) for field in wanted if field in files
+    }
+    for field, values in fields.items():
+        if len(values) != len(fields["src"]):
+            raise ValueError(
+                f"{files['src']} has {len(fields['src'])} lines, {files[field]} has "
+                f"{len(values)}: they must be parallel"
+            )
+    return fields
+
+
+def _nearest(word: str, there: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(there), n=3, cutoff=0.0)
+    return f"nearest: {', '.join(near)}"

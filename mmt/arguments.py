@@ -34,7 +34,8 @@ def parser() -> argparse.ArgumentParser:
     _decoding_flags(evaluate)
     evaluate.add_argument(
         "--testset", required=True, metavar="NAME_OR_DIR",
-        help="cldr, a corpus description (its test split), or a folder with deu.src and deu.ref",
+        help="cldr, a corpus description (its test split), a folder of FLORES, NTREX-128, TICO-19 "
+        "or of deu.src and deu.ref, or sacrebleu:wmt19/de-en",
     )  # fmt: skip
     evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
@@ -44,10 +45,9 @@ def parser() -> argparse.ArgumentParser:
     _gin_flags(baselines)
     baselines.set_defaults(run="baselines")
 
-    report = commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
-    report.add_argument("results", nargs="+", metavar="RESULTS.jsonl")
-    report.add_argument("--out", required=True, metavar="DIR")
-    report.set_defaults(run="report")
+    _report_flags(
+        commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
+    )
 
     _plan_flags(commands.add_parser("plan", help="what a model needs, from its shapes alone"))
     into = commands.add_parser("import", help="make a run directory of a published model")
@@ -70,6 +70,20 @@ def _gin_flags(parser: argparse.ArgumentParser) -> None:
         help="may be repeated, later files win; gin_configs/… is found from anywhere",
     )  # fmt: skip
     parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
+
+
+def _report_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="*", metavar="RESULTS.jsonl")
+    parser.add_argument("--out", metavar="DIR")
+    parser.add_argument(
+        "--allow", action="append", default=[], metavar="WHAT",
+        help="signatures or versions: compare rows though these differ; small: count languages "
+        "with fewer than 100 sentences in the means",
+    )  # fmt: skip
+    parser.add_argument(
+        "--train", metavar="FILE", help="first train and judge what a study's gin file lists"
+    )
+    parser.set_defaults(run="report")
 
 
 def _decoding_flags(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     bindings = [a.removeprefix("--gin.") for a in arguments if a.startswith("--gin.")]
     args = parser().parse_args([a for a in arguments if not a.startswith("--gin.")])
-    if bindings and not hasattr(args, "gin_file"):
+    if bindings and not hasattr(args, "gin_file") and not getattr(args, "train", None):
         print(f"mmt: {args.command} takes no --gin.… bindings", file=sys.stderr)
         return 2
     args.bindings = bindings
@@ -167,8 +167,9 @@ def _prepare(args: argparse.Namespace) -> None:
 
 def _baselines(args: argparse.Namespace) -> None:
     from eval import baselines
-    from mmt import config
+    from mmt import config, stacked
 
+    stacked.one_device_per_core()
     config.load(args.gin_file, args.bindings)
     _make_cache()
     config.configured(baselines.baselines)(describe_run=describe_run)
@@ -192,12 +193,17 @@ def _translate(args: argparse.Namespace) -> None:
             print(translate.format_text(translation, nbest=decoding.nbest), flush=True)
 
 
-def _translator(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The translator and the decoding that flags and bindings ask for; a flag wins."""
+def _translator(
+    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
+) -> tuple[Any, Any]:
+    """The translator and the decoding that flags and bindings ask for; a flag wins.
+
+    bound: what else bindings may be about.
+    """
     from mmt import config, sharding, translate
 
     load, make = translate.Translator.load, translate.Decoding
-    config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout])
+    config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
     flags = {name: getattr(args, name, None) for name in ("beam", "alpha", "nbest")}
     decoding = config.configured(make)(
         **{name: value for name, value in flags.items() if value is not None}
@@ -228,24 +234,34 @@ def _layout(of_run: Path) -> Any:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from eval import evaluate, testsets
+    from eval import analysis, evaluate, metrics, testsets
+    from mmt import config
 
     testset = testsets.load(args.testset)
     if args.languages is not None:
         testset = testset.only(args.languages.split(","))
-    translator, decoding = _translator(args)
+    translator, decoding = _translator(args, [metrics.Metrics])
+    scores = config.configured(metrics.Metrics)()
     out = Path(args.out or Path(args.model) / "results.jsonl")
+    system = evaluate.system_of(Path(args.model), step=translator.steps)
     rows = evaluate.evaluate(
-        translator,
-        testset,
-        system=evaluate.system_of(Path(args.model), step=translator.steps),
-        out=out,
-        decoding=decoding,
+        translator, testset, system=system, out=out, decoding=decoding, scores=scores
     )
+    analysis.add(analysis.beside(out), _about(translator, testset, system, args.model))
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++", file=sys.stderr)
     for row in rows:
         print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
+
+
+def _about(translator: Any, testset: Any, system: Any, model_dir: str) -> list[Any]:
+    """What a report says of a run beside its scores: cost, curve, recipe, routing."""
+    from eval import cost, experts
+
+    routed = experts.routing(
+        translator, testset, system=system.name, checkpoint=system.checkpoint
+    )
+    return [*cost.cost(Path(model_dir), system), *routed]
 
 
 def _import(args: argparse.Namespace) -> None:
@@ -270,9 +286,20 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    from eval import report
+    from eval import refresh, report, study
+    from mmt import config
 
-    for path in report.report(args.results, Path(args.out)):
+    if args.train:
+        if args.results or args.out or args.allow:
+            raise ValueError("--train: the study says what goes where; leave the others out")
+        config.load([args.train], args.bindings)
+        files = config.configured(study.Study)().finish()
+    elif args.results and args.out:
+        refresh.refresh([Path(file) for file in args.results])
+        files = report.report(args.results, Path(args.out), allow=args.allow)
+    else:
+        raise ValueError("expected RESULTS.jsonl … and --out DIR, or --train FILE")
+    for path in files:
         print(path)
 
 

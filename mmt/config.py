@@ -44,14 +44,7 @@ def load(
         gin.parse_config_files_and_bindings(
             [str(file) for file in files], None, finalize_config=False
         )
-        known, imports = set(_macros()), _imports()
-        for binding in bindings:
-            name = _halves(binding)[0]
-            if "." not in name and name not in known:
-                near = _nearest(name, known) or _nearest_end(name, _parameters())
-                raise ValueError(f"--gin.{name}: no gin file has it{near}")
-            _parse(imports, name, binding)
-        _check_macros()
+        _add(bindings)
     except (
         OSError, SyntaxError, NameError, AttributeError, ImportError, TypeError, tokenize.TokenError
     ) as error:  # fmt: skip
@@ -149,10 +142,32 @@ def isolated(file: str | Path) -> Iterator[None]:
 
     A trained model is read this way, also in the middle of another run.
     """
+    with _restored():
+        load([file])
+        yield
+
+
+@contextlib.contextmanager
+def changed(bindings: Sequence[str]) -> Iterator[None]:
+    """The configuration with `bindings`, such as `DROPOUT_RATE = 0.3`, for the time of a `with`
+    block. ValueError where one names nothing of it.
+    """
+    with _restored():
+        _gin._OPERATIVE_CONFIG.clear()  # what is built from now on is noted with its new values
+        try:
+            _add(bindings)
+        except (SyntaxError, AttributeError, ImportError, TypeError, tokenize.TokenError) as error:
+            raise ValueError(f"gin: {error}") from error
+        yield
+
+
+@contextlib.contextmanager
+def _restored() -> Iterator[None]:
     names = ("_CONFIG", "_OPERATIVE_CONFIG", "_IMPORTS", "_SINGLETONS")
     saved = {name: getattr(_gin, name).copy() for name in names}
+    # A binding goes into the dictionary of its function: copies stand in for those.
+    _gin._CONFIG.update({key: dict(parameters) for key, parameters in _gin._CONFIG.items()})
     try:
-        load([file])
         yield
     finally:
         gin.clear_config()
@@ -160,6 +175,18 @@ def isolated(file: str | Path) -> Iterator[None]:
             current = getattr(_gin, name)
             current.clear()
             current.update(value)
+
+
+def _add(bindings: Sequence[str]) -> None:
+    """Adds bindings to what is loaded. ValueError for a name that it has not."""
+    known, imports = set(_macros()), _imports()
+    for binding in bindings:
+        name = _halves(binding)[0]
+        if "." not in name and name not in known:
+            near = _nearest(name, known) or _nearest_end(name, _parameters())
+            raise ValueError(f"--gin.{name}: no gin file has it{near}")
+        _parse(imports, name, binding)
+    _check_macros()
 
 
 def _macros() -> dict[str, Any]:

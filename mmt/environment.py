@@ -33,7 +33,9 @@ def here() -> Environment:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return Environment(_device(), jax.device_count(), versions)
+    # A CPU counts once for a process, also where each of its cores is made a device.
+    count = jax.process_count() if jax.default_backend() == "cpu" else jax.device_count()
+    return Environment(_device(), count, versions)
 
 
 def write(model_dir: Path) -> None:

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from mmt import distributed
+from mmt.metrics import Meters
 from mmt.train import Step
 
 
@@ -45,22 +46,28 @@ class ValidationLoss:
             total = meters if total is None else total.add(meters)
         if total is None:
             raise ValueError("validation loss: the cache holds no validation examples")
-        loss, tokens = jax.tree.map(np.asarray, (total.language_loss, total.language_tokens))
-        by_language = {
-            code: float(loss[index] / tokens[index])
-            for index, code in enumerate(languages)
-            if tokens[index]
+        note_validation(now, total)
+
+
+def note_validation(now: Step, total: Meters) -> None:
+    """Writes down what the sums of all held-out batches come to, see `ValidationLoss`."""
+    languages = now.batches.manifest.languages
+    loss, tokens = jax.tree.map(np.asarray, (total.language_loss, total.language_tokens))
+    by_language = {
+        code: float(loss[index] / tokens[index])
+        for index, code in enumerate(languages)
+        if tokens[index]
+    }
+    mean = float(np.mean(list(by_language.values())))
+    now.measured["validation_loss"] = mean
+    now.log.write(
+        {
+            "step": now.number,
+            "validation_loss": mean,
+            "language_validation_loss": by_language,
         }
-        mean = float(np.mean(list(by_language.values())))
-        now.measured["validation_loss"] = mean
-        now.log.write(
-            {
-                "step": now.number,
-                "validation_loss": mean,
-                "language_validation_loss": by_language,
-            }
-        )
-        now.log.say(f"step {now.number}: validation loss {mean:.4f}")
+    )
+    now.log.say(f"step {now.number}: validation loss {mean:.4f}")
 
 
 @dataclasses.dataclass

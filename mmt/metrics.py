@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,8 @@ class Log:
     A training row has `step`, `loss`, `tokens_per_second`, `data_wait` (the share of the time in
     which the step waited for data) and the means of what the step summed; only such rows have the
     key `loss`. Other rows (validation) carry what their hook measured.
+
+    clock: in seconds; that of a run which shares the machine is slower. shown: on the screen.
     """
 
     def __init__(
@@ -75,6 +77,8 @@ class Log:
         languages: Sequence[str],
         every: int,
         languages_every: int,
+        clock: Callable[[], float] = time.perf_counter,
+        shown: bool = True,
     ) -> None:
         self.path = Path(model_dir) / "metrics.jsonl"
         self._writes = distributed.is_first()
@@ -82,15 +86,14 @@ class Log:
         self._languages, self._steps = list(languages), steps
         self._pending: tuple[int, Meters, bool, float] | None = None
         self.stopped = False  # an earlier start of this run ended by a hook's word
-        self._waited = 0.0
+        self._waited, self._clock, self._shown = 0.0, clock, shown and self._writes
         self._console = Console(stderr=True)
-        self._bar = _progress_bar(self._console, disable=not self._writes)
+        self._bar = progress_bar(self._console, disable=not self._shown)
         self._task = self._bar.add_task("train", total=steps, text="")
-        self._snapshot = jax.jit(lambda meters: jax.tree.map(jnp.copy, meters))
 
     def start(self, step: int) -> None:
         """Drops rows after `step`, from which the run goes on, and starts the clocks."""
-        self._since = time.perf_counter()
+        self._since = self._clock()
         if self._writes:
             self._open(step)
         self.stopped = distributed.from_first(lambda: self.stopped)
@@ -131,7 +134,7 @@ class Log:
         self._bar.update(self._task, completed=step)
         if step % self.every == 0 or last:
             with_languages = step % self.languages_every == 0 or last
-            self._pending = step, self._snapshot(meters), with_languages, self._waited
+            self._pending = step, _snapshot(meters), with_languages, self._waited
             self._waited = 0.0
         if last:
             self.flush()
@@ -143,7 +146,7 @@ class Log:
         step, meters, with_languages, waited = self._pending
         self._pending = None
         meters = jax.tree.map(np.asarray, meters)
-        now = time.perf_counter()
+        now = self._clock()
         seconds, self._since = max(now - self._since, 1e-9), now
         sums = {name: float(value) for name, value in meters.sums.items()}
         count, tokens = sums.pop("steps"), sums.pop("target_tokens")
@@ -189,7 +192,7 @@ class Log:
 
     def say(self, text: str) -> None:
         """A line on stderr, above the progress bar."""
-        if not self._writes:
+        if not self._shown:
             return
         self._console.print(text, highlight=False, markup=False)
 
@@ -217,7 +220,13 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _progress_bar(console: Console, *, disable: bool) -> Progress:
+@jax.jit
+def _snapshot(meters: Meters) -> Meters:
+    return jax.tree.map(jnp.copy, meters)
+
+
+def progress_bar(console: Console, *, disable: bool) -> Progress:
+    """With the time that is left; a task has the field `text`."""
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn(),
         TimeRemainingColumn(), TextColumn("{task.fields[text]}"),

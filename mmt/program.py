@@ -162,6 +162,26 @@ class Program:
             self._evaluate, static_argnames="languages", out_shardings=self.layout.replicated()
         )
 
+    def plain(self) -> tuple[Callable[..., Any], Callable[..., Meters]]:
+        """`step` and `evaluate` as functions of one device, not yet compiled: to be mapped."""
+        return self._step, self._evaluate
+
+    def step_bytes(self, languages: int, batch: Batch) -> int:
+        """What a step on such a batch takes beside the state: the gradients and all that is kept
+        for the backward pass. From shapes alone; what comes and goes on the way is not counted.
+        """
+
+        def kept(params: Any, batch: Batch) -> Any:
+            def loss(params: Any) -> Any:
+                return self._loss(
+                    params, batch, jax.random.key(0), tokens=jnp.ones(()), languages=languages
+                )
+
+            return params, jax.vjp(loss, params, has_aux=True)[1]
+
+        shapes = jax.eval_shape(kept, self.shapes(languages).params, dict(batch))
+        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+
     def check_cut(self, rows: int, length: int, *, side: str) -> None:
         """ValueError where the rows of the global batch, or the groups its tokens are routed in, do
         not divide over the mesh.
@@ -217,8 +237,9 @@ class Program:
         )
 
     def _step(
-        self, state: TrainState, batch: Batch, teacher: Any = None, *, shardings: TrainState
-    ) -> tuple[TrainState, Float[Array, ""]]:
+        self, state: TrainState, batch: Batch, teacher: Any = None,
+        *, shardings: TrainState | None = None,
+    ) -> tuple[TrainState, Float[Array, ""]]:  # fmt: skip
         if self.teacher is not None:
             batch = {**batch, "teacher_logits": self.teacher.logits(teacher, batch)}
         tokens = jnp.maximum(batch["decoder_loss_weights"].sum(), 1.0)
@@ -242,7 +263,8 @@ class Program:
             opt_state=opt_state,
             meters=meters.add(measured),
         )
-        new = jax.lax.with_sharding_constraint(new, shardings)
+        if shardings is not None:
+            new = jax.lax.with_sharding_constraint(new, shardings)
         return new, measured.sums["loss"] / tokens
 
     def _gradients(

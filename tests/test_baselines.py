@@ -1,11 +1,12 @@
 """Which baselines, and how long each; training them is tested by the road in test_cli."""
 
-import types
+import json
 
 import numpy as np
 import pytest
 
-from eval.baselines import Plan, _steps, baselines, choose
+from eval.baselines import Class, Plan, _steps, baselines, choose, grouped, tune
+from mmt import config
 from mmt.data import cache, vocab
 
 COUNTS = {f"{code}_Latn": 10 * size for size, code in enumerate(["yor", "swh", "fra", "deu"], 1)}
@@ -34,7 +35,7 @@ def test_what_cannot_be_had(wanted, message):
 
 
 def test_steps_are_epochs_within_bounds():
-    plan = Plan(1, {"inputs": 10, "targets": 20}, batch_size=4, epochs=3.0, steps=(5, 50), period=1,
+    plan = Plan({"inputs": 10, "targets": 20}, batch_size=4, epochs=3.0, steps=(5, 50), period=1,
                 patience=1)  # fmt: skip
     # 40 examples of 9+1 source tokens and 4+1 target tokens: 10 batches of 4 rows of 10
     assert _steps(plan, np.full((40, 2), [9, 4])) == 30
@@ -50,11 +51,73 @@ def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(tmp_
         tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
         vocabularies=files,
     )  # fmt: skip
-    own = types.SimpleNamespace(pad_id=0, eos_id=2, start_id=0)
-    program = types.SimpleNamespace(model=types.SimpleNamespace(config=own))
+    config.load(
+        ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin",
+         "gin_configs/runs/baseline.gin"],
+        ["MODEL_DIR=x", "MIXTURE_OR_TASK_NAME=toy", "TRAIN_STEPS=1", "RESULTS=x",
+         "transformer.Config.eos_id=2"],
+    )  # fmt: skip
     with pytest.raises(ValueError, match=r"the cache has the eos id 1, the model 2"):
         baselines(
-            program, Plan(1, {}, 1, 1.0, (1, 1), 1, 1), cache_dir=str(tmp_path / "cache"),
-            directory=str(tmp_path / "out"), judge=None, describe_run=None,
+            1, cache_dir=str(tmp_path / "cache"), directory=str(tmp_path / "out"),
+            judge=None, describe_run=None,
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
+
+
+def test_classes_by_training_pairs():
+    low, other, high = Class("low"), Class("other", tried_on=2), Class("high", least=20)
+    assert grouped(COUNTS, [low, high, other]) == [
+        ([high], ["deu_Latn", "fra_Latn", "swh_Latn"]), ([low, other], ["yor_Latn"])
+    ]  # fmt: skip
+    assert grouped(COUNTS, [Class("rich", least=999), low]) == [
+        ([low], ["deu_Latn", "fra_Latn", "swh_Latn", "yor_Latn"])
+    ]
+    with pytest.raises(ValueError, match="no class of baselines for yor_Latn with fewer than 20"):
+        grouped(COUNTS, [high])
+    with pytest.raises(ValueError, match="low, low; each once"):
+        grouped(COUNTS, [low, low])
+
+
+def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
+    losses = {"dry": 3.0, "wet": 2.5, "wild": 2.75}
+    asked = []
+
+    def trainer(one, codes, directory, chosen):
+        asked.append((one.name, list(codes)))
+        for i, code in enumerate(codes):
+            (directory / code).mkdir(parents=True)
+            rows = [{"step": step, "validation_loss": losses[one.name] + i + 1 / step}
+                    for step in (1, 2)]  # fmt: skip
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (directory / code / "metrics.jsonl").write_text(text)
+
+    classes = [Class(name, bindings=[f"A = {name!r}"], tried_on=2) for name in losses]
+    best, why = tune(classes, ["a", "b", "c"], trainer=trainer, directory=tmp_path)
+    assert best.name == "wet" and asked == [(name, ["a", "c"]) for name in losses]
+    assert "wet (A = 'wet') 3.500" in why and "dry (A = 'dry') 4.000" in why and "a, c" in why
+    table = json.loads((tmp_path / "tuning" / "least_0.json").read_text())
+    assert table["chosen"] == "wet" and table["losses"]["wild"] == {"a": 3.25, "c": 4.25}
+    assert tune(classes[:1], ["a"], trainer=None, directory=tmp_path)[0] == classes[0]
+
+
+def test_a_class_changes_the_configuration_while_it_trains():
+    config.load(
+        ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin",
+         "gin_configs/runs/baseline.gin"],
+        ["MODEL_DIR=x", "MIXTURE_OR_TASK_NAME=toy", "TRAIN_STEPS=700", "RESULTS=x", "CORPUS=x"],
+    )  # fmt: skip
+    small = Class("small", bindings=["DROPOUT_RATE = 0.3", "transformer.Config.emb_dim = 64",
+                                     "baselines.Plan.epochs = 9.0"])  # fmt: skip
+    before = config.complete()
+    with small.configured() as (program, plan):
+        assert program.model.config.dropout_rate == 0.3 and program.model.config.emb_dim == 64
+        assert plan.epochs == 9.0 and plan.steps == (100, 700)
+        assert "transformer.Config.emb_dim = 64" in config.complete()
+    assert config.complete() == before
+    with pytest.raises(ValueError, match="nearest: DROPOUT_RATE"):
+        with Class("wrong", bindings=["DROPOUT_RAT = 0.3"]).configured():
+            pass
+    with pytest.raises(ValueError, match="gin: "):
+        with Class("wrong", bindings=["DROPOUT_RATE = )"]).configured():
+            pass

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from eval import comparison
-from eval.comparison import compare, sliding_mean, thirds
+from eval.comparison import by_resource, compare, mean_interval, sliding_mean
 from eval.results import Row
+from mmt import languages
 
 ROW = Row(
     system="multi", kind="multilingual", testset="cldr", source="deu_Latn", target="eng_Latn",
-    bleu=50.0, bleu_signature="13a", chrf=60.0, chrf_signature="nw:2", sentences=10,
+    bleu=50.0, bleu_signature="13a", chrf=60.0, chrf_signature="nw:2", sentences=200,
     train_pairs=1000, checkpoint="multi/1", decode="beam:4|alpha:0.8", seconds=1.0, config="a",
 )  # fmt: skip
 CODES = ("deu_Latn", "rus_Cyrl", "swh_Latn", "ita_Latn", "fra_Latn", "ukr_Cyrl", "hin_Deva")
@@ -35,10 +35,6 @@ def seven() -> list[Row]:
     return rows
 
 
-def text(found) -> str:
-    return " ".join(map(str, found.notes))
-
-
 def test_languages_run_from_much_to_little_data_and_ties_by_code():
     rows = [row(source="swh_Latn", train_pairs=5), row(source="ita_Latn", train_pairs=9),
             row(source="deu_Latn", train_pairs=5)]  # fmt: skip
@@ -57,25 +53,66 @@ def test_delta_is_the_difference_and_absent_without_a_baseline():
     assert len(found.compared.entries) == 4
 
 
-def test_missing_baselines_are_counted_and_named():
-    (found,) = compare(seven())
-    assert "3 of 7 languages: Russian, Italian, Ukrainian" in text(found)
-    (found,) = compare([row()])
-    assert "No language has a bilingual baseline" in text(found)
-    (found,) = compare([baseline()])
-    assert "no row of a multilingual system" in text(found)
-    assert found.entries[0].delta("multi") is None
+def test_a_mean_by_sentences_weighs_languages_by_them():
+    (found,) = compare([row(bleu=10.0, sentences=300), row(source="swh_Latn", bleu=50.0,
+                        sentences=100), baseline(sentences=300, bleu=4.0)])  # fmt: skip
+    assert found.all.bleu("multi") == 30 and found.all.micro("multi", "bleu") == 20
+    assert found.all.micro("multi", "delta") == 6 and found.all.micro("other", "bleu") is None
 
 
-def test_thirds_are_nearly_equal_and_in_order():
-    (found,) = compare(seven())
-    groups = thirds(found.all)
-    assert [(group.name, len(group.entries)) for group in groups] == [
-        ("high", 3), ("mid", 2), ("low", 2),
-    ]  # fmt: skip
+def test_few_sentences_stay_out_of_means_unless_asked():
+    rows = [row(bleu=10.0), row(source="swh_Latn", bleu=50.0, sentences=99),
+            baseline(bleu=5.0), baseline(source="swh_Latn", bleu=5.0, sentences=99)]  # fmt: skip
+    (found,) = compare(rows)
+    assert len(found.entries) == 2 and found.entries[1].delta("multi") == 45
+    assert found.all.bleu("multi") == 10 and found.compared.deltas("multi") == [5]
+    (asked,) = compare(rows, allow=["small"])
+    assert asked.all.bleu("multi") == 30 and asked.compared.deltas("multi") == [5, 45]
+    assert not compare([row(sentences=9)])[0].all.entries
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(102, [25, 52, 25]), (108, [26, 56, 26]), (7, [2, 3, 2]), (1, [0, 1, 0])]
+)
+def test_resources_have_the_shares_of_m4(count, sizes):
+    codes = [one.code for one in languages.all_languages()][:count]
+    rows = [row(source=code, train_pairs=9000 - place) for place, code in enumerate(codes)]
+    (found,) = compare(rows)
+    groups = by_resource(found.all)
+    assert [group.name for group in groups] == ["high", "mid", "low"]
+    assert [len(group.entries) for group in groups] == sizes
     assert sum((group.entries for group in groups), ()) == found.entries
-    expected = [part.tolist() for part in np.array_split(np.arange(7), 3)]
-    assert [len(part) for part in expected] == [len(group.entries) for group in groups]
+
+
+def test_the_interval_of_a_mean_is_that_of_a_bootstrap():
+    values = np.random.default_rng(1).normal(5, 2, 60).tolist()
+    low, high = mean_interval(values)
+    assert mean_interval(values) == (low, high) and mean_interval([1.0]) is None
+    assert mean_interval([3.0, 3.0]) == (3, 3)
+    rng = np.random.default_rng(7)
+    means = [rng.choice(values, len(values)).mean() for _ in range(4000)]
+    np.testing.assert_allclose([low, high], np.percentile(means, [2.5, 97.5]), atol=0.05)
+
+
+def test_the_lead_is_the_best_over_the_baselines():
+    rows = [row(), row(system="other", bleu=52.0),
+            row(system="third", source="swh_Latn", bleu=99.0)]  # fmt: skip
+    assert compare(rows)[0].lead == "third"
+    assert compare([*rows, baseline()])[0].lead == "other"
+    assert compare([baseline()])[0].lead is None
+
+
+def test_ablations_stand_apart_over_the_languages_of_all():
+    rows = [row(), row(system="T:1", bleu=1.0), row(system="T:5", bleu=5.0), baseline(bleu=0.0),
+            row(system="T:5", source="swh_Latn", bleu=50.0)]  # fmt: skip
+    (found,) = compare(rows)
+    assert found.systems == ("multi",) and len(found.entries) == 1
+    (ablation,) = found.ablations
+    assert ablation.name == "T" and ablation.systems == ("T:1", "T:5")
+    assert [entry.language.code for entry in ablation.entries] == ["deu_Latn"]
+    assert ablation.all.delta("T:5") == 5
+    (alone,) = compare(rows[1:3])
+    assert not alone.systems and not alone.entries and alone.ablations[0].systems == ("T:1", "T:5")
 
 
 def test_groups_by_script_and_family():
@@ -99,13 +136,34 @@ def test_sliding_mean():
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("bleu_signature", "zh"), ("chrf_signature", "nw:0"), ("sentences", 11)]
-)
-def test_what_differs_in_measure_is_not_compared(field, value):
+    ("field", "value", "what"),
+    [("bleu_signature", "zh", "signatures"), ("chrf_signature", "nw:0", "signatures"),
+     ("sentences", 111, "versions"), ("testset_version", "b", "versions")],
+)  # fmt: skip
+def test_what_differs_in_measure_is_compared_only_on_demand(field, value, what):
+    rows = [row(testset_version="a"), baseline(**{"testset_version": "a", field: value})]
     with pytest.raises(ValueError) as error:
-        compare([row(), baseline(**{field: value})])
-    for part in ("deu_Latn", "'cldr'", "multi/1", "bi/1", field, repr(value)):
+        compare(rows)
+    for part in ("deu_Latn", "'cldr'", "multi/1", "bi/1", field, repr(value), f"--allow {what}"):
         assert part in str(error.value)
+    assert compare(rows, allow=[what])[0].entries[0].delta("multi") == 0
+    with pytest.raises(ValueError, match="cannot be compared"):
+        compare(rows, allow={"signatures", "versions", "small"} - {what})
+
+
+def test_signatures_are_one_for_all_languages_and_versions_one_for_each():
+    with pytest.raises(ValueError, match="bleu_signature"):
+        compare([row(), row(source="swh_Latn", bleu_signature="zh")])
+    rows = [row(testset_version="a"), row(source="swh_Latn", testset_version="b", sentences=111),
+            baseline()]  # fmt: skip
+    assert len(compare(rows)[0].entries) == 2, "a row of before there were versions"
+    signed = row(spbleu=1.0, spbleu_signature="flores200")
+    assert compare([signed, baseline()]), "a score that the other has not is no other score"
+
+
+def test_allow_is_spelt_right():
+    with pytest.raises(ValueError, match="'signature'; allowed: signatures, versions, small"):
+        compare([row()], allow=["signature"])
 
 
 def test_an_old_row_of_another_measure_is_no_obstacle():
@@ -114,31 +172,15 @@ def test_an_old_row_of_another_measure_is_no_obstacle():
     assert found.entries[0].rows["multi"] == row()
 
 
-def test_the_newest_row_counts_and_that_is_said():
+def test_the_newest_row_counts():
     rows = [row(checkpoint="multi/2", bleu=1.0), row(checkpoint="multi/1", bleu=2.0)]
     (found,) = compare(rows)
-    assert found.used == (rows[1],)
-    assert "Several rows of multi, of which the last one in the file counts, for 1: German" in text(
-        found
-    )
+    assert found.used == (rows[1],) and found.rows == tuple(rows)
 
 
-def test_the_best_of_several_baselines_counts_and_that_is_said():
-    rows = [row(), baseline(bleu=30.0), row(system="big", kind="bilingual", bleu=40.0),
-            row(source="swh_Latn"), baseline(source="swh_Latn")]  # fmt: skip
-    (found,) = compare(rows)
-    assert found.entries[0].baseline == rows[2]
-    assert "2 bilingual systems (big, bilingual)" in text(found)
-
-
-def test_unevenness_is_said():
-    rows = [row(), row(source="swh_Latn", checkpoint="multi/2"),
-            baseline(train_pairs=10, decode="beam:1|alpha:0"), row(system="other")]  # fmt: skip
-    notes = text(compare(rows)[0])
-    assert "Rows of multi differ in checkpoint: multi/1 for 1, multi/2 for 1" in notes
-    assert "another number of training pairs for 1: German" in notes
-    assert "another decoding for 1: German" in notes
-    assert "No row of other for 1: Swahili" in notes
+def test_the_best_of_several_baselines_counts():
+    rows = [row(), baseline(bleu=30.0), row(system="big", kind="bilingual", bleu=40.0)]
+    assert compare(rows)[0].entries[0].baseline == rows[2]
 
 
 def test_every_test_set_and_target_by_itself():
@@ -153,8 +195,3 @@ def test_every_test_set_and_target_by_itself():
 def test_a_system_is_of_one_kind():
     with pytest.raises(ValueError, match="'multi' is both multilingual and bilingual"):
         compare([row(), row(kind="bilingual", source="swh_Latn")])
-
-
-def test_notes_read_as_sentences():
-    assert str(comparison.Note("Missing for 2", ("A", "B"))) == "Missing for 2: A, B."
-    assert str(comparison.Note("Nothing")) == "Nothing."

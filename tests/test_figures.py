@@ -1,13 +1,9 @@
-"""Figures: a mark per language, the same bytes every time, nothing from outside."""
+"""The style of figures: titles for marks, the same bytes every time, nothing from outside."""
 
 import re
 import xml.etree.ElementTree as ElementTree
 
-import pytest
-from test_comparison import baseline, row, seven
-
 from eval import figures
-from eval.comparison import compare
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -16,62 +12,52 @@ def titles(svg: str) -> list[str]:
     return [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}title")]
 
 
-def test_a_bar_per_language_with_a_baseline():
-    (found,) = compare(seven())
-    tips = titles(figures.svg(figures.delta_bleu(found)))
-    assert len(tips) == 4
-    assert tips[1] == "Swahili: 42.0 BLEU, multi; 40.0 bilingual; Δ +2.0; 998 training pairs"
+def drawn(label="<script>&$a$"):
+    with figures.styled():
+        figure = figures.canvas(f"A title {label}")
+        axes = figure.add_subplot()
+        figures.dots(axes, [1, 2], [1 / 3, 2], tips=[f"one {label}", "two"], color="#2f74b5")
+        figures.dots(axes, [3], [1], tips=["three"], color="#2f74b5")
+        axes.plot([1, 2], [0, 1], color="#2f74b5", gid=figures.tip("a line"), label=label)
+        axes.imshow([[0.0, 1.0]], interpolation="none", extent=(0, 1, 0, 1))
+        figures.legend(axes, above=1.0)
+    return figure
 
 
-def test_a_dot_per_language_and_per_baseline():
-    (found,) = compare(seven())
-    tips = titles(figures.svg(figures.bleu_by_size(found)))
-    names = [tip.split(":")[0] for tip in tips]
-    assert len(set(names)) == 7 and len(tips) == 7 + 4 + 4  # dots, baselines, ties
+def test_every_mark_has_its_own_title():
+    assert titles(figures.svg(drawn())) == ["one <script>&$a$", "two", "three", "a line"]
 
 
-def test_bars_up_and_down_and_the_sliding_mean():
-    (found,) = compare(seven())
-    axes = figures.delta_bleu(found).axes[0]
-    assert [bar.get_height() for bar in axes.patches] == [-10, 2, 14, 26]
-    assert [line for line in axes.lines if list(line.get_ydata()) == [8, 8, 8, 8]]
+def test_equal_input_gives_equal_bytes():
+    assert figures.svg(drawn()) == figures.svg(drawn())
+    assert figures.png(drawn()) == figures.png(drawn())
+    assert figures.png(drawn()).startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("draw", [figures.delta_bleu, figures.bleu_by_size])
-def test_equal_input_gives_equal_bytes(draw):
-    pictures = []
-    for _ in range(2):
-        (found,) = compare(seven())
-        pictures.append((figures.png(draw(found)), figures.svg(draw(found))))
-    assert pictures[0] == pictures[1]
-    assert pictures[0][0].startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("draw", [figures.delta_bleu, figures.bleu_by_size])
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [row()],
-        [baseline()],
-        [row(), baseline()],
-        [row(train_pairs=0), baseline()],
-        [row(system=f"system {place} <$x^2$ & {{}}>", bleu=40.0 + place) for place in range(8)],
-    ],
-    ids=["no baseline", "only a baseline", "one language", "no training data", "many systems"],
-)
-def test_unusual_results_are_drawn_too(draw, rows):
-    (found,) = compare(rows)
-    svg = figures.svg(draw(found))
-    ElementTree.fromstring(svg)
-    assert figures.png(draw(found)).startswith(b"\x89PNG")
+def test_coordinates_are_short_and_names_whole():
+    text = figures.svg(drawn("model-1.23456"))
+    assert "model-1.23456" in text
+    assert not re.search(r' (d|x|y)="[^"]*\.\d{3}', text)
 
 
 def test_inline_svg_is_part_of_its_page():
-    (found,) = compare([row(system="<script>&$a$"), baseline()])
-    text = figures.inline(figures.svg(figures.delta_bleu(found)), "first")
+    text = figures.inline(figures.svg(drawn()), "first")
     assert text.startswith("<svg viewBox=") and "http" not in text and "<style" not in text
-    assert not re.search(r"#[0-9a-f]{6}", text), "a colour that the page cannot change"
-    assert "var(--up)" in text and "<script" not in text
+    assert not re.search(r"#[0-9a-f]{6}\b", text), "a colour that the page cannot change"
+    assert "var(--up)" in text and "<script" not in text and "font-family" not in text
     assert all(name.startswith("first-") for name in re.findall(r'\sid="([^"]*)"', text))
     ids = set(re.findall(r'\sid="([^"]*)"', text))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', text)) <= ids
+    assert re.findall(r'href="([^#][^"]{9})', text) == ["data:image"]
+
+
+def test_systems_have_colours_of_their_own_and_then_lines():
+    systems = [f"system {place}" for place in range(12)]
+    looks = [(figures.colour(systems, s), figures.dashes(systems, s)) for s in systems]
+    assert len(set(looks)) == 12 and len({colour for colour, _ in looks[:6]}) == 6
+    assert all(colour in figures.PALETTE.values() for colour, _ in looks)
+
+
+def test_long_names_leave_room():
+    assert figures.shortened("Swahili") == "Swahili"
+    assert figures.shortened("Central Atlas Tamazight") == "Central Atlas Tamaz…"

@@ -6,9 +6,12 @@ import html.parser
 import re
 
 import pytest
+from made_up import made_up
 from test_comparison import baseline, row, seven
+from test_examples import keep
 
-from eval import report, results
+from eval import analysis, report, results
+from mmt.cli import main
 
 
 class Page(html.parser.HTMLParser):
@@ -22,7 +25,7 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
-        if tag not in ("meta", "br", "input", "use"):
+        if tag not in ("meta", "br", "input"):
             self.open.append(tag)
         if tag == "table":
             self.rows = self.tables.setdefault(dict(attributes).get("id", len(self.tables)), [])
@@ -38,51 +41,73 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag, f"</{tag}> closes nothing"
 
     def handle_data(self, data):
-        self.words.append(data)
         if self.open and ("td" in self.open or "th" in self.open):
             self.rows[-1][-1] += data
+        if "style" not in self.open and "script" not in self.open:
+            self.words.append(data)
+
+
+def write(folder, rows, found=()):
+    results.add_rows(folder / "results.jsonl", rows)
+    analysis.add(folder / "analysis.jsonl", found)
+    return folder / "results.jsonl"
 
 
 @pytest.fixture
 def render(tmp_path):
     """A function that reports on rows; the folder of the report."""
 
-    def rendered(rows, out="report"):
-        results.add_rows(tmp_path / "results.jsonl", rows)
-        report.report([tmp_path / "results.jsonl"], tmp_path / out)
+    def rendered(rows, out="report", **asked):
+        file = tmp_path / "results.jsonl"
+        results.add_rows(file, rows)
+        report.report([file], tmp_path / out, **asked)
         return tmp_path / out
 
     return rendered
 
 
-def keep(folder, given, sources, hypotheses, references=None):
-    """Puts kept translations of a row beside a results file."""
-    stem = folder / "hypotheses" / given.system / given.testset / given.source
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    texts = {"src": sources, "hyp": hypotheses, "ref": references or hypotheses}
-    for kind, lines in texts.items():
-        stem.with_suffix(f".{kind}").write_text("".join(line + "\n" for line in lines))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a report on rows of every kind, with texts and an ablation."""
+    folder = tmp_path_factory.mktemp("whole")
+    rows, found = made_up(12, ("dense", "moe"), layers=1)
+    varied = [dataclasses.replace(one, system=f"T:{value}") for one in rows[:12] for value in "15"]
+    lines = [f"a line with the number {n} at its end, and that is all" for n in range(400)]
+    keep(folder / "hypotheses", rows[13], lines, lines, lines)
+    report.report([write(folder, rows + varied, found)], folder / "report")
+    return folder / "report"
 
 
-def test_what_is_written(render):
-    out = render(seven())
-    assert sorted(path.name for path in out.iterdir()) == [
+def words(out) -> str:
+    return " ".join("".join(Page((out / "report.html").read_text()).words).split())
+
+
+def test_what_is_written(render, whole):
+    assert sorted(path.name for path in render(seven()).iterdir()) == [
         "bleu_by_size_cldr.png", "bleu_by_size_cldr.svg", "delta_bleu_cldr.png",
-        "delta_bleu_cldr.svg", "report.csv", "report.html", "report.md",
+        "delta_bleu_cldr.svg", "means.csv", "report.csv", "report.html", "report.md",
     ]  # fmt: skip
+    pictures = {path.stem for path in whole.glob("*.png")}
+    assert pictures == {path.stem for path in whole.glob("*.svg")} == {
+        "bleu_by_overlap_verses", "bleu_by_size_verses", "delta_bleu_verses", "experts_moe",
+        "loss_by_tokens", "quality_by_cost_verses",
+    }  # fmt: skip
 
 
-def test_the_page_is_whole_and_alone(render):
-    text = (render(seven()) / "report.html").read_text()
+def test_the_page_is_whole_and_alone(whole):
+    text = (whole / "report.html").read_text()
     page = Page(text)
     for tag, attributes in page.tags:
-        assert tag not in ("link", "iframe", "img", "image", "object", "base"), tag
+        assert tag not in ("link", "iframe", "img", "object", "base"), tag
         assert "src" not in attributes, (tag, attributes)
-        assert attributes.get("href", "#").startswith("#")
+        image = tag == "image"  # a heat map's pixels
+        assert attributes.get("href", "#").startswith("data:image/png" if image else "#")
     assert "http:" not in text and "https:" not in text and "@import" not in text
-    assert sum(tag == "svg" for tag, _ in page.tags) == 2
+    assert sum(tag == "svg" for tag, _ in page.tags) == 6
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(set(ids)) == len(ids)
+    links = {a["href"][1:] for tag, a in page.tags if tag == "a"}
+    assert len(links) >= 8 and links <= set(ids)
     assert "prefers-color-scheme: dark" in text and "viewport" in text
 
 
@@ -91,9 +116,9 @@ def test_every_language_is_in_every_format(render):
     table = Page((out / "report.html").read_text()).tables["languages-cldr"]
     names = [cells[0] for cells in table[1:]]
     assert names[:3] == ["German", "Russian", "Swahili"] and len(names) == 7
-    assert table[1][1:] == ["1,000", "40.0", "60.0", "50.0", "60.0", "−10.0", "deu_Latn",
+    assert table[1][1:] == ["1,000", "−10.0", "40.0", "60.0", "50.0", "60.0", "200", "deu_Latn",
                             "Latin", "Indo-European"]  # fmt: skip
-    assert table[2][4:7] == ["", "", ""], "no baseline, no difference"
+    assert table[2][2] == "" and table[2][5:7] == ["", ""], "no baseline, no difference"
     with open(out / "report.csv", newline="") as file:
         records = list(csv.DictReader(file))
     assert [record["Language"] for record in records] == names
@@ -102,30 +127,67 @@ def test_every_language_is_in_every_format(render):
     assert [name for name in names if f"| {name} | " in markdown] == names
 
 
-def test_headlines_and_means(render):
-    words = " ".join("".join(Page((render(seven()) / "report.html").read_text()).words).split())
-    for text in ("7 languages into English", "+8.0", "3 of 4", "43.0", "3 of 7 languages"):
-        assert text in words
+def test_the_same_numbers_in_every_format(whole):
+    page = Page((whole / "report.html").read_text())
+    table = page.tables["languages-verses"]
+    with open(whole / "report.csv", newline="") as file:
+        records = list(csv.DictReader(file))
+    markdown = (whole / "report.md").read_text()
+    place = table[0].index("moeΔBLEU")
+    for cells, record in zip(table[1:], records, strict=True):
+        value, low, high = (float(record[f"moe ΔBLEU{end}"]) for end in ("", " low", " high"))
+        said = f"{value:+.1f}{'●' if abs(value) > 1.5 else '○'}{low:+.1f} to {high:+.1f}"
+        assert cells[place] == said.replace("-", "−")
+        assert f"{value:+.1f} ({low:+.1f} to {high:+.1f})".replace("-", "−") in markdown
+    with open(whole / "means.csv", newline="") as file:
+        means = {r["system"]: r for r in csv.DictReader(file) if r["by"] == "all"}
+    text = f"{float(means['moe']['delta']):+.1f}"
+    assert set(means) == {"dense", "moe"} and text in words(whole)
 
 
-def test_markdown_tables_are_tables(render):
-    rows = [row(system="a|b_*c*"), baseline(), *seven()[2:]]
-    text = (render(rows) / "report.md").read_text()
-    blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
-    assert len(blocks) == 6  # all, those with a baseline, scripts, families, languages, recipe
-    for block in blocks:
-        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
-        assert len(widths) == 1, block
-        assert re.fullmatch(r"\|( -+:? \|)+", block.splitlines()[1])
-    assert r"a\|b\_\*c\*" in text
+def test_the_answer_comes_first(render, whole):
+    text = words(render(seven()))
+    for said in ("7 languages into English", "multi is better than the bilingual model on 3 of 4",
+                 "+8.0 BLEU on average", "43.0", "no analysis.jsonl"):  # fmt: skip
+        assert said in text
+    text = words(whole)
+    assert re.search(r"is better than the bilingual model on \d+ of 11: .* \(95 % interval", text)
+    assert "a line with the number" in text
+    for said in ("1 of 12 languages have fewer than 100 sentences", "No routing row of dense",
+                 "Ablations", "Sample efficiency", "The experts of moe", "TRAIN_STEPS = 5000",
+                 "best on validation of 3 classes", "bilingual, 12 models in all"):  # fmt: skip
+        assert said in text, said
+
+
+def test_markdown_tables_are_tables(render, whole):
+    odd = (render([row(system="a|b_*c*"), baseline(), *seven()[2:]]) / "report.md").read_text()
+    assert r"a\|b\_\*c\*" in odd
+    for text in (odd, (whole / "report.md").read_text()):
+        blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+        assert len(blocks) >= 6
+        for block in blocks:
+            widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+            assert len(widths) == 1, block
+            assert re.fullmatch(r"\|( -+:? \|)+", block.splitlines()[1])
     for name in re.findall(r"!\[.*\]\((.*)\)", text):
-        assert (text and name.endswith(".png")) and (render([]) / name).is_file()
+        assert name.endswith(".png") and (whole / name).is_file()
 
 
-def test_equal_rows_give_equal_bytes(render):
-    first, second = render(seven()), render([], "again")
-    for path in first.iterdir():
-        assert path.read_bytes() == (second / path.name).read_bytes(), path.name
+def test_equal_rows_give_equal_bytes(whole):
+    report.report([whole.parent / "results.jsonl"], whole.parent / "again")
+    for path in whole.iterdir():
+        assert path.read_bytes() == (whole.parent / "again" / path.name).read_bytes(), path.name
+
+
+def test_without_examples_no_text_is_in_the_report(tmp_path):
+    rows, lines = [row(sentences=4), baseline(sentences=4)], ["a text with a licence"] * 4
+    keep(tmp_path / "hypotheses", rows[0], lines, lines, lines)
+    file = write(tmp_path, rows)
+    report.report([file], tmp_path / "without", examples=False)
+    (bare := tmp_path / "bare").mkdir()
+    report.report([write(bare, rows)], bare / "report")
+    for path in (bare / "report").iterdir():
+        assert path.read_bytes() == (tmp_path / "without" / path.name).read_bytes(), path.name
 
 
 EVIL = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)> $x$ {{ 7 * 7 }} &amp;"
@@ -135,41 +197,33 @@ def test_nothing_in_rows_or_texts_becomes_markup(render, tmp_path):
     name = "<img src=x onerror=alert(1)>"
     evil = row(system=name, checkpoint=EVIL, decode=EVIL, config=EVIL, bleu_signature=EVIL,
                testset="<b>&'\"", sentences=4)  # fmt: skip
-    keep(tmp_path, evil, [EVIL] * 4, [EVIL] * 4)
-    out = render([evil, dataclasses.replace(evil, system="bi <i>", kind="bilingual")])
+    keep(tmp_path / "hypotheses", evil, [EVIL] * 4, [EVIL] * 4, [EVIL] * 4)
+    key = {field: getattr(evil, field) for field in analysis.Guards.about}
+    shares = dict.fromkeys(("copies", "empty", "short", "long", "looping", "not_english"), 0.5)
+    analysis.add(tmp_path / "analysis.jsonl", [
+        analysis.Guards(**key, **shares, recited=None, sentences=4, hypotheses="x"),
+        analysis.Trust(testset=evil.testset, source=evil.source, target=evil.target, mark="poor",
+                       reasons=(EVIL,), sentences=4),
+        analysis.Recipe(system=name, config=EVIL, text=EVIL, seed=0, versions={EVIL: EVIL}),
+    ])  # fmt: skip
+    out = render([evil, dataclasses.replace(evil, system="bi <i>", kind="bilingual")],
+                 allow=["small"])  # fmt: skip
     page = Page((out / "report.html").read_text())
     tags = [tag for tag, _ in page.tags]
     assert tags.count("script") == 1 and "img" not in tags
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
-    words = "".join(page.words)
-    assert EVIL in words and name in words, "and it is shown as it is"
-
-
-def test_examples_are_shown_where_translations_are_kept(render, tmp_path):
-    german, swahili = row(), row(source="swh_Latn")
-    sentences = [f"Satz {number}" for number in range(10)]
-    keep(tmp_path, german, sentences, [f"sentence {number}" for number in range(10)])
-    out = render([german, swahili, baseline()])
-    text = (out / "report.html").read_text()
-    shown = re.findall(r"Satz (\d)", text)
-    assert shown == ["1", "5", "8"]
-    assert "Kept translations are missing for 2" in text  # Swahili's, and the German baseline's
-    other = render([row(sentences=11), baseline(sentences=11)], "other")
-    text = (other / "report.html").read_text()
-    assert "Satz" not in text and "Kept translations do not fit and are left out for 1" in text
-
-
-def test_no_translations_no_examples(render):
-    text = (render(seven()) / "report.html").read_text()
-    assert "no examples" in text and "<dl>" not in text
+    text = "".join(page.words)
+    assert EVIL in text and name in text, "and it is shown as it is"
 
 
 @pytest.mark.parametrize(
     "rows",
-    [[row()], [baseline()], [row(train_pairs=0)],
+    [[row()], [baseline()], [row(train_pairs=0)], [row(sentences=3), baseline(sentences=3)],
      [row(system=name, bleu=9.0) for name in "abc"] + [baseline()],
-     [row(), row(testset="ntrex"), row(target="fra_Latn"), row(testset="ntrex!")]],
-    ids=["alone", "only baselines", "untrained", "three systems", "several test sets"],
+     [row(system="T:1"), row(system="T:5")],
+     [row(), row(target="fra_Latn"), row(testset="cldr!"), row(testset="cldr-")]],
+    ids=["alone", "only baselines", "untrained", "few sentences", "three systems",
+         "only an ablation", "several test sets"],
 )  # fmt: skip
 def test_unusual_results(render, rows):
     out = render(rows)
@@ -179,34 +233,64 @@ def test_unusual_results(render, rows):
     assert len(list(out.glob("*.png"))) == 2 * len(tables)
 
 
+def test_systems_with_names_alike_have_figures_of_their_own(tmp_path):
+    rows, found = made_up(3, ("a dense one", "a b", "a+b"), layers=1)
+    report.report([write(tmp_path, rows, found)], tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").glob("experts_*.svg")} == {
+        "experts_a-b.svg", "experts_a-b-1.svg",
+    }  # fmt: skip
+    page = Page((tmp_path / "out/report.html").read_text())
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+
+
 def test_several_files_are_one_report(tmp_path):
-    for name, given in (("a", row()), ("b", baseline())):
-        results.add_rows(tmp_path / name / "results.jsonl", [given])
+    trust = {"testset": "cldr", "source": "deu_Latn", "target": "eng_Latn", "sentences": 9}
+    for name, given, mark in (("a", row(), "fair"), ("b", baseline(), "poor")):
+        write(tmp_path / name, [given], [analysis.Trust(**trust, mark=mark, reasons=())])
     files = [tmp_path / name / "results.jsonl" for name in "ab"]
     written = report.report(files, tmp_path / "out")
     assert written[0] == tmp_path / "out" / "report.html" and all(p.is_file() for p in written)
-    assert "0 of 1" in written[0].read_text()  # equal BLEU is not better
+    text = written[0].read_text()
+    assert "0 of 1" in text  # equal BLEU is not better
+    assert 'class="grade poor"' in text, "the analysis beside each is read, the last counts"
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [("", "no rows yet"), ('{"system": 1}\n', r"results.jsonl:1: missing key"),
-     ("{\n", r"results.jsonl:1: no JSON")],
+    ("file", "content", "message"),
+    [("results.jsonl", "", "no rows yet"),
+     ("results.jsonl", '{"system": 1}\n', r"results.jsonl:1: missing key"),
+     ("results.jsonl", "{\n", r"results.jsonl:1: no JSON"),
+     ("analysis.jsonl", '\n{"kind": "guard"}\n', r"analysis.jsonl:2: .*'guards'")],
 )  # fmt: skip
-def test_a_faulty_file_writes_nothing(tmp_path, content, message):
-    (tmp_path / "results.jsonl").write_text(content)
+def test_a_faulty_file_writes_nothing(tmp_path, file, content, message):
+    write(tmp_path, [row()])
+    (tmp_path / file).write_text(content)
     with pytest.raises(ValueError, match=message):
         report.report([tmp_path / "results.jsonl"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_incomparable_rows_write_nothing(tmp_path):
-    results.add_rows(tmp_path / "results.jsonl", [row(), baseline(sentences=11)])
+def test_incomparable_rows_write_nothing_unless_allowed(tmp_path):
+    file = write(tmp_path, [row(), baseline(sentences=150)])
     with pytest.raises(ValueError, match="cannot be compared"):
-        report.report([tmp_path / "results.jsonl"], tmp_path / "out")
+        report.report([file], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+    command = ["report", str(file), "--out", str(tmp_path / "out"), "--allow"]
+    assert main([*command, "version"]) and not (tmp_path / "out").exists()
+    assert main([*command, "versions", "--allow", "small"]) == 0
+    assert "mixed, as was allowed" in words(tmp_path / "out")
 
 
 def test_no_such_file(tmp_path):
     with pytest.raises(OSError, match=r"nowhere\.jsonl"):
         report.report([tmp_path / "nowhere.jsonl"], tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_many_languages_and_systems_fit_a_page(tmp_path):
+    rows, found = made_up(200, tuple(f"system-{place}" for place in range(10)))
+    report.report([write(tmp_path, rows, found)], tmp_path / "report")
+    assert (tmp_path / "report/report.html").stat().st_size < 8e6
+    table = Page((tmp_path / "report/report.html").read_text()).tables["languages-verses"]
+    assert len(table) == 201 and len({len(cells) for cells in table}) == 1

@@ -59,6 +59,18 @@ def test_other_lines_stay_byte_for_byte(tmp_path):
     assert [row.source for row in results.read_rows(path)] == ["deu_Latn", "swh_Latn"]
 
 
+def test_rows_of_before_there_were_other_scores_are_read(tmp_path):
+    path = tmp_path / "results.jsonl"
+    later = ("spbleu", "spbleu_signature", "ter", "ter_signature", "testset_version")
+    old = {name: value for name, value in dataclasses.asdict(ROW).items() if name not in later}
+    path.write_text(json.dumps(old) + "\n")
+    assert results.read_rows(path) == [ROW] and all(getattr(ROW, name) is None for name in later)
+    new = with_(checkpoint="b/1", ter=120.5, ter_signature="nrefs:1", testset_version="abc")
+    results.add_rows(path, [new])
+    assert results.read_rows(path) == [ROW, new]
+    assert path.read_text().splitlines()[0] == json.dumps(old)
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
@@ -70,6 +82,8 @@ def test_other_lines_stay_byte_for_byte(tmp_path):
         (lambda values: values.update(bleu=float("nan")), "bleu is nan; allowed: 0 to 100"),
         (lambda values: values.update(seconds=float("inf")), "seconds is inf"),
         (lambda values: values.update(chrf=101), "chrf is 101; allowed: 0 to 100"),
+        (lambda values: values.update(spbleu=101, spbleu_signature="x"), "spbleu is 101"),
+        (lambda values: values.update(ter=5.0), "ter and ter_signature: give both or none"),
         (lambda values: values.update(kind="bilingal"), "nearest: 'bilingual'"),
         (lambda values: values.update(source="deu"), "source is 'deu'; expected 'deu_Latn'"),
         (lambda values: values.update(source="qqq_Latn"), "qqq_Latn"),

@@ -1,10 +1,16 @@
-"""Tables: a value under every column, written for people and whole for programs."""
+"""Tables of scores: a value under every column, written for people and whole for programs."""
+
+import statistics
 
 import pytest
+from made_up import made_up
 from test_comparison import baseline, row, seven
 
 from eval import tables
-from eval.comparison import compare, thirds
+from eval.comparison import Range, by_resource, compare
+from eval.evidence import GUARDS, Evidence
+
+NOTHING = Evidence([])
 
 
 @pytest.fixture
@@ -16,57 +22,134 @@ def compared():
     return compare([*rows, *others[:-1]])[0]
 
 
-def test_every_row_has_a_value_under_every_column(compared):
-    groups = thirds(compared.all)
-    for table in (
-        tables.by_language(compared), tables.by_group(compared, groups, "Third"),
-        tables.by_size(compared, groups), tables.recipe(compared),
-    ):  # fmt: skip
-        assert all(len(values) == len(table.columns) for values in table.rows)
+@pytest.fixture(scope="module")
+def whole():
+    """A comparison with all there is to know about it."""
+    rows, found = made_up(12)
+    return compare(rows)[0], Evidence(found)
+
+
+def by_heading(table, place):
+    headings = [column.heading for column in table.columns]
+    return dict(zip(headings, table.rows[place], strict=True))
+
+
+def test_every_row_has_a_value_under_every_column(compared, whole):
+    for comparison, evidence in ((compared, NOTHING), whole):
+        for table in (
+            tables.by_language(comparison, evidence), tables.at_a_glance(comparison, evidence),
+            tables.by_group(comparison, by_resource(comparison.all), "Size"),
+            tables.against_each_other(comparison, evidence),
+        ):  # fmt: skip
+            assert table.rows
+            assert all(len(values) == len(table.columns) for values in table.rows)
+            assert len(table.tags) in (0, len(table.rows))
 
 
 def test_a_language_s_row(compared):
-    table = tables.by_language(compared)
-    headings = [column.heading for column in table.columns]
-    values = dict(zip(headings, table.rows[2], strict=True))
+    table = tables.by_language(compared, NOTHING)
+    values = by_heading(table, 2)
     assert values["Language"] == "Swahili" and values["Code"] == "swh_Latn"
     assert values["Script"] == "Latin" and values["Train pairs"] == 998
-    assert values["multi BLEU"] == 42 and values["other BLEU"] == 43
-    assert values["baseline BLEU"] == 40
-    assert (values["multi ΔBLEU"], values["other ΔBLEU"]) == (2, 3)
-    last = dict(zip(headings, table.rows[-1], strict=True))
+    assert values["multi BLEU"].value == 42 and values["other BLEU"].value == 43
+    assert values["baseline BLEU"].value == 40
+    assert (values["multi ΔBLEU"].value, values["other ΔBLEU"].value) == (2, 3)
+    last = by_heading(table, -1)
     assert last["other BLEU"] is last["other ΔBLEU"] is None
     assert table.reach == (10, 26)
+    assert not {"multi risks", "multi epochs", "Trust", "multi TER"} & set(values), "no values"
+
+
+def test_what_is_known_of_a_language_stands_in_its_row(whole):
+    comparison, evidence = whole
+    entry = comparison.entries[3]
+    values = by_heading(tables.by_language(comparison, evidence), 3)
+    scored, base = entry.rows["moe"], entry.baseline
+    interval, test = evidence.interval(scored), evidence.paired(scored, base)
+    assert values["moe BLEU"].range == (interval.bleu_low, interval.bleu_high)
+    assert values["moe chrF++"].range == (interval.chrf_low, interval.chrf_high)
+    delta = values["moe ΔBLEU"]
+    assert delta.range == (test.delta_low, test.delta_high)
+    assert delta.sure is (test.p_bootstrap < 0.05) and str(test.p_bootstrap) in delta.tip
+    guards = evidence.guards(scored)
+    assert {g.name: share for g, share in values["moe risks"].shares} == {
+        guard.name: getattr(guards, guard.name) for guard in GUARDS
+    }
+    assert values["moe epochs"] == evidence.costs("moe")[0].epochs[scored.source]
+    assert values["Trust"].mark == evidence.trust("verses", scored.source, "eng_Latn").mark
+
+
+def test_tags_tell_what_a_filter_asks_for(whole):
+    comparison, evidence = whole
+    table = tables.by_language(comparison, evidence)
+    for entry, tags, values in zip(comparison.entries, table.tags, table.rows, strict=True):
+        words = tags.split()
+        delta = entry.delta(comparison.lead)
+        assert ("up" in words) is (delta > 0) and ("down" in words) is (delta <= 0)
+        assert ("small" in words) is (entry.sentences < 100)
+        assert ("surely-up" in words) is (delta > 1.5) and "baseline" in words
+        risky = any(isinstance(value, tables.Risks) and value.marked for value in values)
+        assert ("risky" in words) is risky
+    sizes = [sum(word in tags.split() for tags in table.tags) for word in ("high", "mid", "low")]
+    assert sizes == [3, 5, 3]
 
 
 def test_a_group_s_row(compared):
-    table = tables.by_group(compared, [compared.all], "Third")
-    values = dict(zip([c.heading for c in table.columns], table.rows[0], strict=True))
+    values = by_heading(tables.by_group(compared, [compared.all], "Size"), 0)
     assert values["Languages"] == 7 and values["with baseline"] == 4
-    assert values["multi BLEU"] == 43 and values["multi ΔBLEU"] == 8
+    assert values["multi BLEU"] == 43 and values["multi ΔBLEU"].value == 8
+    low, high = values["multi ΔBLEU"].range
+    assert -10 <= low < 8 < high <= 26
 
 
-def test_records_carry_the_recipe_and_full_precision():
+def test_systems_at_a_glance(whole):
+    comparison, evidence = whole
+    table = tables.at_a_glance(comparison, evidence)
+    assert [values[0] for values in table.rows] == ["dense", "moe", "student"]
+    deltas = [e.delta("moe") for e in comparison.entries if e.sentences >= 100]
+    values = by_heading(table, 1)
+    assert values["Mean ΔBLEU"].value == pytest.approx(statistics.fmean(deltas))
+    assert values["Languages up"] == f"{sum(d > 0 for d in deltas)} of {len(deltas)}"
+    assert values["significantly up"] == sum(d > 1.5 for d in deltas)
+    assert values["significantly down"] == sum(d < -1.5 for d in deltas)
+    best = max(statistics.fmean(comparison.all.deltas(s)) for s in comparison.systems)
+    assert values["Share of the best Δ"] == pytest.approx(statistics.fmean(deltas) / best)
+    assert values["Device-hours"] == evidence.costs("moe")[0].device_hours
+
+
+def test_systems_against_each_other(compared):
+    table = tables.against_each_other(compared, NOTHING)
+    assert [values[0] for values in table.rows] == ["multi", "other"]
+    ours, theirs = table.rows[0][2], table.rows[1][1]
+    assert (ours.value, theirs.value) == (-1, 1) and table.rows[0][1] is None
+    assert theirs.range == (1, 1) and theirs.tip == "6 of 6 languages up"
+
+
+def test_records_carry_the_recipe_and_full_precision(whole):
     (found,) = compare([row(bleu=45.6789), baseline(bleu=40.0)])
-    (record,) = tables.records(found)
+    (record,) = tables.records(found, NOTHING)
     assert record["multi BLEU"] == 45.6789 and record["multi ΔBLEU"] == 5.6789
     assert record["multi checkpoint"] == "multi/1" and record["baseline checkpoint"] == "bi/1"
     assert record["baseline system"] == "bilingual" and record["multi bleu_signature"] == "13a"
-
-
-def test_the_recipe_counts_what_was_done(compared):
-    table = tables.recipe(compared)
-    headings = [column.heading for column in table.columns]
-    by_system = {values[0]: dict(zip(headings, values, strict=True)) for values in table.rows}
-    assert by_system["multi"]["Languages"] == 7 and by_system["multi"]["Sentences"] == 70
-    assert by_system["multi"]["Sentences/s"] == 10 and by_system["other"]["Languages"] == 6
-    assert tables.signatures(compared) == [("BLEU", "13a"), ("chrF++", "nw:2")]
+    assert record["counts in means"] == 1 and record["multi p_bootstrap"] is None
+    record = tables.records(*whole)[0]
+    assert record["moe BLEU low"] < record["moe BLEU"] < record["moe BLEU high"]
+    assert record["moe ΔBLEU low"] < record["moe ΔBLEU"] and "moe copies" in record
+    assert all(isinstance(value, str | int | float | None) for value in record.values())
 
 
 @pytest.mark.parametrize(
     ("value", "kind", "text"),
     [(20000, "count", "20,000"), (45.67, "score", "45.7"), (3.0, "delta", "+3.0"),
-     (-3.04, "delta", "−3.0"), (None, "delta", ""), (None, "text", ""), ("x", "code", "x")],
+     (-3.04, "delta", "−3.0"), (-0.04, "delta", "+0.0"), (None, "delta", ""), (None, "text", ""),
+     ("x", "code", "x"),
+     (0.1234, "share", "12.3 %"), (4_200_000, "amount", "4.2M"), (0.0421, "amount", "0.0421"),
+     (tables.Estimate(3.0), "score", "3.0"),
+     (tables.Estimate(3.0, Range(-1.0, 7.0), False), "delta", "+3.0 (−1.0 to +7.0) ○"),
+     (tables.Estimate(3.0, Range(1.0, 7.0)), "score", "3.0 (1.0–7.0)"),
+     (tables.Grade("poor", ("few",)), "grade", "poor"),
+     (tables.Risks(((GUARDS[0], 0.2), (GUARDS[1], 0.01))), "risks", "copies 20%"),
+     (tables.Risks(()), "risks", "–")],
 )  # fmt: skip
 def test_values_as_people_read_them(value, kind, text):
     assert tables.text(value, kind) == text

@@ -1,9 +1,20 @@
-"""Test sets: from corpora, plain folders and caches; checked before anything is computed."""
+"""Test sets by name: corpora's, sacreBLEU's, caches'. Published folders: test_formats.py."""
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import sacrebleu.utils
+from sacrebleu.dataset import DATASETS
 
 from eval import testsets
 from mmt.data import cache, corpora, vocab
+
+ROOT = Path(__file__).resolve().parent.parent
 
 PAIRS = {
     "deu": [("3 Stunden", "3 hours"), ("Ende März", "the end of March")],
@@ -28,15 +39,36 @@ def corpus(tmp_path):
 
 
 @pytest.fixture
-def plain(tmp_path):
-    """A function that makes a plain folder: plain({'de.src': [lines], 'de.ref': [lines]})."""
+def multiway(tmp_path):
+    """A corpus folder of id<TAB>text files, the English once; without training data."""
+    texts = {
+        "eng": {"JHN.4.9": "nine", "JHN.4.10": "ten", "bbc.1:1": "news", "JHN.9.1": "unused"},
+        "deu": {"JHN.4.10": "zehn", "bbc.1:1": "Neues", "JHN.4.9": "neun"},
+        "swh": {"JHN.4.9": "tisa"},
+    }
+    for language, lines in texts.items():
+        rows = "".join(f"{name}\t{text}\n" for name, text in lines.items())
+        (tmp_path / f"{language}.tsv").write_text(rows)
+    entries = [
+        f'{name} = {{ source = "{name}.tsv", target = "eng.tsv", join = "id" }}'
+        for name in ("deu", "swh")
+    ]
+    (tmp_path / "corpus.toml").write_text("\n".join(['name = "multi"', "[test]", *entries]))
+    return tmp_path
 
-    def make(files):
-        folder = tmp_path / "plain"
-        folder.mkdir()
-        for name, lines in files.items():
-            (folder / name).write_bytes("".join(line + "\n" for line in lines).encode())
-        return folder
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """cached('wmt19', 'de-en', src=lines, ...) puts made-up fields where sacreBLEU has its own."""
+    monkeypatch.setattr(sacrebleu.utils, "SACREBLEU_DIR", str(tmp_path))
+
+    def make(name, pair, **fields):
+        folder = tmp_path / name
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(folder))
+        folder.mkdir(parents=True, exist_ok=True)
+        for field, lines in fields.items():
+            path = folder / f"{name.replace('/', '_')}.{pair}.{field}"
+            path.write_text("".join(f"{line}\n" for line in lines))
 
     return make
 
@@ -52,7 +84,7 @@ def test_a_corpus_gives_its_test_split(corpus):
 
 def test_another_split_has_another_name(corpus):
     assert testsets.load(corpus, split="train").name == "phrases-train"
-    with pytest.raises(ValueError, match="no validation split"):
+    with pytest.raises(ValueError, match="no validation split; it has: train, test"):
         testsets.load(corpus, split="validation")
     with pytest.raises(ValueError, match="allowed: train, validation, test"):
         testsets.load(corpus, split="dev")
@@ -67,37 +99,108 @@ def test_some_languages_by_any_name(corpus):
         testset.only(["Klingonish"])
 
 
-def test_a_plain_folder(plain):
-    folder = plain({"de.src": ["eins", "zwei"], "de.ref": ["one", "two"],
-                    "swh_Latn.src": ["\ufeffmoja"], "swh_Latn.ref": ["one"]})  # fmt: skip
-    testset = testsets.load(folder)
-    assert (testset.name, testset.target) == ("plain", "eng_Latn")
-    assert testset.languages["swh_Latn"] == (("moja",), ("one",))
-    assert testsets.load(folder, target="French").target == "fra_Latn"
+def test_a_multi_way_corpus_has_documents_by_its_ids(multiway):
+    testset = testsets.load(multiway)
+    assert (testset.name, testset.domain, testset.licence) == ("multi", "", "")
+    ids = ("JHN.4", "bbc.1", "JHN.4")
+    assert testset.languages == {
+        "deu_Latn": (("zehn", "Neues", "neun"), ("ten", "news", "nine"), ids),
+        "swh_Latn": (("tisa",), ("nine",), ("JHN.4",)),
+    }
+    with pytest.raises(ValueError, match="no train split; it has: test"):
+        testsets.load(multiway, split="train")
 
 
+PACKS = Path(os.environ.get("MMT_PACKS") or ROOT.parent / "shared" / "data")
+
+
+@pytest.mark.skipif(not PACKS.is_dir(), reason=f"no real packs at {PACKS}; $MMT_PACKS tells where")
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("pack", "language", "document"),
     [
-        ({"de.src": ["a", "b", "c"], "de.ref": ["a", "b"]}, "de.src has 3 lines, .*de.ref has 2"),
-        ({"de.src": ["a", " "], "de.ref": ["a", "b"]}, "de.src:2: empty line"),
-        ({"de.src": [], "de.ref": []}, "de.src: empty file"),
-        ({"de.src": ["a"]}, "de.src: there is no .*de.ref"),
-        ({"de.src": ["a"], "de.ref": ["a"], "deu.src": ["a"]}, "de.src and .*deu.src are both"),
-        ({"xxxx.src": ["a"], "xxxx.ref": ["a"]}, "xxxx"),
-        ({"readme.txt": ["a"]}, "no test set; expected corpus.toml"),
+        ("bible/test", "roo_Latn", r"[0-9A-Z]{3}\.\d+"),
+        ("ntrex", "swh_Latn", r"[\w.-]+\.\d+"),
+        ("tico19", "swh_Latn", r"\w+_\d+"),
     ],
 )
-def test_a_faulty_folder(plain, files, message):
-    with pytest.raises(ValueError, match=message):
-        testsets.load(plain(files))
+def test_real_packs(tmp_path, pack, language, document):
+    paths = [PACKS / pack / f"{name}.tsv.gz" for name in (language, "eng_Latn")]
+    (tmp_path / "corpus.toml").write_text(
+        f'[test]\n{language} = {{ source = "{paths[0]}", target = "{paths[1]}", join = "id" }}\n'
+    )
+    found = testsets.load(tmp_path).languages[language]
+    own, english = (
+        dict(
+            line.split("\t")
+            for line in gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]
+        )
+        for path in paths
+    )
+    assert found.sources == tuple(own.values())
+    assert found.references == tuple(english[name] for name in own)
+    assert all(re.fullmatch(document, name) for name in found.documents)
+    assert 1 < len(set(found.documents)) < len(own) / 5
 
 
-def test_broken_utf8_names_the_line(plain):
-    folder = plain({"de.src": ["a", "b"], "de.ref": ["a", "b"]})
-    (folder / "de.src").write_bytes(b"a\n\xff\n")
-    with pytest.raises(ValueError, match="de.src:2: no UTF-8 at byte 1"):
-        testsets.load(folder)
+def test_a_version_is_that_of_the_text(multiway):
+    whole = testsets.load(multiway)
+    german = whole.languages["deu_Latn"]
+
+    def version(target="eng_Latn", **changes):
+        own = {"deu_Latn": german._replace(**changes)}
+        return testsets.TestSet("another name", target, own).version("deu_Latn")
+
+    assert re.fullmatch("[0-9a-f]{12}", version())
+    assert version() == version(documents=()) == whole.version("deu_Latn")
+    assert version() == whole.only(["de"]).version("deu_Latn")
+    others = [
+        version(target="nld_Latn"),
+        version(sources=german.references),
+        version(references=german.sources),
+        version(references=german.references[::-1]),
+        whole.version("swh_Latn"),
+    ]
+    assert len({version(), *others}) == 1 + len(others)
+
+
+def test_sacrebleus_own_sets(cached, tmp_path):
+    sources, references = ("Hallo Welt.", "Ende", "leer"), ("Hello world.", "The end", "")
+    rows = {"docid": ("a.1", "a.1", "b.2"), "genre": ["news"] * 3, "origlang": ["de"] * 3}
+    cached("wmt19", "de-en", src=sources, ref=references, **rows)
+    testset = testsets.load("sacrebleu:wmt19/de-en", target="fr")  # a pair's own target holds
+    assert (testset.name, testset.target, testset.domain) == ("wmt19", "eng_Latn", "news")
+    assert testset.languages == {"deu_Latn": (sources[:2], references[:2], ("a.1", "a.1"))}
+    command = [sys.executable, "-m", "sacrebleu", "-t", "wmt19", "-l", "de-en", "--echo", "ref"]
+    environment = {**os.environ, "SACREBLEU": str(tmp_path)}
+    echo = subprocess.run(command, env=environment, capture_output=True, check=True).stdout.decode()
+    assert tuple(echo.split("\n")[:2]) == testset.languages["deu_Latn"].references
+
+
+def test_all_pairs_of_a_sacrebleu_set_into_the_target(cached):
+    for pair in ("en-fr", "en-de", "en-cs"):
+        cached("multi30k/2016", pair, src=["hello", "world"], ref=[pair, "x"])
+    french = testsets.load("sacrebleu:multi30k/2016", target="French")
+    assert (french.name, french.target) == ("multi30k_2016", "fra_Latn")
+    assert french.languages == {"eng_Latn": (("hello", "world"), ("en-fr", "x"), ())}
+    with pytest.raises(ValueError, match="no pair into eng_Latn: en-cs, en-de, en-fr"):
+        testsets.load("sacrebleu:multi30k/2016")
+
+
+def test_a_sacrebleu_set_that_is_not_there(cached):
+    cached("wmt18", "de-en", src=["a"], ref=["a"])
+    with pytest.raises(
+        ValueError, match="wmt18 cs-en not at .*: sacrebleu -t wmt18 -l cs-en --echo"
+    ):
+        testsets.load("sacrebleu:wmt18/cs-en")
+    with pytest.raises(ValueError, match="no test set 'wmt199/de-en'; nearest: .*wmt19"):
+        testsets.load("sacrebleu:wmt199/de-en")
+    with pytest.raises(ValueError, match="wmt18 has no 'xx-en'; it has: cs-en, de-en"):
+        testsets.load("sacrebleu:wmt18/xx-en")
+    with pytest.raises(ValueError, match="has no 'dev' split"):
+        testsets.load("sacrebleu:wmt18/de-en", split="dev")
+    cached("wmt18", "de-en", src=["a", "b"], docid=["x"] * 2, genre=[""] * 2, origlang=[""] * 2)
+    with pytest.raises(ValueError, match="wmt18.de-en.src has 2 lines, .*ref has 1"):
+        testsets.load("sacrebleu:wmt18/de-en")
 
 
 def test_more_sources_than_references_in_a_corpus(tmp_path):
@@ -136,8 +239,6 @@ def test_a_cache_gives_its_validation_text_back(tmp_path):
     opened = cache.open_cache(tmp_path / "cache")
     testset = testsets.from_cache(opened)
     assert testset.target == "eng_Latn"
-    assert {code: list(zip(*lines, strict=True)) for code, lines in testset.languages.items()} == {
-        "deu_Latn": PAIRS["deu"]
-    }
+    assert testset.languages == {"deu_Latn": (*zip(*PAIRS["deu"], strict=True), ())}
     assert testsets.from_cache(opened, limit=1).languages["deu_Latn"].sources == ("3 Stunden",)
     assert corpora.SPLITS[1] in testset.name

@@ -7,6 +7,7 @@ language. OUT gets a folder with a corpus.toml for each corpus; the text stays w
 
     bible100    108 languages, the sizes of the manifest's power law: 29,578 pairs down to 500
     bible100all the same languages with all there is
+    bible12     the tests of every ninth of them, by size
     ntrex100    the news test set of the languages that both packs have
 
 The result of the benchmark is about these texts: no other corpus is described here.
@@ -14,7 +15,7 @@ The result of the benchmark is about these texts: no other corpus is described h
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
@@ -31,7 +32,8 @@ def describe(data: Path, out: Path) -> list[Path]:
     texts = {
         "bible100": _bible(data / "bible", sizes),
         "bible100all": _bible(data / "bible", dict.fromkeys(sizes, 0)),
-        "ntrex100": _ntrex(data / "ntrex", sizes),
+        "bible12": _tests(data / "bible/test", _spread(sizes, 12)),
+        "ntrex100": _tests(data / "ntrex", sizes),
     }
     written = []
     for name, lines in texts.items():
@@ -49,11 +51,18 @@ def _bible(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
             yield _entry(folder / part, code, size if split == "train" else 0)
 
 
-def _ntrex(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
+def _tests(folder: Path, codes: Iterable[str]) -> Iterator[str]:
+    """Those of the languages that the folder has."""
     yield "[test]"
-    for code in sizes:
+    for code in codes:
         if (folder / f"{code}.tsv.gz").is_file():
             yield _entry(folder, code, 0)
+
+
+def _spread(sizes: dict[str, int], number: int) -> list[str]:
+    by_size = sorted(sizes, key=lambda code: -sizes[code])
+    places = [round(place * (len(by_size) - 1) / (number - 1)) for place in range(number)]
+    return [by_size[place] for place in places]
 
 
 def _entry(folder: Path, code: str, size: int) -> str:

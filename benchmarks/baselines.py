@@ -1,0 +1,152 @@
+"""Bilingual baselines side by side against one after the other, in one run.
+
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python -m benchmarks.baselines [MODELS …]
+
+The small class: model, batch and optimizer of gin_configs/examples/demo_baselines.gin, random
+tokens. The two take turns, round by round, so that a machine which is busy elsewhere slows both
+alike. `wall` is the median over the rounds of the ratio of their times; `CPU` is that of the
+process' CPU seconds, which says what mapping itself saves, apart from the cores in use. Compiling
+is counted apart, and so is how often it was done: alone every model of a kind shares one program
+too, as long as one process trains them all.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.header import header
+from mmt import config, stacked, train
+
+GIN = "gin_configs/examples/demo_baselines.gin"
+MODELS = (1, 4, 12, 24)
+MODEL_STEPS = 96  # of each side in all, in ROUNDS rounds
+ROUNDS = 4
+
+Round = Callable[[], None]  # a step of every model, done when it returns
+
+
+class Side(NamedTuple):
+    """A way to step some models. compile_s: of its first round, programs: compiled in it."""
+
+    step: Round
+    compile_s: float
+    programs: int
+
+
+def made(name: str, step: Round) -> Side:
+    """The side after its first round, which compiles."""
+    compiled = []
+
+    def listen(event: str, seconds: float, **_: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    start = time.perf_counter()
+    step()
+    seconds = time.perf_counter() - start
+    jax.monitoring.clear_event_listeners()
+    print(f"{name}: first round {seconds:.1f} s", file=sys.stderr)
+    return Side(step, seconds, len(compiled))
+
+
+def alone(program: train.Program, batches: list[dict[str, np.ndarray]]) -> Round:
+    """One model after the other, as `mmt.train` steps it."""
+    states = [program.init(1) for _ in batches]
+
+    def step() -> None:
+        for i, batch in enumerate(batches):
+            states[i], loss = program.step(states[i], program.place(batch))
+            jax.block_until_ready(loss)
+
+    return step
+
+
+def together(program: train.Program, batches: list[dict[str, np.ndarray]], mapped: int) -> Round:
+    """All in one program; `mapped` at once on a device, 0: all of it."""
+    slots = len(batches) + -len(batches) % jax.local_device_count()
+    stack = stacked.Stack(program, 1, slots, mapped)
+    states = stack.empty()
+    for slot in range(len(batches)):
+        states = stack.put(states, slot, program.init(1))
+    filled = [*batches, *[None] * (slots - len(batches))]
+
+    def step() -> None:
+        nonlocal states
+        states, losses = stack.step(states, filled)
+        jax.block_until_ready(losses)
+
+    return step
+
+
+def made_batches(count: int, rows: int) -> list[dict[str, np.ndarray]]:
+    """Rows full of random tokens, about six pairs packed in each."""
+    random = np.random.default_rng(0)
+    sizes, lengths = (config.macro("VOCAB_SIZE"), config.macro("TARGET_VOCAB_SIZE")), (64, 40)
+    batches = []
+    for _ in range(count):
+        source, target = (
+            random.integers(2, size, (rows, length)).astype(np.int32)
+            for size, length in zip(sizes, lengths, strict=True)
+        )
+        pairs = [np.repeat(np.arange(1, 9), length // 8)[None] for length in lengths]
+        segments = [np.repeat(row, rows, axis=0).astype(np.int32) for row in pairs]
+        batches.append({
+            "encoder_input_tokens": source, "encoder_segment_ids": segments[0],
+            "decoder_input_tokens": target, "decoder_segment_ids": segments[1],
+            "decoder_target_tokens": target, "decoder_language_ids": 0 * target,
+            "decoder_loss_weights": np.ones(target.shape, np.float32),
+        })  # fmt: skip
+    return batches
+
+
+def measure(sides: dict[str, Side], count: int) -> dict[str, np.ndarray]:
+    """[rounds, 2] of each side: seconds and CPU seconds of a step of one model."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
+    steps = max(1, MODEL_STEPS // count // ROUNDS)
+    for _ in range(ROUNDS):
+        for name, side in sides.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            for _ in range(steps):
+                side.step()
+            new = time.perf_counter() - wall, time.process_time() - cpu
+            found[name].append((new[0] / count / steps, new[1] / count / steps))
+    return {name: np.array(rounds) for name, rounds in found.items()}
+
+
+def main(arguments: list[str]) -> None:
+    """Prints a table for each number of models."""
+    stacked.one_device_per_core()
+    config.load([GIN])
+    program = stacked.on_one_device(config.configured(train.Program)())
+    rows = config.macro("BASELINE_BATCH_SIZE")
+    print(f"{header()}; {rows} rows of 64 + 40 tokens a step, {ROUNDS} rounds, medians")
+    for count in map(int, arguments or MODELS):
+        batches = made_batches(count, rows)
+        sides = {
+            "one after the other": made("alone", alone(program, batches)),
+            "side by side, in turn": made("in turn", together(program, batches, 1)),
+            "side by side, mapped": made("mapped", together(program, batches, 0)),
+        }
+        columns = "way", "tokens/s", "ms a step", "CPU ms", "wall", "CPU", "first s", "programs"
+        table = Table(*columns, title=f"{count} models")
+        found = measure(sides, count)
+        reference = found["one after the other"]
+        for name, side in sides.items():
+            wall, cpu = np.median(found[name], axis=0)
+            gain = np.median(reference / found[name], axis=0)
+            table.add_row(
+                name, f"{rows * 104 / wall:,.0f}", f"{1000 * wall:.1f}", f"{1000 * cpu:.1f}",
+                f"{gain[0]:.2f} x", f"{gain[1]:.2f} x", f"{side.compile_s:.1f}", str(side.programs),
+            )  # fmt: skip
+        Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

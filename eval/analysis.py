@@ -1,0 +1,336 @@
+"""analysis.jsonl: what a report shows beside the scores of results.jsonl, in the same folder.
+
+One JSON object a line; its `kind` says which of the dataclasses below it is. This file knows what
+a row holds and when it is broken; who computes it is elsewhere (significance.py, guards.py, ...).
+All shares are 0 to 1, all scores 0 to 100; `source` and `target` are FLORES codes.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+from eval import results, rows
+
+FILE = "analysis.jsonl"
+MARKS = ("good", "fair", "poor")
+_KEY = results.KEY
+
+# What a number may be, by the name of its field, in rows of every kind.
+_SHARES = (
+    "copies", "empty", "short", "long", "looping", "not_english", "recited", "p_bootstrap",
+    "p_randomization", "low", "high", "load", "drop_rate", "entropy",
+)  # fmt: skip
+_SCORES = ("bleu_low", "bleu_high", "chrf_low", "chrf_high", "bleu")
+_DIFFERENCES = ("delta", "delta_low", "delta_high", "chrf_delta")
+_COUNTS = (
+    "sentences", "tokens", "steps", "seconds", "loss", "validation_loss", "parameters",
+    "active_parameters", "device_hours", "epochs",
+)  # fmt: skip
+_POSITIVE = ("resamples", "devices")
+_RANGES = {
+    **dict.fromkeys(_SHARES, (0.0, 1.0)),
+    **dict.fromkeys(_SCORES, (0.0, 100.0)),
+    **dict.fromkeys(_DIFFERENCES, (-100.0, 100.0)),
+    **dict.fromkeys(_COUNTS, (0.0, math.inf)),
+    **dict.fromkeys(_POSITIVE, (1.0, math.inf)),
+}
+
+
+class _Checked:
+    """Fields hold what their annotations and names say, or it is a ValueError."""
+
+    def __post_init__(self) -> None:
+        rows.check_types(self)
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name in _RANGES:
+                rows.check_range(field.name, value, *_RANGES[field.name])
+            if field.name in ("source", "target") and value != field.default:
+                rows.check_code(field.name, value)
+        self._check()
+
+    def _check(self) -> None:
+        """What one field alone does not tell."""
+
+
+class _Row(_Checked):
+    """What the rows of all kinds share."""
+
+    kind: ClassVar[str]
+    about: ClassVar[tuple[str, ...]]  # the fields of the key
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """A row with an equal key replaces this one."""
+        return (self.kind, *(getattr(self, name) for name in self.about))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Scored(_Row):
+    """About one row of results.jsonl, whose key it has."""
+
+    about: ClassVar[tuple[str, ...]] = _KEY
+
+    system: str
+    testset: str
+    source: str
+    target: str
+    checkpoint: str
+    decode: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Interval(_Scored):
+    """95 % intervals of BLEU and chrF++. hypotheses: hash of the texts they were computed from."""
+
+    kind: ClassVar[str] = "interval"
+
+    bleu_low: float
+    bleu_high: float
+    chrf_low: float
+    chrf_high: float
+    resamples: int
+    seed: int
+    hypotheses: str
+
+    def _check(self) -> None:
+        _check_order(self, "bleu_low", "bleu_high")
+        _check_order(self, "chrf_low", "chrf_high")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Guards(_Scored):
+    """Shares of outputs that look wrong. recited: equal to a line of the training English.
+
+    recited is None where training is not known, not_english where the target is not English.
+    hypotheses: hash of the texts.
+    """
+
+    kind: ClassVar[str] = "guards"
+
+    copies: float
+    empty: float
+    short: float
+    long: float
+    looping: float
+    not_english: float | None
+    recited: float | None
+    sentences: int
+    hypotheses: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paired(_Scored):
+    """A system less another one (`against`) on the same sentences: BLEU, its 95 % interval, tests.
+
+    p_bootstrap, p_randomization: of BLEU, by paired bootstrap and approximate randomisation.
+    hypotheses, against_hypotheses: hashes of both systems' texts.
+    """
+
+    kind: ClassVar[str] = "paired"
+    about: ClassVar[tuple[str, ...]] = (*_KEY, "against", "against_checkpoint")
+
+    against: str
+    against_checkpoint: str
+    delta: float
+    delta_low: float
+    delta_high: float
+    p_bootstrap: float
+    p_randomization: float
+    chrf_delta: float
+    resamples: int
+    seed: int
+    hypotheses: str
+    against_hypotheses: str
+
+    def _check(self) -> None:
+        _check_order(self, "delta_low", "delta_high")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trust(_Row):
+    """How far scores on this test set can be trusted (`good`, `fair`, `poor`), and why."""
+
+    kind: ClassVar[str] = "trust"
+    about: ClassVar[tuple[str, ...]] = ("testset", "source", "target")
+
+    system: str = ""
+    testset: str
+    source: str
+    target: str
+    mark: str
+    reasons: tuple[str, ...]
+    sentences: int
+
+    def _check(self) -> None:
+        rows.check_one_of("mark", self.mark, MARKS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bin(_Checked):
+    """Test lines whose overlap is at least `low` and below `high` (1.0 included in the last).
+
+    bleu: None where there is no such line.
+    """
+
+    low: float
+    high: float
+    sentences: int
+    bleu: float | None
+
+    def _check(self) -> None:
+        _check_order(self, "low", "high")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overlap(_Scored):
+    """BLEU by 4-gram overlap (0 to 1) of a test line's reference with the training English."""
+
+    kind: ClassVar[str] = "overlap"
+
+    bins: tuple[Bin, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Routing(_Row):
+    """Where the experts of one layer send one language's tokens.
+
+    layer: `encoder.1`, `decoder.3` (number of the layer in its stack). load: every expert's share
+    of the tokens, summing to 1. entropy: of the load, 0 (one expert) to 1 (all alike). tokens: how
+    many were counted.
+    """
+
+    kind: ClassVar[str] = "routing"
+    about: ClassVar[tuple[str, ...]] = ("system", "checkpoint", "layer", "source")
+
+    system: str
+    checkpoint: str
+    layer: str
+    source: str
+    load: tuple[float, ...]
+    drop_rate: float
+    entropy: float
+    tokens: int
+
+    def _check(self) -> None:
+        if not re.fullmatch(r"(encoder|decoder)\.\d+", self.layer):
+            raise ValueError(f"layer is {self.layer!r}; expected one like 'encoder.1'")
+        if abs(math.fsum(self.load) - 1) > 1e-3:
+            raise ValueError(f"load sums to {math.fsum(self.load)}; expected 1")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Curve(_Row):
+    """A training run over time: parallel lists, None where not measured.
+
+    tokens: target tokens seen so far. seconds: since the start.
+    """
+
+    kind: ClassVar[str] = "curve"
+    about: ClassVar[tuple[str, ...]] = ("system",)
+
+    system: str
+    steps: tuple[int, ...]
+    tokens: tuple[float | None, ...]
+    seconds: tuple[float | None, ...]
+    loss: tuple[float | None, ...]
+    validation_loss: tuple[float | None, ...]
+    bleu: tuple[float | None, ...]
+
+    def _check(self) -> None:
+        for field in dataclasses.fields(self):
+            here = getattr(self, field.name)
+            if isinstance(here, tuple) and len(here) != len(self.steps):
+                raise ValueError(f"{field.name} has {len(here)} values, steps {len(self.steps)}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cost(_Row):
+    """What training a system took. source: of a bilingual one, else "".
+
+    tokens: target tokens. device: what one is, in words. epochs: a language -> passes over its
+    pairs.
+    """
+
+    kind: ClassVar[str] = "cost"
+    about: ClassVar[tuple[str, ...]] = ("system", "source")
+
+    system: str
+    source: str = ""
+    steps: int
+    tokens: float
+    seconds: float
+    devices: int
+    device: str
+    parameters: int
+    active_parameters: int
+    device_hours: float
+    epochs: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe(_Row):
+    """How a system was made. source: of a bilingual one, else "".
+
+    config: hash as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
+    a baseline's class was chosen, else "".
+    """
+
+    kind: ClassVar[str] = "recipe"
+    about: ClassVar[tuple[str, ...]] = ("system", "source")
+
+    system: str
+    source: str = ""
+    config: str
+    text: str
+    seed: int
+    versions: Mapping[str, str]
+    chosen: str = ""
+
+
+Row: TypeAlias = Interval | Guards | Paired | Trust | Overlap | Routing | Curve | Cost | Recipe
+_CLASSES: dict[str, Any] = {
+    cls.kind: cls
+    for cls in (Interval, Guards, Paired, Trust, Overlap, Routing, Curve, Cost, Recipe)
+}
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of an analysis file, in its order; none where there is no file.
+
+    Raises ValueError `file:line: what is wrong`, with the nearest name, for a line that is not a
+    whole row of a known kind.
+
+    >>> [row for row in read(Path("no/such/analysis.jsonl")) if row.kind == "guards"]
+    []
+    """
+    return [row for row, _ in rows.read(path, _row)] if path.exists() else []
+
+
+def add(path: Path, new: Sequence[Row]) -> None:
+    """Adds rows at the end of the file; each takes the place of an older one with its key.
+
+    As `results.add_rows`: nothing else changes, and an error leaves the file as it was.
+    """
+    rows.add(path, new, _row, values=lambda row: {"kind": row.kind, **dataclasses.asdict(row)})
+
+
+def beside(results_file: Path) -> Path:
+    """The analysis file that belongs to a results file."""
+    return results_file.with_name(FILE)
+
+
+def _row(values: dict[str, Any]) -> Row:
+    if "kind" not in values:
+        raise ValueError("missing key 'kind'")
+    kind = values["kind"]
+    rows.check_one_of("kind", str(kind), tuple(_CLASSES))
+    return rows.make(_CLASSES[kind], {k: v for k, v in values.items() if k != "kind"})
+
+
+def _check_order(row: Any, low: str, high: str) -> None:
+    if getattr(row, low) > getattr(row, high):
+        raise ValueError(f"{low} is {getattr(row, low)}, above {high}, {getattr(row, high)}")

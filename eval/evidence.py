@@ -1,0 +1,130 @@
+"""Analysis rows found again by what they are about, and what they say in one word.
+
+The rows of analysis.jsonl stand beside those of results.jsonl; here they are looked up for a row, a
+system or a language. No score is computed, and a row made from other texts does not count.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from eval import analysis
+from eval.analysis import Cost, Curve, Guards, Interval, Overlap, Paired, Recipe, Routing, Trust
+from eval.results import Row
+
+SURE = 0.05  # a difference is significant where both tests give less than this
+RISKY = 0.05  # a guard is shown where it holds for at least this share of the outputs
+_NEAR = 0.05  # BLEU: how far a paired row's difference may be from that of the rows it is about
+
+
+class Guard(NamedTuple):
+    """What is wrong with some outputs. name: a field of `analysis.Guards`; sign: its mark."""
+
+    name: str
+    sign: str
+    meaning: str
+
+
+GUARDS = (
+    Guard("copies", "C", "copies of the source"),
+    Guard("empty", "E", "empty"),
+    Guard("short", "S", "much too short"),
+    Guard("long", "L", "much too long"),
+    Guard("looping", "O", "looping"),
+    Guard("not_english", "N", "not in the target language"),
+    Guard("recited", "R", "a line of the training English, recited"),
+)
+
+
+class Evidence:
+    """All analysis rows of a report; of rows with equal keys the last counts.
+
+    >>> Evidence([]).guards(row) is None
+    True
+    """
+
+    def __init__(self, rows: Iterable[analysis.Row]) -> None:
+        self._rows = {row.key: row for row in rows}
+        self._of_system: dict[tuple[str, str], list[Any]] = {}
+        for row in self._rows.values():
+            self._of_system.setdefault((row.kind, row.system), []).append(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def interval(self, row: Row | None) -> Interval | None:
+        """The intervals of a row's scores."""
+        return self._about("interval", row)
+
+    def guards(self, row: Row | None) -> Guards | None:
+        """What is wrong with a row's outputs."""
+        return self._about("guards", row)
+
+    def overlap(self, row: Row | None) -> Overlap | None:
+        """A row's BLEU by overlap with the training English."""
+        return self._about("overlap", row)
+
+    def paired(self, row: Row | None, against: Row | None) -> Paired | None:
+        """The test of one row against another, unless it is about other scores than theirs."""
+        found = against and self._about("paired", row, against.system, against.checkpoint)
+        if not (row and against and found):
+            return None
+        return found if abs(found.delta - (row.bleu - against.bleu)) <= _NEAR else None
+
+    def trust(self, testset: str, source: str, target: str) -> Trust | None:
+        """How far scores of a language can be trusted."""
+        found: Any = self._rows.get(("trust", testset, source, target))
+        return found
+
+    def costs(self, system: str) -> Sequence[Cost]:
+        """What training took: one row, or one for every language of a bilingual system."""
+        return self._of_system.get(("cost", system), [])
+
+    def recipes(self, system: str) -> Sequence[Recipe]:
+        """How it was made: one row, or one for every language of a bilingual system."""
+        return self._of_system.get(("recipe", system), [])
+
+    def curve(self, system: str) -> Curve | None:
+        """Its training over time."""
+        return next(iter(self._of_system.get(("curve", system), [])), None)
+
+    def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[Routing]:
+        """Its experts' load, at one of these checkpoints or, if none is there, at the last."""
+        rows = self._of_system.get(("routing", system), [])
+        at = next((c for c in checkpoints if any(row.checkpoint == c for row in rows)), None)
+        at = at or (rows[-1].checkpoint if rows else None)
+        return [row for row in rows if row.checkpoint == at]
+
+    def systems(self, kind: str) -> list[str]:
+        """The systems that have rows of this kind, in their order."""
+        return [system for of, system in self._of_system if of == kind]
+
+    def epochs(self, row: Row) -> float | None:
+        """How often a row's system saw the language's pairs."""
+        found = (cost.epochs.get(row.source) for cost in self.costs(row.system))
+        return next((epochs for epochs in found if epochs is not None), None)
+
+    def _about(self, kind: str, row: Row | None, *more: str) -> Any:
+        return row and self._rows.get((kind, *row.key, *more))
+
+
+def sure(test: Paired | None) -> bool | None:
+    """Whether a difference is significant by both tests; None where it was not tested."""
+    return max(test.p_bootstrap, test.p_randomization) < SURE if test else None
+
+
+def order_of_layer(layer: str) -> tuple[bool, int]:
+    """Sorts `encoder.1`, `encoder.11`, `decoder.1` like that."""
+    stack, number = layer.split(".")
+    return stack != "encoder", int(number)
+
+
+def measured(curve: Curve, values: Sequence[float | None]) -> list[tuple[float, float]]:
+    """(tokens, value) of a curve wherever both are known, from the first token on."""
+    both = zip(curve.tokens, values, strict=True)
+    return [(tokens, value) for tokens, value in both if tokens and value is not None]
+
+
+def shares(guards: Guards) -> list[tuple[Guard, float]]:
+    """Every guard and the share of outputs that it holds for, as far as known."""
+    found = [(guard, getattr(guards, guard.name)) for guard in GUARDS]
+    return [(guard, share) for guard, share in found if share is not None]

@@ -1,0 +1,337 @@
+"""Folders of test sets as they are published -> sentences: FLORES, TICO-19, NTREX-128, plain text.
+
+Which format a folder has is found by its files, in the order of `FORMATS`; each has one small
+reader. A file is taken as it is or refused with its line, nothing is repaired. Corpus descriptions
+are for mmt.data.corpora, sacreBLEU's sets and what a test set is for testsets.py.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mmt import languages
+from mmt.data import lines
+
+_SHARE_ALIKE = "CC BY-SA 4.0"
+
+
+class Sentences(NamedTuple):
+    """Source sentences and their translations, line by line.
+
+    documents: which document each sentence is from, as the set names it; () where that is unknown.
+    """
+
+    sources: tuple[str, ...]
+    references: tuple[str, ...]
+    documents: tuple[str, ...] = ()
+
+
+class Content(NamedTuple):
+    """What a test set holds; the fields are those of `testsets.TestSet`."""
+
+    name: str
+    target: str
+    languages: Mapping[str, Sentences]
+    domain: str
+    licence: str
+
+
+class Format(NamedTuple):
+    """A layout of folders.
+
+    splits: those it may have, the usual one first. patterns: globs of its files, `{split}` filled
+    in. example: such a file, for people. read: (files of a split, FLORES code of the target) ->
+    sentences by FLORES code, and the domain.
+    """
+
+    title: str
+    name: str
+    licence: str
+    splits: tuple[str, ...]
+    patterns: tuple[str, ...]
+    example: str
+    read: Callable[[Sequence[Path], str], tuple[dict[str, Sentences], str]]
+
+    def files(self, folder: Path, split: str) -> list[Path]:
+        """The files of a split in `folder`, sorted; none where the folder is no such layout."""
+        found = [path for p in self.patterns for path in folder.glob(p.format(split=split))]
+        return sorted(path for path in found if path.is_file())
+
+    def there(self, folder: Path) -> tuple[str, ...]:
+        """The splits that lie in `folder`."""
+        return tuple(split for split in self.splits if self.files(folder, split))
+
+
+def read(folder: Path, *, split: str | None, target: str) -> Content:
+    """The test set in a folder, from every language to `target` (a FLORES code).
+
+    split: `devtest` for FLORES and `test` for all else where None. `flores200_dataset/dev`, a
+    split's own folder, means that split. Where a set has several varieties of a language
+    (NTREX-128: `por`, `por-BR`; FLORES+: `twi_Latn_akua1239`, `twi_Latn_asan1239`) the language's
+    own file is read, or else the first by name.
+
+    Raises:
+      ValueError: for a folder in none of the formats (with what was looked for) and a split that is
+        not there (with those that are); naming the file, and the line where there is one, for an
+        unknown language, two files of one, a missing target or side, sides of different length, an
+        empty or undecodable line.
+    """
+    form, folder, inside = _recognise(folder)
+    there = (inside,) if inside else form.there(folder)
+    wanted = split or inside or form.splits[0]
+    if wanted not in there:
+        raise ValueError(f"{folder}: {form.title} has no {wanted!r} split here, only {_all(there)}")
+    files = form.files(folder, wanted)
+    found, domain = form.read(files, target)
+    if not found:
+        raise ValueError(f"{folder}: no language to translate into {target}")
+    name = form.name or folder.resolve().name
+    suffix = f"-{wanted}" if len(form.splits) > 1 else ""
+    return Content(name + suffix, target, found, domain, form.licence)
+
+
+def document_of(name: str) -> str:
+    """The document of a sentence's id: `JHN.4.10` -> `JHN.4`, `bbc.381790:1` -> `bbc.381790`.
+
+    That is what precedes the last colon, or else the last full stop; '' for an id without either.
+    """
+    return name.rpartition(":" if ":" in name else ".")[0]
+
+
+def _recognise(folder: Path) -> tuple[Format, Path, str]:
+    """The format, its folder, and the split where it was that split's folder that was given."""
+    here = folder.resolve()
+    for form in FORMATS:
+        if form.there(folder):
+            return form, folder, ""
+        if len(form.splits) > 1 and here.name in form.there(here.parent):
+            return form, here.parent, here.name
+    looked = [f"{form.example} ({form.title})" for form in FORMATS]
+    raise ValueError(f"{folder}: no test set; looked for corpus.toml, {_all(looked)}")
+
+
+def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    paths = _by_language({path: path.stem for path in files})
+    metadata = files[0].parent.parent / f"metadata_{files[0].suffix[1:]}.tsv"
+    rows = _columns(metadata, "URL", "domain") if metadata.is_file() else []
+    documents = {number: row[0] for number, row in enumerate(rows, 1)}
+    texts = {code: (path, _lines(path)) for code, path in paths.items()}
+    domain = _all(dict.fromkeys(row[1] for row in rows))
+    return _multiway(texts, target, (metadata, documents)), domain
+
+
+def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    for path in files:
+        if path.suffix != ".jsonl":
+            raise ValueError(
+                f"{path}: FLORES+ is read from .jsonl, as it is published now; this file is of an "
+                "older release: take a newer one, or write its rows as JSON, one a line"
+            )
+    paths = _by_language(
+        {path: "_".join(path.stem.split("_")[:2]) for path in files}, varieties=True
+    )
+    rows = {code: (path, _objects(path)) for code, path in paths.items()}
+    texts = {
+        code: (path, {key: row["text"] for key, row in own.items()})
+        for code, (path, own) in rows.items()
+    }
+    path, own = rows.get(target, (files[0], {}))
+    documents = {key: str(row.get("url") or "") for key, row in own.items()}
+    domain = _all(dict.fromkeys(str(row["domain"]) for row in own.values() if row.get("domain")))
+    return _multiway(texts, target, (path, documents if all(documents.values()) else {})), domain
+
+
+def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    names = {path: match[1] for path in files if (match := _NTREX.fullmatch(path.name))}
+    paths = _by_language(names, varieties=True)
+    folder = files[0].parent
+    places = [place / "DOCUMENT_IDS.tsv" for place in (folder, folder.parent)]
+    ids = next((path for path in places if path.is_file()), places[0])
+    documents = _lines(ids) if ids.is_file() else {}
+    texts = {code: (path, _lines(path)) for code, path in paths.items()}
+    return _multiway(texts, target, (ids, documents)), "news"
+
+
+_NTREX = re.compile(r"newstest2019-(?:src|ref)\.(.+)\.txt")  # not `ref-2`, a second translation
+
+
+def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    """Rows with an empty side are units without a translation (the release has some): left out."""
+    others: dict[Path, str] = {}
+    turned = set()
+    for path in files:
+        first, _, second = path.stem.partition(".")[2].partition("-")
+        codes = _find(first, path), _find(second, path)
+        if target in codes:
+            others[path] = first if codes[1] == target else second
+            turned |= {path} if codes[0] == target else set()
+    if not others:
+        raise ValueError(f"{files[0].parent}: no file has {target}; there: {files[0].name}, …")
+    found = {}
+    for code, path in sorted(_by_language(others, varieties=True).items()):
+        rows = _columns(path, "sourceString", "targetString", "stringID")
+        kept = [row for row in rows if row[0].strip() and row[1].strip()]
+        if not kept:
+            raise ValueError(f"{path}: no row with both sides")
+        first_side, second_side, ids = zip(*kept, strict=True)
+        sides = (second_side, first_side) if path in turned else (first_side, second_side)
+        found[code] = Sentences(*sides, tuple(map(document_of, ids)))
+    return found, "health (COVID-19)"
+
+
+def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    sources, references, tables = (
+        _by_language({path: path.stem for path in files if path.suffix == suffix})
+        for suffix in (".src", ".ref", ".tsv")
+    )
+    for code in sorted(sources.keys() ^ references.keys()):
+        path, lacking = (sources[code], "ref") if code in sources else (references[code], "src")
+        raise ValueError(f"{path}: there is no {path.with_suffix('.' + lacking)}")
+    found = {}
+    for code, path in (sources | tables).items():
+        if code in sources and code in tables:
+            raise ValueError(f"{sources[code]} and {path} are both {code}; leave one")
+        if code == target:
+            raise ValueError(f"{path}: {code} is the target, it cannot be a source")
+        if code in tables:
+            found[code] = _pairs(path)
+        else:
+            other = references[code]
+            sides = {code: (path, _lines(path)), target: (other, _lines(other))}
+            found |= _multiway(sides, target, (path, {}))
+    return dict(sorted(found.items())), ""
+
+
+FORMATS = (
+    Format(
+        "FLORES-200", "flores200", _SHARE_ALIKE, ("devtest", "dev"),
+        ("{split}/*.{split}",), "devtest/deu_Latn.devtest", _flores200,
+    ),
+    Format(
+        "FLORES+", "flores_plus", _SHARE_ALIKE, ("devtest", "dev"),
+        ("{split}/*.jsonl", "{split}/*.parquet"), "devtest/deu_Latn.jsonl", _flores_plus,
+    ),
+    Format(
+        "TICO-19", "tico19", "CC0 1.0", ("test", "dev"),
+        ("{split}/{split}.*-*.tsv",), "test/test.en-sw.tsv", _tico19,
+    ),
+    Format(
+        "NTREX-128", "ntrex128", _SHARE_ALIKE, ("test",),
+        ("newstest2019-*.txt", "NTREX-128/newstest2019-*.txt"), "newstest2019-ref.deu.txt", _ntrex,
+    ),
+    Format(
+        "plain text", "", "", ("test",),
+        ("*.src", "*.ref", "*.tsv"), "deu.src and deu.ref, or deu.tsv", _plain,
+    ),
+)  # fmt: skip
+
+
+def _multiway(
+    texts: Mapping[str, tuple[Path, Mapping[Any, str]]],
+    target: str,
+    documents: tuple[Path, Mapping[Any, str]],
+) -> dict[str, Sentences]:
+    """All to the target, sentences by key (a line's number, an id); file and texts by language."""
+    folder = documents[0].parent
+    if target not in texts:
+        near = difflib.get_close_matches(target, texts, n=3, cutoff=0.0)
+        raise ValueError(f"{folder}: no {target} to translate into; nearest: {_all(near)}")
+    path, references = texts[target]
+    for other, own in (*texts.values(), *([documents] if documents[1] else [])):
+        if len(own) != len(references):
+            raise ValueError(
+                f"{other} has {len(own)} lines, {path} has {len(references)}: they must be parallel"
+            )
+        if odd := own.keys() - references.keys():
+            raise ValueError(f"{other}: no {min(map(str, odd))} in {path}: they must be parallel")
+    order = list(references)
+    ids = tuple(documents[1][key] for key in order if documents[1])
+    return {
+        code: Sentences(tuple(own[key] for key in order), tuple(references.values()), ids)
+        for code, (_, own) in sorted(texts.items())
+        if code != target
+    }
+
+
+def _by_language(names: Mapping[Path, str], *, varieties: bool = False) -> dict[str, Path]:
+    """The file of each language; where it may have varieties the shortest name, then the first."""
+    found: dict[str, Path] = {}
+    for path, name in sorted(names.items(), key=lambda item: (len(item[0].name), item[0])):
+        code = _find(name, path)
+        if code not in found:
+            found[code] = path
+        elif not varieties or _base(name) != _base(names[found[code]]):
+            raise ValueError(f"{found[code]} and {path} are both {code}; leave one")
+    return found
+
+
+def _base(name: str) -> str:
+    return re.split("[-_]", name)[0]
+
+
+def _find(name: str, where: object) -> str:
+    try:
+        return languages.find(name).code
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _lines(path: Path) -> dict[int, str]:
+    found = dict(enumerate(lines.read(path), 1))
+    if not found:
+        raise ValueError(f"{path}: empty file")
+    for number, line in found.items():
+        if not line.strip():
+            raise ValueError(f"{path}:{number}: empty line")
+    return found
+
+
+def _pairs(path: Path) -> Sentences:
+    rows = [line.split("\t") for line in _lines(path).values()]
+    for number, row in enumerate(rows, 1):
+        if len(row) != 2:
+            raise ValueError(f"{path}:{number}: {len(row)} columns; a line is source<TAB>reference")
+        if not all(side.strip() for side in row):
+            raise ValueError(f"{path}:{number}: an empty side")
+    return Sentences(*zip(*rows, strict=True))
+
+
+def _columns(path: Path, *names: str) -> list[tuple[str, ...]]:
+    """The named columns of a TSV with a header, as rows.
+
+    A quotation mark is text: TICO-19's English has lines that start with one and go on after its
+    end, unescaped, which a CSV reader would change or join to the next.
+    """
+    header, *rows = [line.split("\t") for line in _lines(path).values()]
+    for name in names:
+        if name not in header:
+            raise ValueError(f"{path}:1: no column {name!r}; it has: {_all(header)}")
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise ValueError(f"{path}:{number}: {len(row)} columns, the header has {len(header)}")
+    return [tuple(row[header.index(name)] for name in names) for row in rows]
+
+
+def _objects(path: Path) -> dict[Any, dict[str, Any]]:
+    """The rows of a JSON Lines file by their `id`."""
+    found: dict[Any, dict[str, Any]] = {}
+    for number, line in _lines(path).items():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}:{number}: no JSON: {error}") from None
+        if not isinstance(row, dict) or not isinstance(row.get("id"), int | str):
+            raise ValueError(f"{path}:{number}: a row has an id")
+        if not isinstance(row.get("text"), str) or not row["text"].strip():
+            raise ValueError(f"{path}:{number}: text is {row.get('text')!r}; expected a sentence")
+        if row["id"] in found:
+            raise ValueError(f"{path}:{number}: id {row['id']!r} is there already")
+        found[row["id"]] = row
+    return found
+
+
+def _all(words: Iterable[str]) -> str:
+    return ", ".join(words)

@@ -1,0 +1,177 @@
+"""What a reader must know before trusting a report: what is missing, uneven, left out."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from eval.comparison import METRICS, SMALL, Comparison, Entry
+from eval.evidence import Evidence
+
+
+class Note(NamedTuple):
+    """A sentence without its full stop, and the languages that it is about."""
+
+    text: str
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.text}: {', '.join(self.names)}." if self.names else f"{self.text}."
+
+
+def on(comparison: Comparison, evidence: Evidence) -> tuple[Note, ...]:
+    """All notes on a comparison: its score rows, then the analysis rows that it lacks."""
+    entries, systems = comparison.entries, comparison.systems
+    found = [*_on_baselines(comparison), *_on_small(comparison)]
+    for system in systems:
+        lacking = [entry for entry in entries if system not in entry.rows]
+        if lacking:
+            found.append(Note(f"No row of {system} for {len(lacking)}", _names(lacking)))
+        for what in ("checkpoint", "decode", "config"):
+            values = Counter(getattr(e.rows[system], what) for e in entries if system in e.rows)
+            if len(values) > 1:
+                parts = ", ".join(f"{value} for {count}" for value, count in values.items())
+                found.append(Note(f"Rows of {system} differ in {what}: {parts}"))
+    several = Counter((row.system, row.source) for row in comparison.rows)
+    for system in dict.fromkeys(row.system for row in comparison.rows):
+        doubled = [e for e in entries if several[system, e.language.code] > 1]
+        if doubled:
+            text = f"Several rows of {system}, of which the last one in the file counts, for"
+            found.append(Note(f"{text} {len(doubled)}", _names(doubled)))
+    found += _on_fairness(entries)
+    found += _on_mixtures(comparison)
+    return (*found, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
+
+
+def on_systems(
+    systems: Sequence[str], baselines: Sequence[str], evidence: Evidence
+) -> tuple[Note, ...]:
+    """Which systems lack rows about their training; one note alone where there is no analysis."""
+    if not len(evidence):
+        return (
+            Note(
+                "There is no analysis.jsonl beside the results, so there are no intervals, tests, "
+                "guards, costs, curves, routing and recipes"
+            ),
+        )
+    found = []
+    for kind in ("cost", "curve", "recipe", "routing"):
+        asked = [*systems, *(baselines if kind in ("cost", "recipe") else [])]
+        lacking = [system for system in asked if system not in evidence.systems(kind)]
+        without = " (a system without experts has none)" if kind == "routing" else ""
+        if lacking:
+            found.append(Note(f"No {kind} row of {', '.join(lacking)}{without}"))
+    return tuple(found)
+
+
+def _on_baselines(comparison: Comparison) -> list[Note]:
+    entries = comparison.entries
+    bare = [entry for entry in entries if entry.baseline is None]
+    if not comparison.systems:
+        text = "There is no row of a multilingual system"
+        return [Note(f"{text} but of those in the ablations" if comparison.ablations else text)]
+    if len(bare) == len(entries):
+        return [Note("No language has a bilingual baseline, so there is no ΔBLEU")]
+    found = []
+    if bare:
+        share = f"{len(bare)} of {len(entries)} languages"
+        found.append(Note(f"No bilingual baseline, and so no ΔBLEU, for {share}", _names(bare)))
+    lone = [entry for entry in entries if not entry.rows]
+    if lone:
+        text = f"A bilingual baseline without a row of any multilingual system for {len(lone)}"
+        found.append(Note(text, _names(lone)))
+    return found
+
+
+def _on_small(comparison: Comparison) -> list[Note]:
+    small = [entry for entry in comparison.entries if entry.sentences < SMALL]
+    if not small:
+        return []
+    what = f"{len(small)} of {len(comparison.entries)} languages have fewer than {SMALL} sentences"
+    if "small" in comparison.allow:
+        return [Note(f"{what}; they count in the means, as was asked for", _names(small))]
+    said = "they are shown but left out of the means (--allow small counts them)"
+    return [Note(f"{what}; {said}", _names(small))]
+
+
+def _on_fairness(entries: Sequence[Entry]) -> list[Note]:
+    found = []
+    for what, said in (("train_pairs", "number of training pairs"), ("decode", "decoding")):
+        unequal = [
+            entry
+            for entry in entries
+            if entry.baseline
+            and any(getattr(r, what) != getattr(entry.baseline, what) for r in entry.rows.values())
+        ]
+        if unequal:
+            text = f"The baseline has another {said} for {len(unequal)}"
+            found.append(Note(text, _names(unequal)))
+    systems = dict.fromkeys(entry.baseline.system for entry in entries if entry.baseline)
+    if len(systems) > 1:
+        found.append(
+            Note(
+                f"The baselines come from {len(systems)} bilingual systems ({', '.join(systems)}); "
+                f"where a language has several, the best counts"
+            )
+        )
+    return found
+
+
+def _on_mixtures(comparison: Comparison) -> list[Note]:
+    """What was refused had it not been allowed."""
+    found = []
+    for metric in METRICS:
+        signed = [getattr(row, f"{metric}_signature") for row in comparison.used]
+        values = Counter(signature for signature in signed if signature is not None)
+        if len(values) > 1:
+            parts = ", ".join(f"{value} for {count} rows" for value, count in values.items())
+            found.append(Note(f"Signatures are mixed, as was allowed: {parts}"))
+    uneven = [e for e in comparison.entries if _versions(e) > 1]
+    if uneven:
+        text = f"Versions of the test set are mixed, as was allowed, for {len(uneven)}"
+        found.append(Note(text, _names(uneven)))
+    return found
+
+
+def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
+    entries, target = comparison.entries, comparison.target.code
+    sides = [
+        (f" of {system}", [(e, e.rows[system]) for e in entries if system in e.rows])
+        for system in comparison.systems
+    ]
+    sides.append((" of the baselines", [(e, e.baseline) for e in entries if e.baseline]))
+    kinds = {"interval": evidence.interval, "guards": evidence.guards, "overlap": evidence.overlap}
+    found: list[Note] = []
+    for kind, about in kinds.items():
+        if not any(about(row) for _, rows in sides for _, row in rows):
+            found.append(Note(f"No {kind} rows"))
+            continue
+        for who, rows in sides:
+            lacking = [entry for entry, row in rows if about(row) is None]
+            found += _lacking(kind, who, lacking, len(rows))
+    for who, rows in sides[:-1]:
+        tested = [(entry, row) for entry, row in rows if entry.baseline]
+        lacking = [entry for entry, row in tested if not evidence.paired(row, entry.baseline)]
+        who += " against the baseline with these scores"
+        found += _lacking("paired", who, lacking, len(tested))
+    codes = [(entry, entry.language.code) for entry in entries]
+    lacking = [e for e, code in codes if not evidence.trust(comparison.testset, code, target)]
+    return found + _lacking("trust", "", lacking, len(codes))
+
+
+def _lacking(kind: str, who: str, entries: Sequence[Entry], total: int) -> list[Note]:
+    if not entries:
+        return []
+    if len(entries) == total:
+        return [Note(f"No {kind} rows{who}")]
+    return [Note(f"No {kind} row{who} for {len(entries)}", _names(entries))]
+
+
+def _versions(entry: Entry) -> int:
+    """How many versions of the test set its rows are on, as far as that is known."""
+    rows = [*entry.rows.values(), *([entry.baseline] if entry.baseline else [])]
+    named = {row.testset_version for row in rows} - {None}
+    return max(len(named), len({row.sentences for row in rows}))
+
+
+def _names(entries: Iterable[Entry]) -> tuple[str, ...]:
+    return tuple(entry.language.name for entry in entries)

@@ -1,0 +1,235 @@
+"""Brings analysis.jsonl up to date with the rows of results files and the texts beside them.
+
+Intervals, guards, trust, pairs and overlaps of what lies there; what is up to date is not computed
+again, which a hash of the texts tells. How each is computed is in significance.py, guards.py,
+trust.py and overlap.py.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from rich.console import Console
+from rich.progress import track
+
+from eval import analysis, guards, metrics, overlap, results, significance, trust
+from eval.overlap import Training
+from eval.results import Row
+from eval.significance import Judged
+
+SUFFIXES = ("src", "hyp", "ref")
+_AT_ONCE = 500  # rows, before the file is written
+
+_Known: TypeAlias = dict[tuple[str, ...], analysis.Row]  # by key
+
+
+def stem(results_file: Path, system: str, testset: str, source: str) -> Path:
+    """Where the texts of a row lie: `<stem>.src`, `.hyp`, `.ref`, a sentence a line."""
+    return results_file.parent / "hypotheses" / system / testset / source
+
+
+def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
+    """Adds missing and stale rows to `analysis.jsonl` beside each file; returns how many.
+
+    Of rows that differ in checkpoint or decoding only the last counts, whose texts are kept.
+    `interval`, `guards` and `trust` are for each of them that has its texts; `overlap` only with
+    `training`; `paired` for every multilingual system against the best bilingual one (as
+    `comparison.compare` chooses) and against each other multilingual one (those of an ablation,
+    `NAME:VALUE`, among themselves) that has translated the same sentences. Texts that do not give
+    a row's scores are not the row's, and left out.
+
+    Raises ValueError for a broken row, and for texts of unequal numbers of lines, with the files.
+    """
+    newest: dict[tuple[str, str, str, str], _Item] = {}
+    known: dict[Path, _Known] = {}
+    for file in files:
+        known[file] = {row.key: row for row in analysis.read(analysis.beside(file))}
+        for row in results.read_rows(file):
+            about = row.testset, row.target, row.source, row.system
+            newest.pop(about, None)
+            newest[about] = _Item(row, file)
+    languages: dict[tuple[str, ...], list[_Item]] = {}
+    for about, item in newest.items():
+        languages.setdefault(about[:3], []).append(item)
+    del newest  # items keep what they read; a language's are let go when it is done
+    count, waiting = 0, list[tuple[Path, analysis.Row]]()
+    console = Console(stderr=True)
+    shown = {"console": console, "transient": True, "disable": not console.is_terminal}
+    for key in track(list(languages), "intervals and guards", **shown):  # type: ignore[arg-type]
+        waiting += _missing(languages.pop(key), known, training)
+        if len(waiting) >= _AT_ONCE:
+            count += _write(waiting)
+            waiting = []
+    return count + _write(waiting)
+
+
+def of_rows(file: Path, rows: Iterable[Row]) -> None:
+    """Adds what is missing of `interval`, `guards` and `trust` for some rows of a results file.
+
+    The same without pairs, for rows as they come.
+    """
+    known = {file: {row.key: row for row in analysis.read(analysis.beside(file))}}
+    waiting: list[tuple[Path, analysis.Row]] = []
+    for row in rows:
+        item = _Item(row, file)
+        if item.is_there:
+            waiting += _alone(item, known[file], None)
+    _write(waiting)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Item:
+    """A row, the file it is from, and its texts, read when they are asked for."""
+
+    row: Row
+    file: Path
+
+    @functools.cached_property
+    def stem(self) -> Path:
+        return stem(self.file, self.row.system, self.row.testset, self.row.source)
+
+    @property
+    def is_there(self) -> bool:
+        return all(self.path(suffix).is_file() for suffix in SUFFIXES)
+
+    def path(self, suffix: str) -> Path:
+        return self.stem.with_name(f"{self.stem.name}.{suffix}")
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """As `cat x.src x.hyp x.ref | sha256sum | head -c 12` has it."""
+        whole = b"".join(self.path(suffix).read_bytes() for suffix in SUFFIXES)
+        return hashlib.sha256(whole).hexdigest()[:12]
+
+    @functools.cached_property
+    def texts(self) -> dict[str, tuple[str, ...]]:
+        found = {suffix: _lines(self.path(suffix)) for suffix in SUFFIXES}
+        for suffix in ("src", "hyp"):
+            if len(found[suffix]) != len(found["ref"]):
+                raise ValueError(
+                    f"{self.path(suffix)} has {len(found[suffix])} lines, {self.path('ref')} has "
+                    f"{len(found['ref'])}: they must be parallel; evaluate again"
+                )
+        return found
+
+    @functools.cached_property
+    def lines(self) -> list[tuple[str, str, str]]:
+        return list(zip(*(self.texts[suffix] for suffix in SUFFIXES), strict=True))
+
+    @functools.cached_property
+    def judged(self) -> Judged | None:
+        """None where the texts do not give the row's scores."""
+        if len(self.texts["ref"]) != self.row.sentences:
+            return None
+        statistics = _references(self.texts["ref"]).statistics(self.texts["hyp"])
+        scores = (
+            (metrics.bleu(statistics.bleu.sum(axis=0)), self.row.bleu),
+            (metrics.chrf(statistics.chrf.sum(axis=0)), self.row.chrf),
+        )
+        if any(abs(found - written) > 1e-3 for found, written in scores):
+            return None
+        return Judged(self.row, statistics, self.hash)
+
+
+def _missing(
+    items: Sequence[_Item],
+    known: Mapping[Path, _Known],
+    training: Training | None,
+) -> Iterator[tuple[Path, analysis.Row]]:
+    """What is missing for one language of one test set."""
+    for item in items:
+        if item.is_there:
+            yield from _alone(item, known[item.file], training)
+    for ours, theirs, both in _pairs(items):
+        directions = ((ours, theirs), (theirs, ours)) if both else ((ours, theirs),)
+        stale = [pair for pair in directions if not _is_paired(*pair, known[pair[0].file])]
+        if not stale or ours.judged is None or theirs.judged is None:
+            continue
+        row = significance.paired(ours.judged, theirs.judged)
+        for one, _ in stale:
+            there = one is ours
+            yield one.file, row if there else significance.mirrored(row, ours.row, theirs.row)
+
+
+def _pairs(items: Sequence[_Item]) -> Iterator[tuple[_Item, _Item, bool]]:
+    """Which systems are compared, and whether in both directions."""
+    many = [item for item in items if item.row.kind == "multilingual"]
+    bilingual = [item for item in items if item.row.kind == "bilingual"]
+    best = max(bilingual, key=lambda item: item.row.bleu, default=None)
+    wanted = [(item, best, False) for item in many if best is not None]
+    wanted += [
+        (one, other, True)
+        for one, other in itertools.combinations(many, 2)
+        if _ablation(one.row.system) == _ablation(other.row.system)
+    ]
+    for one, other, both in wanted:
+        if one.is_there and other.is_there and _have_same_references(one, other):
+            yield one, other, both
+
+
+def _have_same_references(one: _Item, other: _Item) -> bool:
+    return one.path("ref").read_bytes() == other.path("ref").read_bytes()
+
+
+def _ablation(system: str) -> str:
+    """NAME of a system called `NAME:VALUE`, which the report shows apart; else ""."""
+    name, _, value = system.partition(":")
+    return name if value else ""
+
+
+def _is_paired(ours: _Item, theirs: _Item, known: _Known) -> bool:
+    about = ("paired", *ours.row.key, theirs.row.system, theirs.row.checkpoint)
+    row = known.get(about)
+    return isinstance(row, analysis.Paired) and (row.hypotheses, row.against_hypotheses) == (
+        ours.hash,
+        theirs.hash,
+    )
+
+
+def _alone(
+    item: _Item, known: _Known, training: Training | None
+) -> Iterator[tuple[Path, analysis.Row]]:
+    """What is missing for one row, whatever other systems there are."""
+    row, key = item.row, item.row.key
+    interval, guard = known.get(("interval", *key)), known.get(("guards", *key))
+    old = not (isinstance(interval, analysis.Interval) and interval.hypotheses == item.hash)
+    unguarded = not (isinstance(guard, analysis.Guards) and guard.hypotheses == item.hash)
+    if training is not None and isinstance(guard, analysis.Guards):
+        unguarded |= guard.recited is None or ("overlap", *key) not in known
+    unmarked = ("trust", row.testset, row.source, row.target) not in known
+    if not (old or unguarded or unmarked) or item.judged is None:
+        return
+    if old:
+        yield item.file, significance.interval(item.judged)
+    if unguarded:
+        yield item.file, guards.guards(row, item.lines, item.hash, training=training)
+        if training is not None:
+            yield item.file, overlap.overlap(item.judged, item.texts["ref"], training)
+    lines = [(source, reference) for source, _, reference in item.lines]
+    mark = trust.trust(row.testset, row.source, row.target, lines)
+    if known.get(mark.key) != mark:
+        known[mark.key] = mark
+        yield item.file, mark
+
+
+def _write(found: Sequence[tuple[Path, analysis.Row]]) -> int:
+    for file in dict.fromkeys(file for file, _ in found):
+        analysis.add(analysis.beside(file), [row for where, row in found if where == file])
+    return len(found)
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(path.read_bytes().decode().removesuffix("\n").split("\n"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: no UTF-8 at byte {error.start + 1}") from error
+
+
+@functools.lru_cache(maxsize=2)
+def _references(lines: tuple[str, ...]) -> metrics.References:
+    """Counted once for all systems of a language."""
+    return metrics.References(lines)

@@ -1,0 +1,89 @@
+"""Analysis rows are found by what they are about, and by nothing less."""
+
+import dataclasses
+
+import pytest
+from made_up import made_up
+
+from eval import analysis
+from eval.comparison import compare
+from eval.evidence import GUARDS, Evidence, measured, shares, sure
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Rows of results, those of analysis, and both looked up in one another."""
+    rows, found = made_up(4, ("moe",))
+    return rows, found, Evidence(found)
+
+
+def test_a_row_finds_its_own(known):
+    rows, _, evidence = known
+    for row in rows:
+        for about in (evidence.interval, evidence.guards, evidence.overlap):
+            own = about(row)
+            assert all(getattr(own, name) == getattr(row, name) for name in own.about)
+        later = dataclasses.replace(row, checkpoint="moe/6000")
+        assert evidence.interval(later) is evidence.guards(later) is None
+    assert evidence.interval(None) is None
+    entry = compare(rows)[0].entries[0]
+    assert evidence.paired(entry.rows["moe"], entry.baseline).source == entry.language.code
+    assert evidence.paired(entry.baseline, entry.rows["moe"]) is None
+    assert evidence.trust("verses", entry.language.code, "eng_Latn").mark in analysis.MARKS
+    assert evidence.trust("news", entry.language.code, "eng_Latn") is None
+
+
+def test_the_last_of_equal_keys_counts(known):
+    rows, found, _ = known
+    old = next(one for one in found if one.kind == "guards")
+    new = dataclasses.replace(old, empty=0.5)
+    row = next(one for one in rows if one.key == old.key[1:])
+    assert Evidence([*found, new]).guards(row).empty == 0.5
+
+
+def test_systems_have_costs_recipes_and_curves(known):
+    rows, _, evidence = known
+    assert len(evidence.costs("moe")) == 1 and len(evidence.costs("bilingual")) == 4
+    assert len(evidence.recipes("bilingual")) == 4 and not evidence.costs("other")
+    assert evidence.curve("moe").system == "moe" and evidence.curve("bilingual") is None
+    assert set(evidence.systems("cost")) == {"moe", "bilingual"}
+    bilingual = rows[-1]
+    own = next(c for c in evidence.costs("bilingual") if c.source == bilingual.source)
+    assert evidence.epochs(bilingual) == own.epochs[bilingual.source]
+
+
+def test_routing_is_that_of_the_scored_checkpoint_or_the_last():
+    old = analysis.Routing(system="moe", checkpoint="moe/1", layer="encoder.1", source="deu_Latn",
+                           load=(0.5, 0.5), drop_rate=0.0, entropy=1.0, tokens=9)  # fmt: skip
+    new = dataclasses.replace(old, checkpoint="moe/2")
+    evidence = Evidence([old, new])
+    assert evidence.routing("moe", ["moe/1"]) == [old]
+    assert evidence.routing("moe", ["moe/7"]) == [new]
+    assert evidence.routing("dense", ["moe/1"]) == []
+
+
+def test_both_tests_make_a_difference_significant(known):
+    _, found, _ = known
+    test = next(one for one in found if one.kind == "paired")
+    for bootstrap, randomization, significant in ((0.01, 0.01, True), (0.01, 0.06, False)):
+        one = dataclasses.replace(test, p_bootstrap=bootstrap, p_randomization=randomization)
+        assert sure(one) is significant
+    assert sure(None) is None
+
+
+def test_guards_are_all_there_but_unknown_ones():
+    fields = {field.name for field in dataclasses.fields(analysis.Guards)}
+    assert {guard.name for guard in GUARDS} == fields - {*analysis.Guards.about, "sentences",
+                                                         "hypotheses"}  # fmt: skip
+    assert len({guard.sign for guard in GUARDS}) == len(GUARDS)
+    _, found = made_up(2, ("moe",))
+    row = dataclasses.replace(next(o for o in found if o.kind == "guards"), recited=None)
+    assert [guard.name for guard, _ in shares(row)] == [g.name for g in GUARDS[:-1]]
+
+
+def test_measured_points_of_a_curve():
+    curve = analysis.Curve(system="a", steps=(0, 1, 2), tokens=(0.0, 5.0, None),
+                           seconds=(None,) * 3, loss=(9.0, 8.0, 7.0),
+                           validation_loss=(None, None, 7.0), bleu=(None,) * 3)  # fmt: skip
+    assert measured(curve, curve.loss) == [(5.0, 8.0)]
+    assert measured(curve, curve.validation_loss) == []

@@ -1,0 +1,56 @@
+"""Figures of training: a point per system and one for all baselines; a line per curve."""
+
+import pytest
+from made_up import made_up
+from test_figures import titles
+
+from eval import figures, figures_training
+from eval.comparison import compare
+from eval.evidence import Evidence, measured
+
+
+@pytest.fixture(scope="module")
+def whole():
+    rows, found = made_up(6)
+    return compare(rows)[0], Evidence(found)
+
+
+def test_quality_against_every_cost(whole):
+    comparison, evidence = whole
+    figure = figures_training.quality_by_cost(comparison, evidence)
+    assert [axes.get_xlabel() for axes in figure.axes] == [
+        "device-hours", "parameters", "target tokens seen in training",
+    ]  # fmt: skip
+    for axes, field in zip(figure.axes, ("device_hours", "parameters", "tokens"), strict=True):
+        points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines]
+        expected = [
+            (getattr(evidence.costs(system)[0], field), comparison.compared.delta(system))
+            for system in comparison.systems
+        ]
+        expected.append((sum(getattr(c, field) for c in evidence.costs("bilingual")), 0))
+        assert points == [pytest.approx(point) for point in expected]
+    assert len(titles(figures.svg(figure))) == 3 * 4
+    one = Evidence(evidence.costs("moe"))
+    assert figures_training.quality_by_cost(comparison, one) is None
+
+
+def test_without_baselines_quality_is_bleu(whole):
+    comparison, evidence = whole
+    rows = [row for row in comparison.used if row.kind == "multilingual"]
+    (found,) = compare(rows)
+    axes = figures_training.quality_by_cost(found, evidence).axes[0]
+    assert axes.get_ylabel() == "mean BLEU" and len(axes.lines) == 3
+    assert axes.lines[0].get_ydata()[0] == pytest.approx(found.all.bleu("dense"))
+
+
+def test_curves_are_drawn_where_measured(whole):
+    comparison, evidence = whole
+    figure = figures_training.loss_by_tokens(comparison.systems, evidence)
+    loss, bleu = figure.axes
+    drawn = [list(zip(*line.get_data(), strict=True)) for line in (*loss.lines, *bleu.lines)]
+    for system in comparison.systems:
+        curve = evidence.curve(system)
+        for values in (curve.loss, curve.validation_loss, curve.bleu):
+            assert measured(curve, values) in drawn
+    assert loss.get_ylim()[0] <= min(evidence.curve("student").loss)
+    assert figures_training.loss_by_tokens(["other"], evidence) is None

@@ -1,0 +1,226 @@
+"""Folders of published test sets: made-up ones of every layout, read through the one door."""
+
+import json
+
+import pytest
+
+from eval import formats, testsets
+
+GERMAN, ENGLISH, SWAHILI = ("eins", "zwei", "drei"), ("one", "two", "three"), ("moja", "mbili", "")
+URLS = ("https://example.org/a", "https://example.org/a", "https://example.org/b")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """write({'devtest/deu_Latn.devtest': lines}) makes a folder of such files and returns it."""
+
+    def make(files):
+        for name, lines in files.items():
+            path = tmp_path / "set" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+        return tmp_path / "set"
+
+    return make
+
+
+def flores200(split="devtest", **changes):
+    header = "URL\tdomain\ttopic\thas_image\thas_hyperlink"
+    rows = [f"{url}\twiki{url[-1]}\thealth\tno\tno" for url in URLS]
+    return {
+        f"{split}/deu_Latn.{split}": GERMAN,
+        f"{split}/eng_Latn.{split}": ENGLISH,
+        f"metadata_{split}.tsv": [header, *rows],
+        **changes,
+    }
+
+
+def flores_plus(**texts):
+    """A devtest file each; an item of `texts` is a text or a whole row."""
+    return {
+        f"devtest/{name}.jsonl": [
+            text if text.startswith("{") else json.dumps(
+                {"id": 7 * i, "iso_639_3": name[:3], "text": text, "url": URLS[i], "domain": "wiki"}
+            )
+            for i, text in enumerate(lines)
+        ]
+        for name, lines in texts.items()
+    }  # fmt: skip
+
+
+def ntrex(**texts):
+    names = {"eng_src": "src.eng", **{name: f"ref.{name.replace('_', '-')}" for name in texts}}
+    texts = {"eng_src": ENGLISH, **texts}
+    files = {f"NTREX-128/newstest2019-{names[name]}.txt": lines for name, lines in texts.items()}
+    return {
+        **files,
+        "DOCUMENT_IDS.tsv": ["bbc.1", "bbc.1", "cnn.2"],
+        "LANGUAGES.tsv": ["deu German"],
+    }
+
+
+def tico19(pair, rows, split="test"):
+    first, _, second = pair.partition("-")
+    header = "sourceLang targetLang sourceString targetString stringID url license translator_ID"
+    return {
+        f"{split}/{split}.{pair}.tsv": [
+            "\t".join(header.split(" ")),
+            *(f"{first}\t{second}\t{a}\t{b}\t{name}\thttps://x\tCC0\t9" for a, b, name in rows),
+        ]
+    }
+
+
+ROWS = [("one", "moja", "CMU_1:1"), ("two", "mbili", "CMU_1:2"), ("three", "", "wiki_2:3")]
+
+
+def test_flores200(write):
+    folder = write(flores200() | flores200("dev", **{"dev/eng_Latn.dev": ("1", "2", "3")}))
+    found = testsets.load(folder)
+    assert (found.name, found.target) == ("flores200-devtest", "eng_Latn")
+    assert found.languages == {"deu_Latn": (GERMAN, ENGLISH, URLS)}
+    assert (found.domain, found.licence) == ("wikia, wikib", "CC BY-SA 4.0")
+    assert testsets.load(folder / "devtest") == found
+    dev = testsets.load(folder, split="dev")
+    assert (dev.name, dev.languages["deu_Latn"].references) == ("flores200-dev", ("1", "2", "3"))
+    assert testsets.load(folder / "dev") == dev
+    into_german = testsets.load(folder, target="German")
+    assert into_german.languages == {"eng_Latn": (ENGLISH, GERMAN, URLS)}
+
+
+def test_flores200_without_its_metadata_has_no_documents(write):
+    files = flores200()
+    del files["metadata_devtest.tsv"]
+    found = testsets.load(write(files))
+    assert (found.languages["deu_Latn"].documents, found.domain) == ((), "")
+
+
+def test_flores_plus_is_joined_by_id(write):
+    files = flores_plus(deu_Latn=GERMAN, eng_Latn=ENGLISH, cmn_Hans=("一", "二", "三"))
+    files["devtest/deu_Latn.jsonl"].reverse()
+    found = testsets.load(write(files))
+    assert (found.name, found.domain, found.licence) == (
+        "flores_plus-devtest", "wiki", "CC BY-SA 4.0"
+    )  # fmt: skip
+    assert found.languages == {
+        "deu_Latn": (GERMAN, ENGLISH, URLS),
+        "zho_Hans": (("一", "二", "三"), ENGLISH, URLS),
+    }
+
+
+def test_of_several_varieties_a_language_has_its_own_file_or_the_first(write):
+    other = ("x", "y", "z")
+    files = flores_plus(
+        eng_Latn=ENGLISH, nob_Latn_radical=other, nob_Latn=GERMAN,
+        twi_Latn_asan1239=other, twi_Latn_akua1239=GERMAN,
+    )  # fmt: skip
+    found = testsets.load(write(files)).languages
+    assert found == dict.fromkeys(("nob_Latn", "twi_Latn"), (GERMAN, ENGLISH, URLS))
+
+
+def test_ntrex(write):
+    files = ntrex(deu=GERMAN, fra_CA=("x", "y", "z"), fra=GERMAN, eng_GB=("x", "y", "z"))
+    files |= ntrex(ckb_Arab=GERMAN, zho_TW=GERMAN, azb=GERMAN)
+    files["NTREX-128/newstest2019-ref-2.spa.txt"] = GERMAN
+    folder = write(files)
+    found = testsets.load(folder)
+    assert (found.name, found.domain, found.licence) == ("ntrex128", "news", "CC BY-SA 4.0")
+    assert list(found.languages) == ["azb_Arab", "ckb_Arab", "deu_Latn", "fra_Latn", "zho_Hant"]
+    assert set(found.languages.values()) == {(GERMAN, ENGLISH, ("bbc.1", "bbc.1", "cnn.2"))}
+    assert testsets.load(folder / "NTREX-128") == found
+    assert testsets.load(folder, target="de").languages["eng_Latn"].references == GERMAN
+
+
+def test_tico19(write):
+    spanish = [("one", '"uno"', "CMU_1:1"), ("two", "dos", "CMU_1:2")]
+    files = tico19("en-sw", ROWS) | tico19("en-es-LA", spanish)
+    folder = write(files | tico19("en-sw", ROWS[:1], split="dev"))
+    found = testsets.load(folder)
+    assert (found.name, found.licence) == ("tico19-test", "CC0 1.0")
+    assert "COVID-19" in found.domain
+    assert found.languages == {  # what was not translated is not there
+        "spa_Latn": (('"uno"', "dos"), ("one", "two"), ("CMU_1", "CMU_1")),
+        "swh_Latn": (("moja", "mbili"), ("one", "two"), ("CMU_1", "CMU_1")),
+    }
+    assert testsets.load(folder / "dev").languages["swh_Latn"].sources == ("moja",)
+    assert testsets.load(folder, target="sw").languages == {
+        "eng_Latn": (("one", "two"), ("moja", "mbili"), ("CMU_1", "CMU_1"))
+    }
+
+
+def test_plain_files_and_tables(write):
+    files = {"de.src": ["eins", "zwei"], "de.ref": ["one", "two"], "swh_Latn.tsv": ["moja\tone"]}
+    found = testsets.load(write(files))
+    assert (found.name, found.domain, found.licence) == ("set", "", "")
+    assert found.languages == {
+        "deu_Latn": (("eins", "zwei"), ("one", "two"), ()),
+        "swh_Latn": (("moja",), ("one",), ()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"readme.txt": ["a"]}, r"no test set; looked for .*toml, .*FLORES-200.*NTREX.*deu.tsv"),
+        (flores200() | {"devtest/xxx_Latn.devtest": GERMAN}, r"xxx_Latn.devtest: .*nearest"),
+        (flores200() | {"devtest/de.devtest": GERMAN}, r"de.devtest and .*deu_Latn.* are both"),
+        (flores200() | {"devtest/deu_Latn.devtest": GERMAN[:2]}, r"deu_Latn.* 2 lines, .*eng.* 3:"),
+        (flores200() | {"devtest/deu_Latn.devtest": SWAHILI}, r"deu_Latn.devtest:3: empty line"),
+        (flores200() | {"metadata_devtest.tsv": ["URL\tdomain", "a\tb"]}, r"metadata.* 1 lines"),
+        (flores200() | {"metadata_devtest.tsv": ["URL\ttopic", "a\tb"]}, r"tsv:1: no .*'domain'"),
+        (flores200() | {"metadata_devtest.tsv": ["URL\tdomain", "a"]}, r"tsv:2: 1 columns, .* 2"),
+        (flores200("dev"), r"no 'devtest' split here, only dev"),
+        ({"devtest/deu_Latn.devtest": GERMAN}, r"no eng_Latn to translate into; nearest: deu_Latn"),
+        ({"devtest/eng_Latn.devtest": GERMAN}, r"no language to translate into eng_Latn"),
+        (flores_plus(eng_Latn=ENGLISH, deu_Latn=['{"text": "a"}']), r"deu_Latn.jsonl:1: .* id"),
+        (flores_plus(eng_Latn=ENGLISH, deu_Latn=["a", "{]"]), r"deu_Latn.jsonl:2: no JSON"),
+        (flores_plus(eng_Latn=['{"id": 1, "text": " "}']), r"eng_Latn.jsonl:1: text is ' '"),
+        (flores_plus(eng_Latn=['{"id": 1, "text": 5}']), r"eng_Latn.jsonl:1: text is 5; expected"),
+        (flores_plus(eng_Latn=['{"id": [1], "text": "a"}']), r"eng_Latn.jsonl:1: .* has an id"),
+        (flores_plus(eng_Latn=['{"id": 1, "text": "a"}'] * 2), r"eng_Latn.jsonl:2: id 1 is there"),
+        (flores_plus(eng_Latn=ENGLISH[:1], deu_Latn=['{"id": 1, "text": "a"}']), r"deu.*: no 1 in"),
+        ({"devtest/deu_Latn.parquet": ["PAR1"]}, r"deu_Latn.parquet: FLORES\+ is read from .jsonl"),
+        (ntrex(deu=GERMAN, de=GERMAN), r"ref.de.txt and .*ref.deu.txt are both deu_Latn"),
+        (ntrex(deu=SWAHILI), r"ref.deu.txt:3: empty line"),
+        (ntrex(deu=GERMAN) | {"DOCUMENT_IDS.tsv": ["a"]}, r"DOCUMENT_IDS.tsv has 1 lines"),
+        (tico19("en-xxyy", ROWS), r"test.en-xxyy.tsv: unknown language 'xxyy'"),
+        (tico19("fr-sw", ROWS), r"no file has eng_Latn; there: test.fr-sw.tsv"),
+        (tico19("en-sw", ROWS[2:]), r"test.en-sw.tsv: no row with both sides"),
+        ({"test/test.en-sw.tsv": ["sourceString", "one"]}, r"en-sw.tsv:1: no .*'targetString'"),
+        ({"de.tsv": ["a\tb", "a\tb\tc"]}, r"de.tsv:2: 3 columns; a line is source<TAB>reference"),
+        ({"de.tsv": ["a\tb", "a\t "]}, r"de.tsv:2: an empty side"),
+        ({"de.tsv": ["a\tb"], "deu.src": ["a"], "deu.ref": ["a"]}, r"deu.src .*de.tsv are both"),
+        ({"en.tsv": ["a\tb"]}, r"en.tsv: eng_Latn is the target"),
+        ({"de.src": ["a", "b", "c"], "de.ref": ["a", "b"]}, r"de.src has 3 lines, .*de.ref has 2"),
+        ({"de.src": ["a", " "], "de.ref": ["a", "b"]}, r"de.src:2: empty line"),
+        ({"de.src": [], "de.ref": []}, r"de.src: empty file"),
+        ({"de.src": ["a"]}, r"de.src: there is no .*de.ref"),
+        ({"de.ref": ["a"]}, r"de.ref: there is no .*de.src"),
+        ({"de.src": ["a"], "de.ref": ["a"], "deu.src": ["a"]}, r"de.src and .*deu.src are both"),
+    ],
+)  # fmt: skip
+def test_a_faulty_folder(write, files, message):
+    with pytest.raises(ValueError, match=message):
+        testsets.load(write(files))
+
+
+def test_broken_utf8_names_the_line(write):
+    folder = write(flores200())
+    (folder / "devtest/deu_Latn.devtest").write_bytes(b"eins\nzwei\n\xff\n")
+    with pytest.raises(ValueError, match=r"deu_Latn.devtest:3: not UTF-8.* at byte 1"):
+        testsets.load(folder)
+
+
+def test_a_split_that_is_not_there_names_those_that_are(write):
+    folder = write(flores200() | flores200("dev"))
+    with pytest.raises(ValueError, match="FLORES-200 has no 'test' split here, only devtest, dev"):
+        testsets.load(folder, split="test")
+    with pytest.raises(ValueError, match="no 'devtest' split here, only dev"):
+        testsets.load(folder / "dev", split="devtest")
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [("JHN.4.10", "JHN.4"), ("bbc.381790:1", "bbc.381790"), ("CMU_1:1", "CMU_1"), ("17", "")],
+)
+def test_the_document_of_an_id(name, document):
+    assert formats.document_of(name) == document

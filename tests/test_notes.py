@@ -1,0 +1,101 @@
+"""Notes: what is missing, uneven or left out is said, with the languages that it is about."""
+
+import dataclasses
+
+import pytest
+from made_up import made_up
+from test_comparison import baseline, row, seven
+
+from eval import notes
+from eval.comparison import compare
+from eval.evidence import Evidence
+
+NOTHING = Evidence([])
+
+
+def said(rows, evidence=NOTHING, **allow) -> str:
+    return " ".join(map(str, notes.on(compare(rows, **allow)[0], evidence)))
+
+
+def test_missing_baselines_are_counted_and_named():
+    assert "3 of 7 languages: Russian, Italian, Ukrainian" in said(seven())
+    assert "No language has a bilingual baseline" in said([row()])
+    assert "no row of a multilingual system" in said([baseline()])
+
+
+def test_baselines_without_a_multilingual_row_are_named():
+    text = said([row(), baseline(), baseline(source="swh_Latn")])
+    assert "baseline without a row of any multilingual system for 1: Swahili" in text
+    assert "No row of multi for 1: Swahili" in text
+
+
+def test_several_rows_and_baselines_are_said():
+    text = said([row(checkpoint="multi/2"), row(checkpoint="multi/1")])
+    assert "Several rows of multi, of which the last one in the file counts, for 1: German" in text
+    text = said([row(), baseline(bleu=30.0), row(system="big", kind="bilingual", bleu=40.0),
+                 row(source="swh_Latn"), baseline(source="swh_Latn")])  # fmt: skip
+    assert "2 bilingual systems (big, bilingual)" in text
+
+
+def test_unevenness_is_said():
+    text = said([row(), row(source="swh_Latn", checkpoint="multi/2"), row(system="other"),
+                 baseline(train_pairs=10, decode="beam:1|alpha:0")])  # fmt: skip
+    assert "Rows of multi differ in checkpoint: multi/1 for 1, multi/2 for 1" in text
+    assert "another number of training pairs for 1: German" in text
+    assert "another decoding for 1: German" in text
+    assert "No row of other for 1: Swahili" in text
+
+
+def test_few_sentences_are_said_left_out_or_in():
+    rows = [row(), row(source="swh_Latn", sentences=99)]
+    assert "1 of 2 languages have fewer than 100 sentences; they are shown but left" in said(rows)
+    assert "count in the means, as was asked for: Swahili" in said(rows, allow=["small"])
+    assert "sentences" not in said([row()])
+
+
+def test_what_was_allowed_is_said():
+    rows = [row(bleu_signature="a"), baseline(bleu_signature="b", sentences=150)]
+    text = said(rows, allow=["signatures", "versions"])
+    assert "Signatures are mixed, as was allowed: a for 1 rows, b for 1 rows" in text
+    assert "Versions of the test set are mixed, as was allowed, for 1: German" in text
+
+
+def test_missing_analysis_is_said_by_kind_and_system():
+    rows, found = made_up(3, ("moe",))
+    assert not [n for n in notes.on(compare(rows)[0], Evidence(found)) if "No " in n.text]
+    code = compare(rows)[0].entries[0].language.code
+    for kind, text in (
+        ("interval", "No interval row of moe for 1"), ("guards", "No guards row of moe for 1"),
+        ("paired", "No paired row of moe against the baseline with these scores for 1"),
+        ("overlap", "No overlap row of moe for 1"),
+    ):  # fmt: skip
+        kept = [one for one in found
+                if (one.kind, one.system, getattr(one, "source", "")) != (kind, "moe", code)]
+        assert len(kept) == len(found) - 1 and text in said(rows, Evidence(kept))
+    for kind in ("trust", "overlap"):
+        without = Evidence([one for one in found if one.kind != kind])
+        assert f"No {kind} rows." in said(rows, without)
+    alone = Evidence([one for one in found if one.kind != "guards" or one.system != "moe"])
+    assert "No guards rows of moe." in said(rows, alone)
+
+
+def test_an_old_test_of_other_scores_is_missing():
+    rows, found = made_up(3, ("moe",))
+    rows = [dataclasses.replace(r, bleu=r.bleu + (r.kind == "multilingual")) for r in rows]
+    assert "No paired rows of moe against the baseline with these" in said(rows, Evidence(found))
+
+
+@pytest.mark.parametrize("kind", ["cost", "curve", "recipe", "routing"])
+def test_systems_without_rows_about_their_training_are_named(kind):
+    _, found = made_up(3, ("dense", "moe"))
+    whole = [one for one in found if one.system != "moe" or one.kind != kind]
+    names = notes.on_systems(["moe"], ["bilingual"], Evidence(whole))
+    assert [str(note) for note in names if f"No {kind} row of moe" in note.text]
+    assert not notes.on_systems(["moe"], ["bilingual"], Evidence(found))
+    (note,) = notes.on_systems(["moe"], [], NOTHING)
+    assert "no analysis.jsonl" in note.text
+
+
+def test_notes_read_as_sentences():
+    assert str(notes.Note("Missing for 2", ("A", "B"))) == "Missing for 2: A, B."
+    assert str(notes.Note("Nothing")) == "Nothing."

@@ -1,0 +1,163 @@
+"""analysis.jsonl follows results.jsonl and the texts beside it."""
+
+import dataclasses
+import hashlib
+import shutil
+
+import pytest
+from translations import row, texts
+
+from eval import analysis, refresh, results, significance
+from eval.comparison import compare
+from eval.overlap import Training
+
+SOURCES = {"deu_Latn": 1, "swh_Latn": 2}
+SYSTEMS = (("dense", "multilingual", 0.2), ("moe", "multilingual", 0.1),
+           ("bilingual", "bilingual", 0.4), ("older", "bilingual", 0.5))  # fmt: skip
+
+
+def write(file, system, kind, noise, *, source="deu_Latn", seed=1, **changes):
+    """A row and its texts."""
+    hypotheses, references = texts(seed, noise)
+    made = row(hypotheses, references, system=system, kind=kind, source=source, **changes)
+    results.add_rows(file, [made])
+    stem = refresh.stem(file, made.system, made.testset, made.source)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, lines in (("src", [f"Satz {one}" for one in references]), ("hyp", hypotheses),
+                          ("ref", references)):  # fmt: skip
+        stem.with_name(f"{stem.name}.{suffix}").write_text("".join(f"{x}\n" for x in lines))
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two languages, four systems, refreshed; and how many rows that added."""
+    path = tmp_path_factory.mktemp("whole") / "results.jsonl"
+    for source, seed in SOURCES.items():
+        for system, kind, noise in SYSTEMS:
+            write(path, system, kind, noise, source=source, seed=seed)
+    return path, refresh.refresh([path])
+
+
+@pytest.fixture
+def file(whole, tmp_path):
+    """A copy of it to work on."""
+    shutil.copytree(whole[0].parent, tmp_path / "copy")
+    return tmp_path / "copy/results.jsonl"
+
+
+def found(file, kind):
+    return [one for one in analysis.read(analysis.beside(file)) if one.kind == kind]
+
+
+def test_everything_that_the_texts_tell_is_added_once(whole):
+    file, added = whole
+    assert added == len(analysis.read(analysis.beside(file)))
+    rows = results.read_rows(file)
+    for kind in ("interval", "guards"):
+        assert {one.key[1:] for one in found(file, kind)} == {one.key for one in rows}
+    assert {one.source for one in found(file, "trust")} == set(SOURCES)
+    pairs = [(one.system, one.against) for one in found(file, "paired")]
+    assert sorted(pairs) == sorted(2 * [("dense", "bilingual"), ("moe", "bilingual"),
+                                        ("dense", "moe"), ("moe", "dense")])  # fmt: skip
+    assert not found(file, "overlap")
+    before = analysis.beside(file).read_bytes()
+    assert refresh.refresh([file]) == 0 and analysis.beside(file).read_bytes() == before
+    for entry in compare(rows)[0].entries:  # the baseline that the report compares with
+        assert entry.baseline.system == "bilingual"
+
+
+def test_what_is_up_to_date_is_not_computed(file, monkeypatch):
+    monkeypatch.setattr(significance, "interval", None)
+    monkeypatch.setattr(significance, "paired", None)
+    monkeypatch.setattr(refresh.guards, "guards", None)
+    assert refresh.refresh([file]) == 0
+    refresh.of_rows(file, results.read_rows(file))
+
+
+def test_two_starts_write_the_same(file):
+    before = analysis.beside(file).read_bytes()
+    analysis.beside(file).unlink()
+    refresh.refresh([file])
+    assert analysis.beside(file).read_bytes() == before
+
+
+def test_only_what_changed_is_computed_again(file):
+    before = analysis.read(analysis.beside(file))
+    write(file, "moe", "multilingual", 0.15)
+    # interval, guards; against the baseline, and both ways against the dense one
+    assert refresh.refresh([file]) == 5
+    after = analysis.read(analysis.beside(file))
+    assert len(after) == len(before)
+    changed = {one.key for one in after if one not in before}
+    assert len(changed) == 5 and all("moe" in key and "deu_Latn" in key for key in changed)
+
+
+def test_the_hash_is_that_of_the_files(file):
+    one = found(file, "interval")[0]
+    stem = refresh.stem(file, one.system, one.testset, one.source)
+    whole = b"".join(
+        stem.with_name(f"{stem.name}.{suffix}").read_bytes() for suffix in ("src", "hyp", "ref")
+    )
+    assert one.hypotheses == hashlib.sha256(whole).hexdigest()[:12]
+
+
+def test_systems_in_several_files_meet(tmp_path):
+    here, there = tmp_path / "a/results.jsonl", tmp_path / "b/results.jsonl"
+    write(here, "moe", "multilingual", 0.1)
+    write(there, "bilingual", "bilingual", 0.4)
+    refresh.refresh([here, there])
+    assert [one.against for one in found(here, "paired")] == ["bilingual"]
+    assert not found(there, "paired") and len(found(there, "interval")) == 1
+
+
+def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path):
+    file = tmp_path / "results.jsonl"
+    older = write(file, "moe", "multilingual", 0.3, checkpoint="moe/1")
+    newer = write(file, "moe", "multilingual", 0.1, checkpoint="moe/2")
+    results.add_rows(file, [dataclasses.replace(newer, system="gone")])  # without texts
+    baseline = write(file, "bilingual", "bilingual", 0.4)
+    stem = refresh.stem(file, "bilingual", baseline.testset, baseline.source)
+    other = "\n".join(f"{line} indeed" for line in texts(1, 0.4)[1])
+    stem.with_name(f"{stem.name}.ref").write_text(other + "\n")
+    refresh.refresh([file])
+    assert [one.key[1:] for one in found(file, "interval")] == [newer.key]
+    assert older.key != newer.key and not found(file, "paired")
+
+
+def test_unequal_numbers_of_lines_name_the_files(file):
+    stem = refresh.stem(file, "moe", "made-up", "swh_Latn")
+    hyp = stem.with_name("swh_Latn.hyp")
+    hyp.write_text(hyp.read_text() + "one more\n")
+    with pytest.raises(ValueError) as error:
+        refresh.refresh([file])
+    said = str(error.value)
+    assert f"{hyp} has 61 lines" in said and f"{stem.with_name('swh_Latn.ref')} has 60" in said
+
+
+def test_training_lines_add_overlap_and_recitation(file):
+    _, references = texts(1, 0.1)
+    training = Training(references[:20])
+    added = refresh.refresh([file], training=training)
+    assert added == 2 * len(results.read_rows(file))
+    assert refresh.refresh([file], training=training) == 0 == refresh.refresh([file])
+    assert all(one.recited is not None for one in found(file, "guards"))
+    bins = found(file, "overlap")[0].bins
+    assert bins[-1].sentences >= 15 and sum(one.sentences for one in bins) == 60
+
+
+def test_ablations_are_compared_among_themselves(tmp_path):
+    file = tmp_path / "results.jsonl"
+    for system, noise in (("moe", 0.1), ("T:1", 0.2), ("T:5", 0.3)):
+        write(file, system, "multilingual", noise)
+    refresh.refresh([file])
+    assert sorted((one.system, one.against) for one in found(file, "paired")) == [
+        ("T:1", "T:5"), ("T:5", "T:1"),
+    ]  # fmt: skip
+
+
+def test_a_broken_analysis_file_is_left_as_it_is(file):
+    analysis.beside(file).write_text("{}\n")
+    with pytest.raises(ValueError, match=r"analysis.jsonl:1: missing key 'kind'"):
+        refresh.refresh([file])
+    assert analysis.beside(file).read_text() == "{}\n"

@@ -1,0 +1,80 @@
+"""What all files of rows have in common; results.py and analysis.py have their own tests."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+
+from eval import rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    name: str
+    parts: tuple[Inner, ...] = ()
+    numbers: tuple[float | None, ...] = ()
+    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        rows.check_types(self)
+
+    @property
+    def key(self):
+        return (self.name,)
+
+
+def parse(values):
+    return rows.make(Made, values)
+
+
+def test_nested_values_come_back_as_they_were(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    made = [Made("a", (Inner(1), Inner(2)), (1.5, None), {"x": 0.5}), Made("b")]
+    rows.add(path, made, parse)
+    assert [row for row, _ in rows.read(path, parse)] == made
+    newer = Made("a", numbers=(2.0,))
+    rows.add(path, [newer], parse)
+    assert [row for row, _ in rows.read(path, parse)] == [made[1], newer]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"name": "a", "part": []}', "unknown key 'part'; nearest: 'parts'"),
+        ('{"parts": []}', "missing key 'name'"),
+        ('{"name": "a", "parts": [{"sise": 1}]}', "'sise'; nearest: 'size'"),
+        ('{"name": "a", "numbers": [1, true]}', "each of it a number or null"),
+        ('{"name": "a", "shares": {"x": "y"}}', "an object, each value a number"),
+        ('{"name": "a", "shares": 3}', "expected an object"),
+    ],
+)
+def test_broken_rows_name_file_line_and_what_is_expected(tmp_path, line, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"name": "whole"}\n' + line + "\n")
+    with pytest.raises(ValueError) as error:
+        rows.read(path, parse)
+    assert str(error.value).startswith(f"{path}:2: ") and message in str(error.value)
+
+
+def test_what_json_cannot_hold_is_not_written(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows.add(path, [Made("a")], parse)
+    before = path.read_bytes()
+    with pytest.raises(ValueError):
+        rows.add(path, [Made("b", numbers=(float("nan"),))], parse)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_ranges_hold_for_a_number_a_list_and_a_map():
+    for value in (0.5, (0.5, None), {"x": 1.0}, None):
+        rows.check_range("share", value, 0, 1)
+    for value in (2, (0.5, -1.0), {"x": float("inf")}, float("nan")):
+        with pytest.raises(ValueError, match="share is .*; allowed: 0 to 1"):
+            rows.check_range("share", value, 0, 1)
+    with pytest.raises(ValueError, match="allowed: 1 or more"):
+        rows.check_range("steps", float("inf"), 1)

@@ -1,0 +1,119 @@
+"""Side by side is as alone: losses, validation, early stopping, checkpoints; kills lose nothing."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from mmt import checkpoint, hooks, metrics, side_by_side, train
+from mmt.side_by_side import Job
+
+# One step of a mapped model differs from one alone in the order of float32 sums, 1e-7 of a sum;
+# 40 steps of Adafactor at a high rate let that grow.
+NEAR = 2e-4
+
+
+class Data:
+    """The toy's batches from another place on, and held-out ones."""
+
+    def __init__(self, toy_batches, start: int, held_out: int) -> None:
+        self.batches = toy_batches()
+        self.batches.index = start * 1000
+        rows = toy_batches()
+        rows.index = 10**6 + start
+        self.held_out = [next(rows) for _ in range(held_out)]
+
+    def __call__(self):
+        return self.batches, self.held_out
+
+
+def stops_early(job: Job) -> Job:
+    """Its held-out targets are a token that training never has: ever less likely."""
+    for batch in job.data.held_out:
+        batch["decoder_target_tokens"] = np.zeros_like(batch["decoder_target_tokens"])
+    return job
+
+
+def jobs(directory, toy_batches, **options) -> list[Job]:
+    """Three that end at different times, with different amounts of held-out data."""
+    return [
+        Job(
+            name, directory / name, Data(toy_batches, start, start),
+            **{"steps": steps, "period": 8, "patience": 9} | options,
+        )
+        for name, start, steps in (("one", 1, 16), ("two", 2, 24), ("three", 3, 20))
+    ]  # fmt: skip
+
+
+def alone(program, job: Job) -> None:
+    batches, held_out = job.data()
+    train.train(
+        program, batches, model_dir=str(job.model_dir), steps=job.steps,
+        policy=checkpoint.Policy(job.period, keep=1),
+        hooks=[hooks.ValidationLoss(held_out, job.period), hooks.EarlyStop(job.patience)],
+    )  # fmt: skip
+
+
+def rows(directory) -> list[dict]:
+    clocks = ("tokens_per_second", "data_wait", "seconds")
+    found = metrics.read(directory / "metrics.jsonl")
+    return [{k: v for k, v in row.items() if k not in clocks} for row in found]
+
+
+def near(a, b) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(near(a[key], b[key]) for key in a)
+    return a == b if isinstance(a, str) else bool(np.isclose(a, b, rtol=NEAR))
+
+
+@pytest.mark.parametrize("at_once", [2, pytest.param(0, marks=pytest.mark.slow)])
+def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once):
+    program = toy_program()
+    side_by_side.train(program, jobs(tmp_path, toy_batches), memory=1.0, at_once=at_once)
+    for job in jobs(tmp_path / "alone", toy_batches):
+        alone(program, job)
+        stacked, single = rows(tmp_path / job.name), rows(job.model_dir)
+        assert [row["step"] for row in stacked] == [row["step"] for row in single]
+        assert all(map(near, stacked, single))
+        ours, theirs = tmp_path / job.name, job.model_dir
+        assert checkpoint.available_steps(ours) == checkpoint.available_steps(theirs)
+        assert checkpoint.best_step(ours) == checkpoint.best_step(theirs)
+
+
+@pytest.mark.slow
+def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches, monkeypatch):
+    program = toy_program()
+
+    def two(folder) -> list[Job]:
+        made = jobs(tmp_path / folder, toy_batches, steps=16, period=4, patience=1)
+        return [made[0], stops_early(made[1])]
+
+    side_by_side.train(program, two("whole"), memory=1.0)
+    assert [row["step"] for row in rows(tmp_path / "whole/two") if "stopped" in row] == [8]
+    assert checkpoint.best_step(tmp_path / "whole/two") == 4
+
+    class Killed(Exception):
+        pass
+
+    step, count = side_by_side._Training.step, itertools.count(1)
+
+    def killed(training):
+        if next(count) == 11:  # "two" is done; the last checkpoint of "one" is of step 8
+            raise Killed
+        step(training)
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(side_by_side._Training, "step", killed)
+        side_by_side.train(program, two("parts"), memory=1.0)
+    assert [job.finished() for job in two("parts")] == [False, True]
+    for _ in range(2):  # the second time there is nothing to do
+        side_by_side.train(program, two("parts"), memory=1.0)
+        assert [job.finished() for job in two("parts")] == [True, True]
+        for name in ("one", "two"):
+            assert rows(tmp_path / "whole" / name) == rows(tmp_path / "parts" / name)
+
+
+@pytest.mark.parametrize("wrong", ["steps", "period", "patience"])
+def test_wrong_numbers(tmp_path, toy_batches, wrong):
+    with pytest.raises(ValueError, match=f"one: {wrong} 0; allowed: 1 or more"):
+        jobs(tmp_path, toy_batches, **{wrong: 0})

@@ -1,0 +1,84 @@
+"""A study's runs and evaluations in their order, from where they stand; the report at the end.
+
+The commands themselves are tested where they are; here what would run is noted, not run.
+"""
+
+import pytest
+
+from eval import study
+from eval.results import Row, add_rows
+
+RUNS = ("train a.gin", "baselines b.gin", "distill c.gin")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Three gin files, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    for name, run in (("a", "moe"), ("b", "baselines"), ("c", "student")):
+        (tmp_path / f"{name}.gin").write_text(f"MODEL_DIR = 'runs/{run}'\nTRAIN_STEPS = 50\n")
+    return tmp_path
+
+
+@pytest.fixture
+def commands(monkeypatch, folder):
+    """What was run; each evaluation adds a row."""
+    ran = []
+
+    def mmt(*arguments):
+        ran.append(" ".join(arguments))
+        if arguments[0] == "evaluate":
+            system = arguments[2].removeprefix("runs/")
+            row = Row(
+                system=system, kind="multilingual", testset=arguments[4], source="deu_Latn",
+                target="eng_Latn", bleu=30.0, bleu_signature="b", chrf=50.0, chrf_signature="c",
+                sentences=200, train_pairs=9, checkpoint=f"{system}/50", decode="d", seconds=1.0,
+                config="0",
+            )  # fmt: skip
+            add_rows(folder / arguments[-1], [row])
+
+    monkeypatch.setattr(study, "mmt", mmt)
+    return ran
+
+
+def make(**changes):
+    settings = {"runs": RUNS, "testsets": ("one", "two"), "results": "r.jsonl", "out": "report"}
+    return study.Study(**settings | changes)
+
+
+def test_every_run_is_trained_and_judged_in_its_order_and_then_reported(commands, folder, capsys):
+    runs = [RUNS[0], RUNS[1] + " MODEL_DIR=runs/two", RUNS[2]]
+    files = make(runs=runs, bindings=["TRAIN_STEPS=50"]).finish()
+    judged = "--testset {} --out r.jsonl"
+    assert commands == [
+        "train --gin_file=a.gin --gin.TRAIN_STEPS=50",
+        "evaluate --model runs/moe " + judged.format("one"),
+        "evaluate --model runs/moe " + judged.format("two"),
+        "baselines --gin_file=b.gin --gin.MODEL_DIR=runs/two --gin.TRAIN_STEPS=50",
+        "distill --gin_file=c.gin --gin.TRAIN_STEPS=50",
+        "evaluate --model runs/student " + judged.format("one"),
+        "evaluate --model runs/student " + judged.format("two"),
+    ]
+    assert files[0].read_text().startswith("<!doctype html>")
+    stand = capsys.readouterr().err
+    assert "0 of 50 steps" in stand and "student" in stand
+
+
+def test_where_it_stands_is_read_from_the_disk(commands, folder, capsys):
+    for step in (10, 30):
+        (folder / "runs/moe/checkpoints" / str(step)).mkdir(parents=True)
+    make().finish()
+    assert "30 of 50 steps" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_ends_the_study(folder):
+    (folder / "a.gin").write_text("MODEL_DIR = 'x'\nTRAIN_STEPS = 0\n")
+    with pytest.raises(ValueError, match=r"mmt train --gin_file=a\.gin.* ended with status 1"):
+        make(runs=RUNS[:1]).finish()
+    assert not (folder / "report").exists()
+
+
+@pytest.mark.parametrize("run", ["trian a.gin", "train", "a.gin", "train a.gin b.gin"])
+def test_a_run_is_a_command_and_a_file(run):
+    with pytest.raises(ValueError, match="expected a command of train, distill, baselines"):
+        make(runs=[run])

@@ -1,0 +1,144 @@
+"""Tables of systems: sums, weighted shares, tokens to a loss, and recipes without repetition."""
+
+import dataclasses
+
+import pytest
+from made_up import made_up
+from test_comparison import baseline, row, seven
+
+from eval import analysis, tables_systems
+from eval.comparison import compare
+from eval.evidence import GUARDS, Evidence
+
+
+@pytest.fixture(scope="module")
+def whole():
+    rows, found = made_up(12)
+    return compare(rows)[0], Evidence(found)
+
+
+def by_heading(table, place):
+    assert all(len(values) == len(table.columns) for values in table.rows)
+    headings = [column.heading for column in table.columns]
+    return dict(zip(headings, table.rows[place], strict=True))
+
+
+def test_costs_of_systems_and_of_all_baselines_together(whole):
+    comparison, evidence = whole
+    table = tables_systems.costs(comparison, evidence)
+    assert [values[0] for values in table.rows] == ["dense", "moe", "student",
+                                                    "bilingual, 12 models in all"]  # fmt: skip
+    moe, bilingual = by_heading(table, 1), by_heading(table, -1)
+    assert (moe["Steps"], moe["Steps/s"], moe["Tokens/step"]) == (5000, 2, 20000)
+    assert moe["Mean BLEU"] == comparison.all.bleu("moe")
+    per_hour = comparison.all.delta("moe") / moe["Device-hours"]
+    assert moe["ΔBLEU per device-hour"] == pytest.approx(per_hour)
+    assert bilingual["Parameters"] == 48_000_000 and bilingual["Device-hours"] == 3
+    assert bilingual["Mean BLEU"] == comparison.all.baseline_bleu
+    assert not tables_systems.costs(comparison, Evidence([])).rows
+
+
+def curve(system, losses, validation=None):
+    count = len(losses)
+    return analysis.Curve(
+        system=system, steps=tuple(range(count)), tokens=tuple(1000.0 * (i + 1) for i in
+        range(count)), seconds=(None,) * count, loss=tuple(losses),
+        validation_loss=tuple(validation or (None,) * count), bleu=(None,) * count,
+    )  # fmt: skip
+
+
+def test_tokens_until_a_loss_is_reached():
+    curves = [curve("slow", [5.0, 4.0, 3.0, 2.5]), curve("fast", [4.0, 2.4, 2.1, 1.5])]
+    table = tables_systems.efficiency(["slow", "fast", "other"], Evidence(curves))
+    assert [values[0] for values in table.rows] == ["slow", "fast"]
+    for system, place in ((curves[0], 0), (curves[1], 1)):
+        values = by_heading(table, place)
+        for heading, reached in values.items():
+            if heading.startswith("loss") and not heading.endswith("best"):
+                level = float(heading.split()[-1])
+                first = [t for t, x in zip(system.tokens, system.loss, strict=True) if x <= level]
+                assert reached == (first[0] if first else None)
+        assert values["loss best"] == f"{min(system.loss):.3f}"
+    assert len(table.columns) >= 5 and table.rows[1][-3] and not table.rows[0][-3]
+    measured = [dataclasses.replace(one, validation_loss=one.loss) for one in curves]
+    table = tables_systems.efficiency(["slow", "fast"], Evidence(measured))
+    assert table.columns[1].over == "validation loss"
+    assert not tables_systems.efficiency(["slow"], Evidence([])).rows
+
+
+def test_shares_of_all_outputs_weigh_languages_by_sentences(whole):
+    comparison, evidence = whole
+    table = tables_systems.risks(comparison, evidence)
+    assert [values[0] for values in table.rows] == ["dense", "moe", "student", "baselines"]
+    values = by_heading(table, 1)
+    rows = [evidence.guards(entry.rows["moe"]) for entry in comparison.entries]
+    total = sum(one.sentences for one in rows)
+    assert values["Sentences"] == total
+    for guard in GUARDS:
+        expected = sum(getattr(one, guard.name) * one.sentences for one in rows) / total
+        assert values[guard.meaning] == pytest.approx(expected)
+
+
+def test_experts_by_layer(whole):
+    _, evidence = whole
+    rows = evidence.routing("moe", ["moe/5000"])
+    table = tables_systems.experts(rows)
+    assert [v[0] for v in table.rows] == ["encoder.1", "encoder.3", "decoder.1", "decoder.3"]
+    values = by_heading(table, 2)
+    here = [row for row in rows if row.layer == "decoder.1"]
+    busiest = max(sum(row.load[e] for row in here) / len(here) for e in range(4)) * 4
+    assert values["Busiest expert, × fair"] == pytest.approx(busiest)
+    assert values["most, of a language"] == max(row.drop_rate for row in here)
+    many = [dataclasses.replace(here[0], layer=f"encoder.{place}") for place in (11, 1, 3)]
+    names = [values[0] for values in tables_systems.experts(many).rows]
+    assert names == ["encoder.1", "encoder.3", "encoder.11"]
+
+
+def test_an_ablation_is_ordered_by_value():
+    rows = [row(system=f"T: {value}", bleu=20.0) for value in ("20", "UniMax", "5", "1")]
+    (found,) = compare([*rows, row(), baseline(bleu=15.0)])
+    table = tables_systems.ablation(found.ablations[0], Evidence([]))
+    assert [values[0] for values in table.rows] == ["1", "5", "20", "UniMax"]
+    assert table.columns[0].label == "T" and by_heading(table, 0)["Mean ΔBLEU"].value == 5
+
+
+def test_what_was_done_is_counted():
+    rows = seven()
+    others = [row(system="other", source=r.source) for r in rows if r.kind == "multilingual"]
+    (found,) = compare([*rows, *others[:-1], row(system="T:5")])
+    table = tables_systems.recipe(found)
+    done = {values[0]: by_heading(table, place) for place, values in enumerate(table.rows)}
+    assert done["multi"]["Languages"] == 7 and done["multi"]["Sentences"] == 1400
+    assert done["multi"]["Sentences/s"] == 200 and done["other"]["Languages"] == 6
+    assert done["T:5"]["Languages"] == 1
+    assert tables_systems.signatures(found) == [("BLEU", "13a"), ("chrF++", "nw:2")]
+
+
+def test_recipes_are_whole_and_told_once(whole):
+    _, evidence = whole
+    made = tables_systems.recipes(["moe", "bilingual"], evidence)
+    assert made[0].title == "moe" and made[0].text == evidence.recipes("moe")[0].text
+    assert dict(made[0].facts)["jax"] == "0.10" and not made[0].languages
+    assert sum(len(one.languages) for one in made[1:]) == 12
+    config = "A = 1\nB = 2\nC = 3\nD = 4\nE = 5\nF = 6\nG = 7\nLONG_NAME = 'one that is long'\n"
+    some = zip(evidence.recipes("bilingual")[:3], "338", strict=True)
+    rows = [dataclasses.replace(one, text=config.replace("3", number), chosen="best of 3")
+            for one, number in some]  # fmt: skip
+    made = tables_systems.recipes(["bilingual"], Evidence(rows))
+    assert [len(one.languages) for one in made] == [2, 1]
+    assert made[0].text == config and "+C = 8" in made[1].text and "D = 4" not in made[1].text
+    assert dict(made[1].facts)["chosen"] == "best of 3"
+
+
+def test_means_for_programs_are_those_of_the_groups(whole):
+    comparison, _ = whole
+    records = tables_systems.means(comparison)
+    whole_of = {r["system"]: r for r in records if r["by"] == "all"}
+    assert set(whole_of) == set(comparison.systems)
+    assert whole_of["moe"]["delta"] == pytest.approx(comparison.all.delta("moe"), abs=1e-4)
+    assert whole_of["moe"]["bleu by sentences"] == pytest.approx(
+        comparison.all.micro("moe", "bleu"), abs=1e-4
+    )
+    for kind in ("resource", "script", "family"):
+        here = [r for r in records if r["by"] == kind and r["system"] == "moe"]
+        assert sum(r["languages"] for r in here) == whole_of["moe"]["languages"] == 11
