@@ -3,9 +3,10 @@
     python -m benchmarks.exports runs/demo/student cldr
 
 Beam 4 with scores / length by each, which all three mean alike; CTranslate2 with patience 10, since
-by itself it stops at four hypotheses though a better one may live (of 4,300 lines it then differs in
-348, in all but one with the worse score; with patience 3 in 13, with 10 in 3). Hugging Face gets every 20th
-line. "ties": lines that differ although their scores do not, by 1e-3. Needs the extra [parity].
+by itself it stops at four hypotheses though a better one may live: of 4,300 lines it then differs
+in 348, in all but one with the worse score; with patience 3 in 13, with 10 in 3. Hugging Face gets
+every 20th line. "ties": lines that differ although their scores do not, by 1e-3. Needs the extra
+[parity].
 """
 
 import sys
