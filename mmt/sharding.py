@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 from flax import linen as nn
+from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 Axes = str | tuple[str, ...] | None  # of the mesh; several: their product
@@ -71,8 +72,12 @@ def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
             f"mesh {wanted} does not fit {count} devices: its sizes must multiply to {count}, one "
             "of them may be -1 (sharding.device_mesh.axes)"
         )
-    automatic = (jax.sharding.AxisType.Auto,) * len(sizes)
-    return jax.make_mesh(tuple(sizes.values()), tuple(sizes), automatic, devices=chosen)
+    automatic, shape = (jax.sharding.AxisType.Auto,) * len(sizes), tuple(sizes.values())
+    try:
+        return jax.make_mesh(shape, tuple(sizes), automatic, devices=chosen)
+    except NotImplementedError:  # of a TPU: 512 x 4 on a torus of 8 x 16 x 16 has to cut one side
+        placed = mesh_utils.create_device_mesh(shape, chosen, allow_split_physical_axes=True)
+        return Mesh(placed, tuple(sizes), axis_types=automatic)
 
 
 @dataclasses.dataclass(frozen=True)

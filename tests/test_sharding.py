@@ -101,3 +101,15 @@ def test_rows_apply_as_flax_reads_them():
     layout = eight(over={"embed": ["data", "model", None]})
     for names in (("expert", "embed", "mlp"), ("embed", "heads", "kv"), ("vocab", "embed")):
         assert layout._spec(names) == list(nn.logical_to_mesh_axes(names, layout.rules))
+
+
+def test_a_torus_whose_sides_the_mesh_does_not_follow_is_cut(monkeypatch):
+    """As jax.make_mesh refuses 512 x 4 on 8 x 16 x 16 chips."""
+
+    def refuse(*_, **__):
+        raise NotImplementedError
+
+    monkeypatch.setattr(jax, "make_mesh", refuse)
+    mesh = sharding.device_mesh({"data": -1, "model": 1})
+    assert mesh.shape == {"data": jax.device_count(), "model": 1}
+    assert set(mesh.axis_types) == {jax.sharding.AxisType.Auto}
