@@ -82,7 +82,7 @@ def register(
     changed, replaces the former.
     ValueError: no language to train on; another corpus or mixture has the name.
     """
-    if not corpus.files["train"]:
+    if not any(corpus.count(language, "train") for language in corpus.languages):
         raise ValueError(f"corpus {corpus.name!r} has no language with training pairs")
     if isinstance(vocabularies, int):
         vocabularies = trained_on_use(corpus, size=vocabularies)
