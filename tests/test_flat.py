@@ -21,7 +21,7 @@ def parameters(model):
     return nn.unbox(model.init(jax.random.key(0), tokens, tokens)["params"])
 
 
-@pytest.mark.parametrize("period", [0, 1, 2])
+@pytest.mark.parametrize("period", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("per_layer", [False, True])
 def test_round_trip(period, per_layer):
     m = model(moe_period=period, relative_bias_per_layer=per_layer)

@@ -25,6 +25,7 @@ def init(config):
     return model, nn.unbox(model.init(jax.random.key(0), SOURCE, TARGET)["params"])
 
 
+@pytest.mark.slow
 def test_a_bias_in_every_layer_is_that_of_the_stack_where_all_are_equal():
     shared, params = init(CONFIG)
     own = Transformer(dataclasses.replace(CONFIG, relative_bias_per_layer=True))

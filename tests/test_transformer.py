@@ -282,6 +282,7 @@ def test_remat_changes_nothing(trained, kept):
     )
 
 
+@pytest.mark.slow
 def test_training_in_bfloat16_is_near_float32(trained):
     model, params, step = trained
     half = Transformer(dataclasses.replace(model.config, dtype="bfloat16"))
