@@ -205,9 +205,10 @@ def trace(
     memory, state = jax.tree.map(place, begun)
     until = _cache_lengths(settings.max_length)[0]
     vocabulary = ids.target_vocab_size or ids.vocab_size
-    return _go_on.trace(
-        model, params, memory, state, settings=settings, until=until, vocabulary=vocabulary
-    )
+    step = functools.partial(
+        _go_on, model, settings=settings, until=until, vocabulary=vocabulary
+    )  # with all parameters, the encoder's too: they lie on the devices
+    return jax.jit(step, keep_unused=True).trace(params, memory, state)
 
 
 def _cache_lengths(longest: int) -> list[int]:

@@ -205,6 +205,8 @@ def test_the_command_compiles_the_search():
     files = ["gin_configs/models/tiny_moe.gin"]
     one = plan.plan(files, [*SMALL, GROUPS], "cpu:8", decode=True)
     assert one.found["optimizer_bytes"] == 0 and one.days is None
+    sizes = one.bytes_per_device  # the encoder's parameters too, which the step does not read
+    assert sizes["total"] > sizes["parameters"] + sizes["temporary"]
     assert 0 < one.found["work"]["flops"] < 2 * 8 * 4 * 8 * one.found["parameters"]["total"]
 
 
