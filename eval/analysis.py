@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 
 from eval import results, rows
 
@@ -291,11 +291,22 @@ class Recipe(_Row):
     chosen: str = ""
 
 
-Row: TypeAlias = Interval | Guards | Paired | Trust | Overlap | Routing | Curve | Cost | Recipe
-_CLASSES: dict[str, Any] = {
-    cls.kind: cls
-    for cls in (Interval, Guards, Paired, Trust, Overlap, Routing, Curve, Cost, Recipe)
-}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Remark(_Row):
+    """What whoever ran a study found on the way: `text` under the heading `title`."""
+
+    kind: ClassVar[str] = "remark"
+    about: ClassVar[tuple[str, ...]] = ("title",)
+
+    system: str = ""
+    title: str
+    text: str
+
+
+Row: TypeAlias = (
+    Interval | Guards | Paired | Trust | Overlap | Routing | Curve | Cost | Recipe | Remark
+)
+_CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
 
 
 def read(path: Path) -> list[Row]:

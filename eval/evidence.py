@@ -8,7 +8,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from eval import analysis
-from eval.analysis import Cost, Curve, Guards, Interval, Overlap, Paired, Recipe, Routing, Trust
+from eval.analysis import (
+    Cost,
+    Curve,
+    Guards,
+    Interval,
+    Overlap,
+    Paired,
+    Recipe,
+    Remark,
+    Routing,
+    Trust,
+)
 from eval.results import Row
 
 SURE = 0.05  # a difference is significant where both tests give less than this
@@ -93,6 +104,11 @@ class Evidence:
         at = next((c for c in checkpoints if any(row.checkpoint == c for row in rows)), None)
         at = at or (rows[-1].checkpoint if rows else None)
         return [row for row in rows if row.checkpoint == at]
+
+    @property
+    def remarks(self) -> Sequence[Remark]:
+        """What was found on the way, in the order it was written down."""
+        return self._of_system.get(("remark", ""), [])
 
     def systems(self, kind: str) -> list[str]:
         """The systems that have rows of this kind, in their order."""

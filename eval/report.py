@@ -99,6 +99,7 @@ class Training:
     loss: Mapping[str, str]
     experts: tuple[tuple[str, tables.Table, Mapping[str, str]], ...]  # by system
     recipes: tuple[tables_systems.Made, ...]
+    remarks: tuple[analysis.Remark, ...]
 
 
 def report(
@@ -221,6 +222,7 @@ def _training(
         loss,
         tuple(experts),
         tuple(tables_systems.recipes([*systems, *varied, *baselines], evidence)),
+        tuple(evidence.remarks),
     )
 
 

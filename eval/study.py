@@ -10,13 +10,13 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from eval import results
+from eval import analysis, results
 from eval.overlap import Training
 from eval.refresh import refresh
 from eval.report import report
@@ -37,6 +37,7 @@ class Study:
     bindings: of every run, such as `TRAIN_STEPS=100`.
     corpus: whose training targets a system may recite; "" looks for none.
     examples: whether the report shows sentences.
+    remarks: what the report's recipe notes say: heading -> text.
     """
 
     runs: Sequence[str]
@@ -46,6 +47,7 @@ class Study:
     bindings: Sequence[str] = ()
     corpus: str = ""
     examples: bool = True
+    remarks: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for run in self.runs:
@@ -71,6 +73,8 @@ class Study:
         print_stand([_stand(one, Path(self.results)) for one in map(self._run, self.runs)])
         training = Training(_targets(self.corpus)) if self.corpus else None
         refresh([Path(self.results)], training=training)
+        remarks = [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
+        analysis.add(analysis.beside(Path(self.results)), remarks)
         return report([self.results], Path(self.out), examples=self.examples)
 
     def _run(self, run: str) -> "Run":
@@ -79,6 +83,7 @@ class Study:
         config.load([file], bindings)
         directory = Path(config.macro("MODEL_DIR"))
         return Run(command, file, bindings, directory, config.macro("TRAIN_STEPS"))
+
 
 def _targets(corpus: str) -> Iterator[str]:
     """The target sides of what a corpus trains on."""

@@ -50,6 +50,7 @@ ROWS = [
         system="bilingual", source="deu_Latn", config="abc", text="A = 1\n", seed=0,
         versions={"jax": "1.0"}, chosen="by size",
     ),
+    analysis.Remark(title="Dropout", text="0.3 helped the small ones"),
 ]  # fmt: skip
 
 
@@ -59,6 +60,7 @@ def test_rows_of_all_kinds_come_back(tmp_path):
     assert path.name == "analysis.jsonl" and analysis.read(path) == ROWS
     assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == [
         "interval", "guards", "paired", "trust", "overlap", "routing", "curve", "cost", "recipe",
+        "remark",
     ]  # fmt: skip
     assert len({row.key for row in ROWS}) == len(ROWS)
 
@@ -118,8 +120,8 @@ def test_a_broken_row_names_file_and_line(tmp_path, kind, edit, message):
     path.write_text(content)
     with pytest.raises(ValueError) as error:
         analysis.read(path)
-    assert str(error.value).startswith(f"{path}:10: ") and message in str(error.value)
-    with pytest.raises(ValueError, match=":10: "):
+    assert str(error.value).startswith(f"{path}:{len(ROWS) + 1}: ") and message in str(error.value)
+    with pytest.raises(ValueError, match=f":{len(ROWS) + 1}: "):
         analysis.add(path, ROWS[:1])
     assert path.read_text() == content
 

@@ -205,6 +205,7 @@ def test_nothing_in_rows_or_texts_becomes_markup(render, tmp_path):
         analysis.Trust(testset=evil.testset, source=evil.source, target=evil.target, mark="poor",
                        reasons=(EVIL,), sentences=4),
         analysis.Recipe(system=name, config=EVIL, text=EVIL, seed=0, versions={EVIL: EVIL}),
+        analysis.Remark(title=EVIL, text=EVIL),
     ])  # fmt: skip
     out = render([evil, dataclasses.replace(evil, system="bi <i>", kind="bilingual")],
                  allow=["small"])  # fmt: skip
@@ -214,6 +215,7 @@ def test_nothing_in_rows_or_texts_becomes_markup(render, tmp_path):
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     text = "".join(page.words)
     assert EVIL in text and name in text, "and it is shown as it is"
+    assert "Recipe notes" in text and "### Recipe notes" in (out / "report.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,11 @@ def test_every_run_is_trained_and_judged_in_its_order_and_then_reported(commands
     assert "0 of 50 steps" in stand and "student" in stand
 
 
+def test_what_was_found_on_the_way_stands_in_the_report(commands, folder):
+    files = make(remarks={"Dropout": "0.3 helped"}).finish()
+    assert "0.3 helped" in files[0].read_text()
+
+
 def test_where_it_stands_is_read_from_the_disk(commands, folder, capsys):
     for step in (10, 30):
         (folder / "runs/moe/checkpoints" / str(step)).mkdir(parents=True)

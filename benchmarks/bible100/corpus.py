@@ -8,7 +8,8 @@ language. OUT gets a folder with a corpus.toml for each corpus; the text stays w
     bible100    108 languages, the sizes of the manifest's power law: 29,578 pairs down to 500
     bible100all the same languages with all there is
     bible12     the tests of every ninth of them, by size
-    ntrex100    the news test set of the languages that both packs have
+    ntrex100    news of the languages that both packs have, 300 lines of each, for two CPU cores
+    ntrex100all the same languages with all there is
 
 The result of the benchmark is about these texts: no other corpus is described here.
 """
@@ -33,7 +34,8 @@ def describe(data: Path, out: Path) -> list[Path]:
         "bible100": _bible(data / "bible", sizes),
         "bible100all": _bible(data / "bible", dict.fromkeys(sizes, 0)),
         "bible12": _tests(data / "bible/test", _spread(sizes, 12)),
-        "ntrex100": _tests(data / "ntrex", sizes),
+        "ntrex100": _tests(data / "ntrex", sizes, 300),
+        "ntrex100all": _tests(data / "ntrex", sizes),
     }
     written = []
     for name, lines in texts.items():
@@ -51,12 +53,12 @@ def _bible(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
             yield _entry(folder / part, code, size if split == "train" else 0)
 
 
-def _tests(folder: Path, codes: Iterable[str]) -> Iterator[str]:
+def _tests(folder: Path, codes: Iterable[str], size: int = 0) -> Iterator[str]:
     """Those of the languages that the folder has."""
     yield "[test]"
     for code in codes:
         if (folder / f"{code}.tsv.gz").is_file():
-            yield _entry(folder, code, 0)
+            yield _entry(folder, code, size)
 
 
 def _spread(sizes: dict[str, int], number: int) -> list[str]:
