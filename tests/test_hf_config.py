@@ -157,6 +157,13 @@ def test_special_ids_are_ids(name, value):
         to_config(T5_SMALL, {name: value})
 
 
+def test_experts_of_another_width_are_refused():
+    made = to_config(SWITCH)
+    narrow = dataclasses.replace(made, moe=dataclasses.replace(made.moe, mlp_dim=5))
+    with pytest.raises(ValueError, match=r"MoeConfig.mlp_dim = 5: .* as wide as the other layers"):
+        hf_config.from_config(narrow)
+
+
 def test_activations():
     def activations(**changes):
         return to_config({**T5_SMALL, **changes}).mlp_activations

@@ -359,6 +359,7 @@ def test_summarize_is_the_mean_over_layers():
         {"jitter": 1.0},
         {"expert_dropout": -0.1},
         {"output_masking": 1.0},
+        {"mlp_dim": -1},
         {"init_scale": float("nan")},
         {"capacity_factor": float("inf")},
         {"num_experts": 2.5},

@@ -57,6 +57,13 @@ def test_decoding_step_by_step_sees_the_same_bias(per_layer):
         )
 
 
+def test_experts_may_be_narrower_than_the_layers_without():
+    moe = MoeConfig(num_experts=4, mlp_dim=6)
+    shapes = flat.shapes(Transformer(dataclasses.replace(CONFIG, moe_period=2, moe=moe)))
+    widths = {name: shape[-1] for name, shape in shapes.items() if name.endswith("/mlp/wi_0")}
+    assert widths["encoder/0/mlp/wi_0"] == 16 and widths["encoder/1/mlp/wi_0"] == 6
+
+
 def test_buckets_reach_as_far_as_they_are_told():
     model, params = init(CONFIG)
     table = params["encoder"]["relative_bias"]["embedding"]

@@ -32,6 +32,7 @@ class MoeConfig:
 
     num_experts: int = 8
     router: Router = gshard_top2
+    mlp_dim: int = 0  # an expert's width; 0: as wide as the layers without experts
     group_size: int = 1024  # tokens that share buffers; at most this many
     capacity_factor: float = 1.0  # training; otherwise there is room for all (Switch has 2.0)
     jitter: float = 0.0  # training: the router's input times 1 +- jitter
@@ -46,6 +47,8 @@ class MoeConfig:
         for name in ("num_experts", "group_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"MoeConfig.{name} = {getattr(self, name)}; allowed: 1 or more")
+        if self.mlp_dim < 0:
+            raise ValueError(f"MoeConfig.mlp_dim = {self.mlp_dim}; allowed: 0 or more")
         for name in ("capacity_factor", "init_scale"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"MoeConfig.{name} = {getattr(self, name)}; allowed: above 0")
