@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mmt import config, train
+from eval import study
+from mmt import config, initial, parameters, train
+from mmt.convert import flat
 from mmt.model.transformer import Transformer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,3 +109,40 @@ def test_a_moe_file_is_a_diff_of_its_dense_one():
         assert f"include 'gin_configs/models/{file.stem.removesuffix('_moe')}.gin'" in (
             file.read_text()
         )
+
+
+BENCHMARK = ROOT / "benchmarks/bible100"
+
+
+def benchmark_model(path: Path) -> Transformer:
+    config.load([str(path.relative_to(ROOT))])
+    return config.macro("MODEL")
+
+
+@pytest.mark.parametrize("folder", [BENCHMARK, BENCHMARK / "gpu"], ids=["cpu", "gpu"])
+def test_the_benchmarks_systems_cost_the_same_and_the_student_starts_from_its_teacher(folder):
+    dense, top2, top1, student = (
+        parameters.count(benchmark_model(folder / f"{name}.gin"))
+        for name in ("dense", "top2", "top1", "student")
+    )
+    for sparse in (top2, top1):
+        routers = sparse.parts["routers"].active
+        assert sparse.whole.active - routers == dense.whole.active == student.whole.active
+        assert sparse.whole.total > 1.5 * dense.whole.total
+    teacher = flat.shapes(benchmark_model(folder / "top2.gin"))
+    taken = initial.shared(teacher, benchmark_model(folder / "student.gin"))
+    assert "encoder/0/mlp/wi_0" in taken and "encoder/1/mlp/wi_0" not in taken
+
+
+@pytest.mark.parametrize(
+    "file",
+    [BENCHMARK / "study.gin", BENCHMARK / "gpu/study.gin", *BENCHMARK.glob("ablations/*.gin")],
+    ids=lambda file: file.name,
+)
+def test_a_study_of_the_benchmark_names_files_that_are_there(file):
+    config.load([str(file.relative_to(ROOT))])
+    found = config.configured(study.Study)()
+    for run in found.runs:
+        _, name, *bindings = run.split()
+        config.load([name], [*bindings, *found.bindings])
+        assert config.macro("MODEL_DIR").startswith("runs/bible100")

@@ -180,8 +180,8 @@ def _model_type(config: Config) -> str:
     remedy = "distil it into a dense model (`mmt distill`) and export that"
     if config.moe.mlp_dim not in (0, config.mlp_dim):
         raise ValueError(
-            f"MoeConfig.mlp_dim = {config.moe.mlp_dim}: an expert of Switch Transformers is as wide "
-            f"as the other layers, {config.mlp_dim}"
+            f"MoeConfig.mlp_dim = {config.moe.mlp_dim}: an expert of Switch Transformers is as "
+            f"wide as the other layers, {config.mlp_dim}"
         )
     if inspect.unwrap(config.moe.router) is not inspect.unwrap(switch_top1):  # gin wraps it
         name = getattr(config.moe.router, "__name__", str(config.moe.router))
