@@ -84,6 +84,10 @@ class TfdsCorpus(corpora.Corpus):
             source, target = example["inputs"].decode(), example["targets"].decode()
             yield corpora.Pair(source, target, language, self.name, number)
 
+    def entries(self, language: str, split: str) -> tuple[str, ...]:
+        """One, with the corpus's name; none where the set has no such split."""
+        return (self.name,) if self.count(language, split) else ()
+
     def count(self, language: str, split: str) -> int:
         source = TfdsSource(self, language)
         return source.num_input_examples(split) if split in source.splits else 0

@@ -38,8 +38,8 @@ def test_a_folder_is_read_as_described(folder):
     assert (corpus.name, corpus.target, corpus.root) == ("my_corpus", "eng_Latn", folder)
     assert corpus.languages == ("deu_Latn", "swh_Latn", "zho_Hant")
     german = [
-        ("Hallo Welt", "Hello world", "deu_Latn", "my_corpus", 1, ""),
-        ("schön\u2028!", "nice!", "deu_Latn", "my_corpus", 2, ""),
+        ("Hallo Welt", "Hello world", "deu_Latn", "t.de.gz", 1, ""),
+        ("schön\u2028!", "nice!", "deu_Latn", "t.de.gz", 2, ""),
     ]
     assert list(corpus.pairs("de", "train")) == german
     assert [pair.target for pair in corpus.pairs("zho_Hant", "train")] == [
@@ -118,7 +118,7 @@ def test_the_hash_is_of_the_content_and_not_of_the_place(folder, tmp_path):
         ('swh = "swh.tsv"', "swh = []", r"corpus\.toml:5: swh has no files"),
         ('swh = "swh.tsv"', "swh = 3", r"corpus\.toml:5: 3 is no file"),
         ('swh = "swh.tsv"', "swh = [[]]", r"corpus\.toml:5: \[\] is no file"),
-        ('swh = "swh.tsv"', 'swh = "."', r"corpus\.toml:5: no file"),
+        ('swh = "swh.tsv"', 'swh = "sub/"', r"corpus\.toml:5: no file"),
         (', target = "t.en" }\nswh', " }\nswh", r"corpus\.toml:4: target is missing"),
         ('target = "t.en" }\nswh', 'tgt = "t.en" }\nswh', r"corpus\.toml:4: unknown key 'tgt'"),
         ('sw = "test.tsv"', 'om = "test.tsv"', r"corpus\.toml:8: om \(gaz_Latn\) has no \[train\]"),

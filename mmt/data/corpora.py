@@ -8,15 +8,18 @@
     fra = ["a.tsv.zst", { source = "b.fr", target = "b.en" }]     # several
     yor = { source = "yor.tsv", target = "eng.tsv", join = "id" } # id<TAB>text each: multi-way
     zul = { pairs = "zul.tsv", sample = 500 }                     # so many, drawn once for all
+    ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # which is source, which is target
+    hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob, and the entry's own name
     [validation]                                                  # as [train]; also [test]
 
 A description without [train] is a test set.  Languages go by any name `mmt.languages.find` knows,
-paths are relative to the file, and `.gz`, `.xz` and `.zst` are unpacked on the way.  Nothing is
-repaired or skipped here: a fault is a ValueError that names the file and the line (from 1; only a
-line feed ends a line).
+paths are relative to the file.  What a file holds is told by its suffix (readers.py: TSV, JSONL,
+TMX, XLIFF, PO, MO, Parquet; anything else is TSV), `.gz`, `.bz2`, `.xz`, `.zst` and `.zip` are
+unpacked on the way (packed.py), and an entry may be a glob, a folder, a saved Hugging Face data set
+(entries.py) or `{ mtdata = "ID" }` (mtdata.py).  Nothing is repaired or skipped here: a fault is a
+ValueError that names the file and the line (from 1; only a line feed ends a line) or unit.
 """
 
-import difflib
 import functools
 import hashlib
 import itertools
@@ -24,21 +27,29 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from mmt import languages
-from mmt.data import readers
-from mmt.data.readers import Files
+from mmt.data import entries, readers
+from mmt.data.entries import choices as _choices
+from mmt.data.files import Files
 
 SPLITS = ("train", "validation", "test")
 EMBEDDED = "cldr"  # what `load` takes for the corpus that needs no files
 
 
 class Pair(NamedTuple):
-    """One sentence and its translation; `language` is the FLORES code of the source."""
+    """One sentence and its translation; where it is from is (corpus, line).
+
+    Attributes:
+      language: FLORES code of the source.
+      corpus: the name of the entry: its `name`, else the source's file as the description has it.
+      line: in the source's file; in files without lines the number of the unit or row.
+    """
 
     source: str
     target: str
@@ -85,8 +96,18 @@ class Corpus:
             )
         return itertools.chain.from_iterable(self._read(entry, code) for entry in files)
 
+    def entries(self, language: str, split: str) -> tuple[str, ...]:
+        """The names of what a language and split is read from, in order; `Pair.corpus` is one.
+
+        A glob or folder is an entry for each file that it matches.
+        """
+        return tuple(dict.fromkeys(entry.name for entry in self._files(language, split)[0]))
+
     def count(self, language: str, split: str) -> int:
-        """The number of pairs, found by counting line feeds; 0 where no file is described."""
+        """The number of pairs, as `pairs` finds them; 0 where no file is described.
+
+        Files of lines and of rows are counted without being decoded, the others are read.
+        """
         return sum(readers.count(entry) for entry in self._files(language, split)[0])
 
     def hash(self) -> str:
@@ -95,7 +116,10 @@ class Corpus:
         digest = functools.cache(_digest)  # languages often share the English file
         for split, by_language in self.files.items():
             content[split] = {
-                code: [[*map(digest, entry.paths), *_reading(entry)] for entry in entries]
+                code: [
+                    [*map(digest, entry.paths), *([entry.reading] if entry.reading else [])]
+                    for entry in entries
+                ]
                 for code, entries in sorted(by_language.items())
             }
         return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
@@ -115,7 +139,7 @@ class Corpus:
 
     def _read(self, files: Files, language: str) -> Iterator[Pair]:
         for line, source, target, name in readers.read(files):
-            yield Pair(source, target, language, self.name, line, name)
+            yield Pair(source, target, language, files.name, line, name)
 
 
 def load(path: str | Path) -> Corpus:
@@ -191,41 +215,15 @@ class _Description:
                 raise ValueError(f"{at}: {key} ({code}) is the target, it cannot be a source")
             if code in files:
                 raise ValueError(f"{at}: {key} ({code}) is there already under another name")
-            entries = value if isinstance(value, list) else [value]
-            if not entries:
+            found = value if isinstance(value, list) else [value]
+            if not found:
                 raise ValueError(f"{at}: {key} has no files")
-            files[code] = tuple(self._entry(entry, at) for entry in entries)
+            place = entries.Place(self.file.parent, split, (code, target))
+            try:
+                files[code] = entries.read_all(found, place)
+            except (ValueError, OSError) as error:
+                raise ValueError(f"{at}: {error}") from None
         return files
-
-    def _entry(self, entry: object, at: str) -> Files:
-        if not isinstance(entry, dict):
-            return Files(self._path(entry, at))
-        allowed = ("source", "target", "pairs", "join", "sample")
-        for key in entry:
-            if key not in allowed:
-                raise ValueError(f"{at}: unknown key {key!r}; {_choices(key, allowed)}")
-        for side in ("source", "target"):
-            if (side in entry) == ("pairs" in entry):
-                what = "stands beside `pairs`" if side in entry else "is missing"
-                raise ValueError(f"{at}: {side} {what} in {entry}")
-        names = [entry["pairs"]] if "pairs" in entry else [entry["source"], entry["target"]]
-        join, sample = entry.get("join"), entry.get("sample", 0)
-        if join not in (None, "id") or (join and len(names) == 1):
-            raise ValueError(f"{at}: join is {join!r}; allowed: 'id', of `source` and `target`")
-        if type(sample) is not int or sample < ("sample" in entry):
-            raise ValueError(f"{at}: sample is {sample!r}; allowed: a number of pairs, 1 or more")
-        source, *target = [self._path(name, at) for name in names]
-        return Files(source, target[0] if target else None, join == "id", sample)
-
-    def _path(self, name: object, at: str) -> Path:
-        if not isinstance(name, str) or not name:
-            raise ValueError(
-                f'{at}: {name!r} is no file; write "pairs.tsv" or {{ source = "…", target = "…" }}'
-            )
-        path = self.file.parent / name
-        if not path.is_file():
-            raise ValueError(f"{at}: no file {path}{_near(path)}")
-        return path
 
     def _language(self, what: str, name: object, at: str) -> str:
         try:
@@ -248,20 +246,10 @@ class _Description:
         return str(self.file)
 
 
-def _choices(word: str, allowed: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(allowed), n=1)
-    return (f"nearest: {near[0]}; " if near else "") + f"allowed: {', '.join(allowed)}"
-
-
 def _near(path: Path, *others: str) -> str:
     there = os.listdir(path.parent) if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, [*there, *others], n=2)
+    near = get_close_matches(path.name, [*there, *others], n=2)
     return f"; nearest: {', '.join(near)}" if near else ""
-
-
-def _reading(files: Files) -> list[object]:
-    """What of the reading decides what is read; nothing where it is the usual."""
-    return [{"join": files.join, "sample": files.sample}] if files.join or files.sample else []
 
 
 def _digest(path: Path) -> str:

@@ -1,18 +1,16 @@
-"""Lines of UTF-8 text from plain, `.gz`, `.xz` or `.zst` files: strict, streaming, flat in memory.
+"""Lines of UTF-8 text from plain or packed files: strict, streaming, flat in memory.
 
-What a line means (a sentence, two columns, a score) is the reader's business; what is broken here
-is a ValueError that names the file, and the line where there is one.
+What a line means (a sentence, two columns, a score) is the reader's business, packing packed.py's;
+what is broken here is a ValueError that names the file, and the line where there is one.
 """
 
 import codecs
-import gzip
-import io
-import lzma
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import zstandard
+from mmt.data import packed
+
+LONGEST = 1 << 24  # bytes of a line; a file without line feeds must not fill the memory
 
 
 def read(path: Path) -> Iterator[str]:
@@ -22,11 +20,13 @@ def read(path: Path) -> Iterator[str]:
     and a carriage return elsewhere are text.  A last line without a line feed counts.
     """
     number, rest = 0, b""
-    for chunk in _chunks(path):
+    for chunk in packed.chunks(path):
         *whole, rest = (rest + chunk).split(b"\n")
         for raw in whole:
             number += 1
             yield _decode(raw, path, number)
+        if len(rest) > LONGEST:
+            raise ValueError(f"{path}:{number + 1}: a line of more than {LONGEST >> 20} MiB")
     if rest:
         yield _decode(rest, path, number + 1)
 
@@ -34,7 +34,7 @@ def read(path: Path) -> Iterator[str]:
 def count(path: Path) -> int:
     """How many lines `read` yields, found without decoding them."""
     count, last = 0, b"\n"
-    for chunk in _chunks(path):
+    for chunk in packed.chunks(path):
         count, last = count + chunk.count(b"\n"), chunk[-1:]
     return count + (last != b"\n")
 
@@ -50,38 +50,3 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
             f"{path}:{number}: not UTF-8: {error.reason} {raw[error.start]:#04x} at byte "
             f"{error.start + 1} of the line"
         ) from None
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    try:
-        if path.suffix == ".zst":
-            yield from _unzstd(path)
-            return
-        with _open(path) as file:
-            while chunk := file.read(1 << 18):
-                yield chunk
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
-        raise ValueError(f"{path}: damaged: {error}") from None
-
-
-def _open(path: Path) -> io.BufferedIOBase:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rb")
-    return lzma.open(path, "rb") if path.suffix == ".xz" else open(path, "rb")
-
-
-def _unzstd(path: Path) -> Iterator[bytes]:
-    """All frames; unlike zstandard's own reader it notices a file that is cut off in a frame."""
-    frame = None
-    with open(path, "rb") as file:
-        while packed := file.read(1 << 15):
-            while packed:
-                frame = frame or zstandard.ZstdDecompressor().decompressobj()
-                chunk = frame.decompress(packed)
-                if chunk:
-                    yield chunk
-                packed = frame.unused_data if frame.eof else b""
-                if frame.eof:
-                    frame = None
-    if frame:
-        raise EOFError("the file ends inside a Zstandard frame")

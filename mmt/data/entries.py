@@ -1,0 +1,235 @@
+"""An entry of a description: which files it means. One file, two, a glob, a folder, a data set.
+
+How files are read is for readers.py. Where the entry stands is said by corpora.py, not here.
+"""
+
+import difflib
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mmt.data import mtdata, packed, readers, readers_records
+from mmt.data.files import Files, code_of
+
+_KEYS = ("source", "target", "pairs", "mtdata", "join", "sample", "columns", "name")
+
+
+class Place(NamedTuple):
+    """Where an entry stands: the description's folder, the split, both languages' FLORES codes."""
+
+    root: Path
+    split: str
+    languages: tuple[str, str]
+
+
+def read_all(found: Iterable[object], place: Place) -> tuple[Files, ...]:
+    """The files of all entries of a language; a `name` belongs to one of them."""
+    files = [one for entry in found for one in read(entry, place)]
+    named: dict[str, Path] = {}
+    for one in files:
+        if named.setdefault(one.name, one.source) != one.source:
+            raise ValueError(f"{named[one.name]} and {one.source} are both named {one.name!r}")
+    return tuple(files)
+
+
+def read(entry: object, place: Place) -> tuple[Files, ...]:
+    """The files that an entry means, each with the name that its pairs carry.
+
+    ValueError for an unknown key, a value that is not allowed, and what is not there.
+
+    >>> read("parts/*.tsv.gz", place)    # doctest: +SKIP
+    (Files(source=.../parts/1.tsv.gz, ..., name='parts/1.tsv.gz'), ...)
+    """
+    table = entry if isinstance(entry, dict) else {"pairs": entry}
+    for key in table:
+        if key not in _KEYS:
+            raise ValueError(f"unknown key {key!r}; {choices(key, _KEYS)}")
+    one = [key for key in ("pairs", "mtdata") if key in table]
+    for side in ("source", "target"):
+        if (side in table) == bool(one):
+            what = f"stands beside `{one[0]}`" if one else "is missing"
+            raise ValueError(f"{side} {what} in {entry}")
+    if len(one) > 1:
+        raise ValueError(f"pairs stands beside `mtdata` in {entry}")
+    options = _options(table, two=not one)
+    if "mtdata" in table:
+        found = mtdata.find(_text(table["mtdata"], "mtdata"), place.split, place.languages)
+    elif one:
+        found = [Files(*both) for both in _matches(_text(table["pairs"]), place)]
+    else:
+        found = _two(_text(table["source"]), _text(table["target"]), place.root)
+    if options.sample and len(found) > 1:
+        raise ValueError(f"a sample is of one file; {entry} matches {len(found)}")
+    return tuple(_named(files, options, place, len(found)) for files in found)
+
+
+def _options(table: Mapping[str, object], *, two: bool) -> Files:
+    """join, sample, columns and name, checked."""
+    join, sample = table.get("join"), table.get("sample", 0)
+    if join not in (None, "id") or (join and not two):
+        raise ValueError(f"join is {join!r}; allowed: 'id', of `source` and `target`")
+    if type(sample) is not int or sample < ("sample" in table):
+        raise ValueError(f"sample is {sample!r}; allowed: a number of pairs, 1 or more")
+    columns = _columns(table, two=two) if "columns" in table else ()
+    name = table.get("name", "")
+    if not isinstance(name, str) or not name.isprintable() or ("name" in table and not name):
+        raise ValueError(f"name is {name!r}; allowed: a text of one line")
+    return Files(Path(), join=join == "id", sample=sample, columns=columns, name=name)
+
+
+def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, ...]:
+    value = table["columns"]
+    if isinstance(value, list) and all(type(one) in (str, int) for one in value):
+        columns = tuple(map(str, value))
+        if len(columns) == len(set(columns)) == 2 and not two:
+            return columns
+    raise ValueError(
+        f"columns is {value!r}; allowed: those of source and target in one file, as [2, 1] or "
+        '["text_de", "text_en"]'
+    )
+
+
+def _named(files: Files, options: Files, place: Place, count: int) -> Files:
+    written = files.name or str(files.source).removeprefix(f"{place.root}{os.sep}")
+    name = options.name or written
+    if options.name and count > 1:
+        name = f"{options.name}/{files.name or files.source.name}"
+    return files._replace(
+        join=options.join, sample=options.sample, columns=options.columns or files.columns,
+        languages=place.languages, name=name,
+    )  # fmt: skip
+
+
+def _text(value: object, what: str = "") -> str:
+    if isinstance(value, str) and value and value.isprintable():
+        return value
+    raise ValueError(
+        f'{value!r} is no {what or "file"}; write "pairs.tsv" or {{ source = "…", target = "…" }}'
+    )
+
+
+def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
+    """What the name of one file, folder, data set or glob means, in sorted order."""
+    path = place.root / name
+    if packed.exists(path):
+        return [(path, None)]
+    if path.is_dir():
+        return _folder(path, place)
+    if not glob.has_magic(name):
+        raise ValueError(f"no file {path}{_near(path)}")
+    found = [
+        both
+        for match in _glob(path)
+        for both in (_folder(match, place) if match.is_dir() else [(match, None)])
+    ]
+    return found
+
+
+def _glob(path: Path) -> list[Path]:
+    found = sorted(map(Path, glob.glob(str(path))))
+    if not found:
+        there = path.parent if path.parent.is_dir() else path
+        raise ValueError(f"{path} matches nothing{_there(there)}")
+    return found
+
+
+def _two(source: str, target: str, root: Path) -> list[Files]:
+    """Two files, or two globs whose matches belong together where the stars stand for the same."""
+    sides = []
+    for name in (source, target):
+        path = root / name
+        matched: dict[tuple[str, ...], Path] = {(): path}
+        if not packed.exists(path):
+            if not glob.has_magic(name):
+                raise ValueError(f"no file {path}{_near(path)}")
+            matched = {_stars(path, match): match for match in _glob(path)}
+        sides.append(matched)
+        for match in matched.values():
+            suffix = Path(packed.name(match)).suffix
+            if suffix in readers.READERS and suffix != ".tsv":
+                raise ValueError(f"{match}: a {suffix} file has both sides; write pairs = …")
+    for one, other in (sides, sides[::-1]):
+        for stars in one:
+            if stars not in other:
+                raise ValueError(
+                    f"{one[stars]} has no counterpart: {source} and {target} must match in pairs"
+                )
+    return [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
+
+
+def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
+    """What each wildcard of a glob stands for."""
+    wild = {"*": "([^/]*)", "?": "([^/])"}
+    parts = re.split(r"(\*|\?|\[[^\]]+\])", str(pattern))
+    expression = "".join(
+        wild.get(part) or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
+        for part in parts
+    )
+    found = re.fullmatch(expression, str(match))
+    assert found, (pattern, match)
+    return found.groups()
+
+
+def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
+    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix."""
+    if readers_records.is_dataset(folder):
+        return [(readers_records.dataset_of(folder, place.split), None)]
+    if mtdata.is_output(folder):
+        return list(_by_language(mtdata.output(folder, place.split), folder, place))
+    names = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
+    single = [path for path in names if Path(packed.name(path)).suffix in readers.READERS]
+    rest = [path for path in names if path not in single]
+    found: list[tuple[Path, Path | None]] = [(path, None) for path in single]
+    found += _by_language(rest, folder, place, needed=not single)
+    return sorted(found)
+
+
+def _by_language(
+    paths: Iterable[Path], folder: Path, place: Place, *, needed: bool = True
+) -> Iterable[tuple[Path, Path | None]]:
+    """Files that differ in a suffix that is a language: x.de.gz and x.en.gz."""
+    sides: dict[tuple[str, str], Path] = {}
+    for path in paths:
+        stem, _, suffix = packed.name(path).rpartition(".")
+        code = code_of(suffix)
+        if stem and code in place.languages:
+            if (stem, code) in sides:
+                raise ValueError(f"{sides[stem, code]} and {path} are both {stem} in {code}")
+            sides[stem, code] = path
+    if needed and not any(code == place.languages[0] for _, code in sides):
+        raise ValueError(
+            f"{folder} has no files of pairs ({', '.join(readers.READERS)}) and none that end in "
+            f"{' and '.join(place.languages)}{_there(folder)}"
+        )
+    source, target = place.languages
+    found = {stem: path for (stem, code), path in sides.items() if code == source}
+    for stem, path in found.items():
+        if (stem, target) not in sides:
+            raise ValueError(f"{path} has no counterpart in {target}{_there(folder)}")
+    return [(path, sides[stem, target]) for stem, path in found.items()]
+
+
+def choices(word: str, allowed: Iterable[str]) -> str:
+    """'nearest: …; allowed: …' of a word that is not allowed."""
+    near = difflib.get_close_matches(word, list(allowed), n=1)
+    return (f"nearest: {near[0]}; " if near else "") + f"allowed: {', '.join(allowed)}"
+
+
+def _near(path: Path) -> str:
+    there = os.listdir(path.parent) if path.parent.is_dir() else []
+    zip_file = packed.file(path)
+    if zip_file != path:
+        there = [name.rpartition("/")[2] for name in packed.members(zip_file)]
+    near = difflib.get_close_matches(path.name, there, n=2)
+    return f"; nearest: {', '.join(near)}" if near else ""
+
+
+def _there(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"; there is no folder {folder}"
+    names = list(itertools.islice(sorted(os.listdir(folder)), 8))
+    return f"; in {folder}: {', '.join(names) or 'nothing'}"

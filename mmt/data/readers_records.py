@@ -1,0 +1,185 @@
+"""Pairs from records: JSON lines, Parquet, and Hugging Face `datasets` saved to disk.
+
+A record has `source` and `target`; or `translation`, the texts by language as Hugging Face's
+translation sets have them; or what the entry's `columns` name (`translation.de`: a key in a key).
+Tables need pyarrow, of the extra [formats], and nothing else: they are streamed, not loaded.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mmt.data import lines, packed
+from mmt.data.files import Files, Sides, one_line, sides_of
+
+ROWS = 1 << 12  # rows of a table that are in memory at once
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+def jsonl(files: Files) -> Iterator[Sides]:
+    """An object a line."""
+    for number, line in enumerate(lines.read(files.source), 1):
+        at = f"{files.source}:{number}"
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{at}: no JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise ValueError(f"{at}: {line[:40]!r} is no JSON object; one a line, as "
+                             '{"source": …, "target": …}')  # fmt: skip
+        yield _sides(record, files, number, at)
+
+
+def parquet(files: Files) -> Iterator[Sides]:
+    """Rows of a Parquet file."""
+    path = files.source
+    with _Arrow(path):
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(_on_disk(path), buffer_size=1 << 20) as table:
+            names = _needed(table.schema_arrow.names, files)
+            batches = table.iter_batches(batch_size=ROWS, columns=names, use_threads=False)
+            yield from _rows(batches, files)
+
+
+def count_parquet(files: Files) -> int:
+    """By the file's own account."""
+    with _Arrow(files.source):
+        import pyarrow.parquet
+
+        return int(pyarrow.parquet.read_metadata(_on_disk(files.source)).num_rows)
+
+
+def dataset(files: Files) -> Iterator[Sides]:
+    """Rows of what `Dataset.save_to_disk` wrote: Arrow files, listed in a `state.json`."""
+    with _Arrow(files.source):
+        yield from _rows(_batches(files, mapped=False), files)
+
+
+def count_dataset(files: Files) -> int:
+    """By the lengths of the batches; the texts are not read."""
+    with _Arrow(files.source):
+        return sum(batch.num_rows for batch in _batches(files, mapped=True))
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder is a `Dataset` or a `DatasetDict` saved to disk."""
+    return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
+
+
+def dataset_of(folder: Path, split: str) -> Path:
+    """The folder of a split of a `DatasetDict`; a `Dataset` is its own."""
+    if (folder / "state.json").is_file():
+        return folder
+    if (folder / split / "state.json").is_file():
+        return folder / split
+    there = sorted(path.parent.name for path in folder.glob("*/state.json"))
+    raise ValueError(
+        f"{folder} has no split {split}; it has: {', '.join(there) or 'none'}. "
+        f"Name one: {folder.name}/{(there or ['train'])[0]}"
+    )
+
+
+class _Arrow:
+    """Whatever pyarrow says of a broken file is a ValueError that names it."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __enter__(self) -> None:
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise ValueError(
+                f"{self.path}: reading it needs pyarrow: pip install 'mmt[formats]'"
+            ) from None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        import pyarrow
+
+        broken = (pyarrow.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError)
+        if isinstance(error, broken) and not isinstance(error, FileNotFoundError):
+            raise ValueError(f"{self.path}: damaged: {error}") from None
+
+
+def _batches(files: Files, *, mapped: bool) -> Iterator[Any]:
+    import pyarrow
+
+    state = files.source / "state.json"
+    try:
+        content = json.loads(packed.whole(state))
+        names = [str(one["filename"]) for one in content["_data_files"]]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise ValueError(f"{state}: no list of data files: {error!r}") from None
+    if content.get("_indices_data_files"):
+        raise ValueError(f"{state}: rows are chosen by indices; flatten_indices() before saving")
+    for name in names:
+        path = files.source / name
+        if Path(name).name != name or not path.is_file():
+            raise ValueError(f"{state}: {name!r} is no file beside it")
+        with pyarrow.memory_map(str(path)) if mapped else pyarrow.OSFile(str(path)) as file:
+            yield from pyarrow.ipc.open_stream(file)
+
+
+def _rows(batches: Iterator[Any], files: Files) -> Iterator[Sides]:
+    number = 0
+    for batch in batches:
+        batch = batch.select(_needed(batch.schema.names, files))
+        for start in range(0, batch.num_rows, ROWS):
+            for record in batch.slice(start, ROWS).to_pylist():
+                number += 1
+                yield _sides(record, files, number, f"{files.source}: row {number}")
+
+
+def _needed(names: list[str], files: Files) -> list[str]:
+    """The columns that hold the sides."""
+    wanted = [one if one in names else one.split(".")[0] for one in files.columns]
+    wanted = wanted or (["translation"] if "translation" in names else ["source", "target"])
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise ValueError(
+            f"{files.source}: no column {missing[0]!r}; there: {', '.join(names) or 'none'}. "
+            'The entry can name them: columns = ["SOURCE", "TARGET"]'
+        )
+    return list(dict.fromkeys(wanted))
+
+
+def _sides(record: Mapping[str, Any], files: Files, number: int, at: str) -> Sides:
+    if files.columns:
+        found = [_inside(record, column, at) for column in files.columns]
+    elif "translation" in record:
+        by_language = record["translation"]
+        if not isinstance(by_language, dict):
+            raise ValueError(f"{at}: translation is {by_language!r:.60}; texts by language")
+        found = list(sides_of(by_language, files, at))
+    else:
+        found = [_inside(record, side, at) for side in ("source", "target")]
+    for side, text in zip(("source", "target"), found, strict=True):
+        if not isinstance(text, str):
+            raise ValueError(f"{at}: the {side} is {text!r:.60}, no text")
+        if not text.isascii() and _LONE.search(text):
+            raise ValueError(f"{at}: the {side} has half of a surrogate pair, no character")
+    return Sides(number, one_line(found[0]), one_line(found[1]))
+
+
+def _inside(record: Mapping[str, Any], column: str, at: str) -> Any:
+    """The value of a key, or of a key in a key; a key may have dots itself."""
+    if column in record:
+        return record[column]
+    here: Any = record
+    for key in column.split("."):
+        if not isinstance(here, dict) or key not in here:
+            raise ValueError(
+                f"{at}: no key {column!r}; there: {', '.join(map(str, record)) or 'none'}. The "
+                'entry can name them: columns = ["SOURCE", "TARGET"]'
+            )
+        here = here[key]
+    return here
+
+
+def _on_disk(path: Path) -> Path:
+    if packed.file(path) != path or packed.name(path) != path.name:
+        raise ValueError(f"{path}: Parquet is packed by itself and read in place; unpack it")
+    return path

@@ -1,0 +1,123 @@
+"""Entries of a description: globs, folders, names, and every way to write one wrongly."""
+
+import gzip
+
+import pytest
+
+from mmt.data import corpora
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A function: the corpus of the given entry of German, in a folder of files."""
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for name in ("b.1", "a.2", "a.10"):
+        (parts / f"{name}.tsv").write_text(f"de {name}\ten {name}\nx\ty\n")
+    moses = tmp_path / "moses"
+    moses.mkdir()
+    for name in ("c", "d"):
+        (moses / f"{name}.de.gz").write_bytes(gzip.compress(f"{name} eins\n".encode()))
+        (moses / f"{name}.eng").write_text(f"{name} one\n")
+    (moses / "README").write_text("of c and d")
+    (moses / ".hidden.de").write_text("no")
+
+    def load(entry, rest=""):
+        (tmp_path / "corpus.toml").write_text(f"[train]\nde = {entry}\n{rest}")
+        return corpora.load(tmp_path)
+
+    return load
+
+
+def where(corpus):
+    pairs = list(corpus.pairs("de", "train"))
+    assert corpus.count("de", "train") == len(pairs)
+    assert [*dict.fromkeys(pair.corpus for pair in pairs)] == [*corpus.entries("de", "train")]
+    return [(pair.corpus, pair.line, pair.source) for pair in pairs]
+
+
+def test_a_glob_is_its_matches_in_sorted_order(corpus):
+    assert where(corpus('"parts/a.*.tsv"')) == [
+        ("parts/a.10.tsv", 1, "de a.10"), ("parts/a.10.tsv", 2, "x"),
+        ("parts/a.2.tsv", 1, "de a.2"), ("parts/a.2.tsv", 2, "x"),
+    ]  # fmt: skip
+    assert corpus('"parts"').entries("de", "train") == (
+        "parts/a.10.tsv", "parts/a.2.tsv", "parts/b.1.tsv",
+    )  # fmt: skip
+
+
+def test_a_folder_of_moses_files_goes_by_their_languages(corpus):
+    expected = [("moses/c.de.gz", 1, "c eins"), ("moses/d.de.gz", 1, "d eins")]
+    assert where(corpus('"moses"')) == where(corpus('"moses/"')) == expected
+    two = '{ source = "moses/?.de.gz", target = "moses/?.eng" }'
+    assert where(corpus(two)) == expected
+    assert where(corpus('["moses", "parts/b*"]'))[2][0] == "parts/b.1.tsv"
+
+
+def test_an_entry_may_have_a_name(corpus):
+    assert corpus('{ pairs = "parts/b.1.tsv", name = "web" }').entries("de", "train") == ("web",)
+    names = corpus('{ pairs = "parts/a*", name = "web 2" }').entries("de", "train")
+    assert names == ("web 2/a.10.tsv", "web 2/a.2.tsv")
+    root = corpus('"parts"').root
+    written = f"../{root.name}/parts/b.1.tsv"
+    assert corpus(f'"{written}"').entries("de", "train") == (written,)
+    assert corpus('"parts"').entries("de", "test") == ()
+    twice = '[{ pairs = "parts/b.1.tsv", name = "x" }, { pairs = "parts/a.2.tsv", name = "x" }]'
+    with pytest.raises(ValueError, match=r"toml:2: .*b\.1\.tsv and .*a\.2\.tsv are both named 'x'"):
+        corpus(twice)
+    assert len(where(corpus('["parts/b.1.tsv", "parts/b.1.tsv"]'))) == 4  # drawn twice as often
+
+
+def test_the_hash_is_of_every_file_that_is_matched(corpus):
+    loaded = corpus('"parts/*"')
+    before = loaded.hash()
+    assert corpus('["parts/a.10.tsv", "parts/a.2.tsv", "parts/b.1.tsv"]').hash() == before
+    (loaded.root / "parts/a.2.tsv").write_text("other\ttext\n")
+    assert loaded.hash() != before
+    (loaded.root / "parts/z.tsv").write_text("new\tfile\n")
+    assert corpus('"parts/*"').hash() not in (before, loaded.hash())
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ('"parts/*.tmx"', r"parts/\*\.tmx matches nothing; in .*parts: a\.10\.tsv, a\.2\.tsv, b"),
+        ('"part/*.tsv"', r"matches nothing; there is no folder"),
+        ('"part"', r"no file .*part; nearest: parts"),
+        ('"parts/b.1.tvs"', r"no file .*b\.1\.tvs; nearest: b\.1\.tsv"),
+        ('{ source = "moses/*.de.gz", target = "moses/c.eng" }', "must match in pairs"),
+        ('{ source = "moses/c.*.gz", target = "moses/[cd].eng" }', "must match in pairs"),
+        ('{ source = "moses/c.de.gz", target = "moses/d.en" }', r"no file .*d\.en"),
+        ('{ pairs = "parts/*", sample = 2 }', r"a sample is of one file; .* matches 3"),
+        ('{ pairs = "parts/b.1.tsv", columns = [1] }', r"columns is \[1\]; allowed: those of"),
+        ('{ pairs = "parts/b.1.tsv", columns = [1, 1] }', r"columns is \[1, 1\]"),
+        ('{ pairs = "parts/b.1.tsv", columns = "1 2" }', r"columns is '1 2'"),
+        ('{ pairs = "parts/b.1.tsv", columns = [] }', r"columns is \[\]"),
+        ('{ pairs = "parts/b.1.tsv", name = "" }', r"name is ''; allowed: a text of one line"),
+        ('{ pairs = "parts/b.1.tsv", name = "a\\nb" }', r"name is 'a\\nb'; allowed"),
+        ('{ pairs = "parts/b.1.tsv", mtdata = "x" }', "pairs stands beside `mtdata`"),
+        ('{ mtdata = "x", source = "y" }', "source stands beside `mtdata`"),
+        ('{ source = "moses/c.eng", target = "moses/d.eng", columns = [1, 2] }', "columns is"),
+        ('{ pair = "parts/b.1.tsv" }', r"unknown key 'pair'; nearest: pairs"),
+        ('"parts\\u0000"', r"is no file; write"),
+        ('"%s"' % ("x" * 5000), "File name too long"),
+    ],
+)
+def test_faults_are_named_with_file_and_line(corpus, entry, message):
+    with pytest.raises(ValueError, match=r"corpus\.toml:2: .*" + message):
+        corpus(entry)
+
+
+def test_a_folder_without_pairs_says_what_is_there(corpus):
+    root = corpus('"parts"').root
+    (root / "moses/c.eng").unlink()
+    with pytest.raises(ValueError, match=r"moses/c\.de\.gz has no counterpart in eng_Latn"):
+        corpus('"moses"')
+    with pytest.raises(ValueError, match=r"moses has no files of pairs .*fra_Latn.*; in .*README"):
+        corpus('"parts"', 'fr = "moses"')
+    (root / "moses/c.deu").write_text("x")
+    with pytest.raises(ValueError, match=r"c\.de\.gz and .*c\.deu are both c in deu_Latn"):
+        corpus('"moses"')
+    (root / "a.tmx").write_text("x")
+    with pytest.raises(ValueError, match=r"a\.tmx: a \.tmx file has both sides; write pairs"):
+        corpus('{ source = "a.tmx", target = "moses/d.eng" }')
