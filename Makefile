@@ -9,7 +9,7 @@ LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' '
 # Large pages for what the program allocates: a quarter of a training step's time on a CPU.
 export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 
-.PHONY: help demo test test-all test-t5x lint bench bible100 env env-all clean
+.PHONY: help demo test test-all test-t5x lint bench fuzz bible100 env env-all clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ lint: env  ## ruff and mypy
 bench: env  ## the measurements in benchmarks/, one table each
 	@for file in benchmarks/[a-z]*.py; do name=$$(basename $$file .py); \
 	  echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+fuzz: env  ## broken input by the thousand: the long profile of tests/fuzz
+	$(BIN)/python -m pytest -q tests/fuzz -m slow --timeout 7200
 
 bible100: env  ## 108 real languages against 108 baselines: make bible100 DATA=<the packs>; goes on
 	@test -n "$(DATA)" || { echo "make bible100 DATA=<packs>: benchmarks/bible100/README.md"; exit 2; }

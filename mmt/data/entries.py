@@ -74,19 +74,19 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
         raise ValueError(f"join is {join!r}; allowed: 'id', of `source` and `target`")
     if type(sample) is not int or sample < ("sample" in table):
         raise ValueError(f"sample is {sample!r}; allowed: a number of pairs, 1 or more")
-    columns = _columns(table, two=two) if "columns" in table else ()
     name = table.get("name", "")
     if not isinstance(name, str) or not name.isprintable() or ("name" in table and not name):
         raise ValueError(f"name is {name!r}; allowed: a text of one line")
+    columns = _columns(table, two=two) if "columns" in table else ()
     return Files(Path(), join=join == "id", sample=sample, columns=columns, name=name)
 
 
-def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, ...]:
+def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, str]:
     value = table["columns"]
     if isinstance(value, list) and all(type(one) in (str, int) for one in value):
         columns = tuple(map(str, value))
         if len(columns) == len(set(columns)) == 2 and not two:
-            return columns
+            return columns[0], columns[1]
     raise ValueError(
         f"columns is {value!r}; allowed: those of source and target in one file, as [2, 1] or "
         '["text_de", "text_en"]'

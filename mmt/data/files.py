@@ -33,7 +33,7 @@ class Files(NamedTuple):
     target: Path | None = None
     join: bool = False
     sample: int = 0
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, str] | tuple[()] = ()
     languages: tuple[str, str] = ("", "")
     name: str = ""
 
@@ -77,7 +77,8 @@ def one_line(text: str) -> str:
     >>> one_line(" Click\\n    here. ")
     'Click here.'
     """
-    return _BREAKS.sub(" ", text.strip()) if _BREAKS.search(text) else text
+    broken = "\n" in text or "\t" in text or "\r" in text
+    return _BREAKS.sub(" ", text.strip()) if broken else text
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -94,20 +95,26 @@ def sides_of(there: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
 
     ValueError, beginning with `at`, where one of the languages is missing.
     """
-    named: dict[str, str] = dict(zip(files.columns, files.columns, strict=True))
-    if not named:
-        codes = {code_of(name): name for name in reversed(list(there))}
-        named = {code: codes[code] for code in files.languages if code in codes}
     wanted = files.columns or files.languages
-    missing = [one for one in wanted if named.get(one) not in there]
+    names = _names(tuple(there), wanted, bool(files.columns))
+    missing = [one for one, name in zip(wanted, names, strict=True) if name is None]
     if missing:
         listed = ", ".join(f"{name} ({code_of(name) or 'unknown'})" for name in there) or "none"
         raise ValueError(
-            f"{at}: no {' and no '.join(missing)}; there: {listed}. If one of these is meant, "
-            'the entry says so: columns = ["SOURCE", "TARGET"], as the file writes them'
+            f"{at}: no {' and no '.join(missing)}; there: {listed}. If one of these is meant, the "
+            'entry says so: columns = ["SOURCE", "TARGET"], as the file writes them'
         )
-    source, target = (there[named[one]] for one in wanted)
+    source, target = (there[name] for name in names if name is not None)
     return source, target
+
+
+@functools.lru_cache(maxsize=1 << 12)  # of most files every unit has the same languages
+def _names(
+    there: tuple[str, ...], wanted: tuple[str, str], written: bool
+) -> tuple[str | None, str | None]:
+    """What the wanted languages are called, of two names the first; None for one not there."""
+    called = {(name if written else code_of(name)): name for name in reversed(there)}
+    return called.get(wanted[0]), called.get(wanted[1])
 
 
 _BREAKS = re.compile(r"\s*[\n\r\t]+\s*")

@@ -125,8 +125,8 @@ def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> F
         return Files(paths[0], name=name)
     if len(paths) == 1 and ext.startswith("tsv"):
         first, second = (int(column) + 1 for column in entry.get("cols") or (0, 1))
-        columns = (second, first) if swapped else (first, second)
-        return Files(paths[0], columns=tuple(map(str, columns)), name=name)
+        columns = str(second if swapped else first), str(first if swapped else second)
+        return Files(paths[0], columns=columns, name=name)
     raise ValueError(f"mtdata's {name}: {len(paths)} files of {ext!r}; run: mtdata get -tr {name}")
 
 

@@ -68,11 +68,9 @@ def read(files: Files) -> Iterator[Sides]:
     one = reader(files)
     chosen, number = _chosen(files), 0
     for number, sides in enumerate(one.read(files), 1):
-        for side, path in (("source", files.source), ("target", files.target or files.source)):
-            if not getattr(sides, side).strip():
-                line = f": {one.unit} {sides.line}" if one.unit else f":{sides.line}"
-                at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
-                raise ValueError(f"{at}: the {side} side is empty")
+        source, target = sides.source, sides.target
+        if not source or not target or source.isspace() or target.isspace():
+            raise _empty(files, sides, one)
         if chosen is None or chosen[number]:
             yield sides
     if not number:
@@ -88,6 +86,15 @@ def count(files: Files) -> int:
     if files.sample > number:
         raise ValueError(f"{files.source}: a sample of {files.sample} of {number} lines or units")
     return files.sample or number
+
+
+def _empty(files: Files, sides: Sides, one: Reader) -> ValueError:
+    side, path = "target", files.target or files.source
+    if not sides.source.strip():
+        side, path = "source", files.source
+    line = f": {one.unit} {sides.line}" if one.unit else f":{sides.line}"
+    at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
+    return ValueError(f"{at}: the {side} side is empty")
 
 
 def _nothing(files: Files, one: Reader) -> ValueError:

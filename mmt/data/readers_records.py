@@ -38,9 +38,16 @@ def parquet(files: Files) -> Iterator[Sides]:
     with _Arrow(path):
         import pyarrow.parquet
 
-        with pyarrow.parquet.ParquetFile(_on_disk(path), buffer_size=1 << 20) as table:
-            names = _needed(table.schema_arrow.names, files)
-            batches = table.iter_batches(batch_size=ROWS, columns=names, use_threads=False)
+        with pyarrow.parquet.ParquetFile(
+            _on_disk(path), buffer_size=1 << 20, pre_buffer=False
+        ) as table:
+            empty = table.schema_arrow.empty_table()
+            wanted = _names(empty.schema, files)
+            for name in wanted:
+                _column(empty, name, path)
+            there = set(empty.schema.names)
+            columns = {name if name in there else name.split(".")[0] for name in wanted}
+            batches = table.iter_batches(ROWS, columns=sorted(columns), use_threads=False)
             yield from _rows(batches, files)
 
 
@@ -126,36 +133,62 @@ def _batches(files: Files, *, mapped: bool) -> Iterator[Any]:
 def _rows(batches: Iterator[Any], files: Files) -> Iterator[Sides]:
     number = 0
     for batch in batches:
-        batch = batch.select(_needed(batch.schema.names, files))
+        batch.validate(full=True)  # else offsets of a damaged file point anywhere in memory
+        both = [_column(batch, name, files.source) for name in _names(batch.schema, files)]
         for start in range(0, batch.num_rows, ROWS):
-            for record in batch.slice(start, ROWS).to_pylist():
+            for found in zip(*(one.slice(start, ROWS).to_pylist() for one in both), strict=True):
                 number += 1
-                yield _sides(record, files, number, f"{files.source}: row {number}")
+                yield _checked(found, number, f"{files.source}: row {number}")
 
 
-def _needed(names: list[str], files: Files) -> list[str]:
-    """The columns that hold the sides."""
-    wanted = [one if one in names else one.split(".")[0] for one in files.columns]
-    wanted = wanted or (["translation"] if "translation" in names else ["source", "target"])
-    missing = [name for name in wanted if name not in names]
-    if missing:
+def _names(schema: Any, files: Files) -> tuple[str, str]:
+    """The columns of both sides; that of a struct and a field of it have a dot between them."""
+    if files.columns:
+        return files.columns
+    if "translation" not in schema.names:
+        return ("source", "target")
+    there = {name: f"translation.{name}" for name in _fields(schema.field("translation").type)}
+    return sides_of(there, files, f"{files.source}: translation")
+
+
+def _column(batch: Any, name: str, path: Path) -> Any:
+    """A column, or a field of one that is a struct."""
+    from pyarrow import compute
+
+    names = batch.schema.names
+    key, *keys = [name] if name in names else name.split(".")
+    found: Any = batch.column(key) if key in names else None
+    for key in keys:
+        names = _fields(found.type) if found is not None else names
+        found = compute.struct_field(found, key) if key in names else None
+    if found is None:
         raise ValueError(
-            f"{files.source}: no column {missing[0]!r}; there: {', '.join(names) or 'none'}. "
+            f"{path}: no column {name!r}; there: {', '.join(names) or 'none'}. "
             'The entry can name them: columns = ["SOURCE", "TARGET"]'
         )
-    return list(dict.fromkeys(wanted))
+    return found
+
+
+def _fields(kind: Any) -> list[str]:
+    from pyarrow import types
+
+    return [kind.field(n).name for n in range(kind.num_fields)] if types.is_struct(kind) else []
 
 
 def _sides(record: Mapping[str, Any], files: Files, number: int, at: str) -> Sides:
     if files.columns:
-        found = [_inside(record, column, at) for column in files.columns]
+        found = tuple(_inside(record, column, at) for column in files.columns)
     elif "translation" in record:
         by_language = record["translation"]
         if not isinstance(by_language, dict):
             raise ValueError(f"{at}: translation is {by_language!r:.60}; texts by language")
-        found = list(sides_of(by_language, files, at))
+        found = sides_of(by_language, files, at)
     else:
-        found = [_inside(record, side, at) for side in ("source", "target")]
+        found = tuple(_inside(record, side, at) for side in ("source", "target"))
+    return _checked(found, number, at)
+
+
+def _checked(found: tuple[Any, ...], number: int, at: str) -> Sides:
     for side, text in zip(("source", "target"), found, strict=True):
         if not isinstance(text, str):
             raise ValueError(f"{at}: the {side} is {text!r:.60}, no text")

@@ -1,0 +1,209 @@
+"""How fast each corpus format is read, and that its memory does not grow with the corpus.
+
+    python -m benchmarks.readers [--pairs 200000] [--formats tsv,tmx]
+
+A file of made-up pairs of 12 + 12 words is written in every format and read through
+`mmt.data.readers` in a process of its own; "peak" is that process' largest resident set, "growth"
+what it is above that of one that reads a tenth of the pairs.  What does not grow between the two
+does not grow further: a pair, a batch of rows or a piece of a file is in memory at a time.  PO and
+MO are read at once (up to packed.WHOLE), and are left out.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from mmt.data import readers
+from mmt.data.files import Files
+
+MIB = 2**20
+GROUP = 10_000  # pairs that are made, and rows in a group, at once
+
+
+def made_up(pairs: int) -> Iterator[list[tuple[str, str]]]:
+    """Pairs of 12 words a side, drawn from 5,000 made-up ones; GROUP at a time."""
+    random = np.random.default_rng(0)
+    letters = np.array(list("aäeiouklmnprstvz"))
+    words = ["".join(random.choice(letters, n)) for n in random.integers(2, 10, 5000)]
+    for start in range(0, pairs, GROUP):
+        drawn = random.integers(0, len(words), (min(GROUP, pairs - start), 24))
+        yield [
+            (" ".join(words[i] for i in row[:12]), " ".join(words[i] for i in row[12:]))
+            for row in drawn.tolist()
+        ]
+
+
+def lines(line: Callable[[str, str], str], head: str = "", tail: str = "") -> Callable:
+    """A writer of one line a pair."""
+
+    def write(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
+        with _packed(path) as file:
+            file.write(head.encode())
+            for group in groups:
+                file.write("".join(line(*pair) for pair in group).encode())
+            file.write(tail.encode())
+
+    return write
+
+
+def _packed(path: Path):
+    import bz2
+    import gzip
+    import lzma
+
+    import zstandard
+
+    opened = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}
+    if path.suffix == ".xz":
+        return lzma.open(path, "wb", preset=0)
+    return opened.get(path.suffix, open)(path, "wb")
+
+
+def moses(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
+    """Two files beside each other."""
+    with open(path, "w", encoding="utf-8") as one, open(f"{path}.en", "w", encoding="utf-8") as two:
+        for group in groups:
+            one.write("".join(f"{source}\n" for source, _ in group))
+            two.write("".join(f"{target}\n" for _, target in group))
+
+
+def zipped(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
+    """A zip of one TSV."""
+    import zipfile
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("pairs.tsv", "w", force_zip64=True) as file:
+            for group in groups:
+                file.write("".join(f"{one}\t{other}\n" for one, other in group).encode())
+
+
+def parquet(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
+    """Row groups of a million pairs, as most programs write them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([("source", pa.string()), ("target", pa.string())])
+    held: list[pa.Table] = []
+    with pq.ParquetWriter(path, schema) as writer:
+        for group in groups:
+            held.append(pa.table(list(zip(*group, strict=True)), schema=schema))
+            if len(held) == 100:
+                writer.write_table(pa.concat_tables(held))
+                held.clear()
+        if held:
+            writer.write_table(pa.concat_tables(held))
+
+
+def saved(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
+    """A Hugging Face data set saved to disk: batches of a thousand rows."""
+    import pyarrow as pa
+
+    path.mkdir()
+    schema = pa.schema([("source", pa.string()), ("target", pa.string())])
+    with pa.ipc.new_stream(str(path / "data.arrow"), schema) as stream:
+        for group in groups:
+            stream.write_table(pa.table(list(zip(*group, strict=True)), schema), max_chunksize=1000)
+    (path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
+
+
+tsv = lines(lambda one, other: f"{one}\t{other}\n")
+FORMATS: dict[str, tuple[str, Callable]] = {
+    "tsv": ("a.tsv", tsv),
+    "moses": ("a.de", moses),
+    "tsv.gz": ("a.tsv.gz", tsv),
+    "tsv.bz2": ("a.tsv.bz2", tsv),
+    "tsv.xz": ("a.tsv.xz", tsv),
+    "tsv.zst": ("a.tsv.zst", tsv),
+    "tsv.zip": ("a.zip", zipped),
+    "jsonl": (
+        "a.jsonl",
+        lines(lambda one, other: json.dumps({"translation": {"de": one, "en": other}}) + "\n"),
+    ),
+    "tmx": (
+        "a.tmx",
+        lines(
+            lambda one, other: f'<tu><tuv xml:lang="de"><seg>{one}</seg></tuv>'
+            f'<tuv xml:lang="en"><seg>{other}</seg></tuv></tu>\n',
+            '<tmx version="1.4"><body>\n',
+            "</body></tmx>\n",
+        ),
+    ),
+    "xliff": (
+        "a.xlf",
+        lines(
+            lambda one, other: f"<trans-unit><source>{one}</source>"
+            f"<target>{other}</target></trans-unit>\n",
+            '<xliff><file source-language="de" target-language="en"><body>\n',
+            "</body></file></xliff>\n",
+        ),
+    ),
+    "parquet": ("a.parquet", parquet),
+    "datasets": ("a", saved),
+}
+
+
+def measure(path: Path, pairs: int) -> dict[str, float]:
+    """Reads a file in this process: seconds, and the largest resident set in bytes."""
+    target = Path(f"{path}.en")
+    files = Files(path, target if target.exists() else None, languages=("deu_Latn", "eng_Latn"))
+    start = time.perf_counter()
+    number = sum(1 for _ in readers.read(files))
+    seconds = time.perf_counter() - start
+    assert number == pairs, (number, pairs)
+    status = Path("/proc/self/status").read_text()  # getrusage's has that of the parent in it
+    return {"seconds": seconds, "peak": int(status.split("VmHWM:")[1].split()[0]) * 1024}
+
+
+def _apart(path: Path, pairs: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.readers", "--measure", str(path)]
+    done = subprocess.run(
+        [*command, "--pairs", str(pairs)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=200_000)
+    parser.add_argument("--formats", default=",".join(FORMATS))
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        print(json.dumps(measure(args.measure, args.pairs)))
+        return
+    columns = ("format", "on disk MiB", "pairs/s", "peak MiB", "growth MiB", "50 million: hours")
+    table = Table(*columns, title=f"{args.pairs:,} pairs, one process")
+    for name in args.formats.split(","):
+        file, write = FORMATS[name]
+        found = []
+        for pairs in (args.pairs // 10, args.pairs):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / file
+                write(path, made_up(pairs))
+                size = sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
+                found.append(_apart(path, pairs) | {"size": size})
+        small, large = found
+        rate = args.pairs / large["seconds"]
+        growth = (large["peak"] - small["peak"]) / MIB
+        table.add_row(
+            name, f"{large['size'] / MIB:.0f}", f"{rate:,.0f}", f"{large['peak'] / MIB:.0f}",
+            f"{growth:.0f}", f"{50e6 / rate / 3600:.1f}",
+        )  # fmt: skip
+    from benchmarks.header import header  # imports jax, whose memory is not the readers'
+
+    print(header())
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
