@@ -335,7 +335,10 @@ def _languages(args: argparse.Namespace) -> None:
 def _stats(args: argparse.Namespace) -> None:
     from mmt.data import corpora, stats
 
-    rows = stats.stats(corpora.load(args.corpus), args.temperature)
+    corpus = corpora.load(args.corpus)
+    for line in stats.matched(corpus):
+        print(line, file=sys.stderr)
+    rows = stats.stats(corpus, args.temperature)
     print("\n".join(map(_json, rows)) if args.json else stats.table(rows))
 
 

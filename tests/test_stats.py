@@ -46,3 +46,10 @@ def test_the_table_shows_the_largest_first_and_a_total(folder):
     assert lines[-1].split()[:3] == ["all", "3", "8"]
 
 
+def test_what_several_files_matched_is_said(folder):
+    assert list(stats.matched(corpora.load(folder))) == ["train zho_Hant: swh.tsv, t.de"]
+    for number in range(9):
+        (folder / f"{number}.tsv").write_text("a\tb\n")
+    (folder / "corpus.toml").write_text('[train]\nde = "?.tsv"')
+    (line,) = stats.matched(corpora.load(folder))
+    assert line.startswith("train deu_Latn: 0.tsv, 1.tsv, ") and line.endswith(", … (9 in all)")

@@ -177,7 +177,7 @@ class _Description:
         try:
             self.text = file.read_bytes().decode()
             self.content = tomllib.loads(self.text)
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{file}: {error}") from None
 
     def corpus(self) -> Corpus:

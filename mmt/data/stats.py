@@ -4,7 +4,7 @@ Counting what training then draws is for mixing.py; nothing is judged or removed
 """
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -33,6 +33,16 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
         rows.append(row | sizes)
     shares = mixing.shares(counts, temperature)
     return [row | {"share": shares[str(row["language"])]} for row in rows]
+
+
+def matched(corpus: Corpus) -> Iterator[str]:
+    """What is read where that is several files: 'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz'."""
+    for split in SPLITS:
+        for code in corpus.languages:
+            names = corpus.entries(code, split)
+            if len(names) > 1:
+                more = f", … ({len(names)} in all)" if len(names) > 8 else ""
+                yield f"{split} {code}: {', '.join(names[:8])}{more}"
 
 
 def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
