@@ -132,6 +132,9 @@ def test_splits_can_be_cut_from_others():
     assert {split: task.num_input_examples(split) for split in task.splits} == {
         "train": 20, "validation": 10, "test": 10
     }  # fmt: skip
+    corpus = task.source.corpus
+    (pair, *_) = corpus.pairs("deu_Latn", "validation")
+    assert corpus.entries("deu_Latn", "validation") == (pair.corpus,) == ("cut",)
 
 
 def test_a_wrong_set_or_language_is_told():

@@ -35,6 +35,8 @@ def chunks(path: Path) -> Iterator[bytes]:
     place, member = _place(path)
     with open(place, "rb") as file:
         size, unpacked = place.stat().st_size, 0
+        if member:
+            size = min(size, members(place)[member])
         for piece in _unpacked(path, file, member):
             unpacked += len(piece)
             if unpacked > FREE and unpacked > RATIO * size:
