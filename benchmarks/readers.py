@@ -5,8 +5,9 @@
 A file of made-up pairs of 12 + 12 words is written in every format and read through
 `mmt.data.readers` in a process of its own; "peak" is that process' largest resident set, "growth"
 what it is above that of one that reads a tenth of the pairs.  What does not grow between the two
-does not grow further: a pair, a batch of rows or a piece of a file is in memory at a time.  PO and
-MO are read at once (up to packed.WHOLE), and are left out.
+does not grow further: a pair, a batch of rows or a piece of a file is in memory at a time, of
+Parquet also pages and dictionaries of a row group.  PO and MO are read at once (up to
+packed.WHOLE), and are left out.
 """
 
 import argparse
