@@ -47,6 +47,11 @@ def test_tmx_is_read_in_either_direction_and_order(tmx):
     assert pairs(path, LANGUAGES[::-1]) == [(1, "one", "eins"), (2, "two", "zwei")]
 
 
+def test_a_tmx_of_many_languages_has_gaps(tmx):
+    path = tmx(unit(fr="un", en="one"), unit(de="zwei", en="two"), unit(de="drei", fr="trois"))
+    assert pairs(path) == [(2, "zwei", "two")]
+
+
 def test_tmx_as_other_programs_write_it(tmp_path):
     text = (
         '<tmx version="1.1"><body><tu tuid="9"><note>no <b>text</b></note><prop type="x">p</prop>'

@@ -24,7 +24,8 @@ _UNDONE = frozenset("new needs-translation".split())
 def tmx(files: Files) -> Iterator[Sides]:
     """Every `tu` with both languages; of several variants of a language the first.
 
-    ValueError for a unit that lacks one of them, with those that are there.
+    A unit that lacks one of them is no pair: files of many languages have gaps. ValueError, with
+    the languages of the first such unit, where no unit has both.
     """
     return _Tmx(files).sides()
 
@@ -142,6 +143,8 @@ class _Tmx(_Units):
         super().__init__(files)
         self.unit: dict[str, str] = {}
         self.language = ""
+        self.lacking: ValueError | None = None  # the first unit's fault, until one has both
+        self.any = False
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "tu":
@@ -159,7 +162,13 @@ class _Tmx(_Units):
             self.unit.setdefault(self.language, text)
         elif tag == "tu":
             at = f"{self._at()}: unit {self.number}"
-            self.ready.append(Sides(self.number, *sides_of(self.unit, self.files, at)))
+            try:
+                self.ready.append(Sides(self.number, *sides_of(self.unit, self.files, at)))
+                self.any = True
+            except ValueError as error:
+                self.lacking = self.lacking or error
+        elif tag == "tmx" and self.lacking and not self.any:
+            raise self.lacking
 
 
 class _Xliff(_Units):
