@@ -1,4 +1,4 @@
-"""Whether a line is English, by a light language identification. The only `import py3langid`.
+"""Whether a line is English, by a light language identification.
 
 It is asked about whole test sets of system outputs, and its answer is a share: it would rather let
 a line pass than blame one that is English.
@@ -7,7 +7,8 @@ a line pass than blame one that is English.
 import functools
 import re
 import unicodedata
-from typing import Any
+
+from mmt.data import identify
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS = 5  # in small letters; what a name is, no identifier knows
@@ -34,17 +35,10 @@ def is_other(line: str) -> bool:
     words = [word for word in _WORDS.findall(line) if word[0].islower()]
     if len(words) < _LEAST_WORDS or len(letters) < _LEAST_LETTERS:
         return False
-    identifier = _identifier()
+    identifier = identify.py3langid()
     return identifier.classify(line)[0] != "en" and dict(identifier.rank(line))["en"] < _LIKELY
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_latin(letter: str) -> bool:
     return letter.isascii() or unicodedata.name(letter, "").startswith("LATIN")
-
-
-@functools.cache
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -128,6 +128,23 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
         command.add_argument("--json", action="store_true", help="a JSON object a line")
     languages.set_defaults(run="languages")
     stats.set_defaults(run="stats")
-    prepare = commands.add_parser("prepare", help="make the cache of a gin config")
-    _gin_flags(prepare)
-    prepare.set_defaults(run="prepare")
+    _prepare_flags(commands.add_parser("prepare", help="clean a corpus, or make a config's cache"))
+
+
+def _prepare_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("corpus", nargs="?", help="a description (TOML), its folder, or cldr")
+    parser.add_argument("--out", metavar="DIR", help="the cleaned corpus, a new folder")
+    parser.add_argument(
+        "--rules", metavar="FILE", help="default: the corpus' [clean], else a sensible set"
+    )
+    parser.add_argument(
+        "--testset", action="append", default=[], metavar="NAME",
+        help="what overlaps it is removed; as of `mmt evaluate`; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--explain", metavar="SRC<TAB>TGT", help="what becomes of a pair, and why")
+    parser.add_argument("--language", help="of --explain")
+    parser.add_argument(
+        "--gin_file", action="append", metavar="FILE", help="without CORPUS: make its cache"
+    )
+    parser.epilog = "--gin.prepare.processes=N: so many; default: one for each core."
+    parser.set_defaults(run="prepare")

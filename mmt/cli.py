@@ -157,12 +157,56 @@ def _make_cache() -> None:
 
 
 def _prepare(args: argparse.Namespace) -> None:
+    """Cleans the corpus that is given, or makes the cache of the config that is."""
+    if bool(args.corpus) == bool(args.gin_file):
+        raise ValueError("expected CORPUS and --out DIR, or --gin_file FILE")
+    if args.corpus:
+        return _clean(args)
+    if args.out or args.rules or args.testset or args.explain or args.language:
+        raise ValueError("--out, --rules, --testset, --explain and --language belong to CORPUS")
     from mmt import config
     from mmt.data import recipe
 
     config.load(args.gin_file, args.bindings)
     _make_cache()
     print(config.configured(recipe.Recipe)().directory)
+
+
+def _clean(args: argparse.Namespace) -> None:
+    from mmt import config
+    from mmt.data import clean, corpora, prepare, rulebook
+
+    if bool(args.out) == bool(args.explain) or bool(args.language) != bool(args.explain):
+        raise ValueError("expected --out DIR, or --explain 'SOURCE<TAB>TARGET' --language NAME")
+    config.bind(args.bindings, [prepare.prepare])
+    corpus = corpora.load(args.corpus)
+    book = clean.rules_of(corpus, rulebook.read(Path(args.rules)) if args.rules else None)
+    tests = _test_sets(args.testset, corpus)
+    if not args.explain:
+        report = config.configured(prepare.prepare)(corpus, Path(args.out), book=book, tests=tests)
+        print(f"{report.table()}\n\n{report.rules}")
+        print(f"{args.out}: report.html, report.txt", file=sys.stderr)
+        return
+    sides = args.explain.replace("\\t", "\t").split("\t")
+    if len(sides) != 2:
+        raise ValueError(f"--explain {args.explain!r}: expected source<TAB>target")
+    every = clean.test_sets(corpus, tests)
+    print(clean.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=every))
+
+
+def _test_sets(names: Sequence[str], corpus: Any) -> dict[str, dict[str, Sequence[str]]]:
+    """Name -> FLORES code -> the lines that must not be trained on."""
+    from eval import testsets
+
+    found: dict[str, dict[str, Sequence[str]]] = {}
+    for name in names:
+        one = testsets.load(name, target=corpus.target)
+        if one.name in found:
+            raise ValueError(f"--testset {name}: two test sets are called {one.name!r}")
+        references = (line for own in one.languages.values() for line in own.references)
+        found[one.name] = {code: own.sources for code, own in one.languages.items()}
+        found[one.name][one.target] = list(dict.fromkeys(references))
+    return found
 
 
 def _baselines(args: argparse.Namespace) -> None:

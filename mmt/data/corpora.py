@@ -11,6 +11,7 @@
     ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # which is source, which is target
     hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob, and the entry's own name
     [validation]                                                  # as [train]; also [test]
+    [clean]                                                       # rules of cleaning: rulebook.py
 
 A description without [train] is a test set.  Languages go by any name `mmt.languages.find` knows,
 paths are relative to the file.  What a file holds is told by its suffix (readers.py: TSV, JSONL,
@@ -31,12 +32,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmt import languages
 from mmt.data import entries, readers
 from mmt.data.entries import choices as _choices
 from mmt.data.files import Files
+
+if TYPE_CHECKING:
+    from mmt.data.rulebook import Rulebook
 
 SPLITS = ("train", "validation", "test")
 EMBEDDED = "cldr"  # what `load` takes for the corpus that needs no files
@@ -68,12 +72,14 @@ class Corpus:
       target: FLORES code of the side that is translated into.
       root: the folder of the description.
       files: split -> FLORES code of the source -> its files, in the order they are read.
+      clean: the rules by which the training pairs are to be cleaned, where it has such.
     """
 
     name: str
     target: str
     root: Path
     files: Mapping[str, Mapping[str, tuple[Files, ...]]] = field(repr=False, hash=False)
+    clean: "Rulebook | None" = field(default=None, repr=False, hash=False)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -122,6 +128,8 @@ class Corpus:
                 ]
                 for code, entries in sorted(by_language.items())
             }
+        if self.clean:
+            content["clean"] = self.clean.hash()
         return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
 
     def validate(self) -> None:
@@ -181,7 +189,7 @@ class _Description:
             raise ValueError(f"{file}: {error}") from None
 
     def corpus(self) -> Corpus:
-        allowed = ("name", "target", *SPLITS)
+        allowed = ("name", "target", *SPLITS, "clean")
         for key in self.content:
             if key not in allowed:
                 raise ValueError(f"{self._at(key)}: unknown key {key!r}; {_choices(key, allowed)}")
@@ -201,7 +209,20 @@ class _Description:
                         f"{self._at(key, split)}: {key} ({code}) has no [train] pairs; "
                         f"{_choices(code, sorted(files['train']))}"
                     )
-        return Corpus(name, target, self.file.parent, files)
+        corpus = Corpus(name, target, self.file.parent, files, self._clean())
+        if corpus.clean:
+            named = [(code, corpus.entries(code, "train")) for code in files["train"]]
+            names = [name for _, names in named for name in names]
+            for fault in corpus.clean.check(dict(named), names):
+                raise ValueError(fault)
+        return corpus
+
+    def _clean(self) -> "Rulebook | None":
+        if "clean" not in self.content:
+            return None
+        from mmt.data import rulebook  # which needs `Pair` from here
+
+        return rulebook.parse(self.content["clean"], self._at, folder=self.file.parent)
 
     def _split(self, split: str, target: str) -> dict[str, tuple[Files, ...]]:
         table = self.content.get(split, {})
@@ -232,18 +253,24 @@ class _Description:
             raise ValueError(f"{at}: {what}: {error}") from None
 
     def _at(self, key: str, table: str = "") -> str:
-        """'file:line' of a key, or of the table of that name, as people write them; else 'file'."""
-        inside = ""
-        for number, line in enumerate(self.text.split("\n"), 1):
-            if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-                inside = re.sub(r"""[\s"']""", "", header[1])
-                here = inside == (f"{table}.{key}" if table else key)
-            else:
-                word = re.match(r"""\s*["']?([^"'=.]*?)["']?\s*[=.]""", line)
-                here = inside == table and word is not None and word[1] == key
-            if here:
-                return f"{self.file}:{number}"
-        return str(self.file)
+        return located(self.text, self.file, key, table)
+
+
+def located(text: str, file: Path, key: str, table: str = "") -> str:
+    """'file:line' of a key in a TOML text, or of the table of that name, as people write them; else
+    'file'.
+    """
+    inside = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            inside = re.sub(r"""[\s"']""", "", header[1])
+            here = f"{inside}.".startswith(f"{table}.{key}." if table else f"{key}.")
+        else:
+            word = re.match(r"""\s*["']?([^"'=.]*?)["']?\s*[=.]""", line)
+            here = inside == table and word is not None and word[1] == key
+        if here:
+            return f"{file}:{number}"
+    return str(file)
 
 
 def _near(path: Path, *others: str) -> str:

@@ -27,6 +27,7 @@ class Files(NamedTuple):
         columns, keys of JSONL and Parquet, TMX's language codes. (): as the format has it.
     languages: FLORES codes of source and target, for formats that say what their sides are.
     name: of the entry, which every pair carries.
+    empty: a pair with an empty side is no fault: whoever cleans wants to count it.
     """
 
     source: Path
@@ -36,6 +37,7 @@ class Files(NamedTuple):
     columns: tuple[str, str] | tuple[()] = ()
     languages: tuple[str, str] = ("", "")
     name: str = ""
+    empty: bool = False
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -69,7 +69,8 @@ def read(files: Files) -> Iterator[Sides]:
     chosen, number = _chosen(files), 0
     for number, sides in enumerate(one.read(files), 1):
         source, target = sides.source, sides.target
-        if not source or not target or source.isspace() or target.isspace():
+        empty = not source or not target or source.isspace() or target.isspace()
+        if empty and not files.empty:
             raise _empty(files, sides, one)
         if chosen is None or chosen[number]:
             yield sides

@@ -1,0 +1,74 @@
+"""Which language a line is in, by py3langid or a fastText model of the user's.
+
+What follows from the answer is for those who ask.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mmt import languages
+
+
+class Identifier:
+    """A language identifier: `rank(line)` gives labels with their probabilities."""
+
+    def __init__(self, rank: Callable[[str], list[tuple[str, float]]]) -> None:
+        self._rank = rank
+        self._known = {iso for label, _ in rank("a word") if (iso := _iso3(label))}
+
+    def knows(self, code: str) -> bool:
+        """Whether the language of a FLORES code is among those it tells apart, in any script."""
+        return code[:3] in self._known
+
+    def judge(self, line: str, code: str) -> tuple[float, str]:
+        """The probability (0 to 1) that a line is in a language, and the likeliest language."""
+        found = self._rank(line)
+        own = sum(probability for label, probability in found if _iso3(label) == code[:3])
+        best = max(found, key=lambda one: one[1])[0] if found else "unknown"
+        return min(own, 1.0), best
+
+
+@functools.cache
+def identifier(model: str = "") -> Identifier:
+    """py3langid's 97 languages, or a fastText model: a file such as `lid.176.ftz`.
+
+    Raises ValueError where the file is none, or fasttext is not installed.
+    """
+    if not model:
+        return Identifier(py3langid().rank)
+    if not Path(model).is_file():
+        raise ValueError(f"no language identification model {model!r}: expected a fastText file")
+    try:
+        import fasttext
+    except ImportError as error:
+        raise ValueError(f"{model}: needs `pip install fasttext-predict`: {error}") from error
+    try:
+        loaded = fasttext.load_model(model)
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise ValueError(f"{model}: no fastText model: {error}") from error
+
+    def rank(line: str) -> list[tuple[str, float]]:
+        labels, probabilities = loaded.predict(line.replace("\n", " "), k=-1)
+        names = (label.removeprefix("__label__") for label in labels)
+        return list(zip(names, map(float, probabilities), strict=True))
+
+    return Identifier(rank)
+
+
+@functools.cache
+def py3langid() -> Any:
+    """py3langid with probabilities."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@functools.cache
+def _iso3(label: str) -> str:
+    """ISO 639-3 of a label such as `de`, `deu_Latn`, `zh`; '' for what is no one language."""
+    try:
+        return languages.find(label).iso3
+    except ValueError:
+        return ""

@@ -1,0 +1,137 @@
+"""Pieces of work in several processes, with a progress bar that knows how long it will take.
+
+Results come in the order of the pieces, whatever the number of processes; what a piece of work is,
+and what a killed run leaves of it, is the caller's business.
+"""
+
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+Work = Callable[[Any, Any, Callable[[int], None]], Any]
+Run = Callable[[str, Work, Sequence[Any], int], list[Any]]
+
+_SHARED: Any = None  # in a worker: what all pieces of work know
+_COUNTED: Any = None
+_STOPPED: Any = None
+
+
+@contextlib.contextmanager
+def workers(shared: Any, processes: int) -> Iterator[Run]:
+    """A function `run(label, work, items, total)`: the results of `work(shared, item, done)` in the
+    items' order.
+
+    work: a function of a module, which calls `done(n)` now and then; `total` is what these add up
+        to. With one process all is done here; else `shared` is pickled once for each process.
+
+    The first error of a piece ends the rest. OSError: a process was killed.
+    """
+    if processes <= 1:
+        yield functools.partial(_run_here, shared)
+        return
+    context = multiprocessing.get_context("spawn")  # forking a process that has threads may hang
+    counted, stopped = context.Value("q", 0), context.Event()
+    pool = ProcessPoolExecutor(
+        processes, mp_context=context, initializer=_start, initargs=(shared, counted, stopped)
+    )
+    try:
+        yield functools.partial(_run_there, pool, counted)
+    except BrokenProcessPool as error:
+        raise OSError("a process of the work was killed; is there too little memory?") from error
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _run_here(shared: Any, label: str, work: Work, items: Sequence[Any], total: int) -> list[Any]:
+    with _progress(label, total) as show:
+        there = 0
+
+        def done(number: int) -> None:
+            nonlocal there
+            there += number
+            show(there)
+
+        return [work(shared, item, done) for item in items]
+
+
+def _run_there(
+    pool: ProcessPoolExecutor,
+    counted: Any,
+    label: str,
+    work: Work,
+    items: Sequence[Any],
+    total: int,
+) -> list[Any]:
+    counted.value = 0
+    with _progress(label, total) as show:
+        futures: list[Future[Any]] = [pool.submit(_work, work, item) for item in items]
+        waiting = set(futures)
+        while waiting:
+            ended, waiting = wait(waiting, timeout=0.2)
+            for future in ended:
+                future.result()
+            show(counted.value)
+        return [future.result() for future in futures]
+
+
+def _start(shared: Any, counted: Any, stopped: Any) -> None:
+    global _SHARED, _COUNTED, _STOPPED
+    _SHARED, _COUNTED, _STOPPED = shared, counted, stopped
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait_for([parent.sentinel])
+    os._exit(1)
+
+
+def _work(work: Work, item: Any) -> Any:
+    def done(number: int) -> None:
+        with _COUNTED.get_lock():
+            _COUNTED.value += number
+        if _STOPPED.is_set():
+            raise InterruptedError("another piece of the work failed")
+
+    return work(_SHARED, item, done)
+
+
+@contextlib.contextmanager
+def _progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A function to be told how much is done: a bar on a terminal's stderr, else a line in ten
+    seconds.
+    """
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    start = said = time.monotonic()
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(label, total=total)
+
+        def show(done: int) -> None:
+            nonlocal said
+            bar.update(task, completed=done)
+            now = time.monotonic()
+            if not console.is_terminal and now - said > 10 and done:
+                said = now
+                left = (now - start) * (total - done) / done
+                print(f"{label}: {done:,} of {total:,}, {left:.0f} s left", file=sys.stderr)
+
+        yield show

@@ -1,0 +1,44 @@
+"""Work in several processes: results in order, the first error ends it, a killed one is told."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from mmt.data.workers import workers
+
+
+def square(shared, item, done):
+    time.sleep(0.05 * (item % 3 == 0))
+    done(1)
+    return shared * item * item
+
+
+def sometimes(shared, item, done):
+    if item == 3:
+        raise ValueError("three")
+    for _ in range(200):
+        time.sleep(0.02)
+        done(1)
+
+
+def dying(shared, item, done):
+    if item == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_come_in_order(processes):
+    with workers(10, processes) as run:
+        assert run("squares", square, list(range(9)), 9) == [10 * i * i for i in range(9)]
+        assert run("again", square, [2], 1) == [40]
+        assert run("nothing", square, [], 0) == []
+    if processes == 1:
+        return
+    start = time.monotonic()
+    with pytest.raises(ValueError, match="three"), workers(None, processes) as run:
+        run("failing", sometimes, [1, 3, 4, 5, 6], 1000)
+    assert time.monotonic() - start < 15  # the others, 4 seconds each, were stopped
+    with pytest.raises(OSError, match="was killed"), workers(None, processes) as run:
+        run("dying", dying, [1, 2], 2)
