@@ -21,7 +21,7 @@ from eval.overlap import Training
 from eval.refresh import refresh
 from eval.report import report
 from mmt import checkpoint, config
-from mmt.data import cache, corpora
+from mmt.data import cache, corpora, prepare
 
 COMMANDS = ("train", "distill", "baselines")
 
@@ -87,7 +87,7 @@ class Study:
 
 def _targets(corpus: str) -> Iterator[str]:
     """The target sides of what a corpus trains on."""
-    found = corpora.load(corpus)
+    found = prepare.cleaned(corpora.load(corpus))
     for code in found.languages:
         for pair in found.pairs(code, "train"):
             yield pair.target

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mmt.data import corpora, mixing, vocab
+from mmt.data import corpora, mixing, prepare, vocab
 
 
 @contextlib.contextmanager
@@ -68,6 +68,8 @@ def register(
     training counts: n^(1/temperature), with UniMax's cap (Chung et al. 2023) of `max_epochs` passes
     over a language in a run of `examples` examples.
 
+    A corpus with rules (`[clean]`) gives what these leave; its test splits are as they were.
+
     A task's source gives text, {'inputs': 'Dienstag', 'targets': 'Tuesday'}; its preprocessors put
     `<2eng> ` before the inputs (`prefix`), tokenise (here SeqIO's own cache would be made), and
     append EOS. SeqIO cuts a feature that is longer than the `sequence_length` asked for until it
@@ -87,7 +89,10 @@ def register(
     if isinstance(vocabularies, int):
         vocabularies = trained_on_use(corpus, size=vocabularies)
     features = output_features(vocabularies)
-    sources = {language: source(corpus, language) for language in corpus.languages}
+    cleaned = prepare.cleaned(corpus)
+    if source is CorpusSource:
+        source = functools.partial(CorpusSource, cleaned=cleaned)
+    sources = {language: source(corpus, language) for language in cleaned.languages}
     counts = {language: one.num_input_examples("train") for language, one in sources.items()}
     rates = mixing.shares(counts, temperature, max_epochs=max_epochs, examples=examples)
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import tasks
 from mmt import languages
-from mmt.data import cache, corpora, vocab
+from mmt.data import cache, corpora, prepare, vocab
 from mmt.data.recipe import Recipe
 from tasks.sources import LanguageSource
 
@@ -41,7 +41,7 @@ def ensure_cache(wanted: Recipe) -> cache.Manifest:
         cache.check_fresh(present, corpus_hash=corpus_hash(found), vocabulary_hash=hashes)
         return present.manifest
     for own in _corpora(found):
-        own.validate()
+        prepare.cleaned(own).validate()
     return build_cache(
         wanted.mixture, directory, corpus_hash=corpus_hash(found), **_special_ids(wanted)
     )

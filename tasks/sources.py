@@ -10,7 +10,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from mmt.data import corpora
+from mmt.data import corpora, prepare
 
 
 @runtime_checkable
@@ -29,15 +29,19 @@ class LanguageSource(Protocol):
 class CorpusSource(seqio.DataSource):
     """Streams one language of a corpus: {'inputs': source text, 'targets': target text}.
 
+    Where the corpus has rules of cleaning, what they leave of it: `cleaned`, if that is at hand.
     `shuffle` mixes chunks of 256 neighbours within a window of 64 chunks; a Task's own buffer mixes
     inside them. Unlike FunctionDataSource it does not warn about that, and it can be pickled.
     """
 
     chunk, window = 256, 64
 
-    def __init__(self, corpus: corpora.Corpus, language: str) -> None:
+    def __init__(
+        self, corpus: corpora.Corpus, language: str, cleaned: corpora.Corpus | None = None
+    ) -> None:
         self.corpus, self.language = corpus, language
-        counts = {split: corpus.count(language, split) for split in corpora.SPLITS}
+        self.cleaned = cleaned or prepare.cleaned(corpus)
+        counts = {split: self.cleaned.count(language, split) for split in corpora.SPLITS}
         present = {split: number for split, number in counts.items() if number}
         super().__init__(splits=present, num_input_examples=present)
 
@@ -71,7 +75,7 @@ class CorpusSource(seqio.DataSource):
         """The pairs in order, `chunk` at a time, as arrays of UTF-8 bytes."""
         inputs: list[bytes] = []
         targets: list[bytes] = []
-        for pair in self.corpus.pairs(self.language, split):
+        for pair in self.cleaned.pairs(self.language, split):
             inputs.append(pair.source.encode())
             targets.append(pair.target.encode())
             if len(inputs) == self.chunk:

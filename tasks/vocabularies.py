@@ -14,7 +14,7 @@ from typing import Any
 import seqio
 import tensorflow as tf
 
-from mmt.data import corpora, vocab
+from mmt.data import corpora, prepare, vocab
 
 VOCABULARY_SIZE = 8000  # pieces of a shared vocabulary, where the user names no other number
 
@@ -72,7 +72,7 @@ class Recipe:
         """The path; the model is trained first if it is not there."""
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            texts = vocab.training_texts(self.corpus, side=self.side)
+            texts = vocab.training_texts(prepare.cleaned(self.corpus), side=self.side)
             vocab.train(texts, self.path, size=self.size, tags=self.tags)
         return self.path
 

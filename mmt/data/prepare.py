@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ def prepare(
     Args:
       book: default: the corpus' own rules, else the default ones.
       tests: test set -> FLORES code -> its lines, beside the corpus' own validation and test.
-      processes: 0: one for each core.
+      processes: 0: one for each core, where there is work for them.
 
     Raises:
       ValueError: a fault in the corpus (file and line), rules for what it has not, no pair left,
@@ -110,7 +111,7 @@ def prepare(
         return _there(out, key)
     with _working(out, key) as work:
         job = Job(corpus, book, sets, work)
-        report = _Run(job, processes or len(os.sched_getaffinity(0))).report(key)
+        report = _Run(job, processes or _processes(corpus)).report(key)
         report.write(work / "corpus")
         if out.exists():
             out.rmdir()
@@ -125,7 +126,9 @@ def cleaned(corpus: Corpus) -> Corpus:
     if corpus.clean is None:
         return corpus
     out = data_root() / "cleaned" / f"{corpus.name}-{corpus.hash()}"
-    prepare(corpus, out)
+    if not out.exists():  # which it does only when it is whole
+        print(f"cleaning {corpus.name} by its [clean]; the report will be in {out}", file=sys.stderr)
+        prepare(corpus, out)
     return load(out)
 
 
@@ -327,6 +330,13 @@ def _write(file: Path, content: Any) -> None:
 
 def _read(file: Path) -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _processes(corpus: Corpus) -> int:
+    """One for each core, but only one for each MiB: to start one takes a second."""
+    entries = itertools.chain.from_iterable(corpus.files["train"].values())
+    size = sum(path.stat().st_size for files in entries for path in files.paths)
+    return min(len(os.sched_getaffinity(0)), 1 + (size >> 20))
 
 
 def _key(corpus: Corpus, book: Rulebook, tests: TestSets) -> str:
