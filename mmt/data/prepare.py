@@ -37,6 +37,7 @@ from mmt.data.workers import workers
 REPORT = "report.json"
 _VERSION = 1
 _FLAT = str.maketrans("\t\n\r", "   ")  # what a line of TSV cannot hold
+_BREAK = re.compile("[\t\n\r]")
 _EVERY = 1000  # pairs between two words of progress
 
 
@@ -211,7 +212,7 @@ def _filter(
             tally.add(pair, outcome)
             if isinstance(outcome.result, Pair):
                 kept = outcome.result
-                texts = (kept.source.translate(_FLAT), kept.target.translate(_FLAT))
+                texts = _flat(kept.source), _flat(kept.target)
                 write("\t".join((str(pair.line), pair.id, *texts)))
             if tally.read % _EVERY == 0 and item.split == "train":
                 done(_EVERY)
@@ -221,6 +222,10 @@ def _filter(
         _finish(job, item, _part(job, item))
     _write(file, tally.to_json())
     return tally.to_json()
+
+
+def _flat(text: str) -> str:
+    return text.translate(_FLAT) if _BREAK.search(text) else text
 
 
 def _join(job: Job, language: str, done: Callable[[int], None]) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ class About(NamedTuple):
 Rule = Callable[[Pair], Pair | Dropped]
 
 _CONTROL = regex.compile(r"[\p{Cc}\uFEFF--[\t\n\r\x0b\x0c\x85]]+", regex.VERSION1)
+_ASCII_WORD = re.compile(r"\w+")
 _WORD = regex.compile(r"[\w\p{M}]+")
 _WRITTEN = regex.compile(r"[^\p{Script=Zyyy}\p{Script=Zinh}\p{Script=Zzzz}]+")
 _SCRIPTS = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hani Hira Kana", "Kore": "Hang Hani",
@@ -248,8 +249,9 @@ def langid(
 @functools.lru_cache(maxsize=8)  # several rules ask for the two sides of one pair
 def normalised(line: str) -> tuple[str, ...]:
     """The words of a line without case, punctuation and forms of compatibility."""
-    text = line if line.isascii() else unicodedata.normalize("NFKC", line)
-    return tuple(_WORD.findall(text.casefold()))
+    if line.isascii():
+        return tuple(_ASCII_WORD.findall(line.lower()))
+    return tuple(_WORD.findall(unicodedata.normalize("NFKC", line).casefold()))
 
 
 def looped(line: str) -> bool:
@@ -263,7 +265,7 @@ def looped(line: str) -> bool:
     if _periodic(words, lambda size: 4 if size == 1 else 3):
         return True
     for word in words:
-        if len(word) - len(set(word)) > 5:
+        if len(word) > 7 and len(word) - len(set(word)) > 5:
             unspaced = len(word) >= 20
             if _periodic(word, lambda size: 3 if unspaced and size > 2 else 8):  # noqa: B023
                 return True
@@ -272,15 +274,21 @@ def looped(line: str) -> bool:
 
 def _periodic(units: Sequence[str], times: Callable[[int], int]) -> bool:
     """Whether some `size` units stand `times(size)` times in a row."""
-    spare = len(units) - len(set(units))  # so many units of such a row are there already
-    for size in range(1, min(len(units) // 3, spare // 2) + 1):
-        run, needed = 0, size * (times(size) - 1)
+    count = len(units)
+    spare = count - len(set(units))  # so many units of such a row are there already
+    for size in range(1, min(count // 3, spare // 2) + 1):
+        needed = size * (times(size) - 1)
         if needed > spare:
             continue
-        for index in range(size, len(units)):
-            run = run + 1 if units[index] == units[index - size] else 0
-            if run >= needed:
-                return True
+        for start in range(0, count - 2 * size + 1, size):  # a row covers one of these
+            if units[start : start + size] == units[start + size : start + 2 * size]:
+                begin, end = start, start + size
+                while begin and units[begin - 1] == units[begin - 1 + size]:
+                    begin -= 1
+                while end + size < count and units[end] == units[end + size]:
+                    end += 1
+                if end - begin >= needed:
+                    return True
     return False
 
 
