@@ -28,8 +28,9 @@ from rich.progress import (
 )
 
 from mmt import checkpoint, config, initial
-from mmt.data import corpora, lines, prepare
+from mmt.data import corpora, lines
 from mmt.data.cache import MANIFEST, read_manifest
+from mmt.data.prepare import cleaned
 from mmt.decoding import USUAL, Decoding
 from mmt.model.transformer import Transformer
 from mmt.program import FEATURES, Program
@@ -123,7 +124,7 @@ class Translations:
         _begin(folder, recipe)
         if (folder / "corpus.toml").exists():
             return
-        corpus = prepare.cleaned(corpus)
+        corpus = cleaned(corpus)
         copied = {split: f"{split}." for split in corpora.SPLITS[1:]}
         if self.references:
             copied["train"] = "references."

@@ -24,7 +24,8 @@ def report():
             dropped = Dropped(reason, "why") if reason else one
             tally.add(one, Outcome(dropped, ("normalise",) if line == 7 else ()))
     learnt = {"arb_Arab": Learnt(2400, 0.1, 0.2), "deu_Latn": Learnt(42, 0.0, 0.1)}
-    return Report("dirty", "[clean]\nratio = { pairs = 100 }\n", learnt, tallies, "abc")
+    rules = "[clean]\nratio = { pairs = 100 }\n"
+    return Report("dirty", rules, learnt, tallies, "abc", ("deu_Latn",))
 
 
 def test_the_table_adds_up(report):
@@ -37,7 +38,7 @@ def test_the_table_adds_up(report):
     assert report.read - report.kept == sum(report.dropped.values())
     assert report.overlap["a"] == {"arb_Arab": 400 + 300 + 300, "deu_Latn": 240 + 240}
     assert report.overlap["b"] == {"arb_Arab": 300, "deu_Latn": 240}
-    assert "fewer than 100 pairs to learn from, so not judged by default: deu_Latn" in report.text()
+    assert "ratio: too few pairs to learn from: deu_Latn" in report.text()
 
 
 def test_the_page_is_whole_and_escapes_what_was_dropped(report):

@@ -1,6 +1,7 @@
 """A dirty corpus of 12 languages, cleaned: counts that the maker of the dirt knows."""
 
 import dataclasses
+import errno
 import os
 import signal
 import subprocess
@@ -159,6 +160,27 @@ def test_a_language_of_which_nothing_is_left_is_left_out_and_said(few, tmp_path)
         prepare.prepare(few, tmp_path / "out", book=book, processes=1)
     clean = corpora.load(tmp_path / "out")
     assert clean.languages == ("arb_Arab", "tha_Thai")
+
+
+def test_a_full_disk_is_named_and_what_is_finished_is_kept(few, tmp_path, monkeypatch):
+    real = prepare.zstandard.open
+
+    class Full:
+        def write(self, _):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            pass
+
+    def opened(path, mode):
+        return Full() if "/train/tha" in str(path) else real(path, mode)
+
+    monkeypatch.setattr(prepare.zstandard, "open", opened)
+    with pytest.raises(OSError, match=r"cannot write .*tha_Thai.*: No space left"):
+        prepare.prepare(few, tmp_path / "out", processes=1)
+    assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*/joined/*.json"))
+    monkeypatch.undo()
+    assert prepare.prepare(few, tmp_path / "out", processes=1).kept
 
 
 def test_ids_of_a_multi_way_corpus_stay(tmp_path):

@@ -66,6 +66,10 @@ def test_how_often_is_counted_as_counter_does():
     for _ in range(300):
         seen.add("often")
     assert seen.count("often") == 255
+    small = Seen(2)
+    with pytest.raises(ValueError, match="more different texts"):
+        for text in texts:
+            small.add(text)
 
 
 def test_overlap_is_found_on_either_side_by_line_and_by_eight_words():

@@ -22,7 +22,8 @@ class Report:
     """What became of a corpus' training pairs.
 
     rules: the rules, as TOML. learnt: FLORES code -> the usual lengths. tallies: (FLORES code, name
-    of the entry) -> its counts. key: a hash of text, rules and test sets.
+    of the entry) -> its counts. key: a hash of text, rules and test sets. unlearnt: languages with
+    too few pairs for `ratio` to learn from, which did not judge them.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Report:
     learnt: Mapping[str, Learnt]
     tallies: Mapping[tuple[str, str], Tally]
     key: str
+    unlearnt: tuple[str, ...] = ()
 
     @property
     def read(self) -> int:
@@ -91,13 +93,8 @@ class Report:
                 f"overlap with {test}: {sum(by_language.values()):,} pairs of "
                 f"{len(by_language)} languages"
             )
-        if "\nratio" in self.rules:
-            few = [code for code, one in self.learnt.items() if one.pairs < 100]
-            if few:
-                found.append(
-                    f"ratio: fewer than 100 pairs to learn from, so not judged by default: "
-                    f"{', '.join(few)}"
-                )
+        if self.unlearnt:
+            found.append(f"ratio: too few pairs to learn from: {', '.join(self.unlearnt)}")
         return found
 
     def text(self) -> str:
@@ -126,6 +123,7 @@ class Report:
         (folder / "report.html").write_text(self.html(), encoding="utf-8")
         content = {
             "key": self.key, "name": self.name, "rules": self.rules, "learnt": self.learnt,
+            "unlearnt": self.unlearnt,
             "entries": [
                 {"language": code, "corpus": entry, **tally.to_json()}
                 for (code, entry), tally in self.tallies.items()
@@ -142,7 +140,9 @@ class Report:
             (one["language"], one["corpus"]): Tally.from_json(one) for one in found["entries"]
         }
         learnt = {code: Learnt(*one) for code, one in found["learnt"].items()}
-        return cls(found["name"], found["rules"], learnt, tallies, found["key"])
+        names = "name", "rules", "key"
+        given = {name: found[name] for name in names}
+        return cls(**given, learnt=learnt, tallies=tallies, unlearnt=tuple(found["unlearnt"]))
 
     def _counts(self, tally: Tally) -> list[str]:
         counts = [tally.changed.get(rule, 0) for rule in self.changed]

@@ -128,7 +128,9 @@ def cleaned(corpus: Corpus) -> Corpus:
         return corpus
     out = data_root() / "cleaned" / f"{corpus.name}-{corpus.hash()}"
     if not out.exists():  # which it does only when it is whole
-        print(f"cleaning {corpus.name} by its [clean]; the report will be in {out}", file=sys.stderr)
+        print(
+            f"cleaning {corpus.name} by its [clean]; the report will be in {out}", file=sys.stderr
+        )
         prepare(corpus, out)
     return load(out)
 
@@ -160,7 +162,9 @@ class _Run:
         for item, one in zip(self.train, itertools.chain.from_iterable(found), strict=True):
             at = item.language, self.job.name(item)
             tallies[at] = tallies.get(at, Tally()).plus(Tally.from_json(one))
-        report = Report(self.job.corpus.name, self.job.book.text(), learnt, tallies, key)
+        report = Report(
+            self.job.corpus.name, self.job.book.text(), learnt, tallies, key, self._unlearnt(learnt)
+        )
         if not report.kept:
             raise ValueError(
                 f"the rules leave nothing of the corpus {self.job.corpus.name}: "
@@ -171,6 +175,16 @@ class _Run:
                 warnings.warn(f"the rules leave nothing of {code}", stacklevel=2)
         _describe(self.job, self.items)
         return report
+
+    def _unlearnt(self, learnt: Mapping[str, Learnt]) -> tuple[str, ...]:
+        found = set()
+        for item in self.train:
+            settings = self.job.book.settings(item.language, self.job.name(item))
+            if "ratio" in settings:
+                own = rulebook.defaults("ratio") | settings["ratio"]
+                if learnt[item.language].pairs < own["pairs"]:
+                    found.add(item.language)
+        return tuple(sorted(found))
 
     def _learnt(self) -> dict[str, Learnt]:
         found: dict[str, Lengths] = {}

@@ -142,6 +142,7 @@ class Seen:
     """
 
     def __init__(self, room: int) -> None:
+        self._room = room
         size = 1 << max(3, (3 * room // 2).bit_length())  # a third to two thirds are taken
         self._mask = size - 1
         self._keys, self._counts = array("Q", bytes(8 * size)), array("B", bytes(size))
@@ -153,6 +154,9 @@ class Seen:
         place = key & mask
         while keys[place] != key:
             if not keys[place]:
+                if not self._room:
+                    raise ValueError("more different texts than there was said to be room for")
+                self._room -= 1
                 keys[place] = key
                 break
             place = (place + 1) & mask

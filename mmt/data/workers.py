@@ -50,7 +50,10 @@ def workers(shared: Any, processes: int) -> Iterator[Run]:
     try:
         yield functools.partial(_run_there, pool, counted)
     except BrokenProcessPool as error:
-        raise OSError("a process of the work was killed; is there too little memory?") from error
+        raise OSError(
+            "a process of the work was killed (is there too little memory?), or could not begin: a "
+            'script needs `if __name__ == "__main__":` around what starts processes'
+        ) from error
     finally:
         stopped.set()
         pool.shutdown(cancel_futures=True)
