@@ -12,7 +12,7 @@ import dirty
 import pytest
 
 from mmt import cli
-from mmt.data import corpora, lines, prepare, rulebook, rules
+from mmt.data import atomic, corpora, lines, prepare, rulebook, rules
 from mmt.data.corpora import SPLITS
 
 FEW = ("deu_Latn", "tha_Thai", "arb_Arab")
@@ -126,7 +126,7 @@ prepare.prepare(corpora.load(sys.argv[1]), Path(sys.argv[2]), processes=1)
 """
 
 
-@pytest.mark.parametrize(("where", "times"), [("_finish", 7), ("_write", 16)])
+@pytest.mark.parametrize(("where", "times"), [("_finish", 7), ("write_json", 16)])
 def test_a_killed_run_is_gone_on_with(few, tmp_path, where, times, monkeypatch):
     """SIGKILL in the middle of a file: nothing is there; then what was finished is not done again.
     """
@@ -135,7 +135,7 @@ def test_a_killed_run_is_gone_on_with(few, tmp_path, where, times, monkeypatch):
     done = subprocess.run([*arguments, str(times)], check=False, env=os.environ)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
-    left = list(tmp_path.glob(".out.cleaning-*/part/*.json"))
+    left = list(tmp_path.glob(".out.*.unfinished/part/*.json"))
     assert left
     work = []
     real = prepare.Cleaner
@@ -143,7 +143,7 @@ def test_a_killed_run_is_gone_on_with(few, tmp_path, where, times, monkeypatch):
     prepare.prepare(few, tmp_path / "out", processes=1)
     assert len(work) < 6 + 6 + 2 * 6  # of train, of the others, of train once more
     assert files(tmp_path / "out") == files(tmp_path / "whole")
-    assert not list(tmp_path.glob(".out.cleaning-*"))
+    assert not list(tmp_path.glob(".out.*"))
 
 
 def test_rules_that_leave_nothing_are_an_error_and_write_nothing(few, tmp_path):
@@ -163,7 +163,7 @@ def test_a_language_of_which_nothing_is_left_is_left_out_and_said(few, tmp_path)
 
 
 def test_a_full_disk_is_named_and_what_is_finished_is_kept(few, tmp_path, monkeypatch):
-    real = prepare.zstandard.open
+    real = atomic.zstandard.open
 
     class Full:
         def write(self, _):
@@ -175,7 +175,7 @@ def test_a_full_disk_is_named_and_what_is_finished_is_kept(few, tmp_path, monkey
     def opened(path, mode):
         return Full() if "/train/tha" in str(path) else real(path, mode)
 
-    monkeypatch.setattr(prepare.zstandard, "open", opened)
+    monkeypatch.setattr(atomic.zstandard, "open", opened)
     with pytest.raises(OSError, match=r"cannot write .*tha_Thai.*: No space left"):
         prepare.prepare(few, tmp_path / "out", processes=1)
     assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*/joined/*.json"))

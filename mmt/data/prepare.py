@@ -7,14 +7,12 @@ run has finished the next one takes over. The rules are run by clean.py, shown b
 """
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import itertools
 import json
 import os
 import re
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,13 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import zstandard
-
 from mmt.data import clean, lines, rulebook
+from mmt.data.atomic import packed, read_json, working, write_json
 from mmt.data.clean import Cleaner, Tally
 from mmt.data.clean_report import Report
 from mmt.data.corpora import SPLITS, Corpus, Pair, data_root, load
-from mmt.data.records import disk_errors
 from mmt.data.rulebook import Rulebook
 from mmt.data.rules import About
 from mmt.data.rules_between import Learnt, Lengths, TestSets
@@ -110,7 +106,7 @@ def prepare(
     key = _key(corpus, book, sets)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         return _there(out, key)
-    with _working(out, key) as work:
+    with working(out, key) as work:
         job = Job(corpus, book, sets, work)
         report = _Run(job, processes or _processes(corpus)).report(key)
         report.write(work / "corpus")
@@ -181,7 +177,7 @@ class _Run:
         for item in self.train:
             settings = self.job.book.settings(item.language, self.job.name(item))
             if "ratio" in settings:
-                own = rulebook.defaults("ratio") | settings["ratio"]
+                own = {**rulebook.defaults("ratio"), **settings["ratio"]}
                 if learnt[item.language].pairs < own["pairs"]:
                     found.add(item.language)
         return tuple(sorted(found))
@@ -189,7 +185,7 @@ class _Run:
     def _learnt(self) -> dict[str, Learnt]:
         found: dict[str, Lengths] = {}
         for item in self.train:
-            bins = _read(self.job.file("learnt", item, ".json"))["bins"]
+            bins = read_json(self.job.file("learnt", item, ".json"))["bins"]
             own = Lengths({int(place): count for place, count in bins.items()})
             found.setdefault(item.language, Lengths()).update(own)
         return {code: lengths.learnt() for code, lengths in found.items()}
@@ -203,9 +199,9 @@ def _learn(job: Job, item: Item, done: Callable[[int], None]) -> dict[str, Any]:
         for pair in job.pairs(item):
             lengths.add(pair)
             pairs += 1
-        _write(file, {"pairs": pairs, "bins": lengths.bins})
+        write_json(file, {"pairs": pairs, "bins": lengths.bins})
     done(1)
-    return _read(file)
+    return read_json(file)
 
 
 def _filter(
@@ -214,13 +210,13 @@ def _filter(
     """What the rules leave of an entry by itself, as lines of line, id, source, target."""
     file = job.file("part", item, ".json")
     if file.exists():
-        done(_read(file)["read"])
-        return _read(file)
+        done(read_json(file)["read"])
+        return read_json(file)
     settings = job.book.settings(item.language, job.name(item)) if item.split == "train" else {}
     alone = {name: own for name, own in settings.items() if name not in rulebook.TOGETHER}
     cleaner = Cleaner(alone, job.about(item.language, learnt=learnt.get(item.language)))
     tally = Tally()
-    with _packed(job.file("part", item, ".tsv.zst")) as write:
+    with packed(job.file("part", item, ".tsv.zst")) as write:
         for pair in job.pairs(item):
             outcome = cleaner(pair)
             tally.add(pair, outcome)
@@ -234,7 +230,7 @@ def _filter(
         done(tally.read % _EVERY)
     else:
         _finish(job, item, _part(job, item))
-    _write(file, tally.to_json())
+    write_json(file, tally.to_json())
     return tally.to_json()
 
 
@@ -248,15 +244,15 @@ def _join(job: Job, language: str, done: Callable[[int], None]) -> list[dict[str
     if not file.exists():
         entries = job.corpus.entries(language, "train")
         items = [Item("train", language, place) for place in range(len(entries))]
-        tallies = [Tally.from_json(_read(job.file("part", item, ".json"))) for item in items]
+        tallies = [Tally.from_json(read_json(job.file("part", item, ".json"))) for item in items]
         about = job.about(language, seen={}, pairs=sum(tally.kept for tally in tallies))
         for item, tally in zip(items, tallies, strict=True):
             settings = job.book.settings(language, job.name(item))
             together = {name: own for name, own in settings.items() if name in rulebook.TOGETHER}
             _finish(job, item, tally.going_on(_part(job, item), Cleaner(together, about)))
-        _write(file, [tally.to_json() for tally in tallies])
+        write_json(file, [tally.to_json() for tally in tallies])
     done(1)
-    return _read(file)
+    return read_json(file)
 
 
 def _part(job: Job, item: Item) -> Iterator[Pair]:
@@ -275,7 +271,7 @@ def _finish(job: Job, item: Item, pairs: Iterable[Pair]) -> None:
             if not files:
                 sides = [".source", ".target"] if pair.id else [""]
                 names = [f"{stem}{side}.tsv.zst" for side in sides] + [f"{stem}.lines.zst"]
-                files = [stack.enter_context(_packed(Path(name))) for name in names]
+                files = [stack.enter_context(packed(Path(name))) for name in names]
             texts = [f"{pair.source}\t{pair.target}"]
             if pair.id:
                 texts = [f"{pair.id}\t{pair.source}", f"{pair.id}\t{pair.target}"]
@@ -310,47 +306,6 @@ def _describe(job: Job, items: Iterable[Item]) -> None:
     (job.work / "corpus" / "corpus.toml").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
-@contextlib.contextmanager
-def _packed(path: Path) -> Iterator[Callable[[str], None]]:
-    """Writes lines into a compressed file."""
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = zstandard.open(path, "wb")
-    buffer: list[str] = []
-
-    def flush() -> None:
-        with disk_errors(path):
-            file.write("".join(buffer).encode())
-        buffer.clear()
-
-    def write(line: str) -> None:
-        buffer.append(line + "\n")
-        if len(buffer) == _EVERY:
-            flush()
-
-    try:
-        yield write
-        flush()
-        with disk_errors(path):
-            file.close()
-    finally:
-        with contextlib.suppress(OSError):
-            file.close()
-
-
-def _write(file: Path, content: Any) -> None:
-    """A JSON file that is there whole or not at all: it says that its piece of work is done."""
-    with disk_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        half = file.with_suffix(".half")
-        half.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-        half.replace(file)
-
-
-def _read(file: Path) -> Any:
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
 def _processes(corpus: Corpus) -> int:
     """One for each core, but only one for each MiB: to start one takes a second."""
     entries = itertools.chain.from_iterable(corpus.files["train"].values())
@@ -375,41 +330,3 @@ def _there(out: Path, key: str) -> Report:
             "another folder"
         )
     return found
-
-
-@contextlib.contextmanager
-def _working(out: Path, key: str) -> Iterator[Path]:
-    """The directory beside `out` where work goes on; kept if it is interrupted, for the next time.
-
-    Waits where another process is at the same; what others left that is not the same goes.
-    """
-    out.parent.mkdir(parents=True, exist_ok=True)
-    work = out.parent / f".{out.name}.cleaning-{key}"
-    for left in out.parent.glob(f".{out.name}.cleaning-*"):
-        if left != work:
-            with _locked(left) as ours:
-                if ours:
-                    shutil.rmtree(left)
-    work.mkdir(exist_ok=True)
-    with _locked(work) as ours:
-        if not ours:
-            raise ValueError(f"another process cleans into {out} ({work}); wait for it")
-        try:
-            yield work
-        except ValueError:  # not to be mended by going on
-            shutil.rmtree(work)
-            raise
-        shutil.rmtree(work)
-
-
-@contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[bool]:
-    """Whether the lock of `directory` could be had; a process that dies leaves its locks free."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(handle)

@@ -1,0 +1,104 @@
+"""Work on disk that is whole or not there: directories, JSON files, and compressed lines.
+
+What is interrupted goes on where it was; what is not the same work is cleared away. A cache has its
+own way (cache.py): it is made at once.
+"""
+
+import contextlib
+import fcntl
+import glob
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from mmt.data.records import disk_errors
+
+_LINES = 1000  # written at once
+
+
+@contextlib.contextmanager
+def working(out: Path, key: str) -> Iterator[Path]:
+    """The directory beside `out` where work of a `key` goes on; gone when it is done or cannot be
+    (ValueError), kept if it is interrupted, until there is work of another key for `out`.
+
+    ValueError where another process is at it.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    work = out.parent / f".{out.name}.{key}.unfinished"
+    for left in out.parent.glob(f".{glob.escape(out.name)}.*.unfinished"):
+        if left != work:
+            with _locked(left) as ours:
+                if ours:
+                    shutil.rmtree(left)
+    work.mkdir(exist_ok=True)
+    with _locked(work) as ours:
+        if not ours:
+            raise ValueError(f"another process is making {out} (in {work}); wait for it")
+        try:
+            yield work
+        except ValueError:
+            shutil.rmtree(work)
+            raise
+        shutil.rmtree(work)
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[bool]:
+    """Whether the lock of `directory` could be had; a process that dies leaves its locks free."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = True
+    except BlockingIOError:
+        ours = False
+    try:
+        yield ours
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def packed(path: Path) -> Iterator[Callable[[str], None]]:
+    """A function that writes a line into a compressed file, which `lines.read` reads."""
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = zstandard.open(path, "wb")
+    buffer: list[str] = []
+
+    def flush() -> None:
+        with disk_errors(path):
+            file.write("".join(buffer).encode())
+        buffer.clear()
+
+    def write(line: str) -> None:
+        buffer.append(line + "\n")
+        if len(buffer) == _LINES:
+            flush()
+
+    try:
+        yield write
+        flush()
+        with disk_errors(path):
+            file.close()
+    finally:
+        with contextlib.suppress(OSError):
+            file.close()
+
+
+def write_json(file: Path, content: Any) -> None:
+    """A JSON file that is there whole or not at all: it says that its piece of work is done."""
+    with disk_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        half = file.with_suffix(".half")
+        half.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        half.replace(file)
+
+
+def read_json(file: Path) -> Any:
+    """What `write_json` wrote."""
+    return json.loads(file.read_text(encoding="utf-8"))
