@@ -126,7 +126,9 @@ prepare.prepare(corpora.load(sys.argv[1]), Path(sys.argv[2]), processes=1)
 """
 
 
-@pytest.mark.parametrize(("where", "times"), [("_finish", 7), ("write_json", 16)])
+@pytest.mark.parametrize(
+    ("where", "times"), [("_finish", 7), pytest.param("write_json", 16, marks=pytest.mark.slow)]
+)
 def test_a_killed_run_is_gone_on_with(few, tmp_path, where, times, monkeypatch):
     """SIGKILL in the middle of a file: nothing is there; then what was finished is not done again.
     """
