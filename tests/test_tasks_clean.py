@@ -17,7 +17,7 @@ NAMES = ("deu_Latn", "kor_Hang")
 
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
-    """A dirty corpus that asks for the default rules; of a name of its own, for SeqIO's registry."""
+    """A dirty corpus that asks for the default rules; its name is new to SeqIO's registry."""
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
     dirty.make(tmp_path / "dirty", clean=110, languages=NAMES)
     toml = tmp_path / "dirty/corpus.toml"
