@@ -42,6 +42,15 @@ def test_language_goes_over_all_and_corpus_over_both(rules):
     assert list(book.settings("zho_Hans", "news")) == ["length", "numbers", "overlap"]
 
 
+def test_a_glob_s_name_is_that_of_all_its_files(rules):
+    book = rules('[clean]\n[clean.corpus."news/a.tmx"]\nnumbers = false\n'
+                 "[clean.corpus.news]\nnumbers = true\nurls = true")  # fmt: skip
+    assert set(book.settings("deu_Latn", "news/b.tmx")) == {"numbers", "urls", "overlap"}
+    assert set(book.settings("deu_Latn", "news/a.tmx")) == {"urls", "overlap"}
+    assert set(book.settings("deu_Latn", "newspaper")) == {"overlap"}
+    assert not book.check([], ["news/a.tmx"]) and len(book.check([], ["news/b.tmx"])) == 1
+
+
 def test_off_and_on_again_begins_anew(rules):
     book = rules("[clean]\nlength = { words = 9 }\n[clean.language.de]\nlength = false\n"
                  "[clean.corpus.a]\nlength = true")  # fmt: skip

@@ -212,7 +212,8 @@ def explain(
     entries = corpus.entries(code, "train")
     if not entries:
         corpus.pairs(code, "train")  # which says what there is
-    every = (entry_pairs(corpus, code, "train", place) for place in range(len(entries)))
+    files = corpus.files["train"][code]  # several of them may be of one entry
+    every = (entry_pairs(corpus, code, "train", place) for place in range(len(files)))
     pairs = itertools.chain.from_iterable(every)
     about = About(code, corpus.target, learn(pairs), tests)
     found: dict[str, list[str]] = {}

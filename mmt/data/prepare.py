@@ -60,7 +60,7 @@ class Job:
 
     def name(self, item: Item) -> str:
         """What the entry is called."""
-        return self.corpus.entries(item.language, item.split)[item.entry]
+        return self.corpus.files[item.split][item.language][item.entry].name
 
     def file(self, what: str, item: Item, suffix: str) -> Path:
         """A file of the work on an item."""
@@ -242,8 +242,8 @@ def _join(job: Job, language: str, done: Callable[[int], None]) -> list[dict[str
     """Writes a language's files: what the rules leave that look at all its entries."""
     file = job.work / "joined" / f"{language}.json"
     if not file.exists():
-        entries = job.corpus.entries(language, "train")
-        items = [Item("train", language, place) for place in range(len(entries))]
+        files = job.corpus.files["train"][language]
+        items = [Item("train", language, place) for place in range(len(files))]
         tallies = [Tally.from_json(read_json(job.file("part", item, ".json"))) for item in items]
         about = job.about(language, seen={}, pairs=sum(tally.kept for tally in tallies))
         for item, tally in zip(items, tallies, strict=True):

@@ -49,7 +49,7 @@ class Rulebook:
     """The rules of all languages and corpora.
 
     levels: rule -> settings (False: not this rule), for all (''), of `language.<FLORES code>` and
-        of `corpus.<name>`.
+        of `corpus.<name>`, an entry or what comes before a '/' in its name: a glob's or folder's.
     at: level -> where it is written, 'rules.toml:12', for whoever finds that it names nothing.
     """
 
@@ -59,7 +59,7 @@ class Rulebook:
     def settings(self, language: str, corpus: str) -> Settings:
         """What holds for the pairs of a language (FLORES code) in an entry of the corpus."""
         found: dict[str, dict[str, Any]] = {}
-        for level in ("", f"language.{language}", f"corpus.{corpus}"):
+        for level in ("", f"language.{language}", *(f"corpus.{name}" for name in _names(corpus))):
             for name, value in self.levels.get(level, {}).items():
                 if value is False:
                     found.pop(name, None)
@@ -70,7 +70,8 @@ class Rulebook:
 
     def check(self, codes: Iterable[str], entries: Iterable[str]) -> list[str]:
         """What is said of languages and entries that the corpus has not: a sentence each."""
-        there = {"language": sorted(codes), "corpus": sorted(set(entries))}
+        names = {name for entry in entries for name in _names(entry)}
+        there = {"language": sorted(codes), "corpus": sorted(names)}
         found = []
         for level in self.levels:
             kind, _, name = level.partition(".")
@@ -168,6 +169,12 @@ def choices(word: str, allowed: Iterable[str]) -> str:
     allowed = list(allowed)
     near = difflib.get_close_matches(word, allowed, n=1)
     return (f"nearest: {near[0]}; " if near else "") + f"allowed: {', '.join(allowed)}"
+
+
+def _names(entry: str) -> list[str]:
+    """'news', 'news/a.tmx' of 'news/a.tmx'."""
+    parts = entry.split("/")
+    return ["/".join(parts[: place + 1]) for place in range(len(parts))]
 
 
 def _rules(
