@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import sacrebleu.utils
@@ -17,7 +17,8 @@ from sacrebleu.dataset import DATASETS
 from eval import formats
 from eval.formats import Sentences as Sentences
 from mmt import languages
-from mmt.data import corpora, lines, vocab
+from mmt.data import corpora, vocab
+from mmt.data import lines as text_lines
 from mmt.data.cache import Cache
 
 SACREBLEU = "sacrebleu:"  # what the name of one of its sets starts with
@@ -96,6 +97,21 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
     if folder.is_dir() and not (folder / "corpus.toml").exists():
         return TestSet(*formats.read(folder, split=split, target=into))
     return _from_corpus(corpora.load(name), split or "test")
+
+
+def lines(names: Iterable[str], *, target: str) -> dict[str, dict[str, Sequence[str]]]:
+    """What must not be trained on: name -> FLORES code -> lines, of both sides, of test sets that
+    `load` finds. ValueError, as there; and for two of one name.
+    """
+    found: dict[str, dict[str, Sequence[str]]] = {}
+    for given in names:
+        one = load(given, target=target)
+        if one.name in found:
+            raise ValueError(f"two test sets are called {one.name!r}; the second is {given}")
+        references = (line for own in one.languages.values() for line in own.references)
+        found[one.name] = {code: own.sources for code, own in one.languages.items()}
+        found[one.name][one.target] = list(dict.fromkeys(references))
+    return found
 
 
 def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> TestSet:
@@ -186,7 +202,7 @@ def _fields(dataset: str, pair: str) -> dict[str, list[str]]:
         ) from error
     wanted = ("src", "ref", "docid", "domain", "genre")
     fields: dict[str, list[str]] = {
-        field: list(lines.read(files[field])) for field in wanted if field in files
+        field: list(text_lines.read(files[field])) for field in wanted if field in files
     }
     for field, values in fields.items():
         if len(values) != len(fields["src"]):

@@ -173,6 +173,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _clean(args: argparse.Namespace) -> None:
+    from eval import testsets
     from mmt import config
     from mmt.data import clean, corpora, prepare, rulebook
 
@@ -181,7 +182,7 @@ def _clean(args: argparse.Namespace) -> None:
     config.bind(args.bindings, [prepare.prepare])
     corpus = corpora.load(args.corpus)
     book = clean.rules_of(corpus, rulebook.read(Path(args.rules)) if args.rules else None)
-    tests = _test_sets(args.testset, corpus)
+    tests = testsets.lines(args.testset, target=corpus.target)
     if not args.explain:
         report = config.configured(prepare.prepare)(corpus, Path(args.out), book=book, tests=tests)
         print(f"{report.table()}\n\n{report.rules}")
@@ -192,21 +193,6 @@ def _clean(args: argparse.Namespace) -> None:
         raise ValueError(f"--explain {args.explain!r}: expected source<TAB>target")
     every = clean.test_sets(corpus, tests)
     print(clean.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=every))
-
-
-def _test_sets(names: Sequence[str], corpus: Any) -> dict[str, dict[str, Sequence[str]]]:
-    """Name -> FLORES code -> the lines that must not be trained on."""
-    from eval import testsets
-
-    found: dict[str, dict[str, Sequence[str]]] = {}
-    for name in names:
-        one = testsets.load(name, target=corpus.target)
-        if one.name in found:
-            raise ValueError(f"--testset {name}: two test sets are called {one.name!r}")
-        references = (line for own in one.languages.values() for line in own.references)
-        found[one.name] = {code: own.sources for code, own in one.languages.items()}
-        found[one.name][one.target] = list(dict.fromkeys(references))
-    return found
 
 
 def _baselines(args: argparse.Namespace) -> None:

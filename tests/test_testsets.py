@@ -242,3 +242,17 @@ def test_a_cache_gives_its_validation_text_back(tmp_path):
     assert testset.languages == {"deu_Latn": (*zip(*PAIRS["deu"], strict=True), ())}
     assert testsets.from_cache(opened, limit=1).languages["deu_Latn"].sources == ("3 Stunden",)
     assert corpora.SPLITS[1] in testset.name
+
+
+def test_lines_are_those_of_both_sides_by_language(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "deu.tsv").write_text(f"eins {name}\tone\nzwei\ttwo\n")
+        (tmp_path / name / "swh.tsv").write_text("moja\tone\n")
+    found = testsets.lines([str(tmp_path / "one"), str(tmp_path / "two")], target="eng")
+    assert {code: list(own) for code, own in found["one"].items()} == {
+        "deu_Latn": ["eins one", "zwei"], "swh_Latn": ["moja"], "eng_Latn": ["one", "two"],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="two test sets are called 'one'"):
+        testsets.lines([str(tmp_path / "one")] * 2, target="eng")
+    assert testsets.lines([], target="eng") == {}
