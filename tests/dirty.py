@@ -1,7 +1,7 @@
 """A deliberately dirty corpus of 12 languages, and how many pairs a cleaner must drop for what.
 
-Words are made up of each language's own letters. A format is a function in FORMATS that writes
-pairs and says what stands in corpus.toml.
+Words are made up of each language's own letters. A format is a function that writes pairs
+and says what stands in corpus.toml.
 """
 
 import gzip
@@ -97,7 +97,8 @@ def write_moses(stem: Path, pairs: Sequence[Written]) -> dict[str, str]:
     return _written({side: (stem.with_suffix(f".{side}"), lines) for side, lines in sides.items()})
 
 
-FORMATS = (write_tsv, write_moses, write_tsv_gz)
+WEB = (write_tsv, write_moses, write_tsv_gz)  # formats of dirt, in which a side may be empty
+NEWS = WEB  # and of clean pairs
 
 
 def make(folder: Path, *, clean: int = CLEAN, languages: Sequence[str] = tuple(LETTERS)) -> Counter:
@@ -119,7 +120,8 @@ def make(folder: Path, *, clean: int = CLEAN, languages: Sequence[str] = tuple(L
         news = [*plain[clean // 2 :], (*web[-3][:2], "duplicates"), ("a", "b", "")]
         entries = []
         for name, pairs in (("web", web), ("news", news)):
-            write = FORMATS[(place + (name == "news")) % len(FORMATS)]
+            formats = WEB if name == "web" else NEWS
+            write = formats[place % len(formats)]
             entry = write(folder / "train" / f"{code}-{name}", pairs)
             entries.append(_table(folder, entry | {"name": name}))
             expected.update((code, name, reason) for _, _, reason in pairs)

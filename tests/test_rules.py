@@ -2,6 +2,7 @@
 
 import unicodedata
 
+import ftfy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,6 +110,13 @@ def test_digits_of_any_script_are_digits(number, zero):
     written = "".join(chr(ord(zero) + int(digit)) for digit in str(number))
     assert judged("numbers", f"{written} x", f"{number:,} y") is None
     assert judged("numbers", f"{written} x", f"{number + 1:,} y") == "numbers"
+
+
+def test_a_repair_into_another_script_is_none():
+    assert ftfy.fix_encoding("Táˆ¡ káˆ¡") != "Táˆ¡ káˆ¡"
+    assert judged("encoding", "Táˆ¡ káˆ¡", "a name", "chq_Latn") is None
+    assert judged("encoding", "ሀá ˆ¡ áˆ¡", "a name", "amh_Ethi") == ("ሀá ˆ¡ ሡ", "a name")
+    assert judged("encoding", "Ð¼Ð¸Ñ€", "world", "rus_Cyrl") == ("мир", "world")
 
 
 def test_joiners_that_spelling_needs_stay():

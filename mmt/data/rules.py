@@ -63,13 +63,22 @@ _NUMBER = re.compile(r"\d+(?:[.,'\u2019\u066b\u066c\u00a0\u202f]\d+)*")
 def encoding(about: About) -> Rule:
     """Mends text that was decoded wrongly ('Ã¼ber' becomes 'über'), by ftfy; drops what holds
     U+FFFD, the sign for what could not be decoded.
-    """
 
-    def mended(text: str) -> str:
-        return ftfy.fix_encoding(text) if not text.isascii() and is_bad(text) else text
+    What would bring letters of other scripts than the language's is no repair: 'áˆ¡', as Chinantec
+    writes, is Ethiopic to ftfy.
+    """
+    scripts = _script(about.language), _script(about.target)
+
+    def mended(text: str, own: Any) -> str:
+        if text.isascii() or not is_bad(text):
+            return text
+        fixed = ftfy.fix_encoding(text)
+        return fixed if len(own.sub("", fixed)) <= len(own.sub("", text)) else text
 
     def rule(pair: Pair) -> Pair | Dropped:
-        pair = _both(pair, mended)
+        source, target = map(mended, pair[:2], scripts)
+        if (source, target) != pair[:2]:
+            pair = pair._replace(source=source, target=target)
         for side, text in _sides(pair):
             if "\ufffd" in text:
                 return Dropped("encoding", f"the {side} has U+FFFD")
