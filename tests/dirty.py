@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from xml.sax.saxutils import escape
+
+from mmt import languages
 
 LETTERS = {
     "deu_Latn": "abcdefghijklmnoprstuvwzäöü", "swh_Latn": "abcdefghijklmnopstuvwyz",
@@ -97,18 +100,60 @@ def write_moses(stem: Path, pairs: Sequence[Written]) -> dict[str, str]:
     return _written({side: (stem.with_suffix(f".{side}"), lines) for side, lines in sides.items()})
 
 
-WEB = (write_tsv, write_moses, write_tsv_gz)  # formats of dirt, in which a side may be empty
-NEWS = WEB  # and of clean pairs
+def write_jsonl(stem: Path, pairs: Sequence[Written]) -> dict[str, str]:
+    """An object a line."""
+    rows = [json.dumps({"source": s, "target": t}, ensure_ascii=False) for s, t, _ in pairs]
+    return _written({"pairs": (stem.with_suffix(".jsonl"), rows)})
 
 
-def make(folder: Path, *, clean: int = CLEAN, languages: Sequence[str] = tuple(LETTERS)) -> Counter:
+def write_tmx(stem: Path, pairs: Sequence[Written]) -> dict[str, str]:
+    """Units of two variants, the target's first."""
+    code = stem.name.split("-")[0]
+    units = [
+        "<tu>" + "".join(
+            f'<tuv xml:lang="{tag}"><seg>{escape(text)}</seg></tuv>'
+            for tag, text in (("en", target), (languages.find(code).bcp47, source))
+        ) + "</tu>"
+        for source, target, _ in pairs
+    ]  # fmt: skip
+    head = '<tmx version="1.4"><header/><body>'
+    return _written({"pairs": (stem.with_suffix(".tmx"), [head, *units, "</body></tmx>"])})
+
+
+def write_xliff(stem: Path, pairs: Sequence[Written]) -> dict[str, str]:
+    """Version 1.2."""
+    tag = languages.find(stem.name.split("-")[0]).bcp47
+    units = [
+        f'<trans-unit id="{number}"><source>{escape(source)}</source>'
+        f"<target>{escape(target)}</target></trans-unit>"
+        for number, (source, target, _) in enumerate(pairs)
+    ]
+    head = f'<xliff version="1.2"><file source-language="{tag}" target-language="en"><body>'
+    rows = [head, *units, "</body></file></xliff>"]
+    return _written({"pairs": (stem.with_suffix(".xlf"), rows)})
+
+
+def write_po(stem: Path, pairs: Sequence[Written]) -> dict[str, str]:
+    """Messages in the source language, translated into English."""
+    rows = ['msgid ""', 'msgstr "Language: en\\nContent-Type: text/plain; charset=utf-8\\n"', ""]
+    for source, target, _ in pairs:
+        rows += [f"{key} {json.dumps(text, ensure_ascii=False)}"
+                 for key, text in (("msgid", source), ("msgstr", target))] + [""]  # fmt: skip
+    return _written({"pairs": (stem.with_suffix(".po"), rows)})
+
+
+WEB = (write_tsv, write_moses, write_tsv_gz, write_jsonl)  # of dirt: a side may be empty
+NEWS = (write_po, write_tmx, write_xliff)
+
+
+def make(folder: Path, *, clean: int = CLEAN, codes: Sequence[str] = tuple(LETTERS)) -> Counter:
     """Writes the corpus `dirty`, languages in turns of format, each in two entries, 'web' and
     'news'; returns how many pairs become what, by (language, entry, reason).
     """
     random = Random(0)
     described: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
     expected: Counter = Counter()
-    for place, code in enumerate(languages):
+    for place, code in enumerate(codes):
         held = [translated(code, random, 12) for _ in range(4)]
         for split, own in (("validation", held[::2]), ("test", held[1::2])):
             entry = write_tsv(folder / split / code, [(*pair, "") for pair in own])

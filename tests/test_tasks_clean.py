@@ -19,7 +19,7 @@ NAMES = ("deu_Latn", "kor_Hang")
 def corpus(tmp_path, monkeypatch):
     """A dirty corpus that asks for the default rules; its name is new to SeqIO's registry."""
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
-    dirty.make(tmp_path / "dirty", clean=110, languages=NAMES)
+    dirty.make(tmp_path / "dirty", clean=110, codes=NAMES)
     toml = tmp_path / "dirty/corpus.toml"
     text = toml.read_text().replace('"dirty"', f'"{tmp_path.name}"')
     toml.write_text(f"{text}[clean]\ndefault = true\n")
@@ -28,7 +28,7 @@ def corpus(tmp_path, monkeypatch):
 
 def test_tasks_hold_what_the_rules_leave(corpus, tmp_path):
     plain = tmp_path / "plain"
-    dirty.make(plain, clean=110, languages=NAMES)
+    dirty.make(plain, clean=110, codes=NAMES)
     prepare.prepare(corpora.load(plain), tmp_path / "clean", book=rulebook.DEFAULT, processes=1)
     clean = corpora.load(tmp_path / "clean")
     assert tasks.register(corpus, vocabularies=400) == f"{corpus.name}_to_eng"

@@ -12,7 +12,6 @@
 rules do is in rules.py and rules_between.py, and how they run in clean.py.
 """
 
-import difflib
 import functools
 import hashlib
 import inspect
@@ -27,6 +26,7 @@ from typing import Any
 from mmt import languages
 from mmt.data import rules, rules_between
 from mmt.data.corpora import located
+from mmt.data.entries import choices
 from mmt.data.rules import About, Rule
 
 Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order they are applied
@@ -162,13 +162,6 @@ def defaults(rule: str) -> dict[str, Any]:
         for name, one in inspect.signature(RULES[rule]).parameters.items()
         if one.kind is one.KEYWORD_ONLY
     }
-
-
-def choices(word: str, allowed: Iterable[str]) -> str:
-    """'nearest: …; allowed: …', for an error."""
-    allowed = list(allowed)
-    near = difflib.get_close_matches(word, allowed, n=1)
-    return (f"nearest: {near[0]}; " if near else "") + f"allowed: {', '.join(allowed)}"
 
 
 def _names(entry: str) -> list[str]:
