@@ -35,6 +35,8 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from mmt import distributed
 
+_COUNT = itertools.count()  # of TensorBoard's files
+
 
 @flax.struct.dataclass
 class Meters:
@@ -218,7 +220,8 @@ class Log:
     def _drain(self) -> OSError | None:
         """Writes the rows that wait, whole ones; what the disk says where it does not take them."""
         while self._waiting:
-            text, end = (json.dumps(self._waiting[0]) + "\n").encode(), self._rows.tell()
+            text = (json.dumps(self._waiting[0]) + "\n").encode()
+            end = self._rows.seek(0, os.SEEK_END)
             try:
                 if self._rows.write(text) != len(text):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -258,7 +261,7 @@ class _Events:
     """
 
     def __init__(self, directory: Path, step: int) -> None:
-        self._directory, self._step, self._files = directory, step, itertools.count()
+        self._directory, self._step = directory, step
         self._writer: EventsWriter | None = None
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -282,9 +285,7 @@ class _Events:
 
     def _open(self) -> EventsWriter:
         """A file of a name that no other start of the run had, also when clocks are set back."""
-        writer = EventsWriter(
-            str(self._directory / "events"), f".{os.getpid()}.{next(self._files)}"
-        )
+        writer = EventsWriter(str(self._directory / "events"), f".{os.getpid()}.{next(_COUNT)}")
         if self._step:  # hides what an earlier start wrote of later steps
             begin = SessionLog(status=SessionLog.START)
             writer.write_event(Event(step=self._step + 1, file_version="brain.Event:2"))
