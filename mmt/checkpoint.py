@@ -149,7 +149,8 @@ class Checkpoints:
         if refused and jax.process_count() > 1:
             raise refused
         if refused:
-            print(f"{refused}; the run goes on to the next", file=sys.stderr)
+            with contextlib.suppress(OSError):  # stderr may lie on the same disk
+                print(f"{refused}; the run goes on to the next", file=sys.stderr)
 
     def restore(self, shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
         """The latest good checkpoint as (step, items), or None where there is none.

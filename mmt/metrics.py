@@ -213,8 +213,9 @@ class Log:
         self._waiting.append(row)
         refused = self._drain()
         if refused and not self._told:
-            print(f"{self.path} cannot be written: {refused.strerror}; its rows wait for room",
-                  file=sys.stderr)  # fmt: skip
+            with contextlib.suppress(OSError):  # stderr may lie on the same disk
+                print(f"{self.path} cannot be written: {refused.strerror}; its rows wait for room",
+                      file=sys.stderr)  # fmt: skip
         self._told = refused is not None
 
     def _drain(self) -> OSError | None:
@@ -238,9 +239,9 @@ class Log:
 
     def say(self, text: str) -> None:
         """A line on stderr, above the progress bar."""
-        if not self._shown:
-            return
-        self._console.print(text, highlight=False, markup=False)
+        if self._shown:
+            with contextlib.suppress(OSError):
+                self._console.print(text, highlight=False, markup=False)
 
     def _show(self, row: Mapping[str, Any]) -> None:
         text = (

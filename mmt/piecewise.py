@@ -9,6 +9,8 @@ import itertools
 import logging
 import os
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,25 @@ import orbax.checkpoint as ocp
 import tensorstore
 from orbax.checkpoint import type_handlers
 
-logging.getLogger("absl").setLevel(logging.CRITICAL)  # what fails in Orbax is raised, too
+# What fails in Orbax is raised; besides it and asyncio tell of every array that shares its fate.
+for _logger in ("absl", "asyncio"):
+    logging.getLogger(_logger).setLevel(logging.CRITICAL)
+warnings.filterwarnings("ignore", "coroutine .*write_fragment' was never awaited")
 
 _PIECE_BYTES = 1 << 24
+
+
+def _but_late_callbacks(told: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Of a write that failed TensorStore tells each of the others, whose loop is gone by then."""
+
+    def tell(unraisable: Any) -> None:
+        if str(unraisable.exc_value) != "Event loop is closed":
+            told(unraisable)
+
+    return tell
+
+
+sys.unraisablehook = _but_late_callbacks(sys.unraisablehook)
 
 
 def write_tree(
