@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eval import analysis, cost, evaluate, testsets
-from mmt import checkpoint, config, languages, metrics, side_by_side, train, translate
+from mmt import checkpoint, config, languages, lock, metrics, side_by_side, train, translate
 from mmt.data import cache, mixing, pipeline
 
 CHOSEN = "chosen.txt"  # in a baseline's directory: how its settings were chosen
@@ -92,7 +92,8 @@ def baselines(
     judge(translator, model_dir, language) is called with each finished model; `Judge` adds rows to
     a results file. describe_run(model_dir, cache_dir, [language]) makes a run directory of it.
     Started again, each goes on from its last checkpoint. Raises ValueError for a language that
-    the cache has not, and where no class is for a language or settings cannot be trained.
+    the cache has not, where no class is for a language or settings cannot be trained, and where
+    another process trains in `directory`.
     """
     opened = cache.open_cache(Path(cache_dir))
     counts = opened.manifest.counts["train"]
@@ -104,12 +105,13 @@ def baselines(
                 own = program.model.config
                 opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
     trainer = _Trainer(opened, describe_run)
-    for candidates, members in groups:
-        best, chosen = tune(candidates, members, trainer=trainer, directory=Path(directory))
-        trainer(best, members, Path(directory), chosen)
-    for code in codes:
-        model_dir = Path(directory) / code
-        judge(translate.Translator.load(model_dir), model_dir, code)
+    with lock.held(directory):
+        for candidates, members in groups:
+            best, chosen = tune(candidates, members, trainer=trainer, directory=Path(directory))
+            trainer(best, members, Path(directory), chosen)
+        for code in codes:
+            model_dir = Path(directory) / code
+            judge(translate.Translator.load(model_dir), model_dir, code)
 
 
 def grouped(

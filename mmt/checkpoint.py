@@ -1,17 +1,15 @@
-"""Checkpoints: save, restore, the latest good one. The only `import orbax`.
+"""Checkpoints: save, restore, the latest good one. The door to Orbax, with `mmt.piecewise`.
 
 A checkpoint is `checkpoints/<step>/` with the items `params`, `optimizer` and `progress` (arrays),
 `data` (the position in every lane of the data) and `measured` (validation scores at that step).
-Writing is asynchronous; a directory appears under its final name only when it is whole.
+Writing is asynchronous; a directory appears under its final name only when it is whole, with the
+digests of its files (`mmt.integrity`), which are checked before anything is read of it.
 """
 
 import contextlib
 import dataclasses
 import functools
-import itertools
-import logging
-import os
-import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,17 +18,15 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
-import tensorstore
 from orbax.checkpoint import checkpoint_managers as policies
-from orbax.checkpoint import type_handlers
+from orbax.checkpoint.path import atomicity
 
-from mmt import distributed
-
-logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax tells of every file it writes
+from mmt import distributed, integrity
+from mmt.piecewise import of_the_system, path_name, write_tree
+from mmt.steps import available_steps, best_step, last_steps
 
 ARRAYS = ("params", "optimizer", "progress")
 JSON = ("data", "measured")
-_PIECE_BYTES = 1 << 24  # of an array that is written by `write_params`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +36,22 @@ class Policy:
     period: every so many steps, and always at the end of a run.
     keep: the last so many stay.
     keep_best: and so many of the lowest validation loss, of those where it was measured.
+    skips: after so many steps in a row that were skipped, because loss or gradient were not finite,
+        training goes back to the last checkpoint, and on with the data that come next.
+    returns: it goes back so often without a new checkpoint, and then gives up.
     """
 
     period: int = 1000
     keep: int = 2
     keep_best: int = 1
+    skips: int = 10
+    returns: int = 3
 
     def __post_init__(self) -> None:
-        if self.period < 1 or self.keep < 1:
-            raise ValueError(f"checkpoint.Policy: {self}; period and keep must be 1 or more")
+        if min(self.period, self.keep, self.skips) < 1 or self.returns < 0:
+            raise ValueError(
+                f"checkpoint.Policy: {self}; period, keep and skips must be 1 or more, returns 0"
+            )
 
 
 class Checkpoints:
@@ -65,71 +68,171 @@ class Checkpoints:
                 keep_checkpoints_without_metrics=False,
             ),
         ]
+        distributed.first_then_others(self._sweep)
         self._manager = ocp.CheckpointManager(
             self.directory,
             item_handlers={name: ocp.StandardCheckpointHandler() for name in ARRAYS}
             | {name: ocp.JsonCheckpointHandler() for name in JSON},
             options=ocp.CheckpointManagerOptions(
-                preservation_policy=policies.AnyPreservationPolicy(keep)
+                preservation_policy=policies.AnyPreservationPolicy(keep),
+                temporary_path_class=_Digested,
+                # Orbax measures by the wall clock, which may be set: of one process nobody waits.
+                async_options=ocp.options.AsyncOptions(
+                    timeout_secs=1200 if jax.process_count() > 1 else 10**9
+                ),
             ),
         )
+        self._writing: int | None = None  # the step that is on its way to the disk
 
     def __enter__(self) -> "Checkpoints":
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        refused = self._finish()
         self._manager.close()
+        if distributed.is_first():
+            self._sweep()
+        if refused and kind is None:
+            raise refused
 
     def save(
         self, step: int, arrays: Mapping[str, Any], *, data: Any, measured: Mapping[str, float]
     ) -> None:
-        """Writes a checkpoint in the background; one that is there already is left as it is."""
+        """Writes a checkpoint in the background; one that is there already is left as it is.
+
+        A disk that does not take it is told on stderr, at the next `save`, and what is older stays:
+        training can go on. It is an OSError for the last one, on leaving, and for several
+        processes, who would wait for each other.
+        """
+        self._tell(self._finish())
         if step in self._manager.all_steps():
             return
         items = {name: ocp.args.StandardSave(arrays[name]) for name in ARRAYS}
         items["data"] = ocp.args.JsonSave(data)
         items["measured"] = ocp.args.JsonSave(dict(measured))
+        args = ocp.args.Composite(**items)
         metrics = dict(measured) if "validation_loss" in measured else None
-        self._manager.save(step, args=ocp.args.Composite(**items), metrics=metrics, force=True)
+        self._writing = step
+        try:
+            with of_the_system():
+                self._manager.save(step, args=args, metrics=metrics, force=True)
+        except OSError as error:
+            self._tell(self._refused(error))
+
+    def _finish(self) -> OSError | None:
+        """Waits for the step that is on its way; why the disk did not take it, or None."""
+        try:
+            with of_the_system():
+                self._manager.wait_until_finished()
+        except OSError as error:
+            return self._refused(error)
+        self._writing = None
+        return None
+
+    def _refused(self, error: OSError) -> OSError:
+        """Clears what is there of the step that could not be written."""
+        step, self._writing = self._writing, None
+        self._sweep()
+        self._manager.reload()
+        last = max(self._manager.all_steps(), default="none")
+        return OSError(
+            f"checkpoint {self.directory / str(step)} could not be written: "
+            f"{error.strerror or error}; the last whole one: {last}"
+        )
+
+    def _sweep(self) -> None:
+        """Removes what kills and full disks left; what was on its way may still come after it."""
+        for half in self.directory.glob("*.orbax-checkpoint-tmp*"):
+            shutil.rmtree(half, ignore_errors=True)
+
+    def _tell(self, refused: OSError | None) -> None:
+        if refused and jax.process_count() > 1:
+            raise refused
+        if refused:
+            with contextlib.suppress(OSError):  # stderr may lie on the same disk
+                print(f"{refused}; the run goes on to the next", file=sys.stderr)
 
     def restore(self, shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
         """The latest good checkpoint as (step, items), or None where there is none.
 
         shapes: for every array item a tree of `jax.ShapeDtypeStruct` with shardings. A damaged
-        checkpoint is named on stderr and the one before it is taken; a checkpoint of another
-        model, optimizer or kind of training is a ValueError that names the arrays which differ.
+        checkpoint is named on stderr, the one before it is taken, and where that one is good, the
+        damaged is renamed: its step will be written again. A checkpoint of another model, optimizer
+        or kind of training is a ValueError that names the arrays which differ.
         """
-        damage, said = None, ""
+        items = {name: ocp.args.StandardRestore(shapes[name]) for name in ARRAYS}
+        items |= {name: ocp.args.JsonRestore() for name in JSON}
+        damaged: list[Path] = []
+        self._finish()
         for step in sorted(self._manager.all_steps(), reverse=True):
-            directory = self.directory / str(step)
-            items = {name: ocp.args.StandardRestore(shapes[name]) for name in ARRAYS}
-            items |= {name: ocp.args.JsonRestore() for name in JSON}
-            said = ""
+            directory, said = self.directory / str(step), ""
+            wrong: list[str] = []
+            restored: Any = None
             try:
-                wrong = _differences(directory, shapes)
-                if not wrong:
-                    restored = self._manager.restore(step, args=ocp.args.Composite(**items))
-            except Exception as error:  # damaged bytes surface as any type, also a bare Exception
-                damage, said = error, _first_line(error)
+                with _damage_named(directory, together=True):
+                    wrong = _differences(directory, shapes)
+                    if not wrong:
+                        restored = self._manager.restore(step, args=ocp.args.Composite(**items))
+            except Damaged as error:
+                said = str(error)
             said = next(filter(None, distributed.gather(said)), "")
             if said:  # by any process: all go past it
-                print(f"checkpoint {directory} is damaged: {said}", file=sys.stderr)
+                print(said, file=sys.stderr)
+                damaged.append(directory)
                 continue
             _refuse(directory, wrong)
+            self._set_aside(damaged)
             return step, {name: restored[name] for name in (*ARRAYS, *JSON)}
-        if said:
-            raise ValueError(f"no good checkpoint in {self.directory}") from damage
+        if damaged:
+            raise ValueError(f"no good checkpoint in {self.directory}: {said}")
         return None
 
+    def _set_aside(self, damaged: Sequence[Path]) -> None:
+        if not damaged:
+            return
+        if distributed.is_first():
+            for directory in damaged:
+                new = integrity.set_aside(directory)
+                print(f"{directory.name} is now {new}, to be looked at or removed", file=sys.stderr)
+        distributed.gather(None)
+        self._manager.reload()
 
-def available_steps(model_dir: str | Path) -> list[int]:
-    """The steps of the whole checkpoints of a run directory, in order."""
-    directory = Path(model_dir) / "checkpoints"
-    return sorted(
-        int(path.name)
-        for path in (directory.iterdir() if directory.is_dir() else ())
-        if path.name.isdigit() and path.is_dir()
-    )
+
+class Damaged(ValueError):
+    """A checkpoint is not as it was written; the message names it and says what is wrong."""
+
+
+class _Digested(atomicity.AtomicRenameTemporaryPath):
+    """A checkpoint on its way, which is given its name after the digests of its files."""
+
+    async def finalize(self) -> None:
+        if self.get_final().name.isdigit():  # not one of its items
+            integrity.write(Path(self.get()))
+        await super().finalize()
+
+
+@contextlib.contextmanager
+def _damage_named(
+    directory: Path, pattern: str = "*", *, together: bool = False
+) -> Iterator[None]:
+    """Looks at the files of a checkpoint, those that match; inside they are read.
+
+    Damaged where they are not as they were written; or, where that was not noted, where reading
+    fails: damaged bytes surface as any type there, also a bare Exception. What fails though the
+    bytes are right is of another kind and stays as it is. together: all processes call it, and
+    share the work.
+    """
+    part = (jax.process_index(), jax.process_count()) if together else (0, 1)
+    said = integrity.damage(directory, pattern, part=part)
+    said = next(filter(None, distributed.gather(said)), "") if together else said
+    if said:
+        raise Damaged(f"checkpoint {directory} is damaged: {said}")
+    try:
+        yield
+    except Exception as error:
+        if integrity.noted(directory):
+            raise
+        raise Damaged(f"checkpoint {directory} is damaged: {_first_line(error)}") from error
 
 
 def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
@@ -138,8 +241,8 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
     To be asked before anything in the run directory is written over.
     """
     for step in available_steps(model_dir)[-1:]:
-        items = [path.name for path in (Path(model_dir) / "checkpoints" / str(step)).iterdir()]
-        if items == ["params"]:
+        there = (Path(model_dir) / "checkpoints" / str(step)).iterdir()
+        if [path.name for path in there if path.is_dir()] == ["params"]:
             raise ValueError(
                 f"MODEL_DIR {model_dir} holds an imported model, which has no training to go on "
                 "with: name a new MODEL_DIR, and this one as the model that it starts from "
@@ -148,34 +251,13 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
             )
     for step in reversed(available_steps(model_dir)):
         directory = Path(model_dir).absolute() / "checkpoints" / str(step)
-        with contextlib.suppress(Exception):  # damage is told of by `restore`, which goes past it
-            wrong = _differences(directory, shapes)
+        with contextlib.suppress(Damaged, OSError):  # `restore` tells of it and goes past
+            with _damage_named(directory, "*/_METADATA"):
+                wrong = _differences(directory, shapes)
             break
     else:
         return
     _refuse(directory, wrong)
-
-
-def best_step(model_dir: str | Path) -> int:
-    """The step of the lowest validation loss where one was measured, else the latest.
-
-    Raises ValueError where the directory holds no checkpoint.
-    """
-    steps = available_steps(model_dir)
-    if not steps:
-        raise ValueError(f"no checkpoint in {Path(model_dir) / 'checkpoints'}: is it trained yet?")
-    handler = ocp.Checkpointer(ocp.JsonCheckpointHandler())
-    losses = {}
-    for step in steps:
-        directory = Path(model_dir).absolute() / "checkpoints" / str(step) / "measured"
-        try:
-            measured = handler.restore(directory) if directory.is_dir() else {}
-        except (ValueError, OSError) as error:
-            print(f"{directory} is damaged: {_first_line(error)}", file=sys.stderr)
-            continue
-        if isinstance(measured, dict) and "validation_loss" in measured:
-            losses[step] = measured["validation_loss"]
-    return min(losses, key=losses.__getitem__) if losses else steps[-1]
 
 
 def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = None) -> Any:
@@ -194,24 +276,11 @@ def write_params(
 ) -> None:
     """Writes parameters alone, as the checkpoint of step 0 of a run directory.
 
-    shapes: a tree of `jax.ShapeDtypeStruct`. Each array is asked for by `load(path, shape)`, with a
-    path like 'encoder/norm/scale', when it is written, one after another, and not kept. OSError
-    where it cannot be written.
+    The rest as of `write_tree`.
     """
-    write_tree(Path(model_dir) / "checkpoints" / "0" / "params", shapes, load)
-
-
-def write_tree(
-    directory: Path, shapes: Any, load: Callable[[str, jax.ShapeDtypeStruct], np.ndarray]
-) -> None:
-    """As `write_params`, but any tree, and into `directory` itself."""
-    tree = jax.tree_util.tree_map_with_path(
-        lambda path, shape: _Lazy(shape, functools.partial(load, _path(path), shape)), shapes
-    )
-    registry = type_handlers.create_type_handler_registry((_Lazy, _LazyHandler()))
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as writer:
-        with _of_the_system():
-            writer.save(directory.absolute(), args=ocp.args.PyTreeSave(tree))
+    directory = Path(model_dir) / "checkpoints" / "0"
+    write_tree(directory / "params", shapes, load)
+    integrity.write(directory)
 
 
 def read_params(
@@ -235,76 +304,7 @@ def read_params(
                 restore_args=structure.unflatten([ocp.RestoreArgs(np.ndarray)] * len(leaves)),
             )
             restored = structure.flatten_up_to(reader.restore(directory / "params", args=args))
-            yield _path(path), restored.pop(i)
-
-
-@contextlib.contextmanager
-def _of_the_system() -> Iterator[None]:
-    """A full disk and the like, which TensorStore tells in words, as OSError; Orbax logs nothing.
-    """
-    told = logging.getLogger("absl")
-    before = told.level
-    told.setLevel(logging.CRITICAL)
-    try:
-        yield
-    except Exception as error:
-        found = re.search(r"os_error_code='(\d+)'", str(error))
-        if found:
-            raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
-        raise
-    finally:
-        told.setLevel(before)
-
-
-class _Lazy:
-    """An array that is made when it is written."""
-
-    def __init__(self, shape: jax.ShapeDtypeStruct, load: Callable[[], np.ndarray]) -> None:
-        self.shape, self.dtype, self.size = shape.shape, shape.dtype, shape.size
-        self.nbytes = shape.size * shape.dtype.itemsize
-        self.load = load
-
-
-class _LazyHandler(type_handlers.NumpyHandler):
-    """Writes `_Lazy` arrays as NumPy's are written, but one at a time and in pieces, each on disk
-    before the next: whatever is on its way there is held in memory once more, and compressed.
-    """
-
-    async def serialize(
-        self, values: Sequence[Any], infos: Sequence[Any], args: Sequence[Any] | None = None
-    ) -> Sequence[Any]:
-        pieces = ocp.SaveArgs(chunk_byte_size=_PIECE_BYTES)
-        for lazy, info in zip(values, infos, strict=True):
-            await self._background_serialize([lazy.load()], [info], [pieces])
-        return []
-
-    async def _open_and_write(self, value: Any, tspec: Any, ts_context: Any) -> None:
-        spec = tensorstore.Spec(tspec)
-        store = tensorstore.open(spec, create=True, open=True, context=ts_context).result()
-        steps: Any = store.chunk_layout.write_chunk.shape or ()  # of a scalar, None
-        cuts = [
-            [slice(start, min(start + step, size)) for start in range(0, size, step)]
-            for size, step in zip(value.shape, steps, strict=True)
-        ]
-        for piece in itertools.product(*cuts):
-            store[piece].write(value[piece]).result()
-
-
-def last_steps(model_dir: str | Path, last: int, *, step: int | None = None) -> list[int]:
-    """The steps of the `last` checkpoints, in order; those up to `step` if it is given.
-
-    Raises ValueError where there are fewer.
-    """
-    if last < 1:
-        raise ValueError(f"the last {last} checkpoints; allowed: 1 or more")
-    steps = [one for one in available_steps(model_dir) if step is None or one <= step]
-    if len(steps) < last or (step is not None and steps[-1] != step):
-        there = ", ".join(map(str, available_steps(model_dir))) or "none"
-        raise ValueError(
-            f"the last {last} checkpoints{'' if step is None else f' up to {step}'}: {model_dir} "
-            f"has {there} (a run keeps as many as checkpoint.Policy.keep says)"
-        )
-    return steps[-last:]
+            yield path_name(path), restored.pop(i)
 
 
 def average(model_dir: str | Path, shapes: Any, *, last: int, step: int | None = None) -> Any:
@@ -337,14 +337,13 @@ def _reading(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[P
         raise ValueError(f"no checkpoint {directory}; there are: {steps or 'none'}")
     wrong: list[str] = []
     try:
-        wrong = _differences(directory, {"params": shapes})
-        if not wrong:
-            yield directory
-    except Exception as error:  # damaged bytes surface as any type, also a bare Exception
+        with _damage_named(directory, "params/*"):
+            wrong = _differences(directory, {"params": shapes})
+            if not wrong:
+                yield directory
+    except Damaged as error:
         others = ", ".join(str(one) for one in available_steps(model_dir) if one != step)
-        raise ValueError(
-            f"checkpoint {directory} is damaged: {_first_line(error)}; others: {others or 'none'}"
-        ) from error
+        raise ValueError(f"{error}; others: {others or 'none'}") from error
     _refuse(directory, wrong)
 
 
@@ -385,8 +384,4 @@ def _first_line(error: Exception) -> str:
 
 def _by_name(tree: Any) -> dict[str, tuple[int, ...]]:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {_path(path): tuple(leaf.shape) for path, leaf in leaves}
-
-
-def _path(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
+    return {path_name(path): tuple(leaf.shape) for path, leaf in leaves}

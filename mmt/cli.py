@@ -12,6 +12,7 @@ import platform
 import re
 import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -81,11 +82,12 @@ def _distill(args: argparse.Namespace) -> int:
 
 def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lambda: None) -> int:
     """Trains what the config says, with the other processes of the run if there are any."""
-    from mmt import config, distributed
+    from mmt import config, distributed, lock
 
     config.load(args.gin_file, args.bindings)
     config.configured(distributed.start)()
-    with distributed.losses_named(), distributed.quiet():
+    held = lock.held(config.macro("MODEL_DIR"))
+    with distributed.losses_named(), distributed.quiet(), held:
         prepare()
         status = _train_loaded(args.command)
     distributed.finish()
@@ -123,19 +125,27 @@ def _train_loaded(command: str) -> int:
 def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ()) -> None:
     """Puts into a run directory what translating needs beside the checkpoints: the vocabulary, the
     configuration, and the manifest with `languages` (default: all of the cache's); and on what it
-    is trained.
+    is trained. Each file is the old or the new one, whole, at any moment.
     """
     from mmt import config, environment
     from mmt.data import cache
 
-    directory.mkdir(parents=True, exist_ok=True)
     found = cache.open_cache(Path(cache_dir))
-    for file in set(found.vocabulary_files().values()):
-        shutil.copy(file, directory / file.name)
-    manifest = found.manifest.only(languages) if languages else found.manifest
-    manifest.write(directory)
-    (directory / "config.gin").write_text(config.complete(), encoding="utf-8")
-    environment.write(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    for left in directory.glob(".new-*"):
+        shutil.rmtree(left)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as temporary:
+            new = Path(temporary)
+            for file in set(found.vocabulary_files().values()):
+                shutil.copy(file, new / file.name)
+            (found.manifest.only(languages) if languages else found.manifest).write(new)
+            (new / "config.gin").write_text(config.complete(), encoding="utf-8")
+            environment.write(new)
+            for file in new.iterdir():
+                os.replace(file, directory / file.name)
+    except OSError as error:
+        raise OSError(f"cannot write {directory}: {error.strerror}") from error
 
 
 def _make_cache() -> None:

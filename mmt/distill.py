@@ -27,7 +27,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from mmt import checkpoint, config, initial
+from mmt import checkpoint, config, initial, lock
 from mmt.data import corpora, lines
 from mmt.data.cache import MANIFEST, read_manifest
 from mmt.data.prepare import cleaned
@@ -121,9 +121,13 @@ class Translations:
             "step": checkpoint.best_step(self.teacher), "corpus": corpus.hash(),
             "decoding": str(self.decoding), "pairs": self.pairs, "references": self.references,
         }  # fmt: skip
-        _begin(folder, recipe)
-        if (folder / "corpus.toml").exists():
-            return
+        whole = (folder / "corpus.toml").exists()
+        with contextlib.nullcontext() if whole else lock.held(folder):
+            _begin(folder, recipe)
+            if not (folder / "corpus.toml").exists():
+                self._complete(folder, corpus)
+
+    def _complete(self, folder: Path, corpus: corpora.Corpus) -> None:
         corpus = cleaned(corpus)
         copied = {split: f"{split}." for split in corpora.SPLITS[1:]}
         if self.references:
@@ -201,7 +205,7 @@ def _begin(folder: Path, recipe: Mapping[str, Any]) -> None:
     """Makes the folder, or finds it begun by the same recipe. ValueError where it is another's."""
     file = folder / "translations.json"
     if not file.exists():
-        if folder.exists() and any(folder.iterdir()):
+        if any(path.name != lock.FILE for path in folder.glob("*")):
             raise ValueError(f"{folder} holds something else; translations go to a new directory")
         folder.mkdir(parents=True, exist_ok=True)
         with _whole(file) as new:

@@ -4,11 +4,14 @@ Only numbers that the training step summed itself come here, one logging period 
 device never waits for the host. Of several processes the first writes; the others keep step.
 """
 
+import contextlib
+import errno
+import itertools
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,13 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )  # fmt: skip
-from tensorboardX import SummaryWriter
+from tensorboardX import summary
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from mmt import distributed
+
+_COUNT = itertools.count()  # of TensorBoard's files
 
 
 @flax.struct.dataclass
@@ -64,7 +71,9 @@ class Log:
 
     A training row has `step`, `loss`, `tokens_per_second`, `data_wait` (the share of the time in
     which the step waited for data) and the means of what the step summed; only such rows have the
-    key `loss`. Other rows (validation) carry what their hook measured.
+    key `loss`. `skipped`, where there were any, are steps that changed nothing because loss or
+    gradient were not finite; they count for nothing else. Other rows (validation) carry what their
+    hook measured. Rows that a full disk does not take wait in memory, and training goes on.
 
     clock: in seconds; that of a run which shares the machine is slower. shown: on the screen.
     """
@@ -90,10 +99,14 @@ class Log:
         self._console = Console(stderr=True)
         self._bar = progress_bar(self._console, disable=not self._shown)
         self._task = self._bar.add_task("train", total=steps, text="")
+        self._waiting: list[Mapping[str, Any]] = []  # rows that the disk did not take yet
+        self._told = False
 
     def start(self, step: int) -> None:
-        """Drops rows after `step`, from which the run goes on, and starts the clocks."""
-        self._since = self._clock()
+        """Drops rows after `step`, from which the run goes on, and starts the clocks. It may be
+        called again, when the run goes back.
+        """
+        self._since, self._pending, self._waited = self._clock(), None, 0.0
         if self._writes:
             self._open(step)
         self.stopped = distributed.from_first(lambda: self.stopped)
@@ -101,24 +114,40 @@ class Log:
     def _open(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         rows = [row for row in read(self.path) if row["step"] <= step]
+        rows += [dict(row) for row in self._waiting if row["step"] <= step]
+        self._waiting.clear()
         temporary = self.path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        try:
+            temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(temporary)) from error
         os.replace(temporary, self.path)
         self.stopped = any("stopped" in row for row in rows)
-        self._rows = self.path.open("a", encoding="utf-8")
-        self._events = SummaryWriter(str(self.path.parent), purge_step=step + 1 if step else None)
+        self._close()
+        self._rows = self.path.open("ab", buffering=0)
+        self._events = _Events(self.path.parent, step)
         self._bar.update(self._task, completed=step)
         self._bar.start()
+
+    def _close(self) -> None:
+        if hasattr(self, "_rows"):
+            self._rows.close()
+            self._events.close()
 
     def __enter__(self) -> "Log":
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.flush()
         self._bar.stop()
-        if hasattr(self, "_rows"):
-            self._rows.close()
-            self._events.close()
+        refused = self._drain() if self._waiting else None
+        self._close()
+        if refused:
+            lost = f"{len(self._waiting)} rows could not be written: {refused.strerror}"
+            if kind is None:
+                raise OSError(f"{self.path}: {lost}")
+            print(f"{self.path}: {lost}", file=sys.stderr)
 
     def next_batch(self, batches: Any, running: Any) -> Any:
         """`next(batches)`, its time counted as waiting where the device has run dry meanwhile."""
@@ -150,6 +179,9 @@ class Log:
         seconds, self._since = max(now - self._since, 1e-9), now
         sums = {name: float(value) for name, value in meters.sums.items()}
         count, tokens = sums.pop("steps"), sums.pop("target_tokens")
+        skipped = max(0, step - (step - 1) // self.every * self.every - round(count))
+        if not count:
+            return self.write({"step": step, "skipped": skipped})
         all_tokens = sums.pop("tokens")
         row: dict[str, Any] = {"step": step, "loss": sums.pop("loss") / max(tokens, 1.0)}
         row |= {"tokens": all_tokens, "target_tokens": tokens}
@@ -161,6 +193,7 @@ class Log:
             "data_wait": round(waited / seconds, 5),
             "seconds": round(seconds, 3),
         }
+        row |= {"skipped": skipped} if skipped else {}
         if with_languages:
             counts = zip(self._languages, meters.language_tokens.tolist(), strict=True)
             row["language_tokens"] = {code: count for code, count in counts if count}
@@ -177,24 +210,38 @@ class Log:
         """Appends a row to `metrics.jsonl` and its numbers to TensorBoard."""
         if not self._writes:
             return
-        self._rows.write(json.dumps(row) + "\n")
-        self._rows.flush()
-        for name, value in row.items():
-            if isinstance(value, Mapping):
-                for inner, number in value.items():
-                    self._events.add_scalar(f"{name}/{inner}", number, row["step"])
-            elif name != "step" and isinstance(value, int | float):
-                self._events.add_scalar(name, value, row["step"])
+        self._waiting.append(row)
+        refused = self._drain()
+        if refused and not self._told:
+            with contextlib.suppress(OSError):  # stderr may lie on the same disk
+                print(f"{self.path} cannot be written: {refused.strerror}; its rows wait for room",
+                      file=sys.stderr)  # fmt: skip
+        self._told = refused is not None
+
+    def _drain(self) -> OSError | None:
+        """Writes the rows that wait, whole ones; what the disk says where it does not take them."""
+        while self._waiting:
+            text = (json.dumps(self._waiting[0]) + "\n").encode()
+            end = self._rows.seek(0, os.SEEK_END)
+            try:
+                if self._rows.write(text) != len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    self._rows.truncate(end)
+                return error
+            self._events.add(self._waiting.pop(0))
+        return None
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows written so far; to be asked in the first process."""
-        return read(self.path)
+        return [*read(self.path), *map(dict, self._waiting)]
 
     def say(self, text: str) -> None:
         """A line on stderr, above the progress bar."""
-        if not self._shown:
-            return
-        self._console.print(text, highlight=False, markup=False)
+        if self._shown:
+            with contextlib.suppress(OSError):
+                self._console.print(text, highlight=False, markup=False)
 
     def _show(self, row: Mapping[str, Any]) -> None:
         text = (
@@ -207,6 +254,51 @@ class Log:
             row["step"] // ten != (row["step"] - self.every) // ten or row["step"] == self._steps
         ):
             self.say(f"step {row['step']}/{self._steps}  {text}")
+
+
+class _Events:
+    """TensorBoard's copy of the rows after `step`. What a full disk does not take is left out: the
+    rows have it.
+    """
+
+    def __init__(self, directory: Path, step: int) -> None:
+        self._directory, self._step = directory, step
+        self._writer: EventsWriter | None = None
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        numbers: dict[str, float] = {}
+        for name, value in row.items():
+            if isinstance(value, Mapping):
+                numbers |= {f"{name}/{inner}": number for inner, number in value.items()}
+            elif name != "step" and isinstance(value, int | float):
+                numbers[name] = value
+        with self._or_left_out():
+            writer = self._writer = self._writer or self._open()
+            for name, number in numbers.items():
+                told = summary.scalar(name, number)
+                writer.write_event(Event(wall_time=time.time(), step=row["step"], summary=told))
+            writer.flush()
+
+    def close(self) -> None:
+        with self._or_left_out():
+            if self._writer:
+                self._writer.close()
+
+    def _open(self) -> EventsWriter:
+        """A file of a name that no other start of the run had, also when clocks are set back."""
+        writer = EventsWriter(str(self._directory / "events"), f".{os.getpid()}.{next(_COUNT)}")
+        if self._step:  # hides what an earlier start wrote of later steps
+            begin = SessionLog(status=SessionLog.START)
+            writer.write_event(Event(step=self._step + 1, file_version="brain.Event:2"))
+            writer.write_event(Event(step=self._step + 1, session_log=begin))
+        return writer
+
+    @contextlib.contextmanager
+    def _or_left_out(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self._writer = None
 
 
 def read(path: Path) -> list[dict[str, Any]]:

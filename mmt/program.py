@@ -137,7 +137,11 @@ class Program:
 
     @functools.cached_property
     def step(self) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:
-        """(state, batch) -> (state, loss per target token); the given state is used up."""
+        """(state, batch) -> (state, loss per target token); the given state is used up.
+
+        Where the loss or the gradient is not finite, parameters, optimizer and meters stay as they
+        are, `step` counts on, and the loss is NaN.
+        """
         function = functools.partial(self._step, shardings=self.shardings)
         step = self._on_mesh(function, donate_argnums=0)
         if self.teacher is None:
@@ -257,15 +261,17 @@ class Program:
             sums=state.step % self.log_every == 0,
             languages=state.step % self.languages_every == 0,
         )
+        loss = measured.sums["loss"] / tokens
+        fine = jnp.isfinite(norm) & jnp.isfinite(loss)
         new = TrainState(
             step=state.step + 1,
-            params=optax.apply_updates(state.params, updates),
-            opt_state=opt_state,
-            meters=meters.add(measured),
+            params=_where(fine, optax.apply_updates(state.params, updates), state.params),
+            opt_state=_where(fine, opt_state, state.opt_state),
+            meters=_where(fine, meters.add(measured), meters),
         )
         if shardings is not None:
             new = jax.lax.with_sharding_constraint(new, shardings)
-        return new, measured.sums["loss"] / tokens
+        return new, jnp.where(fine, loss, jnp.nan)
 
     def _gradients(
         self, state: TrainState, batch: Batch, tokens: Float[Array, ""]
@@ -326,3 +332,7 @@ class Program:
         return jax.tree.map(
             leading, specs, is_leaf=lambda x: isinstance(x, PartitionSpec)
         )
+
+
+def _where(condition: Any, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), new, old)

@@ -40,12 +40,16 @@ def position(batches: Positioned) -> Any:
 
 
 def restore(
-    shapes: TrainState, batches: Positioned, checkpoints: Checkpoints
+    shapes: TrainState, batches: Positioned | None, checkpoints: Checkpoints
 ) -> TrainState | None:
-    """The state of the latest good checkpoint, its data position set in `batches`; or None."""
+    """The state of the latest good checkpoint, its data position set in `batches`; or None.
+
+    Without batches the data stay where they are.
+    """
     restored = checkpoints.restore(shapes.items())
     if restored is None:
         return None
     _, items = restored
-    batches.set_state(items["data"])
+    if batches is not None:
+        batches.set_state(items["data"])
     return TrainState(params=items["params"], opt_state=items["optimizer"], **items["progress"])

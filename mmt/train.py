@@ -18,7 +18,7 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from mmt import distributed, initial, metrics
+from mmt import distributed, initial, lock, metrics
 from mmt.checkpoint import Checkpoints, Policy, available_steps, best_step, check_model
 from mmt.program import Program
 from mmt.state import TrainState, position, restore
@@ -68,7 +68,9 @@ def train(
 
     A run that was stopped anywhere and started again gives the numbers of one never stopped, bit
     for bit. Of several processes each calls it and reads its share of the batches, the first
-    writes the metrics. Raises Terminated after a SIGTERM to any, when the checkpoint is written.
+    writes the metrics. Raises Terminated after a SIGTERM to any, when the checkpoint is written;
+    ValueError where another run has `model_dir`, and where skipped steps do not end
+    (`Policy.skips`).
     """
     languages = batches.manifest.languages
     if steps < 1:
@@ -77,34 +79,89 @@ def train(
     check(program, batches.manifest, model_dir)
     position(batches)  # the processes read the same data, or say so here
     with (
+        lock.held(model_dir),
+        _termination() as told_to_end,  # until all is written
         Checkpoints(model_dir, policy) as checkpoints,
         metrics.Log(model_dir, steps, languages=languages, every=program.log_every,
                     languages_every=program.languages_every) as log,
-        _termination() as told_to_end,
     ):  # fmt: skip
         shapes = program.shapes(len(languages))
         state, loss = restore(shapes, batches, checkpoints) or program.start(len(languages)), None
-        first = int(state.step) + 1
-        ends: list[Any] = []
-        log.start(first - 1)
-        if first > steps or log.stopped:
-            log.say(f"{model_dir} is trained: step {first - 1} of {steps}")
-        for number in range(first, steps + 1 if not log.stopped else first):
+        way_back = _WayBack(program, shapes, checkpoints, log)
+        number, ends, owed = int(state.step), list[Any](), False
+        log.start(number)
+        if number >= steps or log.stopped:
+            log.say(f"{model_dir} is trained: step {number} of {steps}")
+        while number < steps and not log.stopped and not any(ends):
             batch = program.place(log.next_batch(batches, loss))
             running = loss
             state, loss = program.step(state, batch)
             jax.block_until_ready(running)  # one step ahead of the device, not more
-            now = Step(number, state, program, batches, log, last=number == steps)
-            log.train_step(number, state.meters, last=now.last)
-            ends = [hook(now) for hook in hooks] + [now.last, told_to_end(number)]
-            if number % policy.period == 0 or any(ends):
-                data = position(batches)
-                checkpoints.save(number, state.items(), data=data, measured=now.measured)
-            if any(ends):
-                break
-    if ends and ends[-1] and int(state.step) < steps:
-        raise Terminated(f"stopped by a signal; checkpoint {int(state.step)} is written")
+            back = way_back.wanted(running)
+            if not back:
+                number += 1
+                now = Step(number, state, program, batches, log, last=number == steps)
+                log.train_step(number, state.meters, last=now.last)
+                ends = [hook(now) for hook in hooks] + [now.last, told_to_end(number)]
+                owed = owed or number % policy.period == 0 or any(ends)
+                if owed and (now.last or np.isfinite(loss)):  # else the way back would lead here
+                    back, owed, data = not _finite(state.params), False, position(batches)
+                    if not back:
+                        checkpoints.save(number, state.items(), data=data, measured=now.measured)
+            if back:
+                del state, now
+                (state, number), loss, ends, owed = way_back.take(number), None, [], False
+    if ends and ends[-1] and number < steps:
+        last = max(available_steps(model_dir), default=0)
+        raise Terminated(f"stopped by a signal; checkpoint {last} is written")
     return state
+
+
+class _WayBack:
+    """To the last good checkpoint: after too many skipped steps in a row, and where parameters that
+    are not finite would be saved.
+
+    The data go on behind those that were skipped, so that what was between the checkpoint and here
+    is not read again: a run that is killed and started again takes the same way.
+    """
+
+    def __init__(
+        self, program: Program, shapes: TrainState, checkpoints: Checkpoints, log: metrics.Log
+    ) -> None:
+        self._program, self._shapes, self._log = program, shapes, log
+        self._checkpoints, self._policy = checkpoints, checkpoints.policy
+        self._in_a_row = self._returned = 0
+        self._to = -1
+
+    def wanted(self, loss: Any) -> bool:
+        """Whether the step of this loss, which is over, was one too many."""
+        skipped = loss is not None and not np.isfinite(loss)
+        self._in_a_row = self._in_a_row + 1 if skipped else 0
+        return self._in_a_row >= self._policy.skips
+
+    def take(self, number: int) -> tuple[TrainState, int]:
+        """The state to go on from and its step; `number` is the last one here."""
+        state = restore(self._shapes, None, self._checkpoints)
+        if state is None:
+            state = self._program.start(len(self._shapes.meters.language_loss))
+        step, self._in_a_row = int(state.step), 0
+        self._returned = self._returned + 1 if step == self._to else 1
+        self._to = step
+        said = f"no finite loss, gradient or parameters up to step {number}"
+        if self._returned > self._policy.returns:
+            raise ValueError(
+                f"{said}, also after {self._policy.returns} returns to step {step} "
+                "(checkpoint.Policy.returns): is the learning rate too high?"
+            )
+        self._log.start(step)
+        self._log.write({"step": step + 1, "returned_from": number})
+        self._log.say(f"{said}: back to step {step}, and on with the data that come next")
+        return state, step
+
+
+@jax.jit
+def _finite(tree: Any) -> Array:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
 
 
 def check(program: Program, manifest: Any, model_dir: str | Path) -> None:

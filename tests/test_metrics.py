@@ -1,9 +1,11 @@
 """What a run writes about itself."""
 
 import json
+import resource
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from mmt import metrics, train
 
@@ -41,3 +43,42 @@ def test_a_row_is_the_mean_over_the_steps_since_the_one_before(tmp_path, toy_pro
 def test_a_last_line_cut_short_is_left_out(tmp_path):
     (tmp_path / "m.jsonl").write_text(json.dumps({"step": 1}) + '\n{"step": 2, "lo')
     assert metrics.read(tmp_path / "m.jsonl") == [{"step": 1}]
+
+
+def test_rows_wait_for_room_on_the_disk_and_none_is_torn(tmp_path, capsys):
+    """A limit on the size of files stands for the disk's; half a line fits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    sizes = {"languages": ["a"], "every": 1, "languages_every": 1}
+    try:
+        with metrics.Log(tmp_path, 100, **sizes, shown=False) as log:
+            log.start(0)
+            for step in range(1, 9):
+                if step == 3:
+                    size = (tmp_path / "metrics.jsonl").stat().st_size
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+                if step == 6:
+                    assert [row["step"] for row in metrics.read(log.path)] == [1, 2]
+                    assert [row["step"] for row in log.rows()] == [1, 2, 3, 4, 5]
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+                log.write({"step": step, "bleu": 10.0 * step})
+        assert [row["step"] for row in metrics.read(log.path)] == [*range(1, 9)]
+        with pytest.raises(OSError, match="1 rows could not be written: File too large"):
+            with metrics.Log(tmp_path, 100, **sizes, shown=False) as log:
+                log.start(8)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+                log.write({"step": 9, "bleu": 1.0})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capsys.readouterr().err.count("its rows wait for room") == 2
+    assert [row["step"] for row in metrics.read(log.path)] == [*range(1, 9)]
+
+
+def test_two_starts_in_one_second_have_two_files_of_events(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1e9)
+    for start in (0, 1):
+        with metrics.Log(tmp_path, 9, languages=["a"], every=1, languages_every=1) as log:
+            log.start(start)
+            log.write({"step": start + 1, "bleu": 1.0})
+            log.start(start)
+            log.write({"step": start + 1, "bleu": 1.0})
+    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 4

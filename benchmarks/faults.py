@@ -1,0 +1,395 @@
+"""What a run loses to kills, damage, full disks, signals and other faults: nothing, row by row.
+
+    python -m benchmarks.faults [--kills 25] [--seed 0]
+
+A tiny model is trained on a made-up cache by `mmt.train`, in processes of its own, and everything
+is compared with a run that nothing happened to: its training losses, bit for bit, and its last
+parameters. `lost` counts the losses that differ, checkpoints that were whole and are not, and
+records that went missing. Ten minutes on two cores at most; exit status 1 if anything was lost.
+
+For a full disk stands a limit on the size of files (RLIMIT_FSIZE), as in the tests.
+"""
+
+import argparse
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+STEPS, PERIOD, SKIPS = 120, 3, 4
+PIECES, LENGTH, ROWS = 320, 12, 8
+HERE = multiprocessing.get_context("forkserver")  # imports once, for all the processes
+
+
+class Row(NamedTuple):
+    """What was done, what happened, and how much of it was lost."""
+
+    fault: str
+    happened: str
+    lost: int
+
+
+class Options(NamedTuple):
+    """Of a run in a process of its own."""
+
+    directory: Path
+    cache: Path
+    steps: int = STEPS
+    said: str = ""  # the file for its stderr
+    poisoned: tuple[int, ...] = ()  # batches, by their place in the data, with a NaN weight
+    pause: float = 0.0  # seconds after a step
+    full: tuple[int, int] = (0, 0)  # at the first step the disk is full, at the second no more
+    back: bool = False  # every look at the clock finds it an hour earlier
+
+
+def make_cache(directory: Path) -> None:
+    """Two made-up languages whose translation is the source, one piece up."""
+    from mmt.data import cache, vocab
+
+    rng = random.Random(0)
+
+    def examples(count: int) -> list[tuple[list[int], list[int]]]:
+        found = []
+        for _ in range(count):
+            ids = [rng.randrange(10, PIECES - 1) for _ in range(rng.randint(2, LENGTH - 2))]
+            found.append((ids, [one + 1 for one in ids]))
+        return found
+
+    lines = ("".join(rng.choices("abcdefgh ", k=30)) for _ in range(500))
+    model = directory.parent / "pieces.model"
+    vocab.train(lines, model, size=PIECES, tags=())
+    made = {
+        (split, code): examples(count)
+        for split, count in (("train", 400), ("validation", 20))
+        for code in ("deu_Latn", "swh_Latn")
+    }  # fmt: skip
+    cache.build(
+        directory, {key: lambda pairs=pairs: pairs for key, pairs in made.items()}, name="made_up",
+        target="eng_Latn", corpus_hash="0", vocabularies={"source": model, "target": model},
+    )  # fmt: skip
+
+
+def run(options: Options) -> None:
+    """Trains, in this process; ends it with 143 after a SIGTERM, with 1 after an error."""
+    if options.said:
+        os.dup2(os.open(options.said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+    import optax
+
+    from mmt import checkpoint, train
+    from mmt.data import pipeline
+    from mmt.model import transformer
+
+    if options.back:
+        clock, hours = time.time, iter(range(10**9))
+        time.time = lambda: clock() - 3600 * next(hours)
+    config = transformer.Config(
+        vocab_size=PIECES, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32, encoder_layers=1,
+        decoder_layers=1, dropout_rate=0.1,
+    )  # fmt: skip
+    program = train.Program(
+        transformer.Transformer(config), optax.adafactor(0.01), log_every=1, languages_every=10
+    )
+    given = pipeline.train_batches(
+        options.cache, feature_lengths={"inputs": LENGTH, "targets": LENGTH}, batch_size=ROWS
+    )
+    batches = Poisoned(given, options.poisoned) if options.poisoned else given
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def hook(now: Any) -> None:
+        time.sleep(options.pause)
+        if now.number == options.full[0]:
+            written = (options.directory / "metrics.jsonl").stat().st_size
+            resource.setrlimit(resource.RLIMIT_FSIZE, (written, hard))
+        if now.number == options.full[1]:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    try:
+        train.train(
+            program, batches, model_dir=str(options.directory), steps=options.steps,
+            policy=checkpoint.Policy(period=PERIOD, keep=2, skips=SKIPS), hooks=[hook],
+        )  # fmt: skip
+    except train.Terminated as error:
+        print(error, file=sys.stderr)
+        sys.exit(143)
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    finally:
+        given.close()
+
+
+class Poisoned:
+    """Batches of which some have a weight that is not a number."""
+
+    def __init__(self, given: Any, places: Sequence[int]) -> None:
+        self._given, self._places, self._place = given, set(places), 0
+        self.manifest, self.share = given.manifest, given.share
+
+    def __next__(self) -> Any:
+        batch = next(self._given)
+        if self._place in self._places:
+            batch["decoder_loss_weights"][0, 0] = float("nan")
+        self._place += 1
+        return batch
+
+    def get_state(self) -> Any:
+        return {"place": self._place, "given": self._given.get_state()}
+
+    def set_state(self, state: Any) -> None:
+        self._place = state["place"]
+        self._given.set_state(state["given"])
+
+
+class Bench:
+    """A folder of runs, one of them whole."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.random = folder, random.Random(seed)
+        self.whole = self.options("whole")
+        make_cache(folder / "cache")
+        assert self.finished(self.whole) == 0, self.said(self.whole)
+
+    def options(self, name: str, **options: Any) -> Options:
+        said = str(self.folder / f"{name}.stderr")
+        return Options(self.folder / name, self.folder / "cache", said=said, **options)
+
+    def start(self, options: Options) -> Any:
+        process = HERE.Process(target=run, args=(options,))
+        process.start()
+        return process
+
+    def finished(self, options: Options) -> int:
+        process = self.start(options)
+        process.join()
+        return process.exitcode
+
+    def said(self, options: Options, *words: str) -> str:
+        """The first line on stderr with all the words."""
+        lines = Path(options.said).read_text().splitlines()
+        found = next((line for line in lines if all(word in line for word in words)), "")
+        return found.replace(f"{options.directory}/", "").replace("checkpoints/", "")
+
+    def lost(self, options: Options) -> int:
+        """Steps whose loss is not that of the whole run, and checkpoints that are not good."""
+        from mmt import integrity, steps
+
+        found, wanted = self.losses(options), self.losses(self.whole)
+        bad = sum(
+            bool(integrity.damage(options.directory / "checkpoints" / str(step)))
+            for step in steps.available_steps(options.directory)
+        )
+        return bad + sum(found.get(step) != loss for step, loss in wanted.items())
+
+    def losses(self, options: Options) -> dict[int, float]:
+        from mmt import metrics
+
+        rows = metrics.read(options.directory / "metrics.jsonl")
+        return {row["step"]: row["loss"] for row in rows if "loss" in row}
+
+    def wait(self, process: Any, options: Options, step: int) -> None:
+        """Until a run has a checkpoint of this step or a later one."""
+        from mmt import steps
+
+        while max(steps.available_steps(options.directory), default=0) < step:
+            assert process.is_alive(), self.said(options)
+            time.sleep(0.01)
+
+
+def kills(bench: Bench, count: int) -> Iterator[Row]:
+    """SIGKILL at random moments; a run that gets to its end meanwhile is compared, and another
+    begun.
+    """
+    lost = runs = writing = done = 0
+    while done < count or not done:
+        options, ended = bench.options(f"killed{runs}"), False
+        runs += 1
+        while not ended:
+            process = bench.start(options)
+            process.join(bench.random.uniform(0.2, 3.0) if done < count else None)
+            ended = not process.is_alive()
+            if not ended:
+                writing += bool(list(options.directory.glob("checkpoints/*tmp*")))
+                process.kill()
+                process.join()
+                done += 1
+        lost += bench.lost(options)
+    yield Row(f"SIGKILL at {done} random moments, {writing} of them while a checkpoint was written",
+              f"{runs} runs to the end, every loss as if never killed", lost)  # fmt: skip
+
+
+def cut(directory: Path, rng: random.Random) -> None:
+    file = max((file for file in directory.rglob("*") if file.is_file()), key=os.path.getsize)
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def flip(directory: Path, rng: random.Random) -> None:
+    files = [file for file in sorted(directory.glob("*/**/*")) if file.is_file()]
+    file = rng.choices(files, [file.stat().st_size for file in files])[0]
+    content = bytearray(file.read_bytes())
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    file.write_bytes(content)
+
+
+def halve(directory: Path, rng: random.Random) -> None:
+    files = [file for file in sorted(directory.rglob("*")) if file.is_file()]
+    for file in rng.sample(files, len(files) // 2):
+        file.unlink()
+
+
+def damage(bench: Bench, times: int = 3) -> Iterator[Row]:
+    """The last checkpoint of a run half done is damaged, and the run goes on."""
+    half = bench.options("half", steps=STEPS // 2)
+    assert bench.finished(half) == 0
+    kinds: dict[str, Callable[[Path, random.Random], None]] = {
+        "its largest file truncated": cut,
+        "one bit flipped": flip,
+        "half of its files deleted": halve,
+    }
+    for name, harm in kinds.items():
+        lost, unnamed, said = 0, 0, ""
+        for number in range(times):
+            options = bench.options(f"{harm.__name__}{number}")
+            shutil.copytree(half.directory, options.directory)
+            harm(options.directory / "checkpoints" / str(STEPS // 2), bench.random)
+            unnamed += bench.finished(options) != 0
+            said = bench.said(options, "is damaged")
+            unnamed += not said
+            lost += bench.lost(options)
+        yield Row(f"last checkpoint, {name} ({times} times)", f"{said}; the one before is taken",
+                  lost + unnamed)  # fmt: skip
+
+
+def full_disks(bench: Bench) -> Iterator[Row]:
+    options = bench.options("full", full=(40, 60), pause=0.02)
+    status = bench.finished(options)
+    said = bench.said(options, "written")
+    yield Row(
+        "disk full for 20 steps, checkpoints and metrics", f"{said}; status {status}",
+        bench.lost(options) + (status != 0),
+    )  # fmt: skip
+    options = bench.options("stays_full", full=(40, -1), pause=0.02)
+    status = bench.finished(options)
+    said = bench.said(options, "the last whole one") or bench.said(options, "written")
+    again = bench.finished(options._replace(full=(0, 0)))
+    yield Row("disk full to the end, then started again with room",
+              f"{said}; status {status}, then {again}",
+              bench.lost(options) + (status == 0) + (again != 0))  # fmt: skip
+    target = bench.folder / "other_cache"
+    process = HERE.Process(target=_cache_on_a_full_disk, args=(target,))
+    process.start()
+    process.join()
+    left = [path.name for path in bench.folder.iterdir() if "other_cache" in path.name]
+    yield Row(
+        "disk full while a cache is made",
+        f"OSError, status {process.exitcode}; left: {', '.join(left) or 'nothing'}",
+        len(left) + (process.exitcode != 1),
+    )
+
+
+def _cache_on_a_full_disk(directory: Path) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
+    try:
+        make_cache(directory)
+    except OSError:
+        sys.exit(1)
+
+
+def not_finite(bench: Bench) -> Iterator[Row]:
+    from mmt import metrics
+
+    def rows(options: Options, key: str) -> list[Any]:
+        found = metrics.read(options.directory / "metrics.jsonl")
+        return [row[key] for row in found if key in row]
+
+    options = bench.options("skips", poisoned=(20, 50, 51))
+    status = bench.finished(options)
+    skipped, before = sum(rows(options, "skipped")), bench.losses(options)
+    lost = sum(before.get(step) != bench.losses(bench.whole)[step] for step in range(1, 21))
+    yield Row("NaN in the batches 20, 50 and 51", f"{skipped} steps skipped and counted",
+              lost + (skipped != 3) + (status != 0) + (STEPS - 3 - len(before)))  # fmt: skip
+    bad = tuple(range(50, 50 + SKIPS + 1))
+    one, two = (bench.options(name, poisoned=bad) for name in ("returns", "returns_killed"))
+    bench.finished(one)
+    process = bench.start(two._replace(pause=0.02))
+    bench.wait(process, two, 51)
+    process.kill()
+    process.join()
+    bench.finished(two)
+    back = rows(one, "returned_from")
+    same = bench.losses(one) == bench.losses(two) and len(bench.losses(one)) == STEPS
+    yield Row(f"NaN in {len(bad)} batches in a row", f"back from step {back[0] if back else '-'}: "
+              f"{bench.said(one, 'back to step') or '-'}; killed and started again the same",
+              (not same) + (len(back) != 1))  # fmt: skip
+
+
+def signals(bench: Bench) -> Iterator[Row]:
+    options = bench.options("terminated", pause=0.02)
+    process = bench.start(options)
+    bench.wait(process, options, 10)
+    since = time.monotonic()
+    process.terminate()
+    time.sleep(0.05)
+    process.terminate()
+    process.join()
+    seconds, status = time.monotonic() - since, process.exitcode
+    said = bench.said(options, "signal")
+    again = bench.finished(options)
+    yield Row("SIGTERM twice, 50 ms apart", f"{said}, after {seconds:.1f} s; status {status}",
+              bench.lost(options) + (status != 143) + (again != 0))  # fmt: skip
+    options = bench.options("clock", back=True)
+    status = bench.finished(options)
+    yield Row("each look at the clock finds it an hour earlier", f"status {status}",
+              bench.lost(options))  # fmt: skip
+    options = bench.options("twice", pause=0.02)
+    second = options._replace(said=str(bench.folder / "second.stderr"))
+    process = bench.start(options)
+    bench.wait(process, options, 3)
+    since, status = time.monotonic(), bench.finished(second)
+    seconds = time.monotonic() - since
+    process.join()
+    said = bench.said(second, "in use by process")
+    yield Row(
+        "two runs in one MODEL_DIR", f"{said}; after {seconds:.1f} s, status {status}",
+        bench.lost(options) + (status != 1) + (not said) + (process.exitcode != 0),
+    )  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args(arguments)
+    since = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/programs"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+        HERE.set_forkserver_preload(["optax", "mmt.train", "mmt.data.pipeline"])
+        bench = Bench(Path(folder), args.seed)
+        table = Table("fault", "what happened", "lost", show_lines=True)
+        rows = []
+        parts = (kills(bench, args.kills), damage(bench), full_disks(bench), not_finite(bench),
+                 signals(bench))  # fmt: skip
+        for row in (row for part in parts for row in part):
+            rows.append(row)
+            table.add_row(row.fault, row.happened, str(row.lost))
+            print(f"{row.fault}: lost {row.lost}", file=sys.stderr)
+    Console(width=110).print(table)
+    lost = sum(row.lost for row in rows)
+    seconds = time.monotonic() - since
+    print(f"{STEPS} steps, a checkpoint every {PERIOD}; {seconds:.0f} s; lost: {lost}")
+    return int(lost > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
