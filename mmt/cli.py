@@ -339,6 +339,30 @@ def _stats(args: argparse.Namespace) -> None:
     print("\n".join(map(_json, rows)) if args.json else stats.table(rows))
 
 
+def _shares(args: argparse.Namespace) -> None:
+    from mmt import foresight
+    from mmt.data import shares
+
+    if args.bindings and not args.gin_file:
+        raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
+    asked = foresight.Asked(*(getattr(args, name) for name in foresight.Asked._fields))
+    found, fitted = foresight.foresee(asked, args.gin_file or (), args.bindings)
+    if args.figure:
+        from eval import figures_mixture
+
+        figures_mixture.save(found, Path(args.figure))
+    print("\n".join(map(_json, found.rows)) if args.json else shares.table(found))
+    if fitted:
+        print(shares.gin(fitted), file=sys.stderr if args.json else sys.stdout)
+
+
+def _ledger(args: argparse.Namespace) -> None:
+    from mmt.data import ledger
+
+    found = ledger.load(args.model_dir)
+    print("\n".join(map(_json, found["rows"])) if args.json else ledger.table(found))
+
+
 def _json(row: Any) -> str:
     return json.dumps(row, ensure_ascii=False)
 
@@ -347,6 +371,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
     "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
     "export": _export, "languages": _languages, "stats": _stats, "prepare": _prepare,
+    "shares": _shares, "ledger": _ledger,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from jaxtyping import Array
 from mmt import distributed, initial, metrics
 from mmt.checkpoint import Checkpoints, Policy, available_steps, best_step, check_model
 from mmt.program import Program
-from mmt.state import TrainState, position, restore
+from mmt.state import TrainState, account, position, restore
 
 
 @runtime_checkable
@@ -99,6 +99,7 @@ def train(
             ends = [hook(now) for hook in hooks] + [now.last, told_to_end(number)]
             if number % policy.period == 0 or any(ends):
                 data = position(batches)
+                account(batches, model_dir, step=number, data=data)
                 checkpoints.save(number, state.items(), data=data, measured=now.measured)
             if any(ends):
                 break

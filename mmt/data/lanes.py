@@ -11,13 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from mmt.data import records
 from mmt.data.cache import Cache
-from mmt.data.mixing import Mixing, Schedule, permute, shares
+from mmt.data.mixing import permute
 from mmt.data.packing import Batch, Example, Packer, Row, assemble
+from mmt.data.stages import Part, Timeline
 
 _LOOK_UP = 256  # draws that a lane looks up at once
+_SAMPLE = 4096  # draws at a time
+_SAMPLE_ROWS = 2000
 _EPOCH = 0x9E3779B97F4A7C15  # odd: what an epoch adds to a language's key, modulo 2^64
 
 
@@ -38,7 +42,7 @@ class Split:
         self.shape = (feature_lengths["inputs"], feature_lengths["targets"])
         self.counts: dict[str, int] = {}
         self._kept: list[np.ndarray | None] = []  # indices [n], None for all
-        self._lengths: list[np.ndarray] = []  # [n, 2]
+        self._lengths: list[np.ndarray] = []  # [n, 2], of all
         self._readers: dict[int, records.Reader] = {}  # by language id
         self._ids: list[int] = []
         left_out: dict[str, int] = {}
@@ -64,6 +68,15 @@ class Split:
         record = index if kept is None else int(kept[index])
         source, target = self._lengths[language][record].tolist()
         return Example(draw, self._ids[language], record, source + 1, target + 1)
+
+    def records(self, language: int, indices: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        """Which of the language's records its examples that fit are."""
+        kept = self._kept[language]
+        return indices if kept is None else kept[indices]
+
+    def lengths(self, language: int, records: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n 2"]:
+        """The tokens of source and target of these records, with EOS."""
+        return np.asarray(self._lengths[language][records], np.int64) + 1
 
     def batch(self, rows: Sequence[Row]) -> Batch:
         raw = [self._readers[e.language].raw(e.record) for row in rows for e in row]
@@ -91,30 +104,31 @@ class Split:
 class Draws:
     """The endless mixture by index: draw i -> example."""
 
-    def __init__(self, split: Split, mixing: Mixing, seed: int):
+    def __init__(self, split: Split, timeline: Timeline, seed: int):
         self.split = split
-        self._mixing = mixing
-        self._seed = seed
-        counts = split.counts
-        self._codes = list(counts)
-        self._sizes = np.array(list(counts.values()), np.int64)
-        drawn = shares(
-            counts, mixing.temperature, max_epochs=mixing.max_epochs, examples=mixing.examples
-        )
-        self._schedule = Schedule(list(drawn.values()))
+        self.timeline = timeline
+        self.seed = seed
+        self.sizes = np.array(list(split.counts.values()), np.int64)
         # One key per language; every epoch moves it on.
-        digests = [hashlib.blake2b(f"{seed}/{code}".encode(), digest_size=8) for code in counts]
-        self._keys = np.array([int.from_bytes(digest.digest()) for digest in digests], np.uint64)
+        self._keys = np.array([_key(f"{seed}/{code}") for code in split.counts], np.uint64)
 
     def examples(self, draws: Sequence[int]) -> list[Example]:
-        """Appearance a of a language with n examples is number a % n of its epoch a // n."""
-        languages, appearances = self._schedule.at(np.asarray(draws, np.int64))
-        sizes = self._sizes[languages]
-        epochs, places = np.divmod(appearances, sizes)
-        keys = self._keys[languages] + epochs.astype(np.uint64) * np.uint64(_EPOCH)
-        indices = permute(places, sizes, keys)
+        """The example of each draw."""
+        languages, appearances, _ = self.timeline.at(np.asarray(draws, np.int64))
+        indices = self.places(languages, appearances)
         triples = zip(draws, languages.tolist(), indices.tolist(), strict=True)
         return [self.split.example(*triple) for triple in triples]
+
+    def places(
+        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
+    ) -> Int[np.ndarray, "n"]:
+        """Appearance a of a language with n examples is number a % n of its epoch a // n: which
+        of its examples that is.
+        """
+        sizes = self.sizes[languages]
+        epochs, places = np.divmod(appearances, sizes)
+        keys = self._keys[languages] + epochs.astype(np.uint64) * np.uint64(_EPOCH)
+        return permute(places, sizes, keys)
 
     def settings(self) -> dict[str, Any]:
         """What the meaning of a draw depends on."""
@@ -123,14 +137,31 @@ class Draws:
         return {
             "corpus": manifest.corpus_hash,
             "vocabulary": dict(manifest.vocabulary_hash),
-            "seed": self._seed,
-            "temperature": self._mixing.temperature,
-            "max_epochs": self._mixing.max_epochs,
-            "examples": self._mixing.examples,
-            "languages": self._codes,
+            "seed": self.seed,
             "inputs": inputs,
             "targets": targets,
-        }
+        } | self.timeline.settings()
+
+
+def _key(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
+
+
+def density(split: Split, part: Part, *, open_rows: int) -> float:
+    """The examples that a row of a stage's mixture holds on average, of a sample of many rows."""
+    if not open_rows:
+        return 1.0
+    random = np.random.default_rng(0)
+    rows, examples, first = 0, 0, 0
+    packer = Packer(*split.shape, open_rows=open_rows)
+    while rows < _SAMPLE_ROWS:
+        languages, _ = part.at(np.arange(part.start + first, part.start + first + _SAMPLE))
+        first += _SAMPLE
+        indices = random.integers(0, [list(split.counts.values())[i] for i in languages])
+        for pair in zip(languages.tolist(), indices.tolist(), strict=True):
+            row = packer.add(split.example(0, *pair))
+            rows, examples = rows + (row is not None), examples + len(row or ())
+    return examples / rows
 
 
 class Lane:
