@@ -2,6 +2,8 @@
 
 import functools
 
+import numpy as np
+
 from mmt import languages
 from mmt.data import cache, vocab
 
@@ -34,6 +36,50 @@ def write_cache(folder, counts, *, corpora=("toy",)):
         vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
     )  # fmt: skip
     return folder / "cache"
+
+
+def write_text_cache(folder, counts):
+    """The cache of made-up sentences, which are pairs of texts in `pairs` by language and index."""
+    random = np.random.default_rng(0)
+    words = [language.name.lower() for language in languages.all_languages()]
+
+    def sentence(language, size):
+        some = random.choice(words, size)
+        number = str(random.integers(100, 3000))
+        return f"{language}{' '.join(some)}, {number}.", f"{' '.join(some[::-1])}: {number}!"
+
+    pairs = {
+        code: [sentence(number, random.integers(1, 5)) for _ in range(count)]
+        for number, (code, count) in enumerate(counts.items())
+    }
+    texts = [side for some in pairs.values() for pair in some for side in pair]
+    vocab.train(texts, folder / "vocabulary.model", size=700, tags=["<2eng>"])
+    own = vocab.Vocabulary.load(folder / "vocabulary.model")
+
+    def made(code):
+        for source, target in pairs[code]:
+            yield own.encode(f"<2eng> {source}"), own.encode(target)
+
+    cache.build(
+        folder / "cache", {("train", code): functools.partial(made, code) for code in counts},
+        name="toy", target="eng_Latn", corpus_hash="1",
+        vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
+    )  # fmt: skip
+    return folder / "cache", pairs
+
+
+def texts_of(batch, vocabulary):
+    """(language, source with its tag, target) of every example of a batch."""
+    found = []
+    for row in range(len(batch["encoder_input_tokens"])):
+        one = {name: array[row] for name, array in batch.items()}
+        for segment in range(1, one["encoder_segment_ids"].max() + 1):
+            inputs = one["encoder_input_tokens"][one["encoder_segment_ids"] == segment]
+            own = one["decoder_segment_ids"] == segment
+            language = int(one["decoder_language_ids"][own][0])
+            sides = (inputs.tolist(), one["decoder_target_tokens"][own].tolist())
+            found.append((language, *map(vocabulary.decode, sides)))
+    return found
 
 
 def part(process, processes):

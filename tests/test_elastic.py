@@ -7,6 +7,7 @@ import pytest
 from processes import DENSE, MOE, Runner, finish, records, write_corpus
 
 from mmt import checkpoint, metrics
+from mmt.data import ledger
 
 STEPS = 4  # of each leg of the journey
 
@@ -54,6 +55,7 @@ def test_one_two_four_one(runner, tmp_path, model):
     assert set(seen.values()) <= {1, 2}, "an epoch is over, at most: some come a second time"
     last = STEPS * len(journey)
     assert position(moved, last) == position(whole, last)
+    assert ledger.load(moved)["rows"] == ledger.load(whole)["rows"]
     steps, ours = zip(*losses(moved), strict=True)
     theirs = dict(losses(whole))
     assert steps == tuple(theirs)

@@ -5,21 +5,24 @@ when, is `pipeline.py`'s matter.
 """
 
 import hashlib
+import itertools
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from mmt.data import records
 from mmt.data.cache import Cache
 from mmt.data.mixing import permute
+from mmt.data.modifiers import Ids, Rewriter
 from mmt.data.packing import Batch, Example, Packer, Row, assemble
 from mmt.data.stages import Part, Timeline
 
 _LOOK_UP = 256  # draws that a lane looks up at once
+_REMEMBERED = 1 << 20  # changes of examples, which the ledger asks for again
 _SAMPLE = 4096  # draws at a time
 _SAMPLE_ROWS = 2000
 _EPOCH = 0x9E3779B97F4A7C15  # odd: what an epoch adds to a language's key, modulo 2^64
@@ -78,8 +81,12 @@ class Split:
         """The tokens of source and target of these records, with EOS."""
         return np.asarray(self._lengths[language][records], np.int64) + 1
 
+    def raw(self, language_id: int, record: int) -> bytes:
+        """A record as stored."""
+        return self._readers[language_id].raw(record)
+
     def batch(self, rows: Sequence[Row]) -> Batch:
-        raw = [self._readers[e.language].raw(e.record) for row in rows for e in row]
+        raw = [e.changed or self.raw(e.language, e.record) for row in rows for e in row]
         source, target = self.shape
         manifest = self.cache.manifest
         return assemble(
@@ -101,6 +108,21 @@ class Split:
         )
 
 
+class Change(NamedTuple):
+    """What modifiers make of an example: by how many tokens its sides are longer, and whether it
+    then fits. An example that does not is left as it was.
+    """
+
+    language: int
+    record: int
+    source: int
+    target: int
+    fits: bool
+
+
+_UNKNOWN = Change(0, 0, 0, 0, fits=False)
+
+
 class Draws:
     """The endless mixture by index: draw i -> example."""
 
@@ -111,13 +133,105 @@ class Draws:
         self.sizes = np.array(list(split.counts.values()), np.int64)
         # One key per language; every epoch moves it on.
         self._keys = np.array([_key(f"{seed}/{code}") for code in split.counts], np.uint64)
+        self._rewriters = [
+            Rewriter(stage.modifiers, split.cache, list(split.counts), seed)
+            if stage.modifiers
+            else None
+            for stage in timeline.stages
+        ]
+        self._changes: dict[int, Change | None] = {}
 
     def examples(self, draws: Sequence[int]) -> list[Example]:
-        """The example of each draw."""
-        languages, appearances, _ = self.timeline.at(np.asarray(draws, np.int64))
+        """The example of each draw, modified where the draw's stage has it so."""
+        numbers = np.asarray(draws, np.int64)
+        languages, appearances, stages = self.timeline.at(numbers)
         indices = self.places(languages, appearances)
         triples = zip(draws, languages.tolist(), indices.tolist(), strict=True)
-        return [self.split.example(*triple) for triple in triples]
+        found = [self.split.example(*triple) for triple in triples]
+        for rewriter, own, kinds in self._chosen(numbers, languages, stages):
+            made = self._made(rewriter, kinds, numbers[own], languages[own], appearances[own])
+            for place, tokens in zip(own.tolist(), made, strict=True):
+                language = int(languages[place])
+                found[place], change = self._changed(found[place], language, tokens)
+                if len(self._changes) >= _REMEMBERED:
+                    self._changes.clear()
+                self._changes[found[place].draw] = change
+        return found
+
+    def changes(self, draws: Int[np.ndarray, "n"]) -> list[Change]:
+        """What modifiers make of these draws, or would if it did fit."""
+        if not any(self._rewriters):
+            return []
+        languages, appearances, stages = self.timeline.at(draws)
+        found: list[Change | None] = []
+        for rewriter, own, kinds in self._chosen(draws, languages, stages):
+            known = [self._changes.get(draw, _UNKNOWN) for draw in draws[own].tolist()]
+            found += [change for change in known if change is not _UNKNOWN]
+            new = np.array([change is _UNKNOWN for change in known], bool)
+            own, kinds = own[new], kinds[:, new]
+            made = self._made(rewriter, kinds, draws[own], languages[own], appearances[own])
+            indices = self.places(languages[own], appearances[own]).tolist()
+            for language, index, tokens in zip(languages[own].tolist(), indices, made, strict=True):
+                example = self.split.example(0, language, index)
+                found.append(self._changed(example, language, tokens)[1])
+        return [change for change in found if change is not None]
+
+    def _chosen(
+        self,
+        draws: Int[np.ndarray, "n"],
+        languages: Int[np.ndarray, "n"],
+        stages: Int[np.ndarray, "n"],
+    ) -> Iterator[tuple[Rewriter, Int[np.ndarray, "m"], Bool[np.ndarray, "kinds m"]]]:
+        """By stage the places of the draws that get modifiers, and which."""
+        for number, rewriter in enumerate(self._rewriters):
+            if rewriter is not None:
+                own = np.flatnonzero(stages == number)
+                kinds = rewriter.chosen(draws[own], languages[own])
+                some = np.flatnonzero(kinds.any(axis=0))
+                yield rewriter, own[some], kinds[:, some]
+
+    def _made(
+        self,
+        rewriter: Rewriter,
+        kinds: Bool[np.ndarray, "kinds n"],
+        draws: Int[np.ndarray, "n"],
+        languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"],
+    ) -> list[tuple[Ids, Ids] | None]:
+        """What `Rewriter.rewrite` makes of these draws."""
+        merged = rewriter.merged(kinds)
+        after = self._tokens(languages[merged], appearances[merged] + 1)
+        tokens = self._tokens(languages, appearances)
+        return rewriter.rewrite(
+            draws, kinds, tokens, dict(zip(merged.tolist(), after, strict=True))
+        )
+
+    def _changed(
+        self, example: Example, language: int, made: tuple[Ids, Ids] | None
+    ) -> tuple[Example, Change | None]:
+        """The example with these tokens, or as it was where they do not fit."""
+        if made is None:
+            return example, None
+        source, target = (len(ids) + 1 for ids in made)
+        fits = source <= self.split.shape[0] and target <= self.split.shape[1]
+        more = source - example.source, target - example.target
+        change = Change(language, example.record, *more, fits)
+        if not fits:
+            return example, change
+        changed = records.encode(*made, example.language)
+        return example._replace(source=source, target=target, changed=changed), change
+
+    def _tokens(
+        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
+    ) -> list[tuple[Ids, Ids]]:
+        """Source and target of these appearances, as cached."""
+        indices = self.places(languages, appearances)
+        pairs = zip(languages.tolist(), indices.tolist(), strict=True)
+        wanted = [self.split.example(0, *pair) for pair in pairs]
+        found = records.decode([self.split.raw(one.language, one.record) for one in wanted])
+        sides = (found.inputs, found.input_lengths), (found.targets, found.target_lengths)
+        cut = [_cut(flat.tolist(), lengths.tolist()) for flat, lengths in sides]
+        return list(zip(*cut, strict=True))
 
     def places(
         self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
@@ -141,6 +255,11 @@ class Draws:
             "inputs": inputs,
             "targets": targets,
         } | self.timeline.settings()
+
+
+def _cut(flat: list[int], lengths: list[int]) -> list[Ids]:
+    ends = itertools.accumulate(lengths)
+    return [flat[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
 def _key(name: str) -> int:

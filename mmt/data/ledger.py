@@ -18,14 +18,15 @@ from jaxtyping import Int
 from mmt.data.lanes import Draws
 
 FILE = "ledger.json"
-FIELDS = ("examples", "source_tokens", "target_tokens")
+FIELDS = ("examples", "source_tokens", "target_tokens", "modified", "too_long")
 _AT_ONCE = 1 << 20  # examples counted at once
 
 Counted = Int[np.ndarray, "entries fields"]
 
 
 class Counter:
-    """Counts examples and their tokens, with EOS, by language and corpus: the `entries`.
+    """Counts examples and their tokens, with EOS, by language and corpus: the `entries`; and how
+    many of them were modified, or were not since they would have been too long.
 
     entries: (FLORES code, the corpus's name) of each row of what is counted; the columns are
       `FIELDS`. A cache that does not tell its corpora has one a language, of the cache's name.
@@ -53,8 +54,9 @@ class Counter:
     def appearances(
         self, since: Int[np.ndarray, "languages"], until: Int[np.ndarray, "languages"]
     ) -> Counted:
-        """Of every language the appearances since <= a < until. What lies between two epochs is
-        not looked at one by one, so this takes no longer than going over the corpus twice.
+        """Of every language the appearances since <= a < until, as if none was modified. Whole
+        epochs are not looked at one by one, so this takes no longer than going over the corpus
+        a few times.
         """
         found = self.zero()
         sizes = self._draws.sizes
@@ -76,14 +78,24 @@ class Counter:
         """Of these draws, one by one."""
         languages, appearances, _ = self._draws.timeline.at(draws)
         order = np.argsort(languages, kind="stable")
-        return self._add(languages[order], appearances[order])
+        return self._add(languages[order], appearances[order]) + self.changes(draws)
+
+    def changes(self, draws: Int[np.ndarray, "n"]) -> Counted:
+        """What modifiers add to the counts of these draws."""
+        found = self.zero()
+        for change in self._draws.changes(draws):
+            rows, ends = self._rows[change.language], self._ends[change.language]
+            row = rows[np.searchsorted(ends, change.record, side="right")]
+            if change.fits:
+                found[row] += (0, change.source, change.target, 1, 0)
+            else:
+                found[row] += (0, 0, 0, 0, 1)
+        return found
 
     def _epoch(self, language: int) -> Counted:
         return self._lines(language, np.arange(self._draws.sizes[language]))
 
-    def _add(
-        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
-    ) -> Counted:
+    def _add(self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]) -> Counted:
         """Of appearances that are sorted by their languages."""
         found = self.zero()
         for start in range(0, len(languages), _AT_ONCE):
@@ -124,8 +136,10 @@ class Ledger:
         own = self._draws.timeline.ends
         if any(one not in (None, other) for one, other in zip(ends, own, strict=True)):
             return None  # it is of another life of the run, in which a stage ended elsewhere
-        entries = [(row["language"], name) for row in found["rows"] for name in row["corpora"]]
-        return found if entries == self._counter.entries else None
+        corpora = [(row["language"], row["corpora"]) for row in found["rows"]]
+        entries = [(code, name) for code, own in corpora for name in own]
+        fields = [numbers.keys() >= set(FIELDS) for _, own in corpora for numbers in own.values()]
+        return found if entries == self._counter.entries and all(fields) else None
 
     def count(
         self, former: Mapping[str, Any] | None, state: Mapping[str, Any], part: int, parts: int
@@ -140,9 +154,13 @@ class Ledger:
         then, now = _Position.of(former and former["position"]), _Position.of(state)
         low, high = sorted((then.whole, now.whole))
         since, until = timeline.before(low), timeline.before(high)
-        found += counter.appearances(np.where(own, since, 0), np.where(own, until, 0)) * (
-            1 if now.whole >= then.whole else -1
-        )
+        between = counter.appearances(np.where(own, since, 0), np.where(own, until, 0))
+        if any(stage.modifiers for stage in timeline.stages):
+            for start in range(low, high, _AT_ONCE):
+                draws = np.arange(start, min(start + _AT_ONCE, high))
+                lanes = draws % state["lanes"]
+                between += counter.changes(draws[lanes * parts // state["lanes"] == part])
+        found += between if now.whole >= then.whole else -between
         for draws, sign in (now.more, 1), (now.open, -1), (then.more, -1), (then.open, 1):
             found += sign * counter.draws(draws[part::parts])
         return found.tolist()

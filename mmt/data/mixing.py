@@ -182,6 +182,11 @@ def permute(
     return found.astype(np.int64)
 
 
+def uniform(value: UInt64[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """A number in [0, 1) for each value, as if drawn at random."""
+    return _hash(value, 9) / 2.0**32
+
+
 def resolve(name: str, known: Sequence[str]) -> str:
     """Which of the codes `known` the name of a language means. ValueError, with the nearest."""
     if name in known:
@@ -198,7 +203,7 @@ def resolve(name: str, known: Sequence[str]) -> str:
     )
 
 
-def _hash(value: UInt64[np.ndarray, "n"], salt: int) -> UInt64[np.ndarray, "n"]:
+def _hash(value: UInt64[np.ndarray, "*shape"], salt: int) -> UInt64[np.ndarray, "*shape"]:
     """The finaliser of splitmix64 (Steele et al. 2014), down to 32 bits so that sums fit."""
     value = (value ^ np.uint64(salt << 56)) * np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

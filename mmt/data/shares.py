@@ -74,7 +74,7 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
     rows = []
     for index, (code, pairs) in enumerate(draws.split.counts.items()):
         own = [owner == code for owner in owners]
-        examples, source, target = counted[own].sum(axis=0).tolist()
+        examples, source, target = counted[own].sum(axis=0).tolist()[:3]
         rows.append(
             {
                 "language": code,
@@ -257,9 +257,7 @@ def _lowest(
         rounded = float(f"{temperature:.3g}")
         plain = mixing.shares(counts, rounded)
         cap = max(plain[code] * examples / counts[code] for code in counts) > most
-        drawn = (
-            mixing.shares(counts, rounded, max_epochs=most, examples=examples) if cap else plain
-        )
+        drawn = mixing.shares(counts, rounded, max_epochs=most, examples=examples) if cap else plain
         if min(drawn.values()) >= least * (1 - 1e-9):
             warm = dataclasses.replace(free, temperature=rounded)
             if not cap:

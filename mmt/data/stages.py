@@ -123,8 +123,7 @@ class Timeline:
     def at(
         self, draws: Int[np.ndarray, "n"]
     ) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """For each draw its language, how often that was drawn before, and the stage (0, 1, ...).
-        """
+        """For each draw its language, how often that was drawn before, its stage (0, 1, ...)."""
         which = self._which(draws)
         languages = np.empty(len(draws), np.int64)
         appearances = np.empty(len(draws), np.int64)
@@ -150,8 +149,7 @@ class Timeline:
         """What `before` is by the shares alone, without the rounding to whole examples."""
         ends = [*(part.start for part in self.parts[1:]), draws]
         lengths = [
-            max(min(end, draws) - part.start, 0)
-            for part, end in zip(self.parts, ends, strict=True)
+            max(min(end, draws) - part.start, 0) for part, end in zip(self.parts, ends, strict=True)
         ]
         return np.array(lengths, np.float64) @ np.array([part.shares for part in self.parts])
 
