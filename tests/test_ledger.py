@@ -30,7 +30,7 @@ def seen(batches):
             code = list(COUNTS)[language]
             name = CORPORA[index * len(CORPORA) // COUNTS[code]]
             sides = (len(text) + 1 for text in example(language, index))
-            for field, number in zip(ledger.FIELDS, (1, *sides), strict=True):
+            for field, number in zip(ledger.FIELDS[:3], (1, *sides), strict=True):
                 found[code, name, field] += number
     return +found
 
@@ -96,7 +96,7 @@ MOVES = st.lists(
 
 
 @pytest.mark.filterwarnings("ignore:.*do not fit")
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(MOVES, st.booleans(), st.sampled_from([LENGTHS, SHORT]))
 def test_it_is_what_was_seen(directory, tmp_path_factory, moves, packing, lengths):
     """Killed after a checkpoint, the ledger lost, or back to the checkpoint before; on 1, 2 or 4
@@ -120,7 +120,33 @@ def test_it_is_what_was_seen(directory, tmp_path_factory, moves, packing, length
         if what != "train":
             run.start(processes, batch_size)
     run.close()
-    rows = ledger.load(run.out)["rows"] if (what != "lose") else []
-    for row in rows:
+    for row in ledger.load(run.out)["rows"] if what != "lose" else ():
         assert row["tokens"] == row["source_tokens"] + row["target_tokens"]
         assert row["epochs"] == pytest.approx(row["examples"] / row["pairs"])
+
+
+def test_chi_square_is_pearsons():
+    ours, freedom = ledger.chi_square([18, 30, 12, 0], [20.0, 25.0, 15.0, 0.0])
+    assert (ours, freedom) == (pytest.approx(4 / 20 + 25 / 25 + 9 / 15), 2)
+
+
+def test_the_command_shows_it(directory, tmp_path, capsys):
+    from mmt.cli import main
+
+    run = Run(directory, tmp_path, feature_lengths=LENGTHS)
+    run.start(1)
+    run.train(10)
+    run.checkpoint()
+    run.close()
+    assert main(["data", "ledger", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "chi-square" in shown and "  bible " in shown and "seen up to step 10" in shown
+    assert main(["data", "ledger", str(tmp_path), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == ledger.load(tmp_path)["rows"]
+    assert [row["language"] for row in rows] == list(COUNTS)
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    for row in rows:  # nearer to the shares than chance would be
+        assert abs(row["examples"] - row["foreseen"]) < 2 + 0.2 * row["foreseen"]
+    assert main(["data", "ledger", str(tmp_path / "none")]) == 1
+    assert "no readable ledger.json" in capsys.readouterr().err
