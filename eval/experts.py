@@ -86,8 +86,10 @@ def _batches(
         for source, reference in itertools.islice(zip(*lines[:2], strict=True), sentences):
             pair = encode["source"](tag + source), encode["target"](reference)
             if max(map(len, pair)) < length:
-                size = [len(side) + 1 for side in pair]
-                examples.append(packing.Example(0, language, len(tokens), *size))
+                source_length, target_length = (len(side) + 1 for side in pair)
+                examples.append(
+                    packing.Example(0, language, len(tokens), source_length, target_length)
+                )
                 tokens.append(pair)
     packer = packing.Packer(length, length, open_rows=rows)
     order = np.random.default_rng(0).permutation(len(examples))

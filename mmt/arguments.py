@@ -128,6 +128,11 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
         command.add_argument("--json", action="store_true", help="a JSON object a line")
     languages.set_defaults(run="languages")
     stats.set_defaults(run="stats")
+    _shares_flags(commands.add_parser("shares", help="what a mixture will show, per language"))
+    seen = commands.add_parser("ledger", help="what a run has really seen, per language and corpus")
+    seen.add_argument("model_dir", metavar="RUN", help="a run directory")
+    seen.add_argument("--json", action="store_true", help="a JSON object a line")
+    seen.set_defaults(run="ledger")
     _prepare_flags(commands.add_parser("prepare", help="clean a corpus, or make a config's cache"))
 
 
@@ -148,3 +153,25 @@ def _prepare_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = "--gin.prepare.processes=N: so many; default: one for each core."
     parser.set_defaults(run="prepare")
+
+
+def _shares_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "corpus", nargs="?",
+        help="a cache, a description (TOML), its folder, or cldr; default: that of the gin files",
+    )  # fmt: skip
+    parser.add_argument(
+        "--gin_file", action="append", metavar="FILE",
+        help="a run's, for its stages, lengths, steps and batch; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--temperature", type=float, help="default: 5")
+    parser.add_argument("--max_epochs", type=float, help="a cap for every language")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--batch", type=int, metavar="ROWS", help="rows in a batch")
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--figure", metavar="FILE.png", help="draw it (also .svg)")
+    parser.add_argument(
+        "--fit", metavar="BOUNDS",
+        help="'epochs<=10,share>=0.005': propose a temperature and a cap that keep to these",
+    )  # fmt: skip
+    parser.set_defaults(run="shares")

@@ -6,7 +6,6 @@ Results go to stdout, progress and messages to stderr; the exit status is 0 only
 
 import argparse
 import hashlib
-import json
 import os
 import platform
 import re
@@ -18,7 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mmt import cli_data
 from mmt.arguments import parser
+from mmt.cli_data import as_json, make_cache
 
 TERMINATED = 143  # 128 + SIGTERM: the run is saved but not finished
 
@@ -104,7 +105,7 @@ def _train_loaded(command: str) -> int:
     directory = Path(config.macro("MODEL_DIR"))
     program = config.configured(train.Program)()
     train.check_parents(program, directory)
-    distributed.first_then_others(_make_cache)
+    distributed.first_then_others(make_cache)
     batches = config.configured(pipeline.train_batches)()
     program.share(batches)
     own = program.model.config
@@ -148,70 +149,13 @@ def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ())
         raise OSError(f"cannot write {directory}: {error.strerror}") from error
 
 
-def _make_cache() -> None:
-    """The cache that the loaded config names, made by `tasks` where it is missing."""
-    from mmt import config
-    from mmt.data import recipe
-
-    wanted = config.configured(recipe.Recipe)()
-    if wanted.present():
-        return
-    try:
-        from tasks import build
-    except ImportError as error:
-        raise ValueError(
-            f"there is no cache in {wanted.directory}, and making one needs the extra [data] "
-            f"(pip install 'mmt[data]'): {error}"
-        ) from error
-    build.ensure_cache(wanted)
-
-
-def _prepare(args: argparse.Namespace) -> None:
-    """Cleans the corpus that is given, or makes the cache of the config that is."""
-    if bool(args.corpus) == bool(args.gin_file):
-        raise ValueError("expected CORPUS and --out DIR, or --gin_file FILE")
-    if args.corpus:
-        return _clean(args)
-    if args.out or args.rules or args.testset or args.explain or args.language:
-        raise ValueError("--out, --rules, --testset, --explain and --language belong to CORPUS")
-    from mmt import config
-    from mmt.data import recipe
-
-    config.load(args.gin_file, args.bindings)
-    _make_cache()
-    print(config.configured(recipe.Recipe)().directory)
-
-
-def _clean(args: argparse.Namespace) -> None:
-    from eval import testsets
-    from mmt import config
-    from mmt.data import clean, corpora, prepare, rulebook
-
-    if bool(args.out) == bool(args.explain) or bool(args.language) != bool(args.explain):
-        raise ValueError("expected --out DIR, or --explain 'SOURCE<TAB>TARGET' --language NAME")
-    config.bind(args.bindings, [prepare.prepare])
-    corpus = corpora.load(args.corpus)
-    book = clean.rules_of(corpus, rulebook.read(Path(args.rules)) if args.rules else None)
-    tests = testsets.lines(args.testset, target=corpus.target)
-    if not args.explain:
-        report = config.configured(prepare.prepare)(corpus, Path(args.out), book=book, tests=tests)
-        print(f"{report.table()}\n\n{report.rules}")
-        print(f"{args.out}: report.html, report.txt", file=sys.stderr)
-        return
-    sides = args.explain.replace("\\t", "\t").split("\t")
-    if len(sides) != 2:
-        raise ValueError(f"--explain {args.explain!r}: expected source<TAB>target")
-    every = clean.test_sets(corpus, tests)
-    print(clean.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=every))
-
-
 def _baselines(args: argparse.Namespace) -> None:
     from eval import baselines
     from mmt import config, stacked
 
     stacked.one_device_per_core()
     config.load(args.gin_file, args.bindings)
-    _make_cache()
+    make_cache()
     config.configured(baselines.baselines)(describe_run=describe_run)
 
 
@@ -228,7 +172,7 @@ def _translate(args: argparse.Namespace) -> None:
         token_scores=args.format == "jsonl",
     ):  # fmt: skip
         if args.format == "jsonl":
-            print(_json(translate.to_json(translation)), flush=True)
+            print(as_json(translate.to_json(translation)), flush=True)
         else:
             print(translate.format_text(translation, nbest=decoding.nbest), flush=True)
 
@@ -350,7 +294,7 @@ def _plan(args: argparse.Namespace) -> None:
 
     ask = plan.compared if args.compare else plan.plan
     found = ask(args.gin_file, args.bindings, args.topology, decode=args.decode)
-    print(_json(found.to_json()) if args.json else found.table())
+    print(as_json(found.to_json()) if args.json else found.table())
 
 
 def _parameters(args: argparse.Namespace) -> None:
@@ -362,34 +306,13 @@ def _parameters(args: argparse.Namespace) -> None:
         files = ", ".join(args.gin_file)
         raise ValueError(f"{files}: no MODEL; add a --gin_file of gin_configs/models")
     found = parameters.count(model)
-    print(_json({"parameters": found.to_json()}) if args.json else found.table())
-
-
-def _languages(args: argparse.Namespace) -> None:
-    from mmt import languages
-
-    rows = languages.rows()
-    print("\n".join(map(_json, rows)) if args.json else languages.table())
-
-
-def _stats(args: argparse.Namespace) -> None:
-    from mmt.data import corpora, stats
-
-    corpus = corpora.load(args.corpus)
-    for line in stats.matched(corpus):
-        print(line, file=sys.stderr)
-    rows = stats.stats(corpus, args.temperature)
-    print("\n".join(map(_json, rows)) if args.json else stats.table(rows))
-
-
-def _json(row: Any) -> str:
-    return json.dumps(row, ensure_ascii=False)
+    print(as_json({"parameters": found.to_json()}) if args.json else found.table())
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
     "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
-    "export": _export, "languages": _languages, "stats": _stats, "prepare": _prepare,
+    "export": _export, **cli_data.COMMANDS,
 }  # fmt: skip
 
 

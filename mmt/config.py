@@ -51,7 +51,7 @@ def load(
         raise ValueError(f"gin: {error}") from error
     except ValueError as error:
         raise ValueError(f"gin: {error}{_nearest_parameter(str(error))}") from error
-    required = [name for name, value in _macros().items() if repr(value) == "%gin.REQUIRED"]
+    required = [name for name, value in _macros().items() if _is_open(value)]
     if required and not may_leave_open:
         flags = " ".join(f"--gin.{name}=…" for name in required)
         raise ValueError(f"the config leaves open: {', '.join(required)}; add {flags}")
@@ -94,8 +94,11 @@ def configured(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def macro(name: str, default: Any = None) -> Any:
-    """The value of the macro `name`, or `default` where the configuration has none."""
-    return copy.deepcopy(_macros().get(name, default))  # gin evaluates references so
+    """The value of the macro `name`, or `default` where the configuration has none or leaves it
+    open.
+    """
+    found = _macros().get(name, default)
+    return default if _is_open(found) else copy.deepcopy(found)  # gin evaluates references so
 
 
 def binds(function: Callable[..., Any]) -> bool:
@@ -103,6 +106,13 @@ def binds(function: Callable[..., Any]) -> bool:
     selectors = {selector for _, selector in _gin._CONFIG}
     known = _gin._INVERSE_REGISTRY.get(function)
     return known is not None and known.selector in selectors
+
+
+def bound(function: Callable[..., Any], parameter: str) -> Any:
+    """What the loaded configuration binds to a parameter of `function`, unevaluated; else None."""
+    known = _gin._INVERSE_REGISTRY.get(function)
+    selector = known.selector if known else ""
+    return _gin._CONFIG.get(("", selector), {}).get(parameter)
 
 
 def complete() -> str:
@@ -195,6 +205,10 @@ def _macros() -> dict[str, Any]:
         for (scope, selector), parameters in _gin._CONFIG.items()
         if selector == "gin.macro" and "value" in parameters
     }
+
+
+def _is_open(value: Any) -> bool:
+    return repr(value) == "%gin.REQUIRED"
 
 
 def _imports() -> str:

@@ -8,7 +8,7 @@ translates. Any importable callable can be bound in gin as another.
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -68,6 +68,18 @@ def note_validation(now: Step, total: Meters) -> None:
         }
     )
     now.log.say(f"step {now.number}: validation loss {mean:.4f}")
+    if isinstance(now.batches, Staged):
+        draw = max(distributed.gather(now.batches.next_draw()))
+        if now.batches.validated(by_language, draw):
+            now.log.say(f"step {now.number}: a stage of the data ends, after {draw:,} examples")
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """Batches with stages that validation losses may end; those of `mmt.data.pipeline` are."""
+
+    def next_draw(self) -> int: ...
+    def validated(self, losses: Mapping[str, float], draw: int) -> bool: ...
 
 
 @dataclasses.dataclass

@@ -3,6 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 import flax.struct
+import jax
 
 from mmt import distributed
 from mmt.checkpoint import Checkpoints
@@ -37,6 +38,27 @@ def position(batches: Positioned) -> Any:
     ValueError where the processes read different data.
     """
     return distributed.merged(distributed.gather(batches.get_state()), "data")
+
+
+@runtime_checkable
+class Accounted(Protocol):
+    """Batches that tell what was seen up to a position; those of `mmt.data.pipeline` do."""
+
+    def ledger(self) -> Any: ...  # with read, count and write, as of `mmt.data.ledger.Ledger`
+
+
+def account(batches: Any, model_dir: str, *, step: int, data: Any) -> None:
+    """Has batches that can do so write down what was seen up to the position `data`. Each process
+    counts a part, the first writes; OSError only there.
+    """
+    if not isinstance(batches, Accounted):
+        return
+    ledger = batches.ledger()
+    former = distributed.from_first(lambda: ledger.read(model_dir))
+    own = ledger.count(former, data, jax.process_index(), jax.process_count())
+    counted = distributed.gather(own)
+    if distributed.is_first():
+        ledger.write(model_dir, former, data, counted, step)
 
 
 def restore(

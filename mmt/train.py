@@ -21,7 +21,7 @@ from jaxtyping import Array
 from mmt import distributed, initial, lock, metrics
 from mmt.checkpoint import Checkpoints, Policy, available_steps, best_step, check_model
 from mmt.program import Program
-from mmt.state import TrainState, position, restore
+from mmt.state import TrainState, account, position, restore
 
 
 @runtime_checkable
@@ -105,9 +105,9 @@ def train(
                 ends = [hook(now) for hook in hooks] + [now.last, told_to_end(number)]
                 owed = owed or number % policy.period == 0 or any(ends)
                 if owed and (now.last or np.isfinite(loss)):  # else the way back would lead here
-                    back, owed, data = not _finite(state.params), False, position(batches)
+                    back, owed = not _finite(state.params), False
                     if not back:
-                        checkpoints.save(number, state.items(), data=data, measured=now.measured)
+                        _save(now, checkpoints, model_dir)
             if back:
                 del state, now
                 (state, number), loss, ends, owed = way_back.take(number), None, [], False
@@ -115,6 +115,12 @@ def train(
         last = max(available_steps(model_dir), default=0)
         raise Terminated(f"stopped by a signal; checkpoint {last} is written")
     return state
+
+
+def _save(now: Step, checkpoints: Checkpoints, model_dir: str) -> None:
+    data = position(now.batches)
+    account(now.batches, model_dir, step=now.number, data=data)
+    checkpoints.save(now.number, now.state.items(), data=data, measured=now.measured)
 
 
 class _WayBack:

@@ -21,7 +21,7 @@ from mmt.data import cache, corpora, prepare, vocab
 from mmt.data.recipe import Recipe
 from tasks.sources import LanguageSource
 
-Tokens = tuple[Sequence[int], Sequence[int]]
+Tokens = tuple[Sequence[int], Sequence[int], str]  # of source and target, and whose
 FEATURES = ("inputs", "targets")
 
 
@@ -154,7 +154,7 @@ def _all_tokens(some: Sequence[seqio.Task], split: str) -> Iterator[Tokens]:
 
 
 def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
-    """The (inputs, targets) of a task's split, in the source's order."""
+    """The (inputs, targets, corpus) of a task's split, in the source's order."""
     prefix = tasks.prefix(_vocabulary([task], "inputs"), _languages(task)[1])
     ours = task.preprocessors is tasks.preprocessors(prefix)
     if ours and isinstance(task.source, LanguageSource):
@@ -162,7 +162,8 @@ def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
         tokenise = _tokeniser(prefix, files["source"], files["target"])
         for chunk in task.source.chunks(split):
             tokens = tokenise(*(tf.constant(chunk[key], tf.string) for key in FEATURES))
-            yield from zip(*(tokens[key].to_list() for key in FEATURES), strict=True)
+            names = chunk.get("corpus", [task.source.corpus.name] * len(chunk["inputs"]))
+            yield from zip(*(tokens[key].to_list() for key in FEATURES), names, strict=True)
         return
     if not task.supports_caching:
         raise ValueError(
@@ -173,7 +174,7 @@ def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
     dataset = task.preprocess_precache(task.source.get_dataset(split, shuffle=False))
     for example in dataset.as_numpy_iterator():
         inputs, targets = (_without(example[key].tolist(), eos[key]) for key in FEATURES)
-        yield inputs, targets
+        yield inputs, targets, task.name
 
 
 @functools.lru_cache(maxsize=4)

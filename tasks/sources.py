@@ -3,6 +3,7 @@
 Text in, text out: tags and tokens are the business of the preprocessors in `tasks`.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,7 +22,8 @@ class LanguageSource(Protocol):
     language: str
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """The examples in order, many at a time, as arrays of UTF-8 bytes."""
+        """The examples in order, many at a time, as arrays of UTF-8 bytes; with the names of their
+        corpora as 'corpus', where they are not all of one."""
 
     def num_input_examples(self, split: str) -> int: ...
 
@@ -64,22 +66,21 @@ class CorpusSource(seqio.DataSource):
         if shard_info and shard_info.num_shards > 1:
             raise ValueError("a corpus is one shard; shard the dataset, as seqio.Task does")
         text = tf.TensorSpec(shape=[None], dtype=tf.string)
+        signature = {"inputs": text, "targets": text}
         dataset = tf.data.Dataset.from_generator(
-            lambda: self.chunks(split), output_signature={"inputs": text, "targets": text}
+            lambda: ({key: chunk[key] for key in signature} for chunk in self.chunks(split)),
+            output_signature=signature,
         )
         if shuffle:
             dataset = dataset.shuffle(self.window, seed=seed)
         return dataset.unbatch()
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """The pairs in order, `chunk` at a time, as arrays of UTF-8 bytes."""
-        inputs: list[bytes] = []
-        targets: list[bytes] = []
-        for pair in self.cleaned.pairs(self.language, split):
-            inputs.append(pair.source.encode())
-            targets.append(pair.target.encode())
-            if len(inputs) == self.chunk:
-                yield {"inputs": np.array(inputs, object), "targets": np.array(targets, object)}
-                inputs, targets = [], []
-        if inputs:
-            yield {"inputs": np.array(inputs, object), "targets": np.array(targets, object)}
+        """The pairs in order, `chunk` at a time: UTF-8 bytes of both sides, names of corpora."""
+        pairs = self.cleaned.pairs(self.language, split)
+        while some := list(itertools.islice(pairs, self.chunk)):
+            yield {
+                "inputs": np.array([pair.source.encode() for pair in some], object),
+                "targets": np.array([pair.target.encode() for pair in some], object),
+                "corpus": np.array([pair.corpus for pair in some], object),
+            }

@@ -76,6 +76,17 @@ def test_what_is_built_is_read_anywhere(tmp_path, models):
     assert all(path.read_bytes() == models[side].read_bytes() for side, path in files.items())
 
 
+def test_the_manifest_tells_the_corpora_in_the_records_order(tmp_path, models):
+    names = ["bible", "bible", "news", "bible"]
+    named = {("train", "deu_Latn"): lambda: (([3], [4], name) for name in names)}
+    build(tmp_path / "made", models, named | {("train", "swh_Latn"): made_up(2)})
+    found = cache.open_cache(tmp_path / "made").manifest
+    runs = {"deu_Latn": [["bible", 2], ["news", 1], ["bible", 1]]}
+    assert found.corpora == {"train": runs}
+    assert found.only(["deu_Latn"]).corpora == {"train": runs}
+    assert found.only(["swh_Latn"]).corpora == {"train": {}}
+
+
 def test_special_ids_are_the_vocabularys_and_the_models(tmp_path, models):
     manifest = build(tmp_path / "own", models)
     assert (manifest.pad, manifest.eos, manifest.start) == (0, 1, 0)

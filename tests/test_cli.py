@@ -11,7 +11,6 @@ import time
 import pytest
 
 from mmt import metrics
-from mmt.cli import main
 
 
 def fails(done, *words) -> None:
@@ -275,14 +274,3 @@ def test_bad_evaluation_input(toy_run, mmt_command, tmp_path):
 def test_a_full_or_read_only_place_is_said(toy_corpus, toy_training, toy_run, mmt_command):
     flags = [*toy_training, f"--gin.CORPUS={toy_corpus}", "--gin.MODEL_DIR=/proc/run"]
     fails(mmt_command("train", *flags, MMT_DATA=str(toy_corpus.parent)), "/proc/run")
-
-
-def test_data_commands(toy_corpus, capsys):
-    assert main(["data", "languages", "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(rows) >= 250 and {"deu_Latn", "swh_Latn"} <= {row["code"] for row in rows}
-    assert main(["data", "stats", str(toy_corpus), "--json"]) == 0
-    rows = {row["language"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert rows["deu_Latn"]["train"] == 400 and 0.3 < rows["deu_Latn"]["share"] < 0.5
-    assert main(["data", "stats", str(toy_corpus)]) == 0
-    assert "swh_Latn" in capsys.readouterr().out

@@ -33,9 +33,7 @@ def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batch
         now.log.write({"step": now.number, "validation_loss": value})
 
     run = {"model_dir": str(tmp_path), "steps": 50, "policy": Policy(period=1)}
-    state = train.train(
-        toy_program(), toy_batches(), hooks=[measure, hooks.EarlyStop(2)], **run
-    )
+    state = train.train(toy_program(), toy_batches(), hooks=[measure, hooks.EarlyStop(2)], **run)
     assert int(state.step) == 4  # the best was the second; two more did not improve
     again = train.train(toy_program(), toy_batches(), hooks=[measure], **run)
     assert int(again.step) == 4
@@ -47,3 +45,45 @@ def test_nothing_to_validate_on_is_said(tmp_path, toy_program, toy_batches):
             toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1,
             hooks=[hooks.ValidationLoss([], 1)],
         )  # fmt: skip
+
+
+class StagedBatches:
+    """The toy's batches, with a stage that asks for the losses."""
+
+    def __init__(self, batches):
+        self.batches, self.told = batches, []
+        self.manifest = batches.manifest
+
+    def __next__(self):
+        return next(self.batches)
+
+    def get_state(self):
+        return self.batches.get_state()
+
+    def set_state(self, state):
+        self.batches.set_state(state)
+
+    def next_draw(self):
+        return 8 * self.batches.index
+
+    def validated(self, losses, draw):
+        self.told.append((losses, draw))
+        return len(self.told) == 2
+
+
+def test_batches_with_stages_are_told_of_every_validation(
+    tmp_path, toy_program, toy_batches, capsys
+):
+    batches = StagedBatches(toy_batches())
+    train.train(
+        toy_program(), batches, model_dir=str(tmp_path), steps=6,
+        hooks=[hooks.ValidationLoss([next(toy_batches())], 2)],
+    )  # fmt: skip
+    rows = [r for r in metrics.read(tmp_path / "metrics.jsonl") if "validation_loss" in r]
+    assert batches.told == [
+        (row["language_validation_loss"], 8 * step)
+        for row, step in zip(rows, (2, 4, 6), strict=True)
+    ]
+    told = capsys.readouterr().err
+    assert told.count("a stage of the data ends") == 1
+    assert "step 4: a stage of the data ends, after 32 examples" in told

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mmt import languages
-from mmt.data import cache, lanes, mixing, vocab
+from mmt.data import cache, lanes, mixing, stages, vocab
 
 COUNTS = {"deu_Latn": 300, "swh_Latn": 20}
 SHAPE = {"inputs": 16, "targets": 16}
@@ -27,10 +27,14 @@ def opened(tmp_path_factory):
     return cache.open_cache(folder / "cache")
 
 
+def drawn(split, mixture):
+    return lanes.Draws(split, stages.Timeline([stages.Stage(mixing=mixture)], split.counts), 0)
+
+
 @pytest.fixture
 def draws(opened):
     split = lanes.Split(opened, "train", list(COUNTS), SHAPE)
-    return lanes.Draws(split, mixing.Mixing(temperature=2.0), 0)
+    return drawn(split, mixing.Mixing(temperature=2.0))
 
 
 def test_a_draw_does_not_depend_on_what_else_is_asked(draws):
@@ -42,7 +46,7 @@ def test_a_draw_does_not_depend_on_what_else_is_asked(draws):
 
 def test_a_subset_of_languages_keeps_each_ones_order(opened, draws):
     split = lanes.Split(opened, "train", ["swh_Latn"], SHAPE)
-    alone = lanes.Draws(split, mixing.Mixing(), 0).examples(range(60))
+    alone = drawn(split, mixing.Mixing()).examples(range(60))
     mixed = [example for example in draws.examples(range(2000)) if example.language == 1][:60]
     assert [example.record for example in alone] == [example.record for example in mixed]
     assert {example.language for example in alone} == {1}  # the manifest's id

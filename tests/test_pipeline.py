@@ -7,36 +7,16 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from streams import LENGTHS, example, examples_of, part, rows_of, write_cache
 
-from mmt import languages
-from mmt.data import cache, mixing, pipeline, records, vocab
+from mmt.data import mixing, pipeline, records
 
 COUNTS = {"deu_Latn": 2000, "fra_Latn": 700, "jpn_Jpan": 250, "swh_Latn": 80, "yor_Latn": 11}
-LENGTHS = {"inputs": 24, "targets": 20}
-
-
-def example(language: int, index: int) -> tuple[list[int], list[int]]:
-    """Tokens that tell language and index, of various lengths up to what just fits."""
-    told = [3 + language, 10 + index % 100, 200 + index // 100]
-    return told + [400] * (index * 7 % 21), told + [500] * (index * 5 % 17)
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    texts = [language.name for language in languages.all_languages()]
-    vocab.train(texts, folder / "vocabulary.model", size=600, tags=["<2eng>"])
-    examples = {}
-    for number, (code, count) in enumerate(COUNTS.items()):
-        for split, size in (("train", count), ("validation", 5 + number)):
-            examples[split, code] = lambda number=number, size=size: (
-                example(number, index) for index in range(size)
-            )
-    cache.build(
-        folder / "cache", examples, name="toy", target="eng_Latn", corpus_hash="1",
-        vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
-    )  # fmt: skip
-    return folder / "cache"
+    return write_cache(tmp_path_factory.mktemp("data"), COUNTS)
 
 
 @pytest.fixture
@@ -56,31 +36,8 @@ def batches(directory):
         one.close()
 
 
-def part(process, processes):
-    """The rows of one of several processes, as `Layout.rows` gives them."""
-    return lambda size: [range(process * size // processes, (process + 1) * size // processes)]
-
-
 def take(stream, count):
     return [next(stream) for _ in range(count)]
-
-
-def examples_of(batch):
-    """(language, index) of every example of a batch, row by row; checks that each is whole."""
-    found = []
-    for row in range(len(batch["encoder_input_tokens"])):
-        one = {name: array[row] for name, array in batch.items()}
-        for segment in range(1, one["encoder_segment_ids"].max() + 1):
-            inputs = one["encoder_input_tokens"][one["encoder_segment_ids"] == segment]
-            targets = one["decoder_target_tokens"][one["decoder_segment_ids"] == segment]
-            language, index = int(inputs[0] - 3), int(inputs[1] - 10 + 100 * (inputs[2] - 200))
-            assert (inputs.tolist(), targets.tolist()) == tuple(
-                [*text, vocab.EOS] for text in example(language, index)
-            )
-            ids = one["decoder_language_ids"][one["decoder_segment_ids"] == segment]
-            assert set(ids.tolist()) == {language}
-            found.append((language, index))
-    return found
 
 
 def assert_equal(ours, theirs):
@@ -89,15 +46,6 @@ def assert_equal(ours, theirs):
         assert one.keys() == other.keys()
         for name in one:
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-
-
-def rows_of(stream):
-    """The rows of batches, hashable."""
-    return [
-        tuple(batch[name][row].tobytes() for name in sorted(batch))
-        for batch in stream
-        for row in range(len(batch["encoder_input_tokens"]))
-    ]
 
 
 def test_batches_have_the_promised_arrays(batches):

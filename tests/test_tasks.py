@@ -281,6 +281,8 @@ def test_cache_holds_what_the_tasks_give(corpus, tmp_path):
             given = ids(task, split)
             assert [(a + [vocab.EOS], b + [vocab.EOS]) for a, b in cached] == given
             assert manifest.counts[split][task.source.language] == len(given)
+            runs = manifest.corpora[split][task.source.language]
+            assert sum(count for _, count in runs) == len(given)
 
 
 def test_tasks_of_another_kind_are_cached_by_their_own_preprocessors(corpus, tmp_path):

@@ -13,9 +13,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int32
@@ -28,7 +29,8 @@ from mmt.data.vocab import EOS, PAD, Vocabulary
 VERSION = 1
 MANIFEST = "manifest.json"
 
-Examples = Callable[[], Iterable[tuple[records.Ids, records.Ids]]]
+Tokens = tuple[records.Ids, records.Ids] | tuple[records.Ids, records.Ids, str]
+Examples = Callable[[], Iterable[Tokens]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ class Manifest:
 
     `counts` is split -> language -> examples. The vocabulary fields have the keys 'source' and
     'target', with equal values where both sides share one vocabulary. pad, eos, start: the ids that
-    fill rows, end a text and go before a target; the model's must be the same.
+    fill rows, end a text and go before a target; the model's must be the same. `corpora` is split
+    -> language -> [[name of a corpus, examples], ...] in the order of the records; empty in caches
+    that do not tell.
 
     An imported model's manifest has no languages: which ones it knows, its files do not say.
     """
@@ -53,6 +57,7 @@ class Manifest:
     pad: int = PAD
     eos: int = EOS
     start: int = PAD
+    corpora: dict[str, dict[str, list[list[Any]]]] = field(default_factory=dict)
 
     def check_ids(self, *, pad: int, eos: int, start: int) -> None:
         """ValueError where a model's special ids are others than those of the data."""
@@ -66,11 +71,16 @@ class Manifest:
 
     def only(self, languages: Sequence[str]) -> "Manifest":
         """The manifest of a run on some of the languages, given by their codes."""
-        counts = {
-            split: {code: n for code, n in by_language.items() if code in languages}
-            for split, by_language in self.counts.items()
-        }
-        return replace(self, languages=tuple(languages), counts=counts)
+
+        def kept(whole: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+            return {
+                split: {code: one for code, one in by_language.items() if code in languages}
+                for split, by_language in whole.items()
+            }
+
+        return replace(
+            self, languages=tuple(languages), counts=kept(self.counts), corpora=kept(self.corpora)
+        )
 
     def write(self, directory: Path) -> None:
         """Writes `manifest.json`, which `read_manifest` reads."""
@@ -121,7 +131,8 @@ def build(
     pad: int = PAD,
     start: int = PAD,
 ) -> Manifest:
-    """Writes a cache of `examples`: (split, language) -> function that yields (inputs, targets).
+    """Writes a cache of `examples`: (split, language) -> function that yields (inputs, targets), or
+    (inputs, targets, name of the corpus).
 
     Examples are streamed, so that memory stays flat, to a directory beside, which becomes
     `directory` at the very end: what has the name is complete. A cache that is there already is
@@ -152,11 +163,18 @@ def build(
                 shutil.copyfile(vocabularies[side], temporary / file_name)
         for (split, language), stream in _with_progress(examples, f"caching {name}"):
             (temporary / split).mkdir(exist_ok=True)
+            runs: list[list[Any]] = []
             with records.Writer(temporary / split, language, languages.index(language)) as writer:
-                for inputs, targets in stream:
+                for inputs, targets, *corpus in stream:
                     _check_ids(f"{split}/{language}", writer.count, (inputs, targets), manifest)
                     writer.add(inputs, targets)
+                    if corpus[:1] != [run[0] for run in runs[-1:]]:
+                        runs.append([*corpus, 0])
+                    if corpus:
+                        runs[-1][1] += 1
             manifest.counts[split][language] = writer.count
+            if runs:
+                manifest.corpora.setdefault(split, {})[language] = runs
         with records.disk_errors(temporary / MANIFEST):
             manifest.write(temporary)
         _move(temporary, directory)
@@ -185,7 +203,11 @@ def read_manifest(path: Path) -> Manifest:
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: broken JSON: {error.msg}") from error
     names = {field.name for field in fields(Manifest)}
-    needed = {field.name for field in fields(Manifest) if field.default is MISSING}
+    needed = {
+        field.name
+        for field in fields(Manifest)
+        if field.default is MISSING and field.default_factory is MISSING
+    }
     if not isinstance(found, dict) or found.get("version") != VERSION:
         version = found.get("version") if isinstance(found, dict) else None
         what, remedy = "the cache", "delete the cache and build it again"
@@ -294,7 +316,7 @@ def _move(temporary: Path, directory: Path) -> None:
 
 def _with_progress(
     examples: Mapping[tuple[str, str], Examples], label: str
-) -> Iterator[tuple[tuple[str, str], Iterator[tuple[records.Ids, records.Ids]]]]:
+) -> Iterator[tuple[tuple[str, str], Iterator[Tokens]]]:
     """The streams by key, with a bar on a terminal's stderr, else a line every ten seconds."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -308,7 +330,7 @@ def _with_progress(
         task = progress.add_task(label, total=len(examples), done=0)
         done, said = 0, time.monotonic()
 
-        def counted(key: tuple[str, str]) -> Iterator[tuple[records.Ids, records.Ids]]:
+        def counted(key: tuple[str, str]) -> Iterator[Tokens]:
             nonlocal done, said
             for example in examples[key]():
                 done += 1

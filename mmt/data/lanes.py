@@ -5,19 +5,26 @@ when, is `pipeline.py`'s matter.
 """
 
 import hashlib
+import itertools
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Int
 
 from mmt.data import records
 from mmt.data.cache import Cache
-from mmt.data.mixing import Mixing, Schedule, permute, shares
+from mmt.data.mixing import permute
+from mmt.data.modifiers import Ids, Rewriter
 from mmt.data.packing import Batch, Example, Packer, Row, assemble
+from mmt.data.stages import Part, Timeline
 
 _LOOK_UP = 256  # draws that a lane looks up at once
+_REMEMBERED = 1 << 20  # changes of examples, which the ledger asks for again
+_SAMPLE = 4096  # draws at a time
+_SAMPLE_ROWS = 2000
 _EPOCH = 0x9E3779B97F4A7C15  # odd: what an epoch adds to a language's key, modulo 2^64
 
 
@@ -38,7 +45,7 @@ class Split:
         self.shape = (feature_lengths["inputs"], feature_lengths["targets"])
         self.counts: dict[str, int] = {}
         self._kept: list[np.ndarray | None] = []  # indices [n], None for all
-        self._lengths: list[np.ndarray] = []  # [n, 2]
+        self._lengths: list[np.ndarray] = []  # [n, 2], of all
         self._readers: dict[int, records.Reader] = {}  # by language id
         self._ids: list[int] = []
         left_out: dict[str, int] = {}
@@ -65,8 +72,21 @@ class Split:
         source, target = self._lengths[language][record].tolist()
         return Example(draw, self._ids[language], record, source + 1, target + 1)
 
+    def records(self, language: int, indices: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        """Which of the language's records its examples that fit are."""
+        kept = self._kept[language]
+        return indices if kept is None else kept[indices]
+
+    def lengths(self, language: int, records: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n 2"]:
+        """The tokens of source and target of these records, with EOS."""
+        return np.asarray(self._lengths[language][records], np.int64) + 1
+
+    def raw(self, language_id: int, record: int) -> bytes:
+        """A record as stored."""
+        return self._readers[language_id].raw(record)
+
     def batch(self, rows: Sequence[Row]) -> Batch:
-        raw = [self._readers[e.language].raw(e.record) for row in rows for e in row]
+        raw = [e.changed or self.raw(e.language, e.record) for row in rows for e in row]
         source, target = self.shape
         manifest = self.cache.manifest
         return assemble(
@@ -88,33 +108,141 @@ class Split:
         )
 
 
+class Change(NamedTuple):
+    """What modifiers make of an example: by how many tokens its sides are longer, and whether it
+    then fits. An example that does not is left as it was.
+    """
+
+    language: int
+    record: int
+    source: int
+    target: int
+    fits: bool
+
+
+_UNKNOWN = Change(0, 0, 0, 0, fits=False)
+
+
 class Draws:
     """The endless mixture by index: draw i -> example."""
 
-    def __init__(self, split: Split, mixing: Mixing, seed: int):
+    def __init__(self, split: Split, timeline: Timeline, seed: int):
         self.split = split
-        self._mixing = mixing
-        self._seed = seed
-        counts = split.counts
-        self._codes = list(counts)
-        self._sizes = np.array(list(counts.values()), np.int64)
-        drawn = shares(
-            counts, mixing.temperature, max_epochs=mixing.max_epochs, examples=mixing.examples
-        )
-        self._schedule = Schedule(list(drawn.values()))
+        self.timeline = timeline
+        self.seed = seed
+        self.sizes = np.array(list(split.counts.values()), np.int64)
         # One key per language; every epoch moves it on.
-        digests = [hashlib.blake2b(f"{seed}/{code}".encode(), digest_size=8) for code in counts]
-        self._keys = np.array([int.from_bytes(digest.digest()) for digest in digests], np.uint64)
+        self._keys = np.array([_key(f"{seed}/{code}") for code in split.counts], np.uint64)
+        self._rewriters = [
+            Rewriter(stage.modifiers, split.cache, list(split.counts), seed)
+            if stage.modifiers
+            else None
+            for stage in timeline.stages
+        ]
+        self._changes: dict[int, Change | None] = {}
 
     def examples(self, draws: Sequence[int]) -> list[Example]:
-        """Appearance a of a language with n examples is number a % n of its epoch a // n."""
-        languages, appearances = self._schedule.at(np.asarray(draws, np.int64))
-        sizes = self._sizes[languages]
+        """The example of each draw, modified where the draw's stage has it so."""
+        numbers = np.asarray(draws, np.int64)
+        languages, appearances, stages = self.timeline.at(numbers)
+        indices = self.places(languages, appearances)
+        triples = zip(draws, languages.tolist(), indices.tolist(), strict=True)
+        found = [self.split.example(*triple) for triple in triples]
+        for rewriter, own, kinds in self._chosen(numbers, languages, stages):
+            made = self._made(rewriter, kinds, numbers[own], languages[own], appearances[own])
+            for place, tokens in zip(own.tolist(), made, strict=True):
+                language = int(languages[place])
+                found[place], change = self._changed(found[place], language, tokens)
+                if len(self._changes) >= _REMEMBERED:
+                    self._changes.clear()
+                self._changes[found[place].draw] = change
+        return found
+
+    def changes(self, draws: Int[np.ndarray, "n"]) -> list[Change]:
+        """What modifiers make of these draws, or would if it did fit."""
+        if not any(self._rewriters):
+            return []
+        languages, appearances, stages = self.timeline.at(draws)
+        found: list[Change | None] = []
+        for rewriter, own, kinds in self._chosen(draws, languages, stages):
+            known = [self._changes.get(draw, _UNKNOWN) for draw in draws[own].tolist()]
+            found += [change for change in known if change is not _UNKNOWN]
+            new = np.array([change is _UNKNOWN for change in known], bool)
+            own, kinds = own[new], kinds[:, new]
+            made = self._made(rewriter, kinds, draws[own], languages[own], appearances[own])
+            indices = self.places(languages[own], appearances[own]).tolist()
+            for language, index, tokens in zip(languages[own].tolist(), indices, made, strict=True):
+                example = self.split.example(0, language, index)
+                found.append(self._changed(example, language, tokens)[1])
+        return [change for change in found if change is not None]
+
+    def _chosen(
+        self,
+        draws: Int[np.ndarray, "n"],
+        languages: Int[np.ndarray, "n"],
+        stages: Int[np.ndarray, "n"],
+    ) -> Iterator[tuple[Rewriter, Int[np.ndarray, "m"], Bool[np.ndarray, "kinds m"]]]:
+        """By stage the places of the draws that get modifiers, and which."""
+        for number, rewriter in enumerate(self._rewriters):
+            if rewriter is not None:
+                own = np.flatnonzero(stages == number)
+                kinds = rewriter.chosen(draws[own], languages[own])
+                some = np.flatnonzero(kinds.any(axis=0))
+                yield rewriter, own[some], kinds[:, some]
+
+    def _made(
+        self,
+        rewriter: Rewriter,
+        kinds: Bool[np.ndarray, "kinds n"],
+        draws: Int[np.ndarray, "n"],
+        languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"],
+    ) -> list[tuple[Ids, Ids] | None]:
+        """What `Rewriter.rewrite` makes of these draws."""
+        merged = rewriter.merged(kinds)
+        after = self._tokens(languages[merged], appearances[merged] + 1)
+        tokens = self._tokens(languages, appearances)
+        return rewriter.rewrite(
+            draws, kinds, tokens, dict(zip(merged.tolist(), after, strict=True))
+        )
+
+    def _changed(
+        self, example: Example, language: int, made: tuple[Ids, Ids] | None
+    ) -> tuple[Example, Change | None]:
+        """The example with these tokens, or as it was where they do not fit."""
+        if made is None:
+            return example, None
+        source, target = (len(ids) + 1 for ids in made)
+        fits = source <= self.split.shape[0] and target <= self.split.shape[1]
+        more = source - example.source, target - example.target
+        change = Change(language, example.record, *more, fits)
+        if not fits:
+            return example, change
+        changed = records.encode(*made, example.language)
+        return example._replace(source=source, target=target, changed=changed), change
+
+    def _tokens(
+        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
+    ) -> list[tuple[Ids, Ids]]:
+        """Source and target of these appearances, as cached."""
+        indices = self.places(languages, appearances)
+        pairs = zip(languages.tolist(), indices.tolist(), strict=True)
+        wanted = [self.split.example(0, *pair) for pair in pairs]
+        found = records.decode([self.split.raw(one.language, one.record) for one in wanted])
+        sides = (found.inputs, found.input_lengths), (found.targets, found.target_lengths)
+        cut = [_cut(flat.tolist(), lengths.tolist()) for flat, lengths in sides]
+        return list(zip(*cut, strict=True))
+
+    def places(
+        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
+    ) -> Int[np.ndarray, "n"]:
+        """Appearance a of a language with n examples is number a % n of its epoch a // n: which
+        of its examples that is.
+        """
+        sizes = self.sizes[languages]
         epochs, places = np.divmod(appearances, sizes)
         keys = self._keys[languages] + epochs.astype(np.uint64) * np.uint64(_EPOCH)
-        indices = permute(places, sizes, keys)
-        triples = zip(draws, languages.tolist(), indices.tolist(), strict=True)
-        return [self.split.example(*triple) for triple in triples]
+        return permute(places, sizes, keys)
 
     def settings(self) -> dict[str, Any]:
         """What the meaning of a draw depends on."""
@@ -123,14 +251,36 @@ class Draws:
         return {
             "corpus": manifest.corpus_hash,
             "vocabulary": dict(manifest.vocabulary_hash),
-            "seed": self._seed,
-            "temperature": self._mixing.temperature,
-            "max_epochs": self._mixing.max_epochs,
-            "examples": self._mixing.examples,
-            "languages": self._codes,
+            "seed": self.seed,
             "inputs": inputs,
             "targets": targets,
-        }
+        } | self.timeline.settings()
+
+
+def _cut(flat: list[int], lengths: list[int]) -> list[Ids]:
+    ends = itertools.accumulate(lengths)
+    return [flat[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+def _key(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
+
+
+def density(split: Split, part: Part, *, open_rows: int) -> float:
+    """The examples that a row of a stage's mixture holds on average, of a sample of many rows."""
+    if not open_rows:
+        return 1.0
+    random = np.random.default_rng(0)
+    rows, examples, first = 0, 0, 0
+    packer = Packer(*split.shape, open_rows=open_rows)
+    while rows < _SAMPLE_ROWS:
+        languages, _ = part.at(np.arange(part.start + first, part.start + first + _SAMPLE))
+        first += _SAMPLE
+        indices = random.integers(0, [list(split.counts.values())[i] for i in languages])
+        for pair in zip(languages.tolist(), indices.tolist(), strict=True):
+            row = packer.add(split.example(0, *pair))
+            rows, examples = rows + (row is not None), examples + len(row or ())
+    return examples / rows
 
 
 class Lane:

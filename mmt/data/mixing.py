@@ -54,13 +54,15 @@ def shares(
 class Mixing:
     """What a run draws from: `languages` (by any name; None is all), the temperature, a cap.
 
-    The cap `max_epochs` needs `examples`, the number of examples the whole run will see.
+    The cap `max_epochs` needs `examples`, the number of examples that will be drawn. Languages with
+    fewer than `at_least` examples are left out.
     """
 
     temperature: float = 5.0
     max_epochs: float | None = None
     examples: int | None = None
     languages: Sequence[str] | None = None
+    at_least: int = 0
 
     def choose(self, known: Sequence[str]) -> list[str]:
         """The codes of `known` that `languages` names. ValueError, with the nearest, for others."""
@@ -71,7 +73,11 @@ class Mixing:
 
     def shares(self, counts: Mapping[str, int]) -> dict[str, float]:
         """The share of each chosen language of `counts` (FLORES code -> examples), in its order."""
-        chosen = {code: counts[code] for code in self.choose(list(counts))}
+        chosen = {
+            code: counts[code]
+            for code in self.choose(list(counts))
+            if counts[code] >= self.at_least
+        }
         return shares(chosen, self.temperature, max_epochs=self.max_epochs, examples=self.examples)
 
 
@@ -110,6 +116,38 @@ class Schedule:
             appearances[inside] = counted[draws[inside] - start]
         return components, appearances
 
+    def before(self, draw: int) -> Int[np.ndarray, "n"]:
+        """How often each component comes in the draws before `draw`."""
+        number = self._block_of(draw)
+        start, in_block, _ = self._block(number)
+        found = np.bincount(in_block[: draw - start], minlength=len(self._order))
+        found[self._order] += _before(float(number * self._span), self._shares, self._phases)
+        return found
+
+    def when(self, component: int, appearance: int) -> int:
+        """The draw of a component's appearance (0, 1, ...).
+
+        >>> Schedule([0.5, 0.25, 0.25]).when(2, 1)
+        7
+        """
+        place = np.flatnonzero(self._order == component)
+        due = _due(np.array([appearance]), self._shares[place], self._phases[place])
+        middle = int(due[0]) // self._span
+        for number in range(max(middle - 1, 0), middle + 2):  # rounding: at most the next one
+            start, in_block, counted = self._block(number)
+            found = np.flatnonzero((in_block == component) & (counted == appearance))
+            if found.size:
+                return start + int(found[0])
+        raise AssertionError(f"appearance {appearance} of {component} is in no block")
+
+    def _block_of(self, draw: int) -> int:
+        near = draw // self._span
+        for number in range(max(near - 1, 0), near + 2):
+            start, in_block, _ = self._block(number)
+            if start <= draw < start + len(in_block):
+                return number
+        raise AssertionError(f"draw {draw} is in no block")
+
     def _make_block(self, number: int) -> tuple[int, Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
         """The draws due in block `number` of time: index of the first, components, appearances."""
         first = _before(float(number * self._span), self._shares, self._phases)
@@ -144,6 +182,11 @@ def permute(
     return found.astype(np.int64)
 
 
+def uniform(value: UInt64[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """A number in [0, 1) for each value, as if drawn at random."""
+    return _hash(value, 9) / 2.0**32
+
+
 def resolve(name: str, known: Sequence[str]) -> str:
     """Which of the codes `known` the name of a language means. ValueError, with the nearest."""
     if name in known:
@@ -160,7 +203,7 @@ def resolve(name: str, known: Sequence[str]) -> str:
     )
 
 
-def _hash(value: UInt64[np.ndarray, "n"], salt: int) -> UInt64[np.ndarray, "n"]:
+def _hash(value: UInt64[np.ndarray, "*shape"], salt: int) -> UInt64[np.ndarray, "*shape"]:
     """The finaliser of splitmix64 (Steele et al. 2014), down to 32 bits so that sums fit."""
     value = (value ^ np.uint64(salt << 56)) * np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

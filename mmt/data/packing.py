@@ -17,13 +17,16 @@ Batch = dict[str, Shaped[np.ndarray, "rows _"]]
 
 
 class Example(NamedTuple):
-    """Where an example lies and its lengths, each with its EOS; `draw` is its place in a lane."""
+    """Where an example lies and its lengths, each with its EOS; `draw` is its place in a lane. What
+    was made of it, if anything, is `changed`, as `records.encode` writes it.
+    """
 
     draw: int
     language: int
     record: int
     source: int
     target: int
+    changed: bytes | None = None
 
 
 Row = list[Example]

@@ -4,6 +4,8 @@ The order is arithmetic: example = f(seed, draw). So the state is a few small in
 and the stream is the same however many processes share it. Nothing here knows the model.
 """
 
+import dataclasses
+import functools
 import itertools
 import json
 import weakref
@@ -11,12 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
-from mmt.data.cache import Manifest, open_cache
-from mmt.data.lanes import Draws, Lane, Split
-from mmt.data.mixing import Mixing
+from mmt.data.cache import Cache, Manifest, open_cache
+from mmt.data.lanes import Draws, Lane, Split, density
+from mmt.data.ledger import Ledger
+from mmt.data.mixing import Mixing, resolve
 from mmt.data.packing import Batch, Row
+from mmt.data.stages import Stage, Timeline
 
 MOST_LANES = 64  # where the number of lanes is not given
 OPEN_ROWS = 8
@@ -25,11 +30,12 @@ STATE_VERSION = 1
 
 
 def train_batches(
-    cache_dir: str | Path,
+    cache_dir: str | Path | Cache,
     *,
     feature_lengths: Mapping[str, int],
     batch_size: int,
     mixing: Mixing | None = None,
+    stages: Sequence[Stage] | None = None,
     packing: bool = True,
     seed: int = 0,
     lanes: int | None = None,
@@ -37,11 +43,12 @@ def train_batches(
     """The endless training batches of a cache, see `TrainBatches`.
 
     Args:
-      cache_dir: the cache's directory.
+      cache_dir: the cache's directory, or the open cache.
       feature_lengths: {'inputs': S, 'targets': T}, tokens per row with EOS. Examples that do not
         fit are left out, and one warning counts them; nothing is cut.
       batch_size: rows of the global batch.
       mixing: how often each language is drawn; default `Mixing()`, all languages at T = 5.
+      stages: mixtures over time, each with this `mixing` or its own; default: one, without end.
       packing: whether several examples share a row.
       seed: of the order of each language's examples, which is a new one in every epoch.
       lanes: how many streams are packed apart: a divisor of batch_size, a multiple of every number
@@ -55,10 +62,29 @@ def train_batches(
         lanes = max(n for n in range(1, MOST_LANES + 1) if batch_size % n == 0)
     shard = _Shard(batch_size, lanes, (range(batch_size),))
     shard.check()
-    cache = open_cache(Path(cache_dir))
-    mixing = mixing or Mixing()
-    split = Split(cache, "train", mixing.choose(cache.manifest.languages), feature_lengths)
-    return TrainBatches(Draws(split, mixing, seed), shard, packing=packing)
+    cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
+    known = cache.manifest.languages
+    planned = [
+        dataclasses.replace(stage, mixing=stage.mixing or mixing or Mixing())
+        for stage in (stages if stages is not None else [Stage()])
+    ]
+    chosen = {code for stage in planned if stage.mixing for code in stage.mixing.choose(known)}
+    split = Split(cache, "train", [code for code in known if code in chosen], feature_lengths)
+    timeline = Timeline(
+        [_of_those(split.counts, known, stage) for stage in planned],
+        split.counts,
+        rows=batch_size,
+        density=functools.partial(density, split, open_rows=OPEN_ROWS if packing else 0),
+    )
+    return TrainBatches(Draws(split, timeline, seed), shard, packing=packing)
+
+
+def _of_those(counts: Mapping[str, int], known: Sequence[str], stage: Stage) -> Stage:
+    """The stage that draws only languages of which there are examples that fit."""
+    if stage.mixing is None or stage.mixing.languages is None:
+        return stage
+    codes = [code for code in stage.mixing.choose(known) if code in counts]
+    return dataclasses.replace(stage, mixing=dataclasses.replace(stage.mixing, languages=codes))
 
 
 def eval_batches(
@@ -95,12 +121,14 @@ class TrainBatches:
 
     Attributes:
       manifest: the cache's; `decoder_language_ids` are indices into its `languages`.
+      draws: the order of the examples.
     """
 
     def __init__(self, draws: Draws, shard: "_Shard", *, packing: bool):
         self.manifest: Manifest = draws.split.cache.manifest
-        self._draws = draws
+        self.draws = draws
         self._packing = packing
+        self._losses: list[float] = []  # of the stage that ends by them
         self._start(shard)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -120,17 +148,27 @@ class TrainBatches:
             self.close()
             self._start(shard)
 
+    @property
+    def batch_size(self) -> int:
+        """Rows of the global batch."""
+        return self._shard.batch_size
+
     def get_state(self) -> dict[str, Any]:
         """The state after the batch returned last, however far prefetching has come; plain JSON.
 
-        `lane` has, for each lane of this process, the next draw and the draws in its open rows.
+        `lane` has, for each lane of this process, the next draw and the draws in its open rows;
+        `stages`, where there are several, the first draws after all but the last, and the losses
+        that may end the present one.
         """
-        return {
+        state = {
             "version": STATE_VERSION,
             "settings": self._settings(),
             "lanes": self._shard.lanes,
             "lane": json.loads(self._prefetched.get_state()),
         }
+        if len(self.draws.timeline.stages) == 1:
+            return state
+        return state | {"stages": {"ends": self.draws.timeline.ends, "losses": self._losses}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on after the batch at which `state` was taken; batch size and processes may differ.
@@ -142,23 +180,59 @@ class TrainBatches:
         if state.get("version") != STATE_VERSION:
             found = state.get("version")
             raise ValueError(f"the data state has version {found}, not {STATE_VERSION}")
-        for key, value in self._settings().items():
-            saved = state["settings"].get(key)
-            if saved != value:
+        own, saved = self._settings(), state["settings"]
+        for key in sorted(own.keys() | saved.keys(), key=lambda key: key != "stages"):
+            if saved.get(key) != own.get(key):
                 raise ValueError(
-                    f"the saved data state is of a run with {key} {saved!r}, this one has "
-                    f"{value!r}: go on with the same, or start a new run"
+                    f"the saved data state is of a run with {key} {saved.get(key)!r}, this one has "
+                    f"{own.get(key)!r}: go on with the same, or start a new run"
                 )
-        if state["lanes"] != self._shard.lanes:
+        stages = state.get("stages", {"ends": [], "losses": []})
+        if state["lanes"] != self._shard.lanes or stages["ends"] != self.draws.timeline.ends:
             shard = self._shard._replace(lanes=state["lanes"])
             shard.check()
             self.close()
+            timeline = self.draws.timeline.resumed(stages["ends"])
+            self.draws = Draws(self.draws.split, timeline, self.draws.seed)
             self._start(shard)
-        own = [str(lane) for lane in self._shard.own_lanes()]
-        missing = [lane for lane in own if lane not in state["lane"]]
+        self._losses = list(stages["losses"])
+        lanes = [str(lane) for lane in self._shard.own_lanes()]
+        missing = [lane for lane in lanes if lane not in state["lane"]]
         if missing:
             raise ValueError(f"the data state lacks the lanes {', '.join(missing)}")
-        self._prefetched.set_state(json.dumps({lane: state["lane"][lane] for lane in own}))
+        self._prefetched.set_state(json.dumps({lane: state["lane"][lane] for lane in lanes}))
+
+    def next_draw(self) -> int:
+        """The first draw to which no lane of this process has come by the batch returned last."""
+        return max(one["next"] for one in json.loads(self._prefetched.get_state()).values())
+
+    def validated(self, losses: Mapping[str, float], draw: int) -> bool:
+        """Takes note of validation losses by FLORES code; ends the stage that goes on until they no
+        longer improve, if it is time, and returns whether it was.
+
+        draw: the largest `next_draw` of all processes: there the next stage begins, in every lane.
+        ValueError where the stage waits for a language that has no loss.
+        """
+        timeline = self.draws.timeline
+        stage = timeline.watching()
+        watched = stage.watched() if stage else None
+        if watched is None or draw < timeline.parts[-1].start:
+            return False
+        language, patience = watched
+        found = list(losses.values())
+        if language:
+            found = [losses[resolve(language, list(losses))]]
+        self._losses.append(float(np.mean(found)))
+        best = self._losses.index(min(self._losses))
+        if len(self._losses) - 1 - best < patience:
+            return False
+        state = self.get_state()
+        self.set_state(state | {"stages": {"ends": timeline.ended(draw).ends, "losses": []}})
+        return True
+
+    def ledger(self) -> Ledger:
+        """What counts the examples seen up to a data state."""
+        return Ledger(self.draws)
 
     def close(self) -> None:
         """Stops prefetching; no batch comes after this."""
@@ -166,7 +240,7 @@ class TrainBatches:
 
     def _start(self, shard: "_Shard") -> None:
         self._shard = shard
-        batches = _Batches(self._draws, shard, OPEN_ROWS if self._packing else 0)
+        batches = _Batches(self.draws, shard, OPEN_ROWS if self._packing else 0)
         self._holder = [ThreadPrefetchDatasetIterator(batches, PREFETCH)]
         # Also when this is dropped, or the program ends: Grain's iterator cannot outlive modules.
         self._stop = weakref.finalize(self, _stop, self._holder)
@@ -178,7 +252,7 @@ class TrainBatches:
         return self._holder[0]
 
     def _settings(self) -> dict[str, Any]:
-        return self._draws.settings() | {"packing": self._packing}
+        return self.draws.settings() | {"packing": self._packing}
 
 
 class EvalBatches:

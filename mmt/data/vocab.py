@@ -170,6 +170,10 @@ class Vocabulary:
                 kept.append(number if number < self.size else self.unk)
         return self._processor.decode(kept)
 
+    def decode_all(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of what `encode_all` gives, in one call."""
+        return self._processor.decode(list(ids)) if ids else []
+
     @functools.cached_property
     def tags(self) -> Mapping[str, str | None]:
         """The pieces that say into which language, with its FLORES code where `languages` knows it:

@@ -1,0 +1,173 @@
+"""The data pipeline at scale: a thousand languages of mixed sizes, a million examples.
+
+    python -m benchmarks.pipeline [LANGUAGES] [EXAMPLES]
+
+Made-up tokens, sizes by a power law from 1,000,000 records' worth of largest to 100; rows of 256
+tokens a side. By default as bars: start within 10 s, 50 us an example on one core (CPU time of the
+whole process, so that threads hide nothing), memory flat over a million examples, no language
+starved: each within 2 % of its share or one example of it, and in the first 1/share examples. Exit
+status 1 where a bar is missed.
+"""
+
+import dataclasses
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.header import header
+from mmt import languages
+from mmt.data import cache, mixing, modifiers, pipeline, vocab
+from mmt.data.stages import Stage
+
+LENGTHS = {"inputs": 256, "targets": 256}
+LARGEST, SMALLEST, TOTAL = 1_000_000, 100, 4_000_000
+STAGES = [
+    Stage({"examples": 200_000}, mixing.Mixing(1.0, at_least=1000)),
+    Stage(modifiers=dict.fromkeys(modifiers.KINDS, 0.01)),
+]
+
+
+def sizes(count: int) -> dict[str, int]:
+    """A power law, cut so that the whole is at most TOTAL records."""
+    steps = np.linspace(0, 1, count)
+    found = LARGEST * (SMALLEST / LARGEST) ** steps**0.25
+    found = np.maximum(found * min(1, TOTAL / found.sum()), SMALLEST).astype(int)
+    return {f"l{number:04}_Latn": int(size) for number, size in enumerate(found)}
+
+
+def made_up(number: int, count: int, pieces: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Sentences of log-normal lengths, about 25 tokens, with the tag first."""
+    random = np.random.default_rng(number)
+    lengths = np.clip(random.lognormal(3.0, 0.6, (count, 2)), 3, 200).astype(int)
+    pool = random.integers(300, pieces, 4096).tolist()
+    for source, target in lengths.tolist():
+        start = (source * 31 + target) % 3800
+        yield [3, *pool[start : start + source]], pool[start + 50 : start + 50 + target]
+
+
+def build(folder: Path, counts: dict[str, int]) -> Path:
+    """The cache, made once and kept."""
+    directory = folder / f"pipeline-{len(counts)}-{sum(counts.values())}"
+    if directory.is_dir():
+        return directory
+    texts = [f"{language.name} {language.code}" for language in languages.all_languages()]
+    folder.mkdir(parents=True, exist_ok=True)
+    vocab.train(texts * 3, folder / "vocabulary.model", size=1200, tags=["<2eng>"])
+    pieces = vocab.Vocabulary.load(folder / "vocabulary.model").size
+
+    def stream(number: int, count: int) -> cache.Examples:
+        return lambda: made_up(number, count, pieces)
+
+    cache.build(
+        directory,
+        {("train", code): stream(n, count) for n, (code, count) in enumerate(counts.items())},
+        name="made_up", target="eng_Latn", corpus_hash="1",
+        vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
+    )  # fmt: skip
+    return directory
+
+
+def resident() -> int:
+    """MiB of this process now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
+
+
+@dataclasses.dataclass
+class Measured:
+    """Of one stream: seconds to the first batch, CPU microseconds an example, MiB after a quarter
+    of the examples and at the end, and of each language the examples seen.
+    """
+
+    start: float
+    each: float
+    memory: tuple[int, int]
+    seen: np.ndarray
+    first: np.ndarray
+    ledger: float
+
+
+def measure(directory: Path, examples: int, stages: list[Stage] | None) -> Measured:
+    began = time.perf_counter()
+    batches = pipeline.train_batches(
+        directory, feature_lengths=LENGTHS, batch_size=128, stages=stages
+    )
+    batch = next(batches)
+    start = time.perf_counter() - began
+    number = len(batches.manifest.languages)
+    seen, first = np.zeros(number, np.int64), np.full(number, -1)
+    early = resident()
+    cpu, done = time.process_time(), 0
+    while done < examples:
+        ids, segments = batch["decoder_language_ids"], batch["decoder_segment_ids"]
+        begins = (batch["decoder_positions"] == 0) & (segments > 0)
+        found = ids[begins]
+        seen += np.bincount(found, minlength=number)
+        new = np.unique(found)
+        first[new[first[new] < 0]] = done
+        done += len(found)
+        if done < examples // 4:
+            early = resident()
+        batch = next(batches)
+    each = (time.process_time() - cpu) / done
+    memory = early, resident()
+    began = time.perf_counter()
+    batches.ledger().count(None, batches.get_state(), 0, 1)
+    counted = time.perf_counter() - began
+    batches.close()
+    return Measured(start, each * 1e6, memory, seen, first, counted)
+
+
+def starved(found: Measured, shares: dict[str, float]) -> tuple[int, float]:
+    """How many languages are below 98 % of their share, and the worst part of a share seen."""
+    expected = np.array(list(shares.values())) * found.seen.sum()
+    missing = expected - found.seen
+    few = (missing > 0.02 * expected) & (missing > 1.5)
+    return int(few.sum()), float((found.seen / expected).min())
+
+
+def main(count: int = 1000, examples: int = 1_000_000) -> int:
+    """Prints the table; the exit status."""
+    warnings.simplefilter("ignore")
+    print(header(), file=sys.stderr)
+    folder = Path(tempfile.gettempdir()) / "mmt-benchmark"
+    counts = sizes(count)
+    table = Table(title=f"{count:,} languages, {sum(counts.values()):,} records")
+    for column in ("stream", "start, s", "us an example", "MiB at 1/4, at the end",
+                   "languages starved", "worst part of a share", "late", "ledger, s"):  # fmt: skip
+        table.add_column(column, justify="left" if column == "stream" else "right")
+    missed = False
+    try:
+        directory = build(folder, counts)
+        for name, stages in (("one stage", None), ("stages, modifiers", STAGES)):
+            found = measure(directory, examples, stages)
+            shares = mixing.shares(counts)
+            few, worst = starved(found, shares) if stages is None else (0, float("nan"))
+            late = 0
+            if stages is None:  # open rows hold some back
+                slack = 2 * 64 * pipeline.OPEN_ROWS * 10
+                late = int((found.first > 1 / np.array(list(shares.values())) + slack).sum())
+            missed |= found.start > 10 or found.each > 50 or few > 0 or late > 0
+            missed |= found.memory[1] > found.memory[0] * 1.1 + 20
+            table.add_row(
+                name, f"{found.start:.1f}", f"{found.each:.1f}",
+                "{:,}, {:,}".format(*found.memory), str(few), f"{worst:.3f}", str(late),
+                f"{found.ledger:.2f}",
+            )  # fmt: skip
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    Console(width=140).print(table)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,0 +1,262 @@
+"""Examples made harder on purpose, so that a model is used to shouting, typos, tags and the like.
+
+A modifier makes another pair of texts of one, as `probability` has it (cf. OpusTrainer, Barreau et
+al. 2023). Which examples are modified, and how, is a function of seed and draw. A cache holds
+tokens: they are decoded, modified and encoded again by the run's own vocabulary.
+"""
+
+import difflib
+import functools
+import hashlib
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from mmt.data import mixing
+from mmt.data.cache import Cache
+from mmt.data.stages import Modifiers, Number
+from mmt.data.vocab import Vocabulary
+
+T = TypeVar("T")
+Chance = Callable[[], float]  # in [0, 1), a new one every time
+Ids = list[int]
+
+_TAG = re.compile(r"<2[\w-]+> ?")
+_SPACELESS = {  # first words of the Unicode names of letters that are written without spaces
+    "CJK", "HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "FULLWIDTH", "THAI", "LAO", "KHMER", "MYANMAR",
+    "TIBETAN",
+}  # fmt: skip
+_MARKUP = ("b", "i", "u", "em", "strong", "a", "span", "p")
+_SIGNS = "★☆♥♪→←✓✗©®™§¶†‡•※♦☀☺😀😂👍🎉🔥🙏💡"
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz0123456789#@_-/"
+
+
+class Texts(NamedTuple):
+    """A sentence without its tag, and its translation."""
+
+    source: str
+    target: str
+
+
+def upper_case(texts: Texts, chance: Chance) -> Texts:
+    """BOTH SIDES SHOUT."""
+    return Texts(texts.source.upper(), texts.target.upper())
+
+
+def title_case(texts: Texts, chance: Chance) -> Texts:
+    """Every Word Of Both Sides With A Capital, As In A Headline."""
+    return Texts(*(re.sub(r"(?<!\S)\S", lambda m: m[0].title(), side) for side in texts))
+
+
+def no_punctuation(texts: Texts, chance: Chance) -> Texts:
+    """Without the marks at the end of both sides."""
+    return Texts(*map(_unended, texts))
+
+
+def typos(texts: Texts, chance: Chance) -> Texts:
+    """About one slip in twenty letters of the source: two swapped, one left out, doubled, or
+    another letter of the sentence in its place.
+    """
+    letters = list(texts.source)
+    for _ in range(1 + len(letters) // 20):
+        places = [i for i, one in enumerate(letters) if one.isalpha()]
+        if len(places) < 3:
+            break
+        at, other = _pick(places, chance), _pick(places, chance)
+        slip = int(chance() * 4)
+        if slip == 0 and at + 1 < len(letters):
+            letters[at], letters[at + 1] = letters[at + 1], letters[at]
+        elif slip == 1:
+            del letters[at]
+        elif slip == 2:
+            letters.insert(at, letters[at])
+        else:
+            letters[at] = letters[other]
+    return Texts("".join(letters), texts.target)
+
+
+def noise(texts: Texts, chance: Chance) -> Texts:
+    """The same signs or made-up word before or after both sides: what has no translation stays."""
+    kind = _SIGNS if chance() < 0.5 else _LETTERS
+    made = "".join(_pick(kind, chance) for _ in range(1 + int(chance() * (3, 8)[kind is _LETTERS])))
+    if chance() < 0.5:
+        return Texts(*(f"{made} {side}" for side in texts))
+    return Texts(*(f"{side} {made}" for side in texts))
+
+
+def tags(texts: Texts, chance: Chance) -> Texts:
+    """Both sides in the same markup, or with the same placeholder at their end."""
+    if chance() < 0.25:
+        number = int(chance() * 10)
+        return Texts(*(f"{side} {{{number}}}" for side in texts))
+    name = _pick(_MARKUP, chance)
+    return Texts(*(f"<{name}>{side}</{name}>" for side in texts))
+
+
+def numbers(texts: Texts, chance: Chance) -> Texts:
+    """A number that stands on both sides becomes another, the same on both. Those of one digit and
+    the last two digits of long ones stay: words around them depend on these in many languages.
+    """
+    found = [set(re.findall(r"\d+", side)) for side in texts]
+    new = {one: _other(one, chance) for one in sorted(found[0] & found[1])}
+    return Texts(*(re.sub(r"\d+", lambda m: new.get(m[0], m[0]), side) for side in texts))
+
+
+# In the order in which they are applied; `merged` needs a second pair, see `Rewriter`.
+KINDS: Mapping[str, Callable[[Texts, Chance], Texts]] = {
+    "numbers": numbers,
+    "merged": lambda texts, chance: texts,
+    "no_punctuation": no_punctuation,
+    "typos": typos,
+    "title_case": title_case,
+    "upper_case": upper_case,
+    "noise": noise,
+    "tags": tags,
+}
+
+
+class Rewriter:
+    """The modifiers of one stage.
+
+    wanted: {'upper_case': 0.05, 'typos': {'deu': 0.1, 'fra': 0.05}}: of `KINDS` (`merged` is a
+      sentence and the next one of its language as one), the probability in all languages, or in
+      each named (by any name). An example may get several.
+    codes: of the languages, which are named by their position there.
+
+    ValueError: an unknown modifier or language, a probability out of 0 ... 1.
+    """
+
+    def __init__(self, wanted: Modifiers, cache: Cache, codes: Sequence[str], seed: int):
+        self._cache, self._codes = cache, codes
+        self._kinds = [kind for kind in KINDS if kind in wanted]
+        self._odds = np.zeros((len(self._kinds), len(codes)))
+        for kind, odds in wanted.items():
+            if kind not in KINDS:
+                near = difflib.get_close_matches(kind, KINDS, n=1, cutoff=0.0)[0]
+                raise ValueError(
+                    f"no modifier {kind!r}; nearest: {near}; allowed: {', '.join(KINDS)}"
+                )
+            row = self._odds[self._kinds.index(kind)]
+            if isinstance(odds, Mapping):
+                for name, value in odds.items():
+                    row[codes.index(mixing.resolve(name, codes))] = _probability(kind, value)
+            else:
+                row[:] = _probability(kind, odds)
+        digests = [f"{seed}/modifiers/{kind}" for kind in (*self._kinds, "")]
+        self._keys = [_digest(text) for text in digests]
+
+    def chosen(
+        self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"]
+    ) -> Bool[np.ndarray, "kinds n"]:
+        """Which modifiers each draw gets."""
+        key = np.array(self._keys[:-1], np.uint64)[:, None]
+        return mixing.uniform(draws.astype(np.uint64) ^ key) < self._odds[:, languages]
+
+    def merged(self, chosen: Bool[np.ndarray, "kinds n"]) -> Int[np.ndarray, "_"]:
+        """Which of these examples need the next one of their language."""
+        if "merged" not in self._kinds:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(chosen[self._kinds.index("merged")])
+
+    def rewrite(
+        self,
+        draws: Int[np.ndarray, "n"],
+        chosen: Bool[np.ndarray, "kinds n"],
+        pairs: Sequence[tuple[Ids, Ids]],
+        following: Mapping[int, tuple[Ids, Ids]],
+    ) -> list[tuple[Ids, Ids] | None]:
+        """The tokens of modified examples, the tag first on the source as it was; None where the
+        modifiers find nothing to change.
+
+        pairs: the tokens of the examples; following: by their place the next ones of their
+          languages, for those that `merged` names.
+        """
+        before = self._texts(pairs)
+        others = dict(zip(following, self._texts([*following.values()]), strict=True))
+        kept: list[tuple[int, str, Texts]] = []
+        for place, (tag, texts) in enumerate(before):
+            chance = random.Random(self._keys[-1] ^ int(draws[place])).random
+            made = texts
+            for index in np.flatnonzero(chosen[:, place]).tolist():
+                if self._kinds[index] == "merged":
+                    made = _joined(made, others[place][1])
+                else:
+                    made = KINDS[self._kinds[index]](made, chance)
+            if made != texts and all(map(str.strip, made)) and not self._unknown(pairs[place]):
+                kept.append((place, tag, made))
+        source, target = self._vocabularies
+        sources = source.encode_all([tag + made.source for _, tag, made in kept])
+        targets = target.encode_all([made.target for _, _, made in kept])
+        found: list[tuple[Ids, Ids] | None] = [None] * len(pairs)
+        for (place, _, _), *new in zip(kept, sources, targets, strict=True):
+            found[place] = new[0], new[1]
+        return found
+
+    def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, Texts]]:
+        """The tag of each source, and its texts."""
+        sides = zip(self._vocabularies, (0, 1), strict=True)
+        sources, targets = (own.decode_all([pair[i] for pair in pairs]) for own, i in sides)
+        cuts = [tag.end() if (tag := _TAG.match(text)) else 0 for text in sources]
+        parts = zip(sources, targets, cuts, strict=True)
+        return [(one[:cut], Texts(one[cut:], other)) for one, other, cut in parts]
+
+    def _unknown(self, pair: tuple[Ids, Ids]) -> bool:
+        """Whether the tokens do not tell the text."""
+        return any(own.unk in ids for own, ids in zip(self._vocabularies, pair, strict=True))
+
+    @functools.cached_property
+    def _vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        files = self._cache.vocabulary_files()
+        return Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
+
+
+def _joined(texts: Texts, others: Texts) -> Texts:
+    """Two sentences as one text, with a space between where their script has it."""
+    return Texts(
+        *(
+            one + ("" if _is_spaceless(one[-1:]) and _is_spaceless(other[:1]) else " ") + other
+            for one, other in zip(texts, others, strict=True)
+        )
+    )
+
+
+def _is_spaceless(letter: str) -> bool:
+    return bool(letter) and unicodedata.name(letter, "").split(" ")[0] in _SPACELESS
+
+
+def _unended(side: str) -> str:
+    end = len(side)
+    while end and (side[end - 1].isspace() or unicodedata.category(side[end - 1]) == "Po"):
+        end -= 1
+    return side[:end]
+
+
+def _other(number: str, chance: Chance) -> str:
+    """Another number of the same digits' script; the same where no digit may change."""
+    keep = 1 if len(number) == 2 else 2
+    if len(number) < 2 or (len(number) == 2 and unicodedata.digit(number[0]) < 2):
+        return number
+    zero = ord(number[0]) - unicodedata.digit(number[0])
+    least = 2 if len(number) == 2 else 1
+    digits = [least + int(chance() * (10 - least))]
+    digits += [int(chance() * 10) for _ in range(len(number) - keep - 1)]
+    return "".join(chr(zero + digit) for digit in digits) + number[len(number) - keep :]
+
+
+def _pick(some: Sequence[T], chance: Chance) -> T:
+    return some[int(chance() * len(some))]
+
+
+def _probability(kind: str, value: Number) -> float:
+    if not 0 <= value <= 1:
+        raise ValueError(f"modifier {kind!r} has the probability {value}; allowed: 0 ... 1")
+    return float(value)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())

@@ -1,0 +1,306 @@
+"""Mixtures over time: which example of which language every draw takes, stage after stage.
+
+A boundary between stages is a number of draws, the same for every lane: so it depends neither on
+the number of processes nor on packing. It reads no data; what a draw then is, is in `lanes.py`.
+"""
+
+import difflib
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from mmt.data import mixing
+from mmt.data.mixing import Mixing, Schedule
+
+LOSS = "validation_loss"
+KINDS = ("steps", "examples", LOSS, f"{LOSS}/LANGUAGE", "LANGUAGE")
+
+Number = int | float
+Modifiers = Mapping[str, Number | Mapping[str, Number]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is drawn until when; the last stage of a run has no end.
+
+    until: counted from the start of the run, not of the stage, one of
+      {'steps': 20000}: training steps, see `Timeline`;
+      {'examples': 10**6}: examples drawn;
+      {'Swahili': 2, 'yor': 0.5}: epochs, of all the languages named (by any name);
+      {'validation_loss': 3}: until the mean over languages has not improved in 3 evaluations;
+      {'validation_loss/swh': 3}: or that of one language.
+    mixing: default: that of the run.
+    modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers.py`.
+    """
+
+    until: Mapping[str, Number] | None = None
+    mixing: Mixing | None = None
+    modifiers: Modifiers | None = None
+
+    def watched(self) -> tuple[str, int] | None:
+        """The language ('' is the mean) whose loss ends the stage, and the patience; else None."""
+        for key, value in (self.until or {}).items():
+            if key.split("/")[0] == LOSS:
+                return key[len(LOSS) + 1 :], int(value)
+        return None
+
+
+class Part(NamedTuple):
+    """A stage in force: from draw `start` on, before which every language came `base` times."""
+
+    start: int
+    base: Int[np.ndarray, "languages"]
+    shares: Float[np.ndarray, "languages"]  # 0 of those that are not in its mixture
+    components: Int[np.ndarray, "n"]  # those that are, in the order of the schedule
+    schedule: Schedule
+
+    def at(self, draws: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
+        """As `Timeline.at`, of draws of this stage."""
+        found, appearances = self.schedule.at(draws - self.start)
+        languages = self.components[found]
+        return languages, appearances + self.base[languages]
+
+    def before(self, draw: int) -> Int[np.ndarray, "languages"]:
+        """As `Timeline.before`, of a draw of this stage."""
+        found = self.base.copy()
+        found[self.components] += self.schedule.before(draw - self.start)
+        return found
+
+
+Density = Callable[[Part], float]  # of a stage, the examples that a row holds on average
+
+
+class Timeline:
+    """Which language each draw of a run takes, and how often that one was drawn before.
+
+    The appearances of a language go on over the stages, so that none of its examples comes again
+    before all have come. A language is named by its position in `counts`. With one stage it is the
+    stage's `Schedule`.
+
+    stages: the last without an end, all others with one.
+    counts: FLORES code -> examples, of all languages that any stage draws.
+    ends: the first draws after the stages, where they are known from an earlier start of the run.
+    rows: rows in a batch, and `density`, what a row holds: steps become draws by them, once, so a
+      boundary in steps is as exact as the density is. Where these may change, `ends` are kept.
+
+    ValueError: a stage that never ends or ends before it begins, an unknown language or kind.
+
+    >>> two = [Stage({"examples": 4}, Mixing(languages=["deu"])), Stage(mixing=Mixing(1.0))]
+    >>> Timeline(two, {"deu": 3, "swh": 3}).at(np.arange(8))[:2]
+    (array([0, 0, 0, 0, 1, 0, 1, 0]), array([0, 1, 2, 3, 0, 4, 1, 5]))
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        counts: Mapping[str, int],
+        *,
+        ends: Sequence[int | None] = (),
+        rows: int = 1,
+        density: Density = lambda part: 1.0,
+    ):
+        self.stages = tuple(stages)
+        self.counts = dict(counts)
+        self.ends = [*ends, *[None] * (len(self.stages) - 1 - len(ends))]  # None: not known yet
+        self.parts: list[Part] = []
+        self._again = functools.partial(Timeline, stages, counts, rows=rows, density=density)
+        self._rows = rows
+        self._density = functools.cache(lambda number: density(self.parts[number]))
+        _check(self.stages, counts)
+        for number in range(len(self.stages)):
+            start = self.ends[number - 1] if number else 0
+            if start is not None:
+                self.parts.append(self._part(number, start))
+                if number < len(self.ends) and self.ends[number] is None:
+                    self.ends[number] = self._end(number)
+
+    def at(
+        self, draws: Int[np.ndarray, "n"]
+    ) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
+        """For each draw its language, how often that was drawn before, its stage (0, 1, ...)."""
+        which = self._which(draws)
+        languages = np.empty(len(draws), np.int64)
+        appearances = np.empty(len(draws), np.int64)
+        for number in np.unique(which).tolist():
+            own = which == number
+            languages[own], appearances[own] = self.parts[number].at(draws[own])
+        return languages, appearances, which
+
+    def before(self, draw: int) -> Int[np.ndarray, "languages"]:
+        """How often each language comes in the draws before `draw`."""
+        return self.parts[int(self._which(np.array([draw]))[0])].before(draw)
+
+    def when(self, language: int, appearance: int) -> int:
+        """The draw of a language's appearance (0, 1, ...), of one that comes."""
+        for part in reversed(self.parts):
+            component = np.flatnonzero(part.components == language)
+            left = appearance - int(part.base[language])
+            if component.size and left >= 0:
+                return part.start + part.schedule.when(int(component[0]), left)
+        raise ValueError(f"appearance {appearance} of language {language} never comes")
+
+    def expected(self, draws: int) -> Float[np.ndarray, "languages"]:
+        """What `before` is by the shares alone, without the rounding to whole examples."""
+        ends = [*(part.start for part in self.parts[1:]), draws]
+        lengths = [
+            max(min(end, draws) - part.start, 0) for part, end in zip(self.parts, ends, strict=True)
+        ]
+        return np.array(lengths, np.float64) @ np.array([part.shares for part in self.parts])
+
+    def draws_in(self, rows: int) -> int:
+        """About how many examples so many rows of the run hold."""
+        for number, part in enumerate(self.parts):
+            found = part.start + (rows - self._rows_before(number)) * self._density(number)
+            if number + 1 == len(self.parts) or found < self.parts[number + 1].start:
+                break
+        return round(found)
+
+    def rows_for(self, draw: int) -> float:
+        """About how many rows are done when `draw` comes: the inverse of `draws_in`."""
+        number = int(self._which(np.array([draw]))[0])
+        return self._rows_before(number) + (draw - self.parts[number].start) / self._density(number)
+
+    def watching(self) -> Stage | None:
+        """The stage that goes on until it is told to end, if the run has come to one."""
+        number = len(self.parts) - 1
+        return None if number == len(self.ends) else self.stages[number]
+
+    def ended(self, draw: int) -> "Timeline":
+        """The timeline where the stage of `watching` ends before `draw`."""
+        return self._again(ends=[*self.ends[: len(self.parts) - 1], draw])
+
+    def resumed(self, ends: Sequence[int | None]) -> "Timeline":
+        """The timeline with the boundaries that an earlier start of the run found."""
+        return self._again(ends=ends)
+
+    def settings(self) -> dict[str, Any]:
+        """What the meaning of a draw depends on, beside `ends`."""
+        own = [self._stage_settings(stage) for stage in self.stages]
+        if len(own) == 1 and not self.stages[0].modifiers:
+            return own[0]
+        more = [
+            {"until": dict(stage.until or {}), "modifiers": dict(stage.modifiers or {})}
+            for stage in self.stages
+        ]
+        return {"stages": [one | two for one, two in zip(own, more, strict=True)]}
+
+    def _stage_settings(self, stage: Stage) -> dict[str, Any]:
+        mixture, drawn = stage.mixing or Mixing(), _shares(stage, self.counts)
+        return {
+            "temperature": mixture.temperature,
+            "max_epochs": mixture.max_epochs,
+            "examples": mixture.examples,
+            "languages": [code for code, share in zip(self.counts, drawn, strict=True) if share],
+        }
+
+    def _which(self, draws: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        return np.searchsorted([part.start for part in self.parts[1:]], draws, side="right")
+
+    def _part(self, number: int, start: int) -> Part:
+        drawn = _shares(self.stages[number], self.counts)
+        base = self.parts[-1].before(start) if self.parts else np.zeros(len(drawn), np.int64)
+        components = np.flatnonzero(drawn)
+        return Part(start, base, drawn, components, Schedule(drawn[components].tolist()))
+
+    def _rows_before(self, number: int) -> float:
+        pairs = enumerate(itertools.pairwise(self.parts[: number + 1]))
+        return math.fsum((b.start - a.start) / self._density(index) for index, (a, b) in pairs)
+
+    def _end(self, number: int) -> int | None:
+        """The first draw after a stage; None where that is not known before."""
+        stage, part = self.stages[number], self.parts[number]
+        until = dict(stage.until or {})
+        if stage.watched():
+            return None
+        if "steps" in until:
+            rows = until["steps"] * self._rows - self._rows_before(number)
+            end = part.start + round(rows * self._density(number))
+        elif "examples" in until:
+            end = int(until["examples"])
+        else:
+            end = max(self._through(part, *one) for one in _epochs(until, self.counts).items())
+        if end > part.start:
+            return end
+        if any(before.watched() for before in self.stages[:number]):
+            return part.start  # it came too late: nobody knew when the one before would end
+        raise ValueError(
+            f"stage {number + 1} of {len(self.stages)} begins after {part.start:,} examples and "
+            f"ends, by until = {until}, after {end:,}: until counts from the start of the run"
+        )
+
+    def _through(self, part: Part, language: int, epochs: Number) -> int:
+        """The draw after which a language has come so often."""
+        wanted = math.ceil(epochs * list(self.counts.values())[language])
+        if wanted <= part.base[language]:
+            return 0
+        component = int(np.flatnonzero(part.components == language)[0])
+        left = wanted - int(part.base[language])
+        return part.start + part.schedule.when(component, left - 1) + 1
+
+
+def _shares(stage: Stage, counts: Mapping[str, int]) -> Float[np.ndarray, "languages"]:
+    drawn = (stage.mixing or Mixing()).shares(counts)
+    return np.array([drawn.get(code, 0.0) for code in counts])
+
+
+def _epochs(until: Mapping[str, Number], counts: Mapping[str, int]) -> dict[int, Number]:
+    codes = list(counts)
+    return {codes.index(mixing.resolve(name, codes)): value for name, value in until.items()}
+
+
+def _check(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
+    """ValueError for what cannot be a run's stages, also of those that begin nobody knows when."""
+    if not stages:
+        raise ValueError("stages is empty; allowed: one Stage or more, or no stages at all")
+    for number, stage in enumerate(stages, 1):
+        where = f"stage {number} of {len(stages)}"
+        if (stage.until is None) != (number == len(stages)):
+            what = "has an end" if stage.until is not None else "never ends"
+            raise ValueError(
+                f"{where} {what}, until = {stage.until}; all but the last need `until`, such as "
+                "{'steps': 20000}"
+            )
+        drawn = _shares(stage, counts)
+        if stage.until is not None:
+            _check_until(stage.until, counts, drawn, where)
+
+
+def _check_until(
+    until: Mapping[str, Number], counts: Mapping[str, int], drawn: Any, where: str
+) -> None:
+    kinds = [key for key in until if key in ("steps", "examples") or key.split("/")[0] == LOSS]
+    wrong = not until or (bool(kinds) and len(until) > 1)
+    for key, value in until.items():
+        whole = key in kinds
+        wrong |= not value > 0 or (whole and value != int(value))
+    if wrong:
+        raise ValueError(
+            f"{where}: until = {dict(until)}; allowed: one of {{'steps': N}}, {{'examples': N}}, "
+            f"{{'{LOSS}': N}} and {{'{LOSS}/LANGUAGE': N}}, N a whole number of 1 or more, or "
+            "{LANGUAGE: EPOCHS, ...}"
+        )
+    codes = list(counts)
+    for key in until:
+        if key in ("steps", "examples", LOSS):
+            continue
+        name = key.removeprefix(f"{LOSS}/")
+        try:
+            code = mixing.resolve(name, codes)
+        except ValueError as error:
+            near = difflib.get_close_matches(key, ("steps", "examples", LOSS), n=1)
+            raise ValueError(f"{where}: until = {dict(until)}: {error}{_or(near)}") from None
+        if name == key and not drawn[codes.index(code)]:
+            raise ValueError(
+                f"{where} never ends: until = {dict(until)}, but its mixture has no {code}; it "
+                f"draws {', '.join(np.array(codes)[drawn > 0][:10])}"
+            )
+
+
+def _or(near: Sequence[str]) -> str:
+    return f", or {near[0]!r}" if near else ""

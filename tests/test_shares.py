@@ -1,0 +1,146 @@
+"""A forecast against what the batches then hold, and bounds that are kept or cannot be."""
+
+from collections import Counter
+
+import pytest
+from streams import LENGTHS, examples_of, write_cache
+
+from mmt.data import corpora, mixing, pipeline, shares
+
+COUNTS = {"deu_Latn": 2000, "fra_Latn": 400, "yor_Latn": 30}
+STEPS, BATCH = 120, 8
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_cache(tmp_path_factory.mktemp("data"), COUNTS)
+
+
+@pytest.fixture(scope="module")
+def make(directory):
+    opened = shares.open_source(str(directory))
+
+    def made(mixture, **options):
+        options = {"feature_lengths": LENGTHS, "batch_size": BATCH} | options
+        batches = pipeline.train_batches(opened, mixing=mixture, **options)
+        batches.close()
+        return batches
+
+    return made
+
+
+@pytest.mark.parametrize("packing", [True, False])
+def test_it_is_what_the_batches_hold(make, directory, packing):
+    mixture = mixing.Mixing(temperature=2.0)
+    found = shares.forecast(make(mixture, packing=packing), STEPS)
+    stream = pipeline.train_batches(
+        directory, feature_lengths=LENGTHS, batch_size=BATCH, mixing=mixture, packing=packing
+    )
+    drawn, steps = Counter(), {}
+    tokens = Counter()
+    for step in range(1, STEPS + 1):
+        batch = next(stream)
+        for language, _ in examples_of(batch):
+            drawn[language] += 1
+            steps.setdefault(language, []).append(step)
+        for side in ("encoder", "decoder"):
+            tokens[side] += int((batch[f"{side}_segment_ids"] > 0).sum())
+    stream.close()
+    total = sum(drawn.values())
+    rel = 0.03 if packing else 1e-9  # how many examples a row holds is known on average
+    assert found.examples_a_row * STEPS * BATCH == pytest.approx(total, rel=rel)
+    assert sum(row["source_tokens"] for row in found.rows) == pytest.approx(
+        tokens["encoder"], rel=rel
+    )
+    assert sum(row["tokens"] for row in found.rows) == pytest.approx(tokens.total(), rel=rel)
+    for number, row in enumerate(found.rows):
+        assert row["pairs"] == list(COUNTS.values())[number]
+        assert row["examples"] == pytest.approx(drawn[number], rel=rel, abs=2)
+        assert row["epochs"] == row["examples"] / row["pairs"]
+        assert row["repeats"] == max(row["examples"] - row["pairs"], 0)
+        assert abs(row["first"] - steps[number][0]) <= (8 if packing else 1)  # in open rows
+        assert abs(row["last"] - steps[number][-1]) <= (8 if packing else 1)
+        assert row["estimated"] is False
+
+
+def test_a_language_that_does_not_come_says_so(make):
+    found = shares.forecast(make(mixing.Mixing(temperature=1.0), packing=False), 1)
+    last = found.rows[-1]
+    assert (last["examples"], last["first"], last["last"], last["tokens"]) == (0, None, None, 0)
+    assert "never" in shares.table(found)
+
+
+def test_a_cap_is_kept(make):
+    wanted = mixing.Mixing(max_epochs=3.0)
+    mixture = shares.capped(make, wanted, STEPS)
+    assert shares.capped(make, mixture, STEPS) is mixture
+    rows = shares.forecast(make(mixture), STEPS).rows
+    assert max(row["epochs"] for row in rows) == pytest.approx(3.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "bounds", ["epochs<=4,share>=0.01", "share >= 30%", "epochs<=2.5", "epochs<=1"]
+)
+def test_what_fits_keeps_to_its_bounds(make, bounds):
+    mixture, found = shares.fit(make, bounds, mixing.Mixing(temperature=3.0), STEPS)
+    most, least = {
+        "epochs<=4,share>=0.01": (4, 0.01), "share >= 30%": (1e9, 0.3), "epochs<=2.5": (2.5, 0),
+        "epochs<=1": (1, 0),
+    }[bounds]  # fmt: skip
+    assert mixture.temperature >= 3.0
+    again = shares.forecast(make(mixture), STEPS)
+    assert again == found
+    assert max(row["epochs"] for row in again.rows) <= most
+    assert min(row["share"] for row in again.rows) >= least * (1 - 1e-6)
+    assert sum(row["share"] for row in again.rows) == pytest.approx(1)
+    if least == 0.3:  # and no higher than it must be
+        lower = mixing.Mixing(temperature=mixture.temperature * 0.97).shares(COUNTS)
+        assert min(lower.values()) < 0.3
+        assert mixture.max_epochs is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "steps", "message"),
+    [
+        ("share>=0.5", STEPS, "3 languages; possible: share>=0.333"),
+        ("epochs<=0.1", STEPS, r"epochs<=0.1 cannot be kept: .*possible: epochs<=.* or \d+ steps"),
+        ("epochs<=2,share>=0.3", STEPS, "yor_Latn has 30 examples.* or without yor_Latn"),
+        ("epoch<=2", STEPS, "no bound 'epoch<=2'; allowed: epochs<=N and share>=N"),
+        ("epochs<=2;share>=1", STEPS, "no bound"),
+        ("share<=2", STEPS, "no bound"),
+        ("epochs<=0", STEPS, "no bound"),
+        ("epochs<=1", 0, "steps is 0"),
+    ],
+)
+def test_bounds_that_cannot_be_kept_say_which_can(make, bounds, steps, message):
+    with pytest.raises(ValueError, match=message):
+        shares.fit(make, bounds, mixing.Mixing(), steps)
+
+
+def test_what_is_said_to_be_possible_is(make):
+    with pytest.raises(ValueError) as raised:
+        shares.fit(make, "epochs<=2,share>=0.3", mixing.Mixing(), STEPS)
+    possible = str(raised.value).split("possible: ")[1].split(", ")
+    shares.fit(make, f"{possible[0]},share>=0.3", mixing.Mixing(), STEPS)
+    shares.fit(make, f"epochs<=2,{possible[1]}", mixing.Mixing(), STEPS)
+    shares.fit(make, "epochs<=2,share>=0.3", mixing.Mixing(), int(possible[2].split()[0]) * 9 // 10)
+
+
+def test_a_description_is_estimated(toy_corpus, tmp_path):
+    opened = shares.open_source(str(toy_corpus))
+    with pytest.raises(IndexError):
+        opened.records("deu", "train").raw(0)
+    batches = pipeline.train_batches(opened, feature_lengths=shares.LENGTHS, batch_size=8)
+    found = shares.forecast(batches, 10)
+    batches.close()
+    assert {row["language"]: row["pairs"] for row in found.rows} == {
+        "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60,
+    }  # fmt: skip
+    assert all(row["estimated"] and row["tokens"] > 0 for row in found.rows)
+    assert "~" in shares.table(found) and "estimated" in found.notes[0]
+    (tmp_path / "corpus.toml").write_text('[test]\ndeu = "deu.tsv"\n')
+    (tmp_path / "deu.tsv").write_text("eins\tone\n")
+    with pytest.raises(ValueError, match="has no training pairs"):
+        shares.Estimated.of(corpora.load(tmp_path))
+    with pytest.raises(ValueError, match="no corpus at"):
+        shares.open_source(str(tmp_path / "nothing"))
