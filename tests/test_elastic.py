@@ -63,7 +63,11 @@ def by_lane(batch):
     return [rows[lane * each : (lane + 1) * each] for lane in range(LANES)]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["packed", "one a row"])
+@pytest.fixture(
+    scope="module",
+    params=[True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["packed", "one a row"],
+)
 def unmoved(texts, request):
     """The first rows of each lane, in order, of a run that stays where it is."""
     batches = stream(texts, LANES, request.param)
@@ -97,7 +101,7 @@ def check_journey(texts, unmoved, journey):
 
 def test_every_lane_goes_on(texts, unmoved):
     """With stages, modifiers and packing on."""
-    check_journey(texts, unmoved, [(1, 8, 2), (2, 32, 1), (1, 16, 2)])
+    check_journey(texts, unmoved, [(1, 8, 2), (2, 32, 1)])
 
 
 @pytest.mark.slow

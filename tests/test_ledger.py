@@ -95,13 +95,26 @@ MOVES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*do not fit")
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(MOVES, st.booleans(), st.sampled_from([LENGTHS, SHORT]))
-def test_it_is_what_was_seen(directory, tmp_path_factory, moves, packing, lengths):
+def test_it_is_what_was_seen_whatever_happened(
+    directory, tmp_path_factory, moves, packing, lengths
+):
+    check_moves(directory, tmp_path_factory, moves, packing, lengths)
+
+
+@pytest.mark.filterwarnings("ignore:.*do not fit")
+def test_it_is_what_was_seen(directory, tmp_path_factory):
     """Killed after a checkpoint, the ledger lost, or back to the checkpoint before; on 1, 2 or 4
     processes, with another batch size.
     """
+    moves = [("kill", 3, 4, 16), ("back", 2, 1, 32), ("lose", 2, 2, 8), ("train", 3, 1, 8)]
+    check_moves(directory, tmp_path_factory, moves, packing=True, lengths=SHORT)
+
+
+def check_moves(directory, tmp_path_factory, moves, packing, lengths):
     run = Run(
         directory, tmp_path_factory.mktemp("run"), packing=packing, feature_lengths=lengths,
         mixing=mixing.Mixing(temperature=2.0),

@@ -98,7 +98,7 @@ def stream(cached, wanted, **options):
     return pipeline.train_batches(cached[0], stages=[Stage(modifiers=wanted)], **options)
 
 
-def shown(cached, vocabulary, wanted, count=60, **options):
+def shown(cached, vocabulary, wanted, count=40, **options):
     batches = stream(cached, wanted, packing=False, **options)
     found = [one for _ in range(count) for one in texts_of(next(batches), vocabulary)]
     batches.close()

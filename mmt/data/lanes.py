@@ -24,7 +24,7 @@ from mmt.data.stages import Part, Timeline
 _LOOK_UP = 256  # draws that a lane looks up at once
 _REMEMBERED = 1 << 20  # changes of examples, which the ledger asks for again
 _SAMPLE = 4096  # draws at a time
-_SAMPLE_ROWS = 2000
+_SAMPLE_ROWS = 1000
 _EPOCH = 0x9E3779B97F4A7C15  # odd: what an epoch adds to a language's key, modulo 2^64
 
 
