@@ -150,7 +150,7 @@ def languages_of(batches, steps):
 
 @pytest.mark.parametrize("packing", [True, False])
 def test_until_steps(directory, packing):
-    """Exact without packing; with it, early or late by what rows are open, and by their variance."""
+    """Exact without packing; with it, early or late by what rows are open and by their variance."""
     batches = stream(directory, [Stage({"steps": 60}, LARGE), Stage()], packing=packing)
     small = [bool(found & {2, 3}) for found in languages_of(batches, 80)]
     batches.close()

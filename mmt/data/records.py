@@ -233,13 +233,17 @@ def _open_field(record: bytes, position: int, tag: int) -> tuple[int, int]:
     """The length of the field that starts at `position`, and where its content starts."""
     if record[position] != tag:
         raise IndexError(f"tag {record[position]} instead of {tag} at byte {position}")
-    position += 1
-    size = shift = 0
-    while record[position] > 127:
-        size |= (record[position] & 127) << shift
-        shift += 7
+    size = record[position + 1]
+    position += 2
+    if size > 127:
+        size, shift = size & 127, 7
+        while record[position] > 127:
+            size |= (record[position] & 127) << shift
+            shift += 7
+            position += 1
+        size |= record[position] << shift
         position += 1
-    return size | record[position] << shift, position + 1
+    return size, position
 
 
 def _integers(

@@ -158,7 +158,7 @@ class Vocabulary:
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, in one call: about 2 us a short text."""
-        return self._processor.encode(list(texts))
+        return self._processor.encode(list(texts), num_threads=_threads(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first EOS, without PAD; an id past the end reads as UNK."""
@@ -172,7 +172,7 @@ class Vocabulary:
 
     def decode_all(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The texts of what `encode_all` gives, in one call."""
-        return self._processor.decode(list(ids)) if ids else []
+        return self._processor.decode(list(ids), num_threads=_threads(ids)) if ids else []
 
     @functools.cached_property
     def tags(self) -> Mapping[str, str | None]:
@@ -229,6 +229,11 @@ def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str
     raise ValueError(
         f"target language {wanted.code} ({wanted.name}): the model translates only into {listed}"
     )
+
+
+def _threads(some: Sequence[object]) -> int:
+    """All cores for many texts; for a few, starting threads takes longer than the work."""
+    return 1 if len(some) < 256 else -1
 
 
 def _code(name: str) -> str | None:
