@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-STEPS, PERIOD, SKIPS = 120, 3, 4
+STEPS, PERIOD, SKIPS = 60, 3, 4
 PIECES, LENGTH, ROWS = 320, 12, 8
 HERE = multiprocessing.get_context("forkserver")  # imports once, for all the processes
 
@@ -196,6 +196,14 @@ class Bench:
         rows = metrics.read(options.directory / "metrics.jsonl")
         return {row["step"]: row["loss"] for row in rows if "loss" in row}
 
+    def progress(self, process: Any, options: Options) -> None:
+        """Until a run that was started has written another checkpoint, or has ended."""
+        from mmt import steps
+
+        before = steps.available_steps(options.directory)
+        while process.is_alive() and steps.available_steps(options.directory)[-1:] == before[-1:]:
+            time.sleep(0.01)
+
     def wait(self, process: Any, options: Options, step: int) -> None:
         """Until a run has a checkpoint of this step or a later one."""
         from mmt import steps
@@ -211,11 +219,16 @@ def kills(bench: Bench, count: int) -> Iterator[Row]:
     """
     lost = runs = writing = done = 0
     while done < count or not done:
-        options, ended = bench.options(f"killed{runs}"), False
+        options, ended = bench.options(f"killed{runs}", pause=0.01), False
         runs += 1
         while not ended:
             process = bench.start(options)
-            process.join(bench.random.uniform(0.2, 3.0) if done < count else None)
+            if done < count:
+                if done % 5:  # every fifth on the way to its first step
+                    bench.progress(process, options)
+                process.join(bench.random.uniform(0.0, 1.0))
+            else:
+                process.join()
             ended = not process.is_alive()
             if not ended:
                 writing += bool(list(options.directory.glob("checkpoints/*tmp*")))
@@ -246,9 +259,9 @@ def halve(directory: Path, rng: random.Random) -> None:
         file.unlink()
 
 
-def damage(bench: Bench, times: int = 3) -> Iterator[Row]:
-    """The last checkpoint of a run half done is damaged, and the run goes on."""
-    half = bench.options("half", steps=STEPS // 2)
+def damage(bench: Bench, times: int = 2) -> Iterator[Row]:
+    """The last checkpoint of a run is damaged, and the run goes on."""
+    half = bench.options("half", steps=STEPS - 2 * PERIOD)
     assert bench.finished(half) == 0
     kinds: dict[str, Callable[[Path, random.Random], None]] = {
         "its largest file truncated": cut,
@@ -260,7 +273,7 @@ def damage(bench: Bench, times: int = 3) -> Iterator[Row]:
         for number in range(times):
             options = bench.options(f"{harm.__name__}{number}")
             shutil.copytree(half.directory, options.directory)
-            harm(options.directory / "checkpoints" / str(STEPS // 2), bench.random)
+            harm(options.directory / "checkpoints" / str(half.steps), bench.random)
             unnamed += bench.finished(options) != 0
             said = bench.said(options, "is damaged")
             unnamed += not said
@@ -270,14 +283,14 @@ def damage(bench: Bench, times: int = 3) -> Iterator[Row]:
 
 
 def full_disks(bench: Bench) -> Iterator[Row]:
-    options = bench.options("full", full=(40, 60), pause=0.02)
+    options = bench.options("full", full=(20, 35), pause=0.02)
     status = bench.finished(options)
     said = bench.said(options, "written")
     yield Row(
-        "disk full for 20 steps, checkpoints and metrics", f"{said}; status {status}",
+        "disk full for 15 steps, checkpoints and metrics", f"{said}; status {status}",
         bench.lost(options) + (status != 0),
     )  # fmt: skip
-    options = bench.options("stays_full", full=(40, -1), pause=0.02)
+    options = bench.options("stays_full", full=(20, -1), pause=0.02)
     status = bench.finished(options)
     said = bench.said(options, "the last whole one") or bench.said(options, "written")
     again = bench.finished(options._replace(full=(0, 0)))
@@ -311,17 +324,17 @@ def not_finite(bench: Bench) -> Iterator[Row]:
         found = metrics.read(options.directory / "metrics.jsonl")
         return [row[key] for row in found if key in row]
 
-    options = bench.options("skips", poisoned=(20, 50, 51))
+    options = bench.options("skips", poisoned=(20, 30, 31))
     status = bench.finished(options)
     skipped, before = sum(rows(options, "skipped")), bench.losses(options)
     lost = sum(before.get(step) != bench.losses(bench.whole)[step] for step in range(1, 21))
-    yield Row("NaN in the batches 20, 50 and 51", f"{skipped} steps skipped and counted",
+    yield Row("NaN in the batches 20, 30 and 31", f"{skipped} steps skipped and counted",
               lost + (skipped != 3) + (status != 0) + (STEPS - 3 - len(before)))  # fmt: skip
-    bad = tuple(range(50, 50 + SKIPS + 1))
+    bad = tuple(range(30, 30 + SKIPS + 1))
     one, two = (bench.options(name, poisoned=bad) for name in ("returns", "returns_killed"))
     bench.finished(one)
     process = bench.start(two._replace(pause=0.02))
-    bench.wait(process, two, 51)
+    bench.wait(process, two, 33)
     process.kill()
     process.join()
     bench.finished(two)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from processes import DENSE, MOE, ROOT, Runner, finish, free_port, records, write_corpus
 
-from mmt import checkpoint, distill, distributed, metrics
+from mmt import checkpoint, distill, distributed, integrity, metrics
 from mmt.distributed import Launch
 
 SLURM = dict.fromkeys(distributed.SLURM, "1") | {"SLURM_NTASKS": "4", "SLURM_PROCID": "2"}
@@ -201,6 +201,25 @@ def test_the_death_of_one_ends_all(runner, tmp_path, victim):
         assert status != 0
         if index != victim:
             assert "lost another one" in error or "another task died" in error, error
+
+
+@pytest.mark.mesh
+@pytest.mark.parametrize("victim", [0, 1])
+def test_the_death_of_one_while_it_writes_leaves_the_checkpoint_before(runner, tmp_path, victim):
+    flags = (*DENSE, "--gin.CHECKPOINT_PERIOD=2")
+    started = runner.start(tmp_path / "run", *flags, processes=2, steps=10**6)
+    running(tmp_path / "run", started, rows=6)
+    while not list(tmp_path.glob("run/checkpoints/*.orbax-checkpoint-tmp")):
+        assert all(one.poll() is None for one in started), finish(started)
+    started[victim].kill()
+    assert all(status != 0 for status, _, _ in finish(started, timeout=90))
+    steps = checkpoint.available_steps(tmp_path / "run")
+    folders = [tmp_path / "run/checkpoints" / str(step) for step in steps]
+    assert folders and not any(map(integrity.damage, folders))
+    assert all(map(integrity.noted, folders))
+    errors = runner.run(tmp_path / "run", *flags, processes=2, steps=steps[-1] + 3)
+    assert "damaged" not in "".join(errors)
+    assert not list(tmp_path.glob("run/checkpoints/*tmp*"))
 
 
 @pytest.mark.mesh
