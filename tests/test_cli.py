@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from mmt import metrics
+from mmt import lock, metrics
 
 
 def fails(done, *words) -> None:
@@ -136,6 +136,27 @@ def test_killed_and_started_again_is_bit_identical(
     assert losses(tmp_path / "run") == losses(toy_run)
     same = mmt_command("translate", "--model", toy_run, stdin=b"eins\n").stdout
     assert mmt_command("translate", "--model", tmp_path / "run", stdin=b"eins\n").stdout == same
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["train", "distill", "baselines"])
+def test_a_second_run_in_a_directory_is_refused(
+    toy_run, toy_corpus, toy_training, mmt_command, tmp_path, command
+):
+    gin = {
+        "train": [],
+        "distill": ["--gin_file=gin_configs/runs/distill.gin", f"--gin.TEACHER_DIR={toy_run}"],
+        "baselines": ["--gin_file=gin_configs/runs/baseline.gin", "--gin.RESULTS='rows.jsonl'"],
+    }
+    flags = f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={tmp_path / 'run'}"
+    with lock.held(tmp_path / "run"):
+        (tmp_path / "run/mine").write_text("")
+        done = mmt_command(
+            command, *toy_training, *gin[command], *flags, MMT_DATA=str(toy_corpus.parent)
+        )
+        left = sorted(path.name for path in (tmp_path / "run").iterdir())
+    fails(done, f"run is in use by process {os.getpid()} on host")
+    assert left == ["mine", lock.FILE]
 
 
 def distil(toy_run, toy_corpus, mmt_command, *flags):
