@@ -119,7 +119,12 @@ def train(
 
 def _save(now: Step, checkpoints: Checkpoints, model_dir: str) -> None:
     data = position(now.batches)
-    account(now.batches, model_dir, step=now.number, data=data)
+    try:
+        account(now.batches, model_dir, step=now.number, data=data)
+    except OSError as error:  # a full disk: the next one counts from the last that was written
+        if now.last:
+            raise
+        now.log.say(f"{error}; training goes on")
     checkpoints.save(now.number, now.state.items(), data=data, measured=now.measured)
 
 
