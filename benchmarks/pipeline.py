@@ -2,11 +2,11 @@
 
     python -m benchmarks.pipeline [LANGUAGES] [EXAMPLES]
 
-Made-up tokens, sizes by a power law from 1,000,000 records' worth of largest to 100; rows of 256
-tokens a side. By default as bars: start within 10 s, 50 us an example on one core (CPU time of the
-whole process, so that threads hide nothing), memory flat over a million examples, no language
-starved: each within 2 % of its share or one example of it, and in the first 1/share examples. Exit
-status 1 where a bar is missed.
+Made-up tokens, sizes by a power law, at least 100 and 4 million together; rows of 256 tokens a
+side. Bars: start within 10 s; 50 us an example (CPU time of the whole process, so that threads hide
+nothing); memory flat over a million examples; no language starved, that is more than 2 % and one
+example below its share, or late in coming. Exit status 1 where one is missed. The second stream has
+stages, and modifiers in 8 % of its examples; what these take comes on top, and has no bar.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ STAGES = [
 
 
 def sizes(count: int) -> dict[str, int]:
-    """A power law, cut so that the whole is at most TOTAL records."""
+    """A power law, scaled so that the whole is about TOTAL records."""
     steps = np.linspace(0, 1, count)
     found = LARGEST * (SMALLEST / LARGEST) ** steps**0.25
     found = np.maximum(found * min(1, TOTAL / found.sum()), SMALLEST).astype(int)
@@ -156,7 +156,8 @@ def main(count: int = 1000, examples: int = 1_000_000) -> int:
             if stages is None:  # open rows hold some back
                 slack = 2 * 64 * pipeline.OPEN_ROWS * 10
                 late = int((found.first > 1 / np.array(list(shares.values())) + slack).sum())
-            missed |= found.start > 10 or found.each > 50 or few > 0 or late > 0
+            missed |= found.start > 10 or few > 0 or late > 0
+            missed |= stages is None and found.each > 50
             missed |= found.memory[1] > found.memory[0] * 1.1 + 20
             table.add_row(
                 name, f"{found.start:.1f}", f"{found.each:.1f}",

@@ -73,7 +73,7 @@ class Run:
     def checkpoint(self):
         self.state = distributed.merged([one.get_state() for one in self.parts])
         self.account()
-        return json.loads(json.dumps(self.state)), len(self.batches)
+        return json.loads(json.dumps(self.state)), list(self.batches)
 
     def account(self):
         own = [one.ledger() for one in self.parts]
@@ -128,8 +128,8 @@ def check_moves(directory, tmp_path_factory, moves, packing, lengths):
         if what == "lose":
             (run.out / ledger.FILE).write_text('{"step": ')
         if what == "back":
-            run.state, count = saved[max(0, len(saved) - 3)]
-            run.batches = run.batches[:count]
+            run.state, batches = saved[max(0, len(saved) - 3)]
+            run.batches = list(batches)
         if what != "train":
             run.start(processes, batch_size)
     run.close()
