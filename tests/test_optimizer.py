@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from mmt import optimizer
 
 
+@pytest.mark.slow
 def test_the_optimizer_sees_one_layer_and_one_expert_at_a_time(toy_program):
     """Adafactor on the scanned parameters = Adafactor on each layer's (each expert's) alone."""
     adafactor = optax.adafactor(0.1, min_dim_size_to_factor=4)
