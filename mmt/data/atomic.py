@@ -32,11 +32,11 @@ def working(out: Path, key: str) -> Iterator[Path]:
     work = out.parent / f".{out.name}.{key}.unfinished"
     for left in out.parent.glob(f".{glob.escape(out.name)}.*.unfinished"):
         if left != work:
-            with _locked(left) as ours:
+            with locked(left) as ours:
                 if ours:
                     shutil.rmtree(left)
     work.mkdir(exist_ok=True)
-    with _locked(work) as ours:
+    with locked(work) as ours:
         if not ours:
             raise ValueError(f"another process is making {out} (in {work}); wait for it")
         try:
@@ -48,7 +48,7 @@ def working(out: Path, key: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[bool]:
+def locked(directory: Path) -> Iterator[bool]:
     """Whether the lock of `directory` could be had; a process that dies leaves its locks free."""
     handle = os.open(directory, os.O_RDONLY)
     try:

@@ -5,7 +5,6 @@ It holds `manifest.json`, the vocabulary files, and per split and language the r
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mmt.data import records
+from mmt.data.atomic import locked
 from mmt.data.vocab import EOS, PAD, Vocabulary
 
 VERSION = 1
@@ -276,31 +276,16 @@ def _building(directory: Path) -> Iterator[Path]:
     directory.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{directory.name}.building-"
     for left in directory.parent.glob(f"{prefix}*"):
-        with _lock(left) as ours:
+        with locked(left) as ours:
             if ours:
                 shutil.rmtree(left)
     temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
-    with _lock(temporary):
+    with locked(temporary):
         try:
             temporary.chmod(0o755)
             yield temporary
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock(directory: Path) -> Iterator[bool]:
-    """Whether the lock of `directory` could be had. A process that dies leaves its locks free."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        ours = True
-    except BlockingIOError:
-        ours = False
-    try:
-        yield ours
-    finally:
-        os.close(handle)
 
 
 def _move(temporary: Path, directory: Path) -> None:
