@@ -6,7 +6,6 @@ It holds `manifest.json`, the vocabulary files, and per split and language the r
 
 import contextlib
 import json
-import os
 import shutil
 import sys
 import tempfile
