@@ -51,6 +51,7 @@ def test_translate_line_by_line(toy_run, mmt_command):
     assert len(rows[0]["hypotheses"]) == 2 and rows[0]["hypotheses"][0]["text"] == out[0]
 
 
+@pytest.mark.slow
 def test_decoding_by_gin_and_the_average_of_checkpoints(toy_run, toy_corpus, mmt_command, tmp_path):
     flags = ("--model", toy_run, "--gin.Decoding.prefix=one", "--gin.Translator.load.average=2")
     done = mmt_command("translate", *flags, "--beam", 2, stdin=b"eins zwei\n")

@@ -37,7 +37,8 @@ def test_the_same_model_goes_on_bit_for_bit(tmp_path, toy_program, toy_trained):
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
 
 
-@pytest.mark.parametrize("moe_period", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("moe_period", [1, 2])
 def test_upcycled_gives_the_dense_models_logits(
     tmp_path, toy_program, toy_trained, toy_batches, moe_period
 ):

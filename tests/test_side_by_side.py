@@ -66,7 +66,8 @@ def near(a, b) -> bool:
     return a == b if isinstance(a, str) else bool(np.isclose(a, b, rtol=NEAR))
 
 
-@pytest.mark.parametrize("at_once", [2, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("at_once", [2, 0])
 def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once):
     program = toy_program()
     side_by_side.train(program, jobs(tmp_path, toy_batches), memory=1.0, at_once=at_once)
