@@ -7,7 +7,6 @@ moved or done twice on the way. `<run>/ledger.json` holds it; `mmt data ledger` 
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from mmt.data import atomic
 from mmt.data.lanes import Draws
 
 FILE = "ledger.json"
@@ -188,13 +188,7 @@ class Ledger:
             "position": {"settings": self._digest(), "lanes": state["lanes"]}
             | {key: state[key] for key in ("stages", "lane") if key in state},
         }
-        path = Path(directory) / FILE
-        temporary = path.with_suffix(".tmp")
-        try:
-            temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
-            os.replace(temporary, path)
-        except OSError as error:
-            raise OSError(f"cannot write {path}: {error.strerror}") from error
+        atomic.write_json(Path(directory) / FILE, content)
 
     def _rows(self, total: Counted) -> list[dict[str, Any]]:
         """A row per language, those first that `entries` has first."""
