@@ -130,7 +130,7 @@ x = jax.random.normal(jax.random.key(0), (8, 16, 12))
 real = jnp.ones((8, 16), bool)
 config = moe.MoeConfig(4, group_size=32, dispatch=sys.argv[1])
 module = moe.MoeMlp(20, ("gelu", "linear"), jnp.dtype("float32"), config)
-boxed = module.init(jax.random.key(1), x, real)
+boxed = {"params": module.init(jax.random.key(1), x, real)["params"]}
 def loss(params, x):
     rngs = {"dropout": jax.random.key(2)}
     return jnp.sum(jnp.sin(module.apply(params, x, real, True, rngs=rngs)))
