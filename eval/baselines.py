@@ -96,7 +96,8 @@ def baselines(
     another process trains in `directory`.
     """
     opened = cache.open_cache(Path(cache_dir))
-    counts = opened.manifest.counts["train"]
+    whole = opened.manifest.counts["train"]
+    counts = {code: whole[code] for code in opened.manifest.translated if code in whole}
     codes = choose(counts, languages)
     groups = grouped({code: counts[code] for code in codes}, classes)
     for candidates, _ in groups:
@@ -260,7 +261,7 @@ class _Trainer:
 
         def data() -> Any:
             held_out = pipeline.eval_batches(where, languages=(code,), **same)
-            own = mixing.Mixing(languages=(code,))
+            own = mixing.Mixing(languages=(code,), monolingual=0.0)
             return pipeline.train_batches(where, mixing=own, seed=program.seed, **same), held_out
 
         steps = _steps(plan, self.opened.lengths(code, "train"))

@@ -11,7 +11,7 @@ from typing import Any
 from eval.analysis import Cost, Curve, Recipe
 from eval.evaluate import System
 from mmt import config, environment, metrics, parameters
-from mmt.data import cache
+from mmt.data import cache, mixing
 from mmt.data import recipe as recipes
 
 POINTS = 200  # of a curve, at most, beside those of validation
@@ -89,6 +89,8 @@ def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         return {}
     found = {}
     for code, tokens in seen.items():
+        if mixing.is_monolingual(code):
+            continue
         whole = int((opened.lengths(code, "train")[:, 1] + 1).sum())
         found[code] = round(tokens / whole, 3)
     return found

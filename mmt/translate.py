@@ -196,9 +196,10 @@ class Translator:
         return (translation._replace(line=i) for i, translation in enumerate(numbered))
 
     def _check_source(self, language: languages.Language) -> None:
-        if self.manifest.languages and language.code not in self.manifest.languages:
+        translated = self.manifest.translated
+        if translated and language.code not in translated:
             names = {found.code: found.name for found in languages.all_languages()}
-            known = {names.get(code, code): code for code in self.manifest.languages}
+            known = {names.get(code, code): code for code in translated}
             near = difflib.get_close_matches(language.name, known, n=3, cutoff=0.0)
             raise ValueError(
                 f"source language {language.code} ({language.name}) is none of the "

@@ -8,6 +8,7 @@ import difflib
 import functools
 import hashlib
 import importlib
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import tasks
 from mmt import languages
 from mmt.data import cache, corpora, prepare, vocab
 from mmt.data.recipe import Recipe
+from tasks import monolingual
 from tasks.sources import LanguageSource
 
 Tokens = tuple[Sequence[int], Sequence[int], str]  # of source and target, and whose
@@ -68,7 +70,11 @@ def _registered(wanted: Recipe) -> list[seqio.Task]:
         _import(wanted.module)
     if wanted.corpus:
         corpus = corpora.load(wanted.corpus)
-        tasks.register(corpus, vocabularies=_vocabularies(wanted, corpus))
+        given = _vocabularies(wanted, corpus)
+        if wanted.mixture in monolingual.mixture_names(corpus):
+            monolingual.register(corpus, vocabularies=given)
+        else:
+            tasks.register(corpus, vocabularies=given)
     return find(wanted.mixture)
 
 
@@ -155,6 +161,12 @@ def _all_tokens(some: Sequence[seqio.Task], split: str) -> Iterator[Tokens]:
 
 def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
     """The (inputs, targets, corpus) of a task's split, in the source's order."""
+    if isinstance(task.source, monolingual.TextSource):
+        vocabulary = vocab.Vocabulary.load(_files([task])["target"])
+        for chunk in task.source.chunks(split):
+            ids = vocabulary.encode_all([text.decode() for text in chunk["targets"]])
+            yield from zip(itertools.repeat(()), ids, chunk["corpus"])
+        return
     prefix = tasks.prefix(_vocabulary([task], "inputs"), _languages(task)[1])
     ours = task.preprocessors is tasks.preprocessors(prefix)
     if ours and isinstance(task.source, LanguageSource):

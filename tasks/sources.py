@@ -11,7 +11,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from mmt.data import corpora, prepare
+from mmt.data import corpora, prepare, vocab
 
 
 @runtime_checkable
@@ -77,10 +77,18 @@ class CorpusSource(seqio.DataSource):
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
         """The pairs in order, `chunk` at a time: UTF-8 bytes of both sides, names of corpora."""
-        pairs = self.cleaned.pairs(self.language, split)
-        while some := list(itertools.islice(pairs, self.chunk)):
-            yield {
-                "inputs": np.array([pair.source.encode() for pair in some], object),
-                "targets": np.array([pair.target.encode() for pair in some], object),
-                "corpus": np.array([pair.corpus for pair in some], object),
-            }
+        return chunked(self.cleaned.pairs(self.language, split), self.chunk)
+
+
+def chunked(pairs: Iterator[corpora.Pair], size: int) -> Iterator[dict[str, np.ndarray]]:
+    """The pairs in order, `size` at a time; a source that a model made has its mark before it."""
+    while some := list(itertools.islice(pairs, size)):
+        yield {
+            "inputs": np.array([_source(pair).encode() for pair in some], object),
+            "targets": np.array([pair.target.encode() for pair in some], object),
+            "corpus": np.array([pair.corpus for pair in some], object),
+        }
+
+
+def _source(pair: corpora.Pair) -> str:
+    return vocab.marked(pair.source, back_translated=pair.back_translated)

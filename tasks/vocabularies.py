@@ -6,7 +6,7 @@ training itself, and the tokeniser without TensorFlow, are `mmt.data.vocab`.
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,8 @@ def vocabulary(
     They lie under `$MMT_DATA/vocabularies/` and are named after the corpus, its hash and the size,
     so that a changed corpus gets new ones. Both sides share one, the same file twice, unless the
     target's has a `target_size`. The tag of the corpus's target (`<2eng>`) and `tags` are pieces of
-    their own.
+    their own; so are `<bt>`, where the corpus has back-translated pairs, and, in a shared one,
+    sentinels (`<extra_id_0>` …), where it has monolingual text.
 
     >>> vocabulary(corpora.load("cldr"))["source"].name    # doctest: +SKIP
     'cldr-0f3b...-8000.model'
@@ -73,8 +74,15 @@ class Recipe:
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             texts = vocab.training_texts(prepare.cleaned(self.corpus), side=self.side)
-            vocab.train(texts, self.path, size=self.size, tags=self.tags)
+            vocab.train(texts, self.path, size=self.size, tags=[*self.tags, *self._marks()])
         return self.path
+
+    def _marks(self) -> Iterator[str]:
+        """The pieces that the corpus asks for; its hash is in the path."""
+        if self.corpus.back_translated:
+            yield vocab.BACK_TRANSLATED
+        if self.corpus.monolingual and self.side == "both":
+            yield from map(vocab.sentinel, range(vocab.SENTINELS))
 
 
 class SharedVocabulary(seqio.SentencePieceVocabulary):

@@ -38,8 +38,8 @@ def test_a_folder_is_read_as_described(folder):
     assert (corpus.name, corpus.target, corpus.root) == ("my_corpus", "eng_Latn", folder)
     assert corpus.languages == ("deu_Latn", "swh_Latn", "zho_Hant")
     german = [
-        ("Hallo Welt", "Hello world", "deu_Latn", "t.de.gz", 1, ""),
-        ("schön\u2028!", "nice!", "deu_Latn", "t.de.gz", 2, ""),
+        ("Hallo Welt", "Hello world", "deu_Latn", "t.de.gz", 1, "", False),
+        ("schön\u2028!", "nice!", "deu_Latn", "t.de.gz", 2, "", False),
     ]
     assert list(corpus.pairs("de", "train")) == german
     assert [pair.target for pair in corpus.pairs("zho_Hant", "train")] == [
@@ -204,3 +204,45 @@ def test_the_data_root_is_the_environments_or_the_cache(monkeypatch, tmp_path):
     monkeypatch.delenv("MMT_DATA")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert corpora.data_root() == tmp_path / ".cache" / "mmt"
+
+
+TEXT_FAULTS = {
+    'deu = { text = "a.txt", colum = 2 }': "unknown key 'colum'; nearest: column",
+    'deu = { pairs = "a.txt" }': "unknown key 'pairs'.*allowed: text",
+    'deu = { name = "a" }': "text is missing",
+    'deu = "b.txt"': "no file .*b.txt; nearest: a.txt",
+    'deu = "a.tmx"': "a.tmx: a .tmx file has pairs",
+    'deu = { text = "a.txt", column = 0 }': "column is 0; allowed: a column's number, or a key",
+    'deutsh = "a.txt"': "language: .*deutsh",
+}
+
+
+@pytest.mark.parametrize("entry", TEXT_FAULTS)
+def test_faults_in_monolingual_text_are_named(tmp_path, entry):
+    for name in ("a.txt", "a.tmx"):
+        (tmp_path / name).write_text("Hallo\n")
+    (tmp_path / "corpus.toml").write_text(f"[monolingual]\n{entry}\n")
+    with pytest.raises(ValueError, match=rf"corpus\.toml:2: .*{TEXT_FAULTS[entry]}"):
+        corpora.load(tmp_path)
+
+
+def test_monolingual_text_is_read_by_the_readers(tmp_path):
+    (tmp_path / "a.txt").write_text("eins\tzwei\r\ndrei\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "vier", "body": "fünf"}\n')
+    (tmp_path / "c.tsv").write_text("1\tsechs\n")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "gap.txt").write_text("a\n\nb\n")
+    (tmp_path / "corpus.toml").write_text(
+        '[monolingual]\ndeu = ["a.txt", "b.jsonl", { text = "b.jsonl", column = "body" },\n'
+        '{ text = "c.tsv", column = 2, name = "table" }]\neng = "empty.txt"\nswh = "gap.txt"\n'
+    )
+    corpus = corpora.load(tmp_path)
+    assert corpus.languages == () and corpus.monolingual == ("deu_Latn", "eng_Latn", "swh_Latn")
+    found = list(corpus.pairs("de", "monolingual"))
+    assert [pair.target for pair in found] == ["eins\tzwei", "drei", "vier", "fünf", "sechs"]
+    assert not any(pair.source for pair in found) and found[-1].corpus == "table"
+    assert corpus.count("de", "monolingual") == 5
+    with pytest.raises(ValueError, match=r"empty\.txt: no lines"):
+        corpus.count("eng", "monolingual")
+    with pytest.raises(ValueError, match=r"gap\.txt:2: the text is empty"):
+        list(corpus.pairs("swh", "monolingual"))

@@ -21,9 +21,9 @@ from jaxtyping import Int32
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mmt.data import records
+from mmt.data import mixing, records
 from mmt.data.atomic import locked
-from mmt.data.vocab import EOS, PAD, Vocabulary
+from mmt.data.vocab import EOS, PAD, Vocabulary, sentinel
 
 VERSION = 1
 MANIFEST = "manifest.json"
@@ -34,7 +34,8 @@ Examples = Callable[[], Iterable[Tokens]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a cache holds. A language's id is its index in `languages` (FLORES codes, sorted).
+    """What a cache holds. A language's id is its index in `languages` (FLORES codes, sorted; the
+    monolingual text of one counts as another, see `mixing.monolingual`).
 
     `counts` is split -> language -> examples. The vocabulary fields have the keys 'source' and
     'target', with equal values where both sides share one vocabulary. pad, eos, start: the ids that
@@ -67,6 +68,11 @@ class Manifest:
                     f"(Config.{name}_id): a cache for an imported model is made with "
                     "VOCABULARY_FROM = its run directory"
                 )
+
+    @property
+    def translated(self) -> tuple[str, ...]:
+        """The languages of which there are pairs."""
+        return tuple(code for code in self.languages if not mixing.is_monolingual(code))
 
     def only(self, languages: Sequence[str]) -> "Manifest":
         """The manifest of a run on some of the languages, given by their codes."""
@@ -103,6 +109,26 @@ class Cache:
         if not self._count(language, split):
             return np.zeros((0, 2), np.int32)
         return np.load(self.directory / split / f"{language}.lengths.npy", mmap_mode="r")
+
+    def sentinels(self) -> tuple[int, ...]:
+        """The ids that stand for gaps in monolingual text. ValueError where it cannot be used: the
+        sides have not one vocabulary, or it has no sentinels.
+        """
+        files = set(self.vocabulary_files().values())
+        what = f"monolingual text of the cache {self.directory} cannot be used"
+        if len(files) > 1:
+            raise ValueError(
+                f"{what}: source and target have vocabularies of their own; make one for both "
+                "(TARGET_VOCAB_SIZE = 0), or leave it out (mixing.Mixing.monolingual = 0)"
+            )
+        found = Vocabulary.load(files.pop()).sentinels
+        if not found:
+            raise ValueError(
+                f"{what}: its vocabulary has no sentinels ({sentinel(0)}, …), as one has that is "
+                "made for a corpus with [monolingual] text; with VOCABULARY_FROM take one of such "
+                "a run, or leave the text out (mixing.Mixing.monolingual = 0)"
+            )
+        return found
 
     def vocabulary_files(self) -> dict[str, Path]:
         """The SentencePiece models of 'source' and 'target'; one file where they share it."""
@@ -165,7 +191,7 @@ def build(
             runs: list[list[Any]] = []
             with records.Writer(temporary / split, language, languages.index(language)) as writer:
                 for inputs, targets, *corpus in stream:
-                    _check_ids(f"{split}/{language}", writer.count, (inputs, targets), manifest)
+                    _check_ids((split, language), writer.count, (inputs, targets), manifest)
                     writer.add(inputs, targets)
                     if corpus[:1] != [run[0] for run in runs[-1:]]:
                         runs.append([*corpus, 0])
@@ -250,10 +276,15 @@ def _common_eos(models: Mapping[str, Vocabulary]) -> int:
 
 
 def _check_ids(
-    where: str, index: int, example: tuple[records.Ids, records.Ids], manifest: Manifest
+    key: tuple[str, str], index: int, example: tuple[records.Ids, records.Ids], manifest: Manifest
 ) -> None:
+    where = "/".join(key)
     for side, ids in zip(("source", "target"), example, strict=True):
         size = manifest.vocabulary_size[side]
+        if side == "source" and mixing.is_monolingual(key[1]):
+            if len(ids):
+                raise ValueError(f"{where}, example {index}: monolingual text has a source")
+            continue
         if not len(ids):
             raise ValueError(f"{where}, example {index}: the {side} has no tokens")
         if min(ids) < 0 or max(ids) >= size:

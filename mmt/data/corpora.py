@@ -10,15 +10,20 @@
     zul = { pairs = "zul.tsv", sample = 500 }                     # so many, drawn once for all
     ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # which is source, which is target
     hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob, and the entry's own name
+    twi = { pairs = "twi.tsv", back_translated = true }           # a model made the sources
     [validation]                                                  # as [train]; also [test]
+    [monolingual]                                                 # text without a translation
+    deu = "news.de.gz"                                            # lines; also of the target
+    swh = { text = "web.jsonl", column = "body" }
     [clean]                                                       # rules of cleaning: rulebook.py
 
-A description without [train] is a test set.  Languages go by any name `mmt.languages.find` knows,
-paths are relative to the file.  What a file holds is told by its suffix (readers.py: TSV, JSONL,
-TMX, XLIFF, PO, MO, Parquet; anything else is TSV), `.gz`, `.bz2`, `.xz`, `.zst` and `.zip` are
-unpacked on the way (packed.py), and an entry may be a glob, a folder, a saved Hugging Face data set
-(entries.py) or `{ mtdata = "ID" }` (mtdata.py).  Nothing is repaired or skipped here: a fault is a
-ValueError that names the file and the line (from 1; only a line feed ends a line) or unit.
+A description without [train] is a test set, or monolingual text.  Languages go by any name
+`mmt.languages.find` knows, paths are relative to the file.  What a file holds is told by its suffix
+(readers.py: TSV, JSONL, TMX, XLIFF, PO, MO, Parquet; anything else is TSV, or lines of text),
+`.gz`, `.bz2`, `.xz`, `.zst` and `.zip` are unpacked on the way (packed.py), and an entry may be a
+glob, a folder, a saved Hugging Face data set (entries.py) or `{ mtdata = "ID" }` (mtdata.py).
+Nothing is repaired or skipped here: a fault is a ValueError that names the file and the line (from
+1; only a line feed ends a line) or unit.
 """
 
 import functools
@@ -36,6 +41,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmt import languages
 from mmt.data import entries, readers
+from mmt.data.entries import MONOLINGUAL
 from mmt.data.entries import choices as _choices
 from mmt.data.files import Files
 
@@ -53,6 +59,7 @@ class Pair(NamedTuple):
       language: FLORES code of the source.
       corpus: the name of the entry: its `name`, else the source's file as the description has it.
       line: in the source's file; in files without lines the number of the unit or row.
+      back_translated: whether a model made the source.
     """
 
     source: str
@@ -61,6 +68,7 @@ class Pair(NamedTuple):
     corpus: str
     line: int
     id: str = ""  # of a multi-way corpus: `JHN.4.10`
+    back_translated: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,8 @@ class Corpus:
       name: what tasks, caches and results call it.
       target: FLORES code of the side that is translated into.
       root: the folder of the description.
-      files: split -> FLORES code of the source -> its files, in the order they are read.
+      files: split -> FLORES code of the source -> its files, in the order they are read; beside
+        the splits there may be 'monolingual', the text that has no translation.
       clean: the rules by which the training pairs are to be cleaned, where it has such.
     """
 
@@ -84,10 +93,22 @@ class Corpus:
     @property
     def languages(self) -> tuple[str, ...]:
         """The source languages as sorted FLORES codes: those with a train split, where one has."""
-        return tuple(sorted(self.files["train"] or set().union(*self.files.values())))
+        splits = [own for split, own in self.files.items() if split in SPLITS]
+        return tuple(sorted(self.files["train"] or set().union(*splits)))
+
+    @property
+    def monolingual(self) -> tuple[str, ...]:
+        """The languages of which there is monolingual text, as sorted FLORES codes."""
+        return tuple(sorted(self.files.get(MONOLINGUAL, ())))
+
+    @property
+    def back_translated(self) -> bool:
+        """Whether a model made the sources of some training pairs."""
+        return any(one.back_translated for own in self.files["train"].values() for one in own)
 
     def pairs(self, language: str, split: str) -> Iterator[Pair]:
-        """Streams the pairs of a language (any name of it) and split, in the files' order.
+        """Streams the pairs of a language (any name of it) and split, in the files' order. Those of
+        'monolingual' are texts with an empty source.
 
         Raises:
           ValueError: before the first pair, for a language or split that is not there; on the way,
@@ -98,7 +119,7 @@ class Corpus:
         if not files:
             raise ValueError(
                 f"corpus {self.name} has no {split} pairs of {code}; it has those of: "
-                f"{', '.join(sorted(self.files[split])) or 'no language'}"
+                f"{', '.join(sorted(self.files.get(split, ()))) or 'no language'}"
             )
         return itertools.chain.from_iterable(self._read(entry, code) for entry in files)
 
@@ -140,14 +161,15 @@ class Corpus:
                     pass
 
     def _files(self, language: str, split: str) -> tuple[tuple[Files, ...], str]:
-        if split not in SPLITS:
+        if split not in (*SPLITS, MONOLINGUAL):
             raise ValueError(f"unknown split {split!r}; {_choices(split, SPLITS)}")
         code = languages.find(language).code
-        return self.files[split].get(code, ()), code
+        return self.files.get(split, {}).get(code, ()), code
 
     def _read(self, files: Files, language: str) -> Iterator[Pair]:
         for line, source, target, name in readers.read(files):
-            yield Pair(source, target, language, files.name, line, name)
+            source = "" if files.text else source
+            yield Pair(source, target, language, files.name, line, name, files.back_translated)
 
 
 def load(path: str | Path) -> Corpus:
@@ -189,7 +211,7 @@ class _Description:
             raise ValueError(f"{file}: {error}") from None
 
     def corpus(self) -> Corpus:
-        allowed = ("name", "target", *SPLITS, "clean")
+        allowed = ("name", "target", *SPLITS, MONOLINGUAL, "clean")
         for key in self.content:
             if key not in allowed:
                 raise ValueError(f"{self._at(key)}: unknown key {key!r}; {_choices(key, allowed)}")
@@ -200,6 +222,8 @@ class _Description:
             )
         target = self._language("target", self.content.get("target", "eng"), self._at("target"))
         files = {split: self._split(split, target) for split in SPLITS}
+        if MONOLINGUAL in self.content:
+            files[MONOLINGUAL] = self._split(MONOLINGUAL, target)
         if not files["train"] and ("train" in self.content or not any(files.values())):
             raise ValueError(f"{self._at('train')}: no languages: [train] names none")
         for split in SPLITS[1:] if files["train"] else ():
@@ -232,7 +256,7 @@ class _Description:
         for key, value in table.items():
             at = self._at(key, split)
             code = self._language("language", key, at)
-            if code == target:
+            if code == target and split != MONOLINGUAL:
                 raise ValueError(f"{at}: {key} ({code}) is the target, it cannot be a source")
             if code in files:
                 raise ValueError(f"{at}: {key} ({code}) is there already under another name")

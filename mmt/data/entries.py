@@ -15,7 +15,14 @@ from typing import NamedTuple
 from mmt.data import mtdata, packed, readers, readers_records
 from mmt.data.files import Files, code_of
 
-_KEYS = ("source", "target", "pairs", "mtdata", "join", "sample", "columns", "name")
+_KEYS = (
+    "source", "target", "pairs", "mtdata", "join", "sample", "columns", "name", "back_translated",
+)  # fmt: skip
+_TEXT_KEYS = ("text", "column", "sample", "name")
+_RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
+
+
+MONOLINGUAL = "monolingual"  # the table of text that has no translation
 
 
 class Place(NamedTuple):
@@ -28,7 +35,8 @@ class Place(NamedTuple):
 
 def read_all(found: Iterable[object], place: Place) -> tuple[Files, ...]:
     """The files of all entries of a language; a `name` belongs to one of them."""
-    files = [one for entry in found for one in read(entry, place)]
+    way = read_text if place.split == MONOLINGUAL else read
+    files = [one for entry in found for one in way(entry, place)]
     named: dict[str, Path] = {}
     for one in files:
         if named.setdefault(one.name, one.source) != one.source:
@@ -67,8 +75,68 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     return tuple(_named(files, options, place, len(found)) for files in found)
 
 
+def read_text(entry: object, place: Place) -> tuple[Files, ...]:
+    """The files that an entry of monolingual text means; ValueError as for `read`.
+
+    >>> read_text({"text": "news.jsonl", "column": "body"}, place)    # doctest: +SKIP
+    (Files(source=.../news.jsonl, ..., columns=('body', 'body'), ..., text=True, ...),)
+    """
+    table = entry if isinstance(entry, dict) else {"text": entry}
+    for key in table:
+        if key not in _TEXT_KEYS:
+            raise ValueError(f"unknown key {key!r}; {choices(key, _TEXT_KEYS)}")
+    if "text" not in table:
+        raise ValueError(f"text is missing in {entry}")
+    column = table.get("column", "")
+    if type(column) not in (str, int) or ("column" in table and not column):
+        raise ValueError(f"column is {column!r}; allowed: a column's number, or a key")
+    options = _options({key: table[key] for key in ("sample", "name") if key in table}, two=True)
+    found = _texts(_text(table["text"], "text"), place)
+    if options.sample and len(found) > 1:
+        raise ValueError(f"a sample is of one file; {entry} matches {len(found)}")
+    return tuple(
+        _named(Files(path), options._replace(columns=_column(path, str(column)), text=True), place,
+               len(found))
+        for path in found
+    )  # fmt: skip
+
+
+def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
+    """The column of a text, as both sides': of records `text`, unless it is told; of plain text
+    none.
+    """
+    suffix = Path(packed.name(path)).suffix
+    records = path.is_dir() or suffix in _RECORDS
+    if suffix in readers.READERS and suffix != ".tsv" and not records:
+        raise ValueError(f"{path}: a {suffix} file has pairs; text is plain, TSV or of records")
+    if records:
+        return column or "text", column or "text"
+    return (column, column) if column else ()
+
+
+def _texts(name: str, place: Place) -> list[Path]:
+    path = place.root / name
+    if packed.exists(path):
+        return [path]
+    matches = [path] if path.is_dir() or not glob.has_magic(name) else _glob(path)
+    found: list[Path] = []
+    for match in matches:
+        if not match.exists():
+            raise ValueError(f"no file {match}{_near(match)}")
+        if readers_records.is_dataset(match):
+            found.append(readers_records.dataset_of(match, "train"))
+        elif match.is_dir():
+            inside = [one for one in match.iterdir() if one.is_file() and one.name[0] != "."]
+            found += sorted(inside)
+        else:
+            found.append(match)
+    if not found:
+        raise ValueError(f"{path} is empty: there is no file of text")
+    return found
+
+
 def _options(table: Mapping[str, object], *, two: bool) -> Files:
-    """join, sample, columns and name, checked."""
+    """join, sample, columns, name and back_translated, checked."""
     join, sample = table.get("join"), table.get("sample", 0)
     if join not in (None, "id") or (join and not two):
         raise ValueError(f"join is {join!r}; allowed: 'id', of `source` and `target`")
@@ -78,7 +146,12 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
     if not isinstance(name, str) or not name.isprintable() or ("name" in table and not name):
         raise ValueError(f"name is {name!r}; allowed: a text of one line")
     columns = _columns(table, two=two) if "columns" in table else ()
-    return Files(Path(), join=join == "id", sample=sample, columns=columns, name=name)
+    made = table.get("back_translated", False)
+    if type(made) is not bool:
+        raise ValueError(f"back_translated is {made!r}; allowed: true, false")
+    return Files(
+        Path(), join=join == "id", sample=sample, columns=columns, name=name, back_translated=made
+    )
 
 
 def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, str]:
@@ -100,7 +173,8 @@ def _named(files: Files, options: Files, place: Place, count: int) -> Files:
         name = f"{options.name}/{files.name or files.source.name}"
     return files._replace(
         join=options.join, sample=options.sample, columns=options.columns or files.columns,
-        languages=place.languages, name=name,
+        languages=place.languages, name=name, text=options.text,
+        back_translated=options.back_translated,
     )  # fmt: skip
 
 

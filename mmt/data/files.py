@@ -27,6 +27,8 @@ class Files(NamedTuple):
         columns, keys of JSONL and Parquet, TMX's language codes. (): as the format has it.
     languages: FLORES codes of source and target, for formats that say what their sides are.
     name: of the entry, which every pair carries.
+    text: what is there is monolingual; as a pair, it is both sides.
+    back_translated: a model made the sources of the targets.
     empty: a pair with an empty side is no fault: whoever cleans wants to count it.
     """
 
@@ -38,6 +40,8 @@ class Files(NamedTuple):
     languages: tuple[str, str] = ("", "")
     name: str = ""
     empty: bool = False
+    text: bool = False
+    back_translated: bool = False
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -55,6 +59,8 @@ class Files(NamedTuple):
             found = {"join": self.join, "sample": self.sample}
         if self.columns:
             found["columns"] = self.columns
+        if self.back_translated:
+            found["back_translated"] = True
         sides = (self.source, self.target) if self.target else (self.source,)
         members = [path.relative_to(packed.file(path)).as_posix() for path in sides]
         return found | ({"members": members} if any(one != "." for one in members) else {})

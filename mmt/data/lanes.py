@@ -4,6 +4,8 @@ Random access all the way: an example is a function of seed and draw. What is ma
 when, is `pipeline.py`'s matter.
 """
 
+import dataclasses
+import functools
 import hashlib
 import itertools
 import warnings
@@ -16,7 +18,8 @@ from jaxtyping import Bool, Int
 
 from mmt.data import records
 from mmt.data.cache import Cache
-from mmt.data.mixing import permute
+from mmt.data.denoising import Denoiser, Denoising
+from mmt.data.mixing import is_monolingual, permute
 from mmt.data.modifiers import Ids, Rewriter
 from mmt.data.packing import Batch, Example, Packer, Row, assemble
 from mmt.data.stages import Part, Timeline
@@ -31,18 +34,21 @@ _EPOCH = 0x9E3779B97F4A7C15  # odd: what an epoch adds to a language's key, modu
 class Split:
     """The examples of some languages of a split that fit into the feature lengths.
 
-    `counts` says how many those are; a language is named by its position there.
+    `counts` says how many those are; a language is named by its position there. Lengths of
+    monolingual text are those of the examples that `denoising` makes of it.
     """
 
     def __init__(
-        self, cache: Cache, split: str, languages: Sequence[str], feature_lengths: Mapping[str, int]
-    ):
+        self, cache: Cache, split: str, languages: Sequence[str],
+        feature_lengths: Mapping[str, int], denoising: Denoising = Denoising(),  # noqa: B008
+    ):  # fmt: skip
         if set(feature_lengths) != {"inputs", "targets"}:
             raise ValueError(
                 f"feature_lengths must give 'inputs' and 'targets', got {dict(feature_lengths)}"
             )
         self.cache = cache
         self.shape = (feature_lengths["inputs"], feature_lengths["targets"])
+        self.denoising = denoising
         self.counts: dict[str, int] = {}
         self._kept: list[np.ndarray | None] = []  # indices [n], None for all
         self._lengths: list[np.ndarray] = []  # [n, 2], of all
@@ -53,6 +59,8 @@ class Split:
             lengths = np.asarray(cache.lengths(code, split))
             if not len(lengths):
                 continue
+            if is_monolingual(code):
+                lengths = self.denoiser.lengths(lengths[:, 1])
             fits = (lengths < np.array(self.shape)).all(axis=1)  # EOS takes one more
             if missing := int((~fits).sum()):
                 left_out[code] = missing
@@ -64,6 +72,12 @@ class Split:
             self._ids.append(cache.manifest.languages.index(code))
             self._readers[self._ids[-1]] = cache.records(code, split)
         self._warn(split, left_out)
+
+    @functools.cached_property
+    def denoiser(self) -> Denoiser:
+        """What makes the examples of monolingual text. ValueError where the cache's is of no use.
+        """
+        return Denoiser(self.denoising, self.cache.sentinels())
 
     def example(self, draw: int, language: int, index: int) -> Example:
         """The index-th of the language's examples that fit."""
@@ -140,14 +154,18 @@ class Draws:
             for stage in timeline.stages
         ]
         self._changes: dict[int, Change | None] = {}
+        self._texts = np.array([is_monolingual(code) for code in split.counts], bool)
 
     def examples(self, draws: Sequence[int]) -> list[Example]:
-        """The example of each draw, modified where the draw's stage has it so."""
+        """The example of each draw, modified where the draw's stage has it so; of monolingual text
+        with its gaps.
+        """
         numbers = np.asarray(draws, np.int64)
         languages, appearances, stages = self.timeline.at(numbers)
         indices = self.places(languages, appearances)
         triples = zip(draws, languages.tolist(), indices.tolist(), strict=True)
         found = [self.split.example(*triple) for triple in triples]
+        self._denoise(found, languages, appearances)
         for rewriter, own, kinds in self._chosen(numbers, languages, stages):
             made = self._made(rewriter, kinds, numbers[own], languages[own], appearances[own])
             for place, tokens in zip(own.tolist(), made, strict=True):
@@ -157,6 +175,26 @@ class Draws:
                     self._changes.clear()
                 self._changes[found[place].draw] = change
         return found
+
+    def _denoise(
+        self,
+        found: list[Example],
+        languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"],
+    ) -> None:
+        """Puts in place what is made of monolingual text: other gaps in each epoch."""
+        own = np.flatnonzero(self._texts[languages])
+        if not own.size:
+            return
+        lines = [found[place] for place in own.tolist()]
+        read = records.decode([self.split.raw(one.language, one.record) for one in lines])
+        texts = _cut(read.targets.tolist(), read.target_lengths.tolist())
+        numbers = np.array([one.record for one in lines])
+        times = appearances[own].astype(np.uint64) * np.uint64(_EPOCH)
+        keys = (self._keys[languages[own]] ^ times).tolist()
+        made = self.split.denoiser.examples(texts, numbers, keys)
+        for place, one, sides in zip(own.tolist(), lines, made, strict=True):
+            found[place] = one._replace(changed=records.encode(*sides, one.language))
 
     def changes(self, draws: Int[np.ndarray, "n"]) -> list[Change]:
         """What modifiers make of these draws, or would if it did fit."""
@@ -248,13 +286,16 @@ class Draws:
         """What the meaning of a draw depends on."""
         manifest = self.split.cache.manifest
         inputs, targets = self.split.shape
-        return {
+        found = {
             "corpus": manifest.corpus_hash,
             "vocabulary": dict(manifest.vocabulary_hash),
             "seed": self.seed,
             "inputs": inputs,
             "targets": targets,
         } | self.timeline.settings()
+        if self._texts.any():
+            found["denoising"] = dataclasses.asdict(self.split.denoising)
+        return found
 
 
 def _cut(flat: list[int], lengths: list[int]) -> list[Ids]:

@@ -17,6 +17,22 @@ from jaxtyping import Float, Int, UInt64
 from mmt import languages
 
 GOLDEN = (math.sqrt(5) - 1) / 2
+_TEXT = ".monolingual"
+
+
+def monolingual(language: str) -> str:
+    """What a language's monolingual text is called among what is mixed: 'deu_Latn.monolingual'."""
+    return language + _TEXT
+
+
+def is_monolingual(component: str) -> bool:
+    """Whether a component of a mixture is monolingual text, and not pairs."""
+    return component.endswith(_TEXT)
+
+
+def language_of(component: str) -> str:
+    """The FLORES code of a component: 'deu_Latn' of 'deu_Latn.monolingual', or of 'deu_Latn'."""
+    return component.removesuffix(_TEXT)
 
 
 def shares(
@@ -55,7 +71,9 @@ class Mixing:
     """What a run draws from: `languages` (by any name; None is all), the temperature, a cap.
 
     The cap `max_epochs` needs `examples`, the number of examples that will be drawn. Languages with
-    fewer than `at_least` examples are left out.
+    fewer than `at_least` examples are left out. `monolingual` is the part of the examples that is
+    made of monolingual text, where there is some (0: none, 1: nothing else, None: one half, or all
+    where there are no pairs); among themselves the languages of each part are mixed as always.
     """
 
     temperature: float = 5.0
@@ -63,13 +81,26 @@ class Mixing:
     examples: int | None = None
     languages: Sequence[str] | None = None
     at_least: int = 0
+    monolingual: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.monolingual is not None and not 0 <= self.monolingual <= 1:
+            raise ValueError(f"monolingual is {self.monolingual}; allowed: 0 ... 1, or None")
 
     def choose(self, known: Sequence[str]) -> list[str]:
         """The codes of `known` that `languages` names. ValueError, with the nearest, for others."""
+        kinds = [kind for kind, none in ((False, 1.0), (True, 0.0)) if self.monolingual != none]
+        of_kind = [code for code in known if is_monolingual(code) in kinds]
+        if known and not of_kind:
+            there = "monolingual text" if self.monolingual == 0 else "pairs"
+            raise ValueError(
+                f"mixing.Mixing.monolingual is {self.monolingual}, but the data has {there} alone"
+            )
         if self.languages is None:
-            return list(known)
-        wanted = {resolve(name, known) for name in self.languages}
-        return [code for code in known if code in wanted]
+            return of_kind
+        codes = list(dict.fromkeys(map(language_of, of_kind)))
+        wanted = {resolve(language_of(name), codes) for name in self.languages}
+        return [code for code in of_kind if language_of(code) in wanted]
 
     def shares(self, counts: Mapping[str, int]) -> dict[str, float]:
         """The share of each chosen language of `counts` (FLORES code -> examples), in its order."""
@@ -78,7 +109,31 @@ class Mixing:
             for code in self.choose(list(counts))
             if counts[code] >= self.at_least
         }
-        return shares(chosen, self.temperature, max_epochs=self.max_epochs, examples=self.examples)
+        text = [code for code in chosen if is_monolingual(code)]
+        if not text or len(text) == len(chosen):
+            if self.monolingual and not text:
+                raise ValueError(
+                    f"mixing.Mixing.monolingual is {self.monolingual}, but the data has no "
+                    "monolingual text; that of a corpus is named under [monolingual]"
+                )
+            return self._shares(chosen, 1.0)
+        part = self.part(chosen) or 0.0
+        pairs = {code: count for code, count in chosen.items() if code not in text}
+        found = self._shares(pairs, 1 - part) | self._shares({c: chosen[c] for c in text}, part)
+        return {code: found[code] for code in chosen}
+
+    def part(self, counts: Mapping[str, int]) -> float | None:
+        """What `monolingual` is for data of both kinds; None for data of one."""
+        text = [is_monolingual(code) for code in counts]
+        if all(text) or not any(text):
+            return None
+        return 0.5 if self.monolingual is None else self.monolingual
+
+    def _shares(self, counts: Mapping[str, int], part: float) -> dict[str, float]:
+        """Of languages that have a part of the draws."""
+        examples = None if self.examples is None else max(round(self.examples * part), 1)
+        found = shares(counts, self.temperature, max_epochs=self.max_epochs, examples=examples)
+        return {code: share * part for code, share in found.items()}
 
 
 class Schedule:

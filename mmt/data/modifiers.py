@@ -26,7 +26,7 @@ T = TypeVar("T")
 Chance = Callable[[], float]  # in [0, 1), a new one every time
 Ids = list[int]
 
-_TAG = re.compile(r"<2[\w-]+> ?")
+_TAG = re.compile(r"<2[\w-]+> ?(?:<bt> ?)?|<bt> ?")
 _SPACELESS = {  # first words of the Unicode names of letters that are written without spaces
     "CJK", "HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "FULLWIDTH", "THAI", "LAO", "KHMER", "MYANMAR",
     "TIBETAN",
@@ -147,6 +147,7 @@ class Rewriter:
                     row[codes.index(mixing.resolve(name, codes))] = _probability(kind, value)
             else:
                 row[:] = _probability(kind, odds)
+        self._odds[:, [mixing.is_monolingual(code) for code in codes]] = 0  # it has its own noise
         digests = [f"{seed}/modifiers/{kind}" for kind in (*self._kinds, "")]
         self._keys = [_digest(text) for text in digests]
 

@@ -17,6 +17,7 @@ import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
 from mmt.data.cache import Cache, Manifest, open_cache
+from mmt.data.denoising import Denoising
 from mmt.data.lanes import Draws, Lane, Split, density
 from mmt.data.ledger import Ledger
 from mmt.data.mixing import Mixing, resolve
@@ -39,6 +40,7 @@ def train_batches(
     packing: bool = True,
     seed: int = 0,
     lanes: int | None = None,
+    denoising: Denoising = Denoising(),  # noqa: B008
 ) -> "TrainBatches":
     """The endless training batches of a cache, see `TrainBatches`.
 
@@ -53,6 +55,7 @@ def train_batches(
       seed: of the order of each language's examples, which is a new one in every epoch.
       lanes: how many streams are packed apart: a divisor of batch_size, a multiple of every number
         of processes that may share the run. Default: the largest divisor of batch_size up to 64.
+      denoising: what is made of monolingual text, where the mixture has some.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
@@ -69,7 +72,8 @@ def train_batches(
         for stage in (stages if stages is not None else [Stage()])
     ]
     chosen = {code for stage in planned if stage.mixing for code in stage.mixing.choose(known)}
-    split = Split(cache, "train", [code for code in known if code in chosen], feature_lengths)
+    drawn = [code for code in known if code in chosen]
+    split = Split(cache, "train", drawn, feature_lengths, denoising)
     timeline = Timeline(
         [_of_those(split.counts, known, stage) for stage in planned],
         split.counts,

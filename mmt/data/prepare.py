@@ -25,6 +25,8 @@ from mmt.data.atomic import packed, read_json, working, write_json
 from mmt.data.clean import Cleaner, Tally
 from mmt.data.clean_report import Report
 from mmt.data.corpora import SPLITS, Corpus, Pair, data_root, load
+from mmt.data.entries import MONOLINGUAL
+from mmt.data.files import Files
 from mmt.data.rulebook import Rulebook
 from mmt.data.rules import About
 from mmt.data.rules_between import Learnt, Lengths, TestSets
@@ -83,7 +85,8 @@ def prepare(
     entry of each language and split with its lines' numbers beside, and the report (report.json,
     .txt, .html). Loading it gives a corpus of the same names.
 
-    Only [train] is cleaned: what models are judged on stays as it is. `out` appears when all is
+    Only [train] is cleaned: what models are judged on stays as it is, and monolingual text where it
+    is. `out` appears when all is
     done; if it is there already, made of the same text, rules and test sets, it is left so.
 
     Args:
@@ -292,6 +295,8 @@ def _describe(job: Job, items: Iterable[Item]) -> None:
     found: dict[str, dict[str, list[str]]] = {}
     for item in items:
         stem, name = _stem(job, item), json.dumps(job.name(item), ensure_ascii=False)
+        if corpus.files[item.split][item.language][item.entry].back_translated:
+            name += ", back_translated = true"
         own = found.setdefault(item.split, {}).setdefault(item.language, [])
         if (job.work / "corpus" / f"{stem}.tsv.zst").exists():
             own.append(f'{{ pairs = "{stem}.tsv.zst", name = {name} }}')
@@ -303,7 +308,23 @@ def _describe(job: Job, items: Iterable[Item]) -> None:
         for code, entries in by_language.items():
             if found["train"].get(code):
                 text.append(f"{code} = [\n" + "".join(f"  {one},\n" for one in entries) + "]")
+    if corpus.monolingual:
+        text.append(f"[{MONOLINGUAL}]")
+        for code, texts in corpus.files[MONOLINGUAL].items():
+            text.append(f"{code} = [\n" + "".join(f"  {_as_text(one)},\n" for one in texts) + "]")
     (job.work / "corpus" / "corpus.toml").write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+def _as_text(files: Files) -> str:
+    """An entry of monolingual text, which is not cleaned: where it lies."""
+    found: dict[str, object] = {"text": str(files.source.absolute()), "name": files.name}
+    if files.columns:
+        column = files.columns[0]
+        found["column"] = int(column) if column.isdigit() else column
+    if files.sample:
+        found["sample"] = files.sample
+    own = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in found.items())
+    return f"{{ {', '.join(own)} }}"
 
 
 def _processes(corpus: Corpus) -> int:

@@ -29,6 +29,7 @@ def _counted(read: Callable[[Files], Iterator[Sides]], unit: str = "unit") -> Re
     return Reader(read, lambda files: sum(1 for _ in read(files)), unit)
 
 
+_TEXT = Reader(readers_lines.texts, readers_lines.count)
 _TSV = Reader(readers_lines.columns, readers_lines.count)
 _PARALLEL = Reader(readers_lines.parallel, readers_lines.count)
 _JOINED = Reader(readers_lines.joined, readers_lines.count)
@@ -52,6 +53,8 @@ READERS = {
 
 def reader(files: Files) -> Reader:
     """The reader of an entry's files; one file of an unknown suffix is TSV."""
+    if files.text and not files.columns:
+        return _TEXT
     if files.target:
         return _JOINED if files.join else _PARALLEL
     if files.source.is_dir():
@@ -90,12 +93,14 @@ def count(files: Files) -> int:
 
 
 def _empty(files: Files, sides: Sides, one: Reader) -> ValueError:
-    side, path = "target", files.target or files.source
+    side, path = "the target side", files.target or files.source
     if not sides.source.strip():
-        side, path = "source", files.source
+        side, path = "the source side", files.source
+    if files.text:
+        side = "the text"
     line = f": {one.unit} {sides.line}" if one.unit else f":{sides.line}"
     at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
-    return ValueError(f"{at}: the {side} side is empty")
+    return ValueError(f"{at}: {side} is empty")
 
 
 def _nothing(files: Files, one: Reader) -> ValueError:

@@ -34,6 +34,12 @@ def columns(files: Files) -> Iterator[Sides]:
         yield Sides(number, found[source], found[target])
 
 
+def texts(files: Files) -> Iterator[Sides]:
+    """Lines of one language: each is both sides."""
+    for number, line in enumerate(lines.read(files.source), 1):
+        yield Sides(number, line, line)
+
+
 def parallel(files: Files) -> Iterator[Sides]:
     """Line n of one file is the translation of line n of the other."""
     source, target = _both(files)

@@ -20,9 +20,11 @@ from mmt import languages
 from mmt.data import ledger, mixing
 from mmt.data.cache import MANIFEST, Cache, Manifest, open_cache
 from mmt.data.corpora import Corpus, load
+from mmt.data.entries import MONOLINGUAL
 from mmt.data.mixing import Mixing
 from mmt.data.pipeline import TrainBatches
 from mmt.data.records import Reader
+from mmt.data.vocab import SENTINELS
 
 LENGTHS = {"inputs": 256, "targets": 256}  # of gin_configs/runs/train.gin
 BYTES_A_TOKEN = 4.0  # of UTF-8, where nothing is tokenised yet; see `Estimated`
@@ -78,7 +80,7 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
         rows.append(
             {
                 "language": code,
-                "name": languages.find(code).name,
+                "name": _name(code),
                 "pairs": pairs,
                 "share": float(expected[index]),
                 "examples": examples,
@@ -93,6 +95,11 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
             }
         )
     return Forecast(rows, steps, batch, number / (steps * batch), _notes(batches))
+
+
+def _name(code: str) -> str:
+    name = languages.find(mixing.language_of(code)).name
+    return f"{name}, monolingual" if mixing.is_monolingual(code) else name
 
 
 def _notes(batches: TrainBatches) -> tuple[str, ...]:
@@ -136,17 +143,20 @@ class Estimated(Cache):
     @classmethod
     def of(cls, corpus: Corpus) -> "Estimated":
         """ValueError for a corpus without training pairs."""
-        counts = {code: corpus.count(code, "train") for code in corpus.languages}
+        parts = {code: (code, "train") for code in corpus.languages}
+        parts |= {mixing.monolingual(code): (code, MONOLINGUAL) for code in corpus.monolingual}
+        counts = {code: corpus.count(*part) for code, part in parts.items()}
         if not any(counts.values()):
             raise ValueError(f"corpus {corpus.name} has no training pairs")
         sampled = {}
-        for code in filter(counts.__getitem__, corpus.languages):
-            some = itertools.islice(corpus.pairs(code, "train"), _SAMPLE)
+        for code in filter(counts.__getitem__, parts):
+            some = itertools.islice(corpus.pairs(*parts[code]), _SAMPLE)
             sizes = [[len(side.encode()) for side in (one.source, one.target)] for one in some]
-            tokens = np.ceil(np.array(sizes) / BYTES_A_TOKEN) + [1, 0]  # one is the tag
+            tokens = np.ceil(np.array(sizes) / BYTES_A_TOKEN)
+            tokens[:, 0] += not mixing.is_monolingual(code)  # the tag
             sampled[code] = tokens.astype(np.int32)
         manifest = Manifest(
-            name=corpus.name, target=corpus.target, languages=tuple(corpus.languages),
+            name=corpus.name, target=corpus.target, languages=tuple(sorted(parts)),
             counts={"train": counts}, corpus_hash="", vocabulary_hash={}, vocabulary_size={},
         )  # fmt: skip
         return cls(corpus.root, manifest, sampled)
@@ -154,6 +164,9 @@ class Estimated(Cache):
     def lengths(self, language: str, split: str) -> Int32[np.ndarray, "n 2"]:
         count = self.manifest.counts[split][language]
         return np.resize(self.sampled[language], (count, 2)) if count else np.zeros((0, 2), "i4")
+
+    def sentinels(self) -> tuple[int, ...]:
+        return tuple(range(SENTINELS))
 
     def records(self, language: str, split: str) -> Reader:
         """None that could be read."""
@@ -185,6 +198,8 @@ def fit(make: Make, bounds: str, wanted: Mixing, steps: int) -> tuple[Mixing, Fo
     examples = _examples(make, free, steps)
     for _ in range(8):  # what a row holds depends on the mixture, and examples are whole
         counts = _chosen(make(free), free)
+        if any(map(mixing.is_monolingual, counts)):
+            raise ValueError("--fit is for pairs alone; bind mixing.Mixing.monolingual = 0")
         _check_possible(counts, most, least, examples, steps)
         found = _lowest(counts, most, least, examples, free)
         batches = make(found)

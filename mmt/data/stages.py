@@ -198,7 +198,7 @@ class Timeline:
             "max_epochs": mixture.max_epochs,
             "examples": mixture.examples,
             "languages": [code for code, share in zip(self.counts, drawn, strict=True) if share],
-        }
+        } | ({"monolingual": text} if (text := mixture.part(self.counts)) is not None else {})
 
     def _which(self, draws: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         return np.searchsorted([part.start for part in self.parts[1:]], draws, side="right")

@@ -9,6 +9,7 @@ import difflib
 import functools
 import hashlib
 import io
+import itertools
 import os
 import re
 import tempfile
@@ -20,16 +21,29 @@ import sentencepiece
 
 from mmt import languages
 from mmt.data import mixing
-from mmt.data.corpora import Corpus
+from mmt.data.corpora import Corpus, Pair
+from mmt.data.entries import MONOLINGUAL
 
 PAD, EOS, UNK = 0, 1, 2  # of what `train` makes, as T5; there is no BOS: decoders start with PAD
 SIDES = ("source", "target", "both")
+SENTINELS = 100  # of a vocabulary for monolingual text, as T5
+BACK_TRANSLATED = "<bt>"  # before a source that a model made (Caswell et al. 2019)
 _TAG = re.compile(r"<2([A-Za-z][\w-]*)>")
 
 
 def tag(target: str) -> str:
     """What a source text starts with to say into which language: 'eng_Latn' -> '<2eng>'."""
     return f"<2{target.split('_')[0]}>"
+
+
+def sentinel(number: int) -> str:
+    """What stands for a gap in a text, as T5 writes it: '<extra_id_0>' for the first."""
+    return f"<extra_id_{number}>"
+
+
+def marked(source: str, *, back_translated: bool) -> str:
+    """A source with the tag of those that a model made, where it is one: '<bt> Hallo'."""
+    return f"{BACK_TRANSLATED} {source}" if back_translated else source
 
 
 def train(
@@ -102,21 +116,20 @@ def training_texts(
     """Texts for `train`: about `limit` training pairs, languages sampled by n^(1/temperature).
 
     No pair comes twice; a language's pairs are taken evenly from all over its files. `side` is
-    'source' (texts as they are encoded, with the tag), 'target', or 'both' (two texts a pair).
+    'source' (texts as they are encoded, with the tag), 'target', or 'both' (two texts a pair, and
+    beside them half as many monolingual texts as pairs, where the corpus has some).
     """
     if side not in SIDES:
         nearest = difflib.get_close_matches(side, SIDES, n=1, cutoff=0.0)[0]
         raise ValueError(f"side is {side!r}, it must be one of {SIDES}; nearest: {nearest}")
-    counts = {language: corpus.count(language, "train") for language in corpus.languages}
     prefix = tag(corpus.target)
-    for language, wanted in _quotas(counts, temperature, limit).items():
-        for index, pair in enumerate(corpus.pairs(language, "train")):
-            if (index + 1) * wanted // counts[language] == index * wanted // counts[language]:
-                continue
-            if side != "target":
-                yield f"{prefix} {pair.source}"
-            if side != "source":
-                yield pair.target
+    for pair in _evenly(corpus, "train", temperature, limit):
+        if side != "target":
+            yield f"{prefix} {marked(pair.source, back_translated=pair.back_translated)}"
+        if side != "source":
+            yield pair.target
+    if side == "both" and corpus.monolingual:
+        yield from (pair.target for pair in _evenly(corpus, MONOLINGUAL, temperature, limit // 2))
 
 
 class Vocabulary:
@@ -182,6 +195,19 @@ class Vocabulary:
         found = {piece: _TAG.fullmatch(piece) for piece in self._pieces if piece.startswith("<2")}
         return {piece: _code(tag[1]) for piece, tag in found.items() if tag}
 
+    @functools.cached_property
+    def sentinels(self) -> tuple[int, ...]:
+        """The ids that stand for gaps, '<extra_id_0>' first; also as mT5 has them, after a space.
+        """
+        numbers = itertools.takewhile(
+            lambda found: found is not None,
+            (
+                self._pieces.get(sentinel(n), self._pieces.get(f"\u2581{sentinel(n)}"))
+                for n in itertools.count()
+            ),
+        )
+        return tuple(number for number in numbers if number is not None)
+
     def has(self, piece: str) -> bool:
         """Whether `piece` (a tag, say) is a piece."""
         return piece in self._pieces
@@ -241,6 +267,15 @@ def _code(name: str) -> str | None:
         return languages.find(name).code
     except ValueError:  # a language that the table does not have
         return None
+
+
+def _evenly(corpus: Corpus, split: str, temperature: float, limit: int) -> Iterator[Pair]:
+    codes = corpus.monolingual if split == MONOLINGUAL else corpus.languages
+    counts = {code: count for code in codes if (count := corpus.count(code, split))}
+    for code, wanted in _quotas(counts, temperature, limit).items():
+        for index, pair in enumerate(corpus.pairs(code, split)):
+            if (index + 1) * wanted // counts[code] > index * wanted // counts[code]:
+                yield pair
 
 
 def _quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
