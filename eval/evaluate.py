@@ -64,7 +64,9 @@ def system_of(
     for file in (MANIFEST, "config.gin"):
         if not (model_dir / file).is_file():
             raise ValueError(f"{model_dir} is no model directory: it has no {file}")
-    counts = read_manifest(model_dir / MANIFEST).counts.get("train", {})  # none of an import
+    manifest = read_manifest(model_dir / MANIFEST)
+    whole = manifest.counts.get("train", {})  # none of an import
+    counts = {code: whole[code] for code in manifest.translated if code in whole}
     folder = model_dir.resolve().name
     steps = [step] if isinstance(step, int) else step
     return System(

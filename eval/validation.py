@@ -60,6 +60,11 @@ class ValidationBleu:
 
     @functools.cached_property
     def _testset(self) -> testsets.TestSet:
+        if self._cache.manifest.source:
+            raise ValueError(
+                f"validation BLEU is of models into one language, {self.cache_dir} is into many: "
+                "--gin_file=gin_configs/runs/reverse.gin, or train.train.hooks without it"
+            )
         found = testsets.from_cache(self._cache, limit=self.sentences)
         if not found.languages:
             raise ValueError(f"validation BLEU: {self.cache_dir} has no validation examples")

@@ -28,6 +28,11 @@ def parser() -> argparse.ArgumentParser:
     translate.add_argument(
         "--format", choices=("text", "jsonl"), default="text", help="default: text"
     )
+    translate.add_argument(
+        "--corpus", help="back-translate its monolingual text into --out DIR, for --to LANGUAGES"
+    )
+    translate.add_argument("--out", metavar="DIR", help="of --corpus: a new corpus folder")
+    translate.epilog = f"{translate.epilog} --gin.BackTranslation.lines=N: so many of --corpus."
     translate.set_defaults(run="translate")
 
     evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")

@@ -162,6 +162,8 @@ def _baselines(args: argparse.Namespace) -> None:
 def _translate(args: argparse.Namespace) -> None:
     from mmt import translate
 
+    if args.corpus or args.out:
+        return _back_translate(args)
     translator, decoding = _translator(args)
     if sys.stdin is None:
         raise ValueError("there is no standard input to translate")
@@ -175,6 +177,22 @@ def _translate(args: argparse.Namespace) -> None:
             print(as_json(translate.to_json(translation)), flush=True)
         else:
             print(translate.format_text(translation, nbest=decoding.nbest), flush=True)
+
+
+def _back_translate(args: argparse.Namespace) -> None:
+    from mmt import back_translation, config
+
+    if not (args.corpus and args.out):
+        raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
+    if args.source or args.nbest or args.format != "text":
+        raise ValueError("--from, --nbest and --format are for stdin, not for --corpus")
+    translator, decoding = _translator(args, [back_translation.BackTranslation])
+    into = args.target.split(",") if args.target else ()
+    work = config.configured(back_translation.BackTranslation)(
+        args.model, args.corpus, args.out, into
+    )
+    work.write(translator, decoding)
+    print(args.out)
 
 
 def _translator(

@@ -10,25 +10,15 @@ import dataclasses
 import functools
 import itertools
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import jax
 from jaxtyping import Array, Float
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
-from mmt import checkpoint, config, initial, lock
-from mmt.data import corpora, lines
+from mmt import checkpoint, config, initial, lock, resumable
+from mmt.data import corpora
 from mmt.data.cache import MANIFEST, read_manifest
 from mmt.data.prepare import cleaned
 from mmt.decoding import USUAL, Decoding
@@ -123,7 +113,7 @@ class Translations:
         }  # fmt: skip
         whole = (folder / "corpus.toml").exists()
         with contextlib.nullcontext() if whole else lock.held(folder):
-            _begin(folder, recipe)
+            resumable.begin(folder / "translations.json", recipe)
             if not (folder / "corpus.toml").exists():
                 self._complete(folder, corpus)
 
@@ -134,36 +124,34 @@ class Translations:
             copied["train"] = "references."
         for split, name in copied.items():
             for code in corpus.files[split]:
-                with _whole(folder / f"{name}{code}.tsv") as file:
+                with resumable.whole(folder / f"{name}{code}.tsv") as file:
                     for pair in corpus.pairs(code, split):
-                        file.write(_line(pair.source, pair.target))
+                        file.write(resumable.row(pair.source, pair.target))
         self._translate(folder, corpus)
-        with _whole(folder / "corpus.toml") as file:
+        with resumable.whole(folder / "corpus.toml") as file:
             file.write(self._description(corpus))
 
     def _translate(self, folder: Path, corpus: corpora.Corpus) -> None:
         """The train split, language by language, as one stream through the translator."""
-        counts = {code: self._count(corpus, code) for code in corpus.languages}
-        done = {code: _lines_done(folder, code) for code in corpus.languages}
-        todo = [code for code in corpus.languages if not _file(folder, code).exists()]
+        todo = [
+            resumable.Part(folder / f"train.{code}.tsv", self._count(corpus, code))
+            for code in corpus.languages
+        ]
         pairs, ahead = itertools.tee(
             pair
-            for code in todo
-            for pair in itertools.islice(self._chosen(corpus, code), done[code], None)
+            for code, part in zip(corpus.languages, todo, strict=True)
+            for pair in itertools.islice(self._chosen(corpus, code), part.done, None)
         )
         found = Translator.load(self.teacher).translate(
             (pair.source for pair in ahead), target=corpus.target, decoding=self.decoding
         )
-        with _progress() as progress:
-            task = progress.add_task("", total=sum(counts.values()), completed=sum(done.values()))
-            for code in todo:
-                progress.update(task, description=f"translating {code}")
-                with _part(folder, code).open("a", encoding="utf-8", newline="\n") as file:
-                    for _ in range(counts[code] - done[code]):
-                        pair, said = next(pairs), next(found)
-                        file.write(_line(pair.source, said.text or pair.target))
-                        progress.advance(task)
-                os.replace(_part(folder, code), _file(folder, code))
+        resumable.write(
+            todo,
+            (
+                resumable.row(pair.source, said.text or pair.target)
+                for pair, said in zip(pairs, found, strict=True)
+            ),
+        )
 
     def _count(self, corpus: corpora.Corpus, code: str) -> int:
         count = corpus.count(code, "train")
@@ -199,69 +187,3 @@ def prepare(program: Program, translations: Translations | None = None) -> None:
             "the config names no teacher; add --gin_file=gin_configs/runs/distill.gin, or "
             "distill_sequences.gin beside it"
         )
-
-
-def _begin(folder: Path, recipe: Mapping[str, Any]) -> None:
-    """Makes the folder, or finds it begun by the same recipe. ValueError where it is another's."""
-    file = folder / "translations.json"
-    if not file.exists():
-        if any(path.name != lock.FILE for path in folder.glob("*")):
-            raise ValueError(f"{folder} holds something else; translations go to a new directory")
-        folder.mkdir(parents=True, exist_ok=True)
-        with _whole(file) as new:
-            json.dump(recipe, new, indent=1)
-        return
-    found = json.loads(file.read_text(encoding="utf-8"))
-    wrong = [
-        f"{key}: {found.get(key)!r} there, {value!r} wanted"
-        for key, value in recipe.items()
-        if found.get(key) != value
-    ]
-    if wrong:
-        raise ValueError(
-            f"{folder} holds translations of another recipe ({'; '.join(wrong)}): "
-            "remove it, or name another directory"
-        )
-
-
-def _file(folder: Path, code: str) -> Path:
-    return folder / f"train.{code}.tsv"
-
-
-def _part(folder: Path, code: str) -> Path:
-    return folder / f"train.{code}.tsv.part"
-
-
-def _lines_done(folder: Path, code: str) -> int:
-    """The whole lines of a language; what a kill left of another line is cut off."""
-    if _file(folder, code).exists():
-        return lines.count(_file(folder, code))
-    part = _part(folder, code)
-    if not part.exists():
-        return 0
-    written = part.read_bytes()
-    whole = written[: written.rfind(b"\n") + 1]
-    if whole != written:
-        os.truncate(part, len(whole))
-    return whole.count(b"\n")
-
-
-def _line(source: str, target: str) -> str:
-    return "\t".join(side.replace("\t", " ").strip() for side in (source, target)) + "\n"
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[TextIO]:
-    """A file that gets its name when all of it is written."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w", encoding="utf-8", newline="\n") as file:
-        yield file
-    os.replace(temporary, path)
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TextColumn("sentences"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )  # fmt: skip

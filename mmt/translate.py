@@ -196,7 +196,8 @@ class Translator:
         return (translation._replace(line=i) for i, translation in enumerate(numbered))
 
     def _check_source(self, language: languages.Language) -> None:
-        translated = self.manifest.translated
+        manifest = self.manifest
+        translated = (manifest.source,) if manifest.source else manifest.translated
         if translated and language.code not in translated:
             names = {found.code: found.name for found in languages.all_languages()}
             known = {names.get(code, code): code for code in translated}

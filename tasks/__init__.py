@@ -68,6 +68,9 @@ def register(
     training counts: n^(1/temperature), with UniMax's cap (Chung et al. 2023) of `max_epochs` passes
     over a language in a run of `examples` examples.
 
+    A corpus that is read the other way (`corpus.reversed()`) gives `my_news_eng_to_deu_Latn` … and
+    `my_news_from_eng`, with a tag of its own for each language (`<2deu_Latn>`).
+
     A corpus with rules (`[clean]`) gives what these leave; its test splits are as they were.
 
     A task's source gives text, {'inputs': 'Dienstag', 'targets': 'Tuesday'}; its preprocessors put
@@ -104,7 +107,7 @@ def register(
         seqio.TaskRegistry.add(
             task_name(corpus, language),
             source=one,
-            preprocessors=preprocessors(prefix(features["inputs"].vocabulary, corpus.target)),
+            preprocessors=preprocessors(prefix(features["inputs"].vocabulary, corpus, language)),
             output_features=features,
             metric_fns=[bleu_and_chrf],
         )
@@ -114,13 +117,18 @@ def register(
 
 
 def task_name(corpus: corpora.Corpus, language: str) -> str:
-    """`cldr_deu_Latn_to_eng`: `tasks.build` reads the two languages from the name."""
-    return f"{_safe(corpus.name)}_{language}_to_{corpus.target.split('_')[0]}"
+    """`cldr_deu_Latn_to_eng`: `tasks.build` reads the two languages from the name. Of a corpus that
+    is read the other way `cldr_eng_to_deu_Latn`.
+    """
+    target = corpus.target.split("_")[0]
+    ends = f"{target}_to_{language}" if corpus.reverse else f"{language}_to_{target}"
+    return f"{_safe(corpus.name)}_{ends}"
 
 
 def mixture_name(corpus: corpora.Corpus) -> str:
-    """`cldr_to_eng`."""
-    return f"{_safe(corpus.name)}_to_{corpus.target.split('_')[0]}"
+    """`cldr_to_eng`; of a corpus that is read the other way `cldr_from_eng`."""
+    way = "from" if corpus.reverse else "to"
+    return f"{_safe(corpus.name)}_{way}_{corpus.target.split('_')[0]}"
 
 
 def output_features(
@@ -141,15 +149,16 @@ def output_features(
     }
 
 
-def prefix(source: seqio.Vocabulary, target: str) -> str:
-    """What goes before a source text: the tag as the vocabulary spells it, '<2eng> ' or '<2en> ';
-    nothing where a SentencePiece model has no tags at all, as T5's.
+def prefix(source: seqio.Vocabulary, corpus: corpora.Corpus, language: str) -> str:
+    """What goes before a source text of a language's pairs: the tag as the vocabulary spells it,
+    '<2eng> ' or '<2en> '; nothing where a SentencePiece model has no tags at all, as T5's.
 
     ValueError for a vocabulary with tags of other languages only; it names the nearest.
     """
     sentencepiece = isinstance(source, seqio.SentencePieceVocabulary)
     if isinstance(source, TrainedVocabulary) or not sentencepiece:
-        return f"{vocab.tag(target)} "
+        return f"{vocab.tag_of(corpus, language)} "
+    target = language if corpus.reverse else corpus.target
     known = vocab.Vocabulary.load(Path(source.sentencepiece_model_file))
     return f"{vocab.find_tag(known, target, trained=target)} " if known.tags else ""
 

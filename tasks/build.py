@@ -70,6 +70,8 @@ def _registered(wanted: Recipe) -> list[seqio.Task]:
         _import(wanted.module)
     if wanted.corpus:
         corpus = corpora.load(wanted.corpus)
+        if wanted.mixture == tasks.mixture_name(corpus.reversed()):
+            corpus = corpus.reversed()
         given = _vocabularies(wanted, corpus)
         if wanted.mixture in monolingual.mixture_names(corpus):
             monolingual.register(corpus, vocabularies=given)
@@ -119,13 +121,15 @@ def build_cache(
             if split in task.splits:
                 examples.setdefault((split, _languages(task)[0]), []).append(task)
     targets = {_languages(task)[1] for task in found}
-    if len(targets) > 1:
+    sources = {_source(task) for task in found}
+    if len(targets) > 1 or len(sources) > 1:
         raise ValueError(f"{mixture_or_task_name!r} has the targets {sorted(targets)}; wanted: one")
     return cache.build(
         directory,
         {key: functools.partial(_all_tokens, some, key[0]) for key, some in examples.items()},
         name=mixture_or_task_name,
         target=targets.pop(),
+        source=sources.pop(),
         corpus_hash=corpus_hash,
         vocabularies=_files(found),
         pad=pad,
@@ -167,13 +171,13 @@ def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
             ids = vocabulary.encode_all([text.decode() for text in chunk["targets"]])
             yield from zip(itertools.repeat(()), ids, chunk["corpus"])
         return
-    prefix = tasks.prefix(_vocabulary([task], "inputs"), _languages(task)[1])
-    ours = task.preprocessors is tasks.preprocessors(prefix)
-    if ours and isinstance(task.source, LanguageSource):
+    prefix = _prefix(task)
+    if prefix is not None and isinstance(task.source, LanguageSource):
         files = _files([task])
-        tokenise = _tokeniser(prefix, files["source"], files["target"])
+        tokenise = _tokeniser(files["source"], files["target"])
         for chunk in task.source.chunks(split):
-            tokens = tokenise(*(tf.constant(chunk[key], tf.string) for key in FEATURES))
+            inputs, targets = (tf.constant(chunk[key], tf.string) for key in FEATURES)
+            tokens = tokenise(inputs, targets, tf.constant(prefix))
             names = chunk.get("corpus", [task.source.corpus.name] * len(chunk["inputs"]))
             yield from zip(*(tokens[key].to_list() for key in FEATURES), names, strict=True)
         return
@@ -189,16 +193,28 @@ def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
         yield inputs, targets, task.name
 
 
+def _prefix(task: seqio.Task) -> str | None:
+    """What `tasks.register` put before the sources of its task; None of a task of another kind."""
+    if not isinstance(task.source, LanguageSource):
+        return None
+    vocabulary = _vocabulary([task], "inputs")
+    prefix = tasks.prefix(vocabulary, task.source.corpus, task.source.language)
+    return prefix if task.preprocessors is tasks.preprocessors(prefix) else None
+
+
 @functools.lru_cache(maxsize=4)
 def _tokeniser(
-    prefix: str, source_file: Path, target_file: Path
-) -> Callable[[tf.Tensor, tf.Tensor], dict[str, tf.RaggedTensor]]:
-    """`tasks.preprocessors(prefix)` before the cache, as one compiled function of many texts."""
+    source_file: Path, target_file: Path
+) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], dict[str, tf.RaggedTensor]]:
+    """`tasks.preprocessors` of a prefix, up to the cache, as one compiled function of many texts.
+    """
     features = tasks.output_features({"source": source_file, "target": target_file})
     text = tf.TensorSpec([None], tf.string)
 
-    @tf.function(input_signature=(text, text))
-    def tokenise(inputs: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+    @tf.function(input_signature=(text, text, tf.TensorSpec([], tf.string)))
+    def tokenise(
+        inputs: tf.Tensor, targets: tf.Tensor, prefix: tf.Tensor
+    ) -> dict[str, tf.RaggedTensor]:
         example = tasks.prefixed({"inputs": inputs, "targets": targets}, prefix=prefix)
         return dict(seqio.preprocessors.tokenize_impl(example, features, copy_pretokenized=False))
 
@@ -208,7 +224,8 @@ def _tokeniser(
 def _languages(task: seqio.Task) -> tuple[str, str]:
     """FLORES codes of source and target, from the task's name."""
     if isinstance(task.source, LanguageSource):
-        return task.source.language, task.source.corpus.target
+        corpus = task.source.corpus
+        return task.source.language, "" if corpus.reverse else corpus.target
     parts = re.search(r"([a-z]{3}_[A-Z][a-z]{3})_to_([a-z]{3})$", task.name)
     if not parts:
         raise ValueError(
@@ -216,6 +233,12 @@ def _languages(task: seqio.Task) -> tuple[str, str]:
             "'mycorpus_deu_Latn_to_eng'"
         )
     return parts[1], languages.find(parts[2]).code
+
+
+def _source(task: seqio.Task) -> str:
+    """The FLORES code of the one source, where the languages are those translated into."""
+    reverse = isinstance(task.source, LanguageSource) and task.source.corpus.reverse
+    return task.source.corpus.target if reverse else ""
 
 
 def _corpora(found: Iterable[seqio.Task]) -> list[corpora.Corpus]:

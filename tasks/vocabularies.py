@@ -79,6 +79,8 @@ class Recipe:
 
     def _marks(self) -> Iterator[str]:
         """The pieces that the corpus asks for; its hash is in the path."""
+        if self.corpus.reverse:
+            yield from (vocab.tag_of(self.corpus, code) for code in self.corpus.languages)
         if self.corpus.back_translated:
             yield vocab.BACK_TRANSLATED
         if self.corpus.monolingual and self.side == "both":
@@ -120,7 +122,8 @@ def _tf_tokenizer(path: str) -> Any:
 def _recipes(
     corpus: corpora.Corpus, size: int, target_size: int, tags: tuple[str, ...]
 ) -> dict[str, Recipe]:
-    every = tuple(dict.fromkeys((vocab.tag(corpus.target), *tags)))
+    own = () if corpus.reverse else (vocab.tag(corpus.target),)
+    every = tuple(dict.fromkeys((*own, *tags)))
     if not target_size:
         return dict.fromkeys(("source", "target"), Recipe(corpus, size, "both", every))
     sizes = {"source": size, "target": target_size}

@@ -83,8 +83,12 @@ MAY_IMPORT = {
                     "mmt.state", "mmt.initial"},
     "mmt.train": {"mmt.program", "mmt.checkpoint", "mmt.metrics", "mmt.state", "mmt.initial",
                   "mmt.distributed", "mmt.lock"},
+    "mmt.resumable": {"mmt.data", "mmt.lock"},
     "mmt.distill": {"mmt.program", "mmt.model", "mmt.sharding", "mmt.checkpoint", "mmt.config",
-                    "mmt.initial", "mmt.translate", "mmt.decoding", "mmt.data", "mmt.lock"},
+                    "mmt.initial", "mmt.translate", "mmt.decoding", "mmt.data", "mmt.lock",
+                    "mmt.resumable"},
+    "mmt.back_translation": {"mmt.translate", "mmt.decoding", "mmt.data", "mmt.languages",
+                             "mmt.lock", "mmt.integrity", "mmt.resumable"},
     "mmt.hooks": {"mmt.train", "mmt.distributed", "mmt.metrics"},
     "mmt.stacked": {"mmt.environment", "mmt.metrics", "mmt.program", "mmt.sharding", "mmt.state"},
     "mmt.side_by_side": {"mmt.checkpoint", "mmt.hooks", "mmt.metrics", "mmt.program", "mmt.stacked",
@@ -224,4 +228,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 50
+    assert count(parser()) == 52

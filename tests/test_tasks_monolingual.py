@@ -129,7 +129,7 @@ def test_what_is_drawn_is_the_text_with_gaps_other_ones_in_each_epoch(made, pack
 
 def test_the_share_of_text_is_what_was_asked_for_and_the_ledger_says_it(made, tmp_path):
     _, opened = made
-    for part, wanted in ((None, 0.5), (0.2, 0.2), (0.0, 0.0), (1.0, 1.0)):
+    for part, wanted in ((None, 0.5), (0.2, 0.2)):
         batches = pipeline.train_batches(
             opened, feature_lengths=LENGTHS, batch_size=8, mixing=Mixing(monolingual=part)
         )
@@ -219,6 +219,59 @@ def test_text_alone_is_a_corpus(tmp_path, monkeypatch):
     assert tasks.vocabulary(corpora.load(folder), size=800)["source"].exists()
     with pytest.raises(ValueError, match="nearest: text_monolingual"):
         build.find("text_monolingal")
+
+
+def test_a_made_source_has_a_tag_that_is_a_piece_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path))
+    (tmp_path / "deu.tsv").write_text("Löwe\tlion\nAffe\tape\n")
+    (tmp_path / "bt.tsv").write_text("1\tTigger\ttiger\n3\tein Bär\ta bear\n")
+    (tmp_path / "corpus.toml").write_text(
+        'name = "made"\n[train]\ndeu = ["deu.tsv", { pairs = "bt.tsv", columns = [2, 3], '
+        'name = "back_translated", back_translated = true }]\n'
+    )
+    opened = _cached(tmp_path, "made_to_eng")
+    vocabulary = vocab.Vocabulary.load(opened.vocabulary_files()["source"])
+    records = opened.records("deu_Latn", "train")
+    sources = [records[i]["inputs"].tolist() for i in range(len(records))]
+    tags = [vocabulary.id("<2eng>"), vocabulary.id("<bt>")]
+    assert [tags[1] in ids for ids in sources] == [False, False, True, True]
+    texts = ["Löwe", "Affe", "<bt> Tigger", "<bt> ein Bär"]
+    assert [vocabulary.decode(ids) for ids in sources] == [f"<2eng> {text}" for text in texts]
+    assert opened.manifest.corpora["train"]["deu_Latn"] == [["deu.tsv", 2], ["back_translated", 2]]
+    # a model of the other direction does not learn what another made
+    assert _cached(tmp_path, "made_from_eng").manifest.counts == {"train": {"deu_Latn": 2}}
+
+
+def _cached(root, mixture):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = Recipe(str(root / mixture), mixture, str(root), vocab_size=400)
+        build.ensure_cache(wanted)
+    assert wanted.present()
+    return cache.open_cache(root / mixture)
+
+
+def test_the_other_way_each_language_has_its_tag(made):
+    corpus, opened = made
+    wanted = Recipe(str(corpus.root.parent / "r"), "zoo_from_eng", str(corpus.root), vocab_size=900)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        build.ensure_cache(wanted)
+    assert wanted.present()
+    reverse = cache.open_cache(corpus.root.parent / "r")
+    manifest = reverse.manifest
+    assert (manifest.source, manifest.target) == ("eng_Latn", "")
+    for split, own in opened.manifest.counts.items():
+        assert manifest.counts[split] == {code: own[code] for code in ("deu_Latn", "swh_Latn")}
+    vocabulary = vocab.Vocabulary.load(reverse.vocabulary_files()["source"])
+    assert set(vocabulary.tags.values()) == {"deu_Latn", "swh_Latn"}
+    for code in manifest.languages:
+        records = reverse.records(code, "train")
+        for i, pair in enumerate(itertools.islice(corpus.pairs(code, "train"), 20)):
+            ids = records[i]["inputs"].tolist()
+            assert ids[0] == vocabulary.id(f"<2{code}>")
+            assert vocabulary.decode(ids) == f"<2{code}> {pair.target}"
+            assert vocabulary.decode(records[i]["targets"].tolist()) == pair.source
 
 
 def test_what_is_wrong_is_named(made, tmp_path, monkeypatch):

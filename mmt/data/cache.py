@@ -43,6 +43,8 @@ class Manifest:
     -> language -> [[name of a corpus, examples], ...] in the order of the records; empty in caches
     that do not tell.
 
+    Where `source` is a language, pairs are from it into `languages`, and `target` is ''.
+
     An imported model's manifest has no languages: which ones it knows, its files do not say.
     """
 
@@ -58,6 +60,7 @@ class Manifest:
     eos: int = EOS
     start: int = PAD
     corpora: dict[str, dict[str, list[list[Any]]]] = field(default_factory=dict)
+    source: str = ""
 
     def check_ids(self, *, pad: int, eos: int, start: int) -> None:
         """ValueError where a model's special ids are others than those of the data."""
@@ -155,6 +158,7 @@ def build(
     vocabularies: Mapping[str, Path],
     pad: int = PAD,
     start: int = PAD,
+    source: str = "",
 ) -> Manifest:
     """Writes a cache of `examples`: (split, language) -> function that yields (inputs, targets), or
     (inputs, targets, name of the corpus).
@@ -181,6 +185,7 @@ def build(
         pad=pad,
         eos=_common_eos(models),
         start=start,
+        source=source,
     )
     with _building(directory) as temporary:
         for side, file_name in _model_names(manifest).items():

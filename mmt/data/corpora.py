@@ -34,7 +34,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,6 +79,7 @@ class Corpus:
       name: what tasks, caches and results call it.
       target: FLORES code of the side that is translated into.
       root: the folder of the description.
+      reverse: read the other way, from the target into all languages: `reversed`.
       files: split -> FLORES code of the source -> its files, in the order they are read; beside
         the splits there may be 'monolingual', the text that has no translation.
       clean: the rules by which the training pairs are to be cleaned, where it has such.
@@ -89,6 +90,13 @@ class Corpus:
     root: Path
     files: Mapping[str, Mapping[str, tuple[Files, ...]]] = field(repr=False, hash=False)
     clean: "Rulebook | None" = field(default=None, repr=False, hash=False)
+    reverse: bool = False
+
+    def reversed(self) -> "Corpus":
+        """The corpus for translating out of its target: a pair's source is its target, `language`
+        says into what. Pairs whose sources a model made are not in it.
+        """
+        return replace(self, reverse=not self.reverse)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -151,6 +159,8 @@ class Corpus:
             }
         if self.clean:
             content["clean"] = self.clean.hash()
+        if self.reverse:
+            content["reverse"] = True
         return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
 
     def validate(self) -> None:
@@ -164,11 +174,14 @@ class Corpus:
         if split not in (*SPLITS, MONOLINGUAL):
             raise ValueError(f"unknown split {split!r}; {_choices(split, SPLITS)}")
         code = languages.find(language).code
-        return self.files.get(split, {}).get(code, ()), code
+        files = self.files.get(split, {}).get(code, ())
+        return tuple(one for one in files if not (self.reverse and one.back_translated)), code
 
     def _read(self, files: Files, language: str) -> Iterator[Pair]:
         for line, source, target, name in readers.read(files):
             source = "" if files.text else source
+            if self.reverse and not files.text:
+                source, target = target, source
             yield Pair(source, target, language, files.name, line, name, files.back_translated)
 
 

@@ -125,6 +125,8 @@ def cleaned(corpus: Corpus) -> Corpus:
     """
     if corpus.clean is None:
         return corpus
+    if corpus.reverse:
+        return cleaned(corpus.reversed()).reversed()
     out = data_root() / "cleaned" / f"{corpus.name}-{corpus.hash()}"
     if not out.exists():  # which it does only when it is whole
         print(

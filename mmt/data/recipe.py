@@ -41,8 +41,9 @@ class Recipe:
                 "set CACHE_DIR to another directory"
             )
         if self.corpus and (self.corpus == corpora.EMBEDDED or Path(self.corpus).exists()):
-            changed = corpora.load(self.corpus).hash() != found.corpus_hash
-            if changed:
+            corpus = corpora.load(self.corpus)
+            corpus = corpus.reversed() if found.source else corpus
+            if corpus.hash() != found.corpus_hash:
                 raise ValueError(
                     f"the cache {self.directory} is stale: the corpus {self.corpus!r} has changed "
                     "since it was made. Remove that directory, or set CACHE_DIR to another"

@@ -36,6 +36,13 @@ def tag(target: str) -> str:
     return f"<2{target.split('_')[0]}>"
 
 
+def tag_of(corpus: Corpus, language: str) -> str:
+    """What the sources of a language's pairs start with: the tag of the corpus's target, or, where
+    it is read the other way, '<2srp_Latn>', for a language may be there in two scripts.
+    """
+    return f"<2{language}>" if corpus.reverse else tag(corpus.target)
+
+
 def sentinel(number: int) -> str:
     """What stands for a gap in a text, as T5 writes it: '<extra_id_0>' for the first."""
     return f"<extra_id_{number}>"
@@ -122,9 +129,9 @@ def training_texts(
     if side not in SIDES:
         nearest = difflib.get_close_matches(side, SIDES, n=1, cutoff=0.0)[0]
         raise ValueError(f"side is {side!r}, it must be one of {SIDES}; nearest: {nearest}")
-    prefix = tag(corpus.target)
     for pair in _evenly(corpus, "train", temperature, limit):
         if side != "target":
+            prefix = tag_of(corpus, pair.language)
             yield f"{prefix} {marked(pair.source, back_translated=pair.back_translated)}"
         if side != "source":
             yield pair.target
