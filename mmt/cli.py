@@ -111,6 +111,7 @@ def _train_loaded(command: str) -> int:
     own = program.model.config
     batches.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
     train.check(program, batches.manifest, directory)
+    _check_vocabulary(program, batches.manifest, directory)
     if distributed.is_first():
         describe_run(directory, config.configured(recipe.Recipe)().directory)
     try:
@@ -121,6 +122,26 @@ def _train_loaded(command: str) -> int:
     finally:
         batches.close()
     return 0
+
+
+def _check_vocabulary(program: Any, manifest: Any, directory: Path) -> None:
+    """ValueError where a new run goes on from a model that reads or writes other tokens; a rule may
+    leave embeddings out, as `initial.shared` does.
+    """
+    from mmt.data.cache import MANIFEST, read_manifest
+    from mmt.steps import available_steps
+
+    parent, rule = program.initial_model_dir, program.initial_rule.__name__
+    if not parent or rule not in ("same", "upcycled") or available_steps(directory):
+        return
+    if (Path(parent) / MANIFEST).is_file():
+        for side, own in read_manifest(Path(parent) / MANIFEST).vocabulary_hash.items():
+            found = manifest.vocabulary_hash[side]
+            if own != found:
+                raise ValueError(
+                    f"the initial model {parent} has another {side} vocabulary ({own}) than the "
+                    f"cache ({found}); VOCABULARY_FROM={parent} takes it over"
+                )
 
 
 def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ()) -> None:

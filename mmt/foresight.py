@@ -86,7 +86,7 @@ def _from_gin(
         cache_dir = config.macro("CACHE_DIR")
         corpus = cache_dir if cache_dir and Path(cache_dir).is_dir() else config.macro("CORPUS")
     return (
-        shares.open_source(corpus) if corpus else None,
+        shares.open_source(corpus, config.macro("MIXTURE_OR_TASK_NAME") or "") if corpus else None,
         config.configured(Mixing)(),
         {"steps": given(asked.steps, "TRAIN_STEPS"), "batch": given(asked.batch, "BATCH_SIZE")},
         config.configured(pipeline.train_batches),

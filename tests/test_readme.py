@@ -1,5 +1,6 @@
 """Every command of the README is run, or its flags are parsed and its gin files loaded."""
 
+import json
 import re
 import shlex
 import shutil
@@ -9,6 +10,7 @@ import pytest
 
 from mmt import config
 from mmt.arguments import parser
+from mmt.back_translation import BackTranslation
 from mmt.translate import Decoding, Translator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,7 +41,7 @@ def test_flags_and_gin_files(line):
     args = parser().parse_args([a for a in arguments if not a.startswith("--gin.")])
     bindings = [a.removeprefix("--gin.") for a in arguments if a.startswith("--gin.")]
     if args.command in ("translate", "evaluate"):
-        config.bind(bindings, [Translator.load, Decoding])
+        config.bind(bindings, [Translator.load, Decoding, BackTranslation])
     elif getattr(args, "gin_file", None):
         files = [file for file in args.gin_file if (ROOT / file).exists()]
         if len(files) == len(args.gin_file):  # the others name a run that is not there yet
@@ -52,28 +54,48 @@ def test_the_makefile_has_what_the_readme_names():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-@pytest.mark.slow
-def test_the_own_corpus_road(toy_corpus, mmt_command, tmp_path):
-    """The commands of "Your own data", in order, on a small corpus named my_corpus."""
-    corpus = tmp_path / "my_corpus"
-    shutil.copytree(toy_corpus, corpus)
-    section = README.split("## Your own data")[1].split("\n## ")[0]
-    lines = [line for line in COMMANDS if line in section]
+def follow(section: str, corpus: Path, mmt_command) -> None:
+    """The commands of a section, in order, on a small corpus named my_corpus."""
+    tmp_path = corpus.parent
+    text = README.split(f"## {section}\n")[1].split("\n## ")[0]
+    lines = [line for line in COMMANDS if line in text]
     assert len(lines) >= 5
     for line in lines:
         arguments = [
-            a.replace("my_corpus", str(corpus)) if a.endswith(("my_corpus", "=my_corpus")) else
+            a.replace("my_corpus", str(corpus)) if re.search("(^|=)my_corpus(_bt)?$", a) else
             re.sub("(^|=)runs/", rf"\1{tmp_path}/runs/", a)
             for a in own(line)
         ]  # fmt: skip
         if arguments[0] in ("train", "baselines"):
-            arguments += ["--gin.TRAIN_STEPS=20", "--gin.VOCAB_SIZE=340", "--gin.BATCH_SIZE=8",
+            arguments += ["--gin.TRAIN_STEPS=20", "--gin.VOCAB_SIZE=480", "--gin.BATCH_SIZE=8",
                           "--gin.EVAL_PERIOD=20", "--gin.CHECKPOINT_PERIOD=20", *SMALL]  # fmt: skip
         if arguments[0] == "baselines":
             arguments += ["--gin.baselines.Plan.steps=(20, 20)"]
         done = mmt_command(*arguments, MMT_DATA=str(tmp_path / "data"))
         assert done.returncode == 0, f"{arguments}\n{done.stderr.decode()}"
+
+
+@pytest.mark.slow
+def test_the_own_corpus_road(toy_corpus, mmt_command, tmp_path):
+    corpus = tmp_path / "my_corpus"
+    shutil.copytree(toy_corpus, corpus)
+    follow("Your own data", corpus, mmt_command)
     assert (tmp_path / "runs/report/report.html").is_file()
+
+
+@pytest.mark.slow
+def test_the_road_of_text_without_a_translation(toy_corpus, mmt_command, tmp_path):
+    corpus = tmp_path / "my_corpus"
+    shutil.copytree(toy_corpus, corpus)
+    with (corpus / "corpus.toml").open("a") as file:
+        file.write('[monolingual]\nswh = "swh.txt"\neng = "eng.txt"\n')
+    (corpus / "swh.txt").write_text("moja mbili tatu nne\nnne tatu\n" * 20)
+    (corpus / "eng.txt").write_text("one two three four\nfour three\n" * 20)
+    follow("Text without a translation", corpus, mmt_command)
+    written = json.loads((tmp_path / "my_corpus_bt/back_translation.json").read_text())["written"]
+    assert all(sum(counts.values()) == 40 for counts in written.values()) and len(written) == 3
+    seen = json.loads((tmp_path / "runs/on_both/ledger.json").read_text())["rows"]
+    assert all("back_translated/eng.txt" in row["corpora"] for row in seen)
 
 
 @pytest.mark.slow

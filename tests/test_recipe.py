@@ -1,5 +1,7 @@
 """What a run's cache is made of, and noticing that it no longer is."""
 
+import dataclasses
+
 import pytest
 
 from mmt.data import cache, corpora, recipe, vocab
@@ -65,3 +67,15 @@ def test_default_directories_differ_by_vocabulary(monkeypatch, tmp_path):
         recipe.default_directory("a_to_eng", vocab_size=8000, vocabulary_from="runs/parent"),
     }
     assert len(found) == 4 and all(str(tmp_path) in one for one in found)
+
+
+def test_the_cache_of_another_vocabulary_is_refused(cached, tmp_path):
+    wanted, _ = cached
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    own = (tmp_path / "cache/vocabulary.model").read_bytes()
+    (parent / "vocabulary.model").write_bytes(own)
+    assert dataclasses.replace(wanted, vocabulary_from=str(parent)).present()
+    vocab.train(["Zug train"] * 9, parent / "vocabulary.model", size=300, tags=["<2fra>"])
+    with pytest.raises(ValueError, match=r"has another source vocabulary .* than .*parent"):
+        dataclasses.replace(wanted, vocabulary_from=str(parent)).present()

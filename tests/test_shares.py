@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from streams import LENGTHS, examples_of, write_cache
 
-from mmt.data import corpora, mixing, pipeline, shares
+from mmt.data import mixing, pipeline, shares
 
 COUNTS = {"deu_Latn": 2000, "fra_Latn": 400, "yor_Latn": 30}
 STEPS, BATCH = 120, 8
@@ -141,6 +141,20 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
     (tmp_path / "corpus.toml").write_text('[test]\ndeu = "deu.tsv"\n')
     (tmp_path / "deu.tsv").write_text("eins\tone\n")
     with pytest.raises(ValueError, match="has no training pairs"):
-        shares.Estimated.of(corpora.load(tmp_path))
+        shares.open_source(str(tmp_path))
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\ndeu = "deu.tsv"\n[monolingual]\nfra = "deu.tsv"\n'
+    )
+    for mixture, wanted in (
+        ("toy_to_eng", {"deu_Latn"}),
+        ("toy_mixed", {"deu_Latn", "fra_Latn.monolingual"}),
+        ("toy_monolingual", {"fra_Latn.monolingual"}),
+    ):
+        opened = shares.open_source(str(tmp_path), mixture)
+        batches = pipeline.train_batches(opened, feature_lengths=LENGTHS, batch_size=4)
+        found = shares.forecast(batches, 5)
+        assert {row["language"] for row in found.rows} == wanted
+        names = {row["name"] for row in found.rows if "." in row["language"]}
+        assert names <= {"French, monolingual"}
     with pytest.raises(ValueError, match="no corpus at"):
         shares.open_source(str(tmp_path / "nothing"))

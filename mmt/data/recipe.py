@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from mmt.data import cache, corpora
+from mmt.data import cache, corpora, vocab
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Recipe:
     vocabulary_from: str = ""
 
     def present(self) -> bool:
-        """Whether the cache is there. ValueError where its corpus, if at hand, has changed since.
+        """Whether the cache is there. ValueError where its corpus, if at hand, has changed, or
+        it has not the vocabulary of `vocabulary_from`.
         """
         if not Path(self.directory).exists():
             return False
@@ -40,6 +41,15 @@ class Recipe:
                 f"the cache {self.directory} is of {found.name!r}, not of {self.mixture!r}: "
                 "set CACHE_DIR to another directory"
             )
+        if self.vocabulary_from:
+            for side, path in vocab.files(Path(self.vocabulary_from)).items():
+                own = vocab.Vocabulary.load(path).hash
+                if own != found.vocabulary_hash[side]:
+                    raise ValueError(
+                        f"the cache {self.directory} has another {side} vocabulary "
+                        f"({found.vocabulary_hash[side]}) than {self.vocabulary_from} ({own}), "
+                        "whose it should have: remove it, or set CACHE_DIR to another directory"
+                    )
         if self.corpus and (self.corpus == corpora.EMBEDDED or Path(self.corpus).exists()):
             corpus = corpora.load(self.corpus)
             corpus = corpus.reversed() if found.source else corpus

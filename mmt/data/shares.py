@@ -120,13 +120,18 @@ def _notes(batches: TrainBatches) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def open_source(source: str) -> Cache:
+def open_source(source: str, mixture: str = "") -> Cache:
     """The cache in the directory `source`; or what a description, its folder or 'cldr' would
-    become, its lengths estimated. ValueError where it is neither.
+    become, its lengths estimated: of its pairs, and of its monolingual text where `mixture` is the
+    name of one that has it (`tasks.monolingual`). ValueError where it is neither.
     """
     if (Path(source) / MANIFEST).is_file():
         return open_cache(Path(source))
-    return Estimated.of(load(source))
+    corpus = load(source)
+    pairs = {} if mixture.endswith("_monolingual") else {c: (c, "train") for c in corpus.languages}
+    if mixture.endswith(("_monolingual", "_mixed")):
+        pairs |= {mixing.monolingual(code): (code, MONOLINGUAL) for code in corpus.monolingual}
+    return Estimated.of(corpus, pairs)
 
 
 @dataclass(frozen=True)
@@ -141,10 +146,8 @@ class Estimated(Cache):
     sampled: Mapping[str, Int32[np.ndarray, "_ 2"]]
 
     @classmethod
-    def of(cls, corpus: Corpus) -> "Estimated":
-        """ValueError for a corpus without training pairs."""
-        parts = {code: (code, "train") for code in corpus.languages}
-        parts |= {mixing.monolingual(code): (code, MONOLINGUAL) for code in corpus.monolingual}
+    def of(cls, corpus: Corpus, parts: Mapping[str, tuple[str, str]]) -> "Estimated":
+        """Components, each a language and split of a corpus. ValueError where they are empty."""
         counts = {code: corpus.count(*part) for code, part in parts.items()}
         if not any(counts.values()):
             raise ValueError(f"corpus {corpus.name} has no training pairs")

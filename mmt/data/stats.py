@@ -11,6 +11,7 @@ import numpy as np
 from mmt import languages
 from mmt.data import mixing
 from mmt.data.corpora import SPLITS, Corpus, Pair
+from mmt.data.entries import MONOLINGUAL
 
 
 def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int | float]]:
@@ -36,13 +37,17 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
 
 
 def matched(corpus: Corpus) -> Iterator[str]:
-    """What is read where that is several files: 'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz'."""
+    """What is read where that is several files: 'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz'; and
+    what there is of monolingual text: 'monolingual eng_Latn: 120,000 lines'.
+    """
     for split in SPLITS:
         for code in corpus.languages:
             names = corpus.entries(code, split)
             if len(names) > 1:
                 more = f", … ({len(names)} in all)" if len(names) > 8 else ""
                 yield f"{split} {code}: {', '.join(names[:8])}{more}"
+    for code in corpus.monolingual:
+        yield f"monolingual {code}: {corpus.count(code, MONOLINGUAL):,} lines"
 
 
 def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
