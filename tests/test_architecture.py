@@ -224,4 +224,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 50
+    assert count(parser()) == 51
