@@ -6,13 +6,11 @@ several processes do: nothing here knows corpora or SeqIO.
 """
 
 import contextlib
-import errno
-import glob
+import functools
 import itertools
 import json
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
@@ -26,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mmt.data import records
-from mmt.data.atomic import locked
+from mmt.data.atomic import replacing
 from mmt.data.vocab import EOS, PAD, Vocabulary
 from mmt.data.workers import streaming
 
@@ -167,33 +165,15 @@ def build(
         eos=_common_eos(models),
         start=start,
     )
-    before = _identity(directory)
-    with _building(directory) as temporary, streaming(manifest, processes) as stream:
+    there = functools.partial(_is_cache_of, directory, manifest)
+    with replacing(directory, unless=there) as temporary, streaming(manifest, processes) as stream:
         for side, file_name in _model_names(manifest).items():
             with records.disk_errors(temporary / file_name):
                 shutil.copyfile(vocabularies[side], temporary / file_name)
         blocks = stream(_encoded, _pieces(examples))
-        shown = _with_progress(blocks, f"caching {name}", len(examples))
-        for (split, language), own in itertools.groupby(shown, lambda block: block.key):
-            (temporary / split).mkdir(exist_ok=True)
-            runs: list[list[Any]] = []
-            with records.Writer(temporary / split, language, languages.index(language)) as writer:
-                for block in own:
-                    if block.fault:
-                        place, what = block.fault
-                        at = f"{split}/{language}, example {writer.count + place}"
-                        raise ValueError(f"{at}: {what}")
-                    writer.add_all(block.encoded, block.lengths)
-                    for corpus, count in block.runs:
-                        if [corpus] != [run[0] for run in runs[-1:]]:
-                            runs.append([corpus, 0])
-                        runs[-1][1] += count
-            manifest.counts[split][language] = writer.count
-            if runs:
-                manifest.corpora.setdefault(split, {})[language] = runs
+        _write(_with_progress(blocks, f"caching {name}", len(examples)), temporary, manifest)
         with records.disk_errors(temporary / MANIFEST):
             manifest.write(temporary)
-        _move(temporary, directory, manifest, before)
     return manifest
 
 
@@ -312,6 +292,27 @@ def _encoded(manifest: Manifest, item: tuple[tuple[str, str], Piece | list[Token
     return _Block(key, encoded, np.array(lengths, np.int32).reshape(-1, 2), runs, fault)
 
 
+def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> None:
+    """The records of all keys, whose counts and corpora the manifest is told."""
+    for (split, language), own in itertools.groupby(blocks, lambda block: block.key):
+        (directory / split).mkdir(exist_ok=True)
+        number = manifest.languages.index(language)
+        runs: list[list[Any]] = []
+        with records.Writer(directory / split, language, number) as writer:
+            for block in own:
+                if block.fault:
+                    at = f"{split}/{language}, example {writer.count + block.fault[0]}"
+                    raise ValueError(f"{at}: {block.fault[1]}")
+                writer.add_all(block.encoded, block.lengths)
+                for corpus, count in block.runs:
+                    if [corpus] != [run[0] for run in runs[-1:]]:
+                        runs.append([corpus, 0])
+                    runs[-1][1] += count
+        manifest.counts[split][language] = writer.count
+        if runs:
+            manifest.corpora.setdefault(split, {})[language] = runs
+
+
 def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest) -> str:
     """What is wrong with an example; '' where nothing is."""
     for side, ids in zip(("source", "target"), example, strict=True):
@@ -330,54 +331,6 @@ def _replaceable(directory: Path) -> bool:
     if not directory.exists():
         return True
     return directory.is_dir() and ((directory / MANIFEST).is_file() or not any(directory.iterdir()))
-
-
-@contextlib.contextmanager
-def _building(directory: Path) -> Iterator[Path]:
-    """A new directory beside, removed if it keeps its name; and so are those of killed builds."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{directory.name}.building-"
-    for left in directory.parent.glob(f"{glob.escape(prefix)}*"):
-        with contextlib.suppress(FileNotFoundError), locked(left) as ours:
-            if ours:
-                shutil.rmtree(left, ignore_errors=True)
-    with contextlib.ExitStack() as stack:
-        ours = False
-        while not ours:  # else another process took it for that of a killed build
-            temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
-            with contextlib.suppress(FileNotFoundError):
-                ours = stack.enter_context(locked(temporary)) and temporary.is_dir()
-        try:
-            temporary.chmod(0o755)
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _move(
-    temporary: Path, directory: Path, manifest: Manifest, before: tuple[int, int] | None
-) -> None:
-    """Gives the complete cache its name, in the place of the older one that was there `before`."""
-    while True:
-        try:
-            temporary.rename(directory)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        if _identity(directory) != before and _is_cache_of(directory, manifest):
-            return  # of another process, which was sooner; runs may read it already
-        old = Path(tempfile.mkdtemp(prefix=f".{directory.name}.building-", dir=directory.parent))
-        with contextlib.suppress(FileNotFoundError):  # another process moved it
-            directory.rename(old / "old")
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _identity(directory: Path) -> tuple[int, int] | None:
-    if not directory.exists():
-        return None
-    found = directory.stat()
-    return found.st_dev, found.st_ino
 
 
 def _is_cache_of(directory: Path, manifest: Manifest) -> bool:
