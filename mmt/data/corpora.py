@@ -29,7 +29,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -108,6 +108,14 @@ class Corpus:
         A glob or folder is an entry for each file that it matches.
         """
         return tuple(dict.fromkeys(entry.name for entry in self._files(language, split)[0]))
+
+    def part(self, index: int, of: int) -> "Corpus":
+        """The corpus of each language's every `of`-th entry, from the `index`-th."""
+        files = {
+            split: {code: own[index::of] for code, own in by_language.items()}
+            for split, by_language in self.files.items()
+        }
+        return replace(self, files=files)
 
     def count(self, language: str, split: str) -> int:
         """The number of pairs, as `pairs` finds them; 0 where no file is described.
