@@ -1,6 +1,7 @@
 """Bilingual baselines side by side against one after the other, in one run.
 
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python -m benchmarks.baselines [MODELS …]
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python -m benchmarks.baselines whole [MODELS]
 
 The small class: model, batch and optimizer of gin_configs/examples/demo_baselines.gin, random
 tokens. The two take turns, round by round, so that a machine which is busy elsewhere slows both
@@ -8,11 +9,18 @@ alike. `wall` is the median over the rounds of the ratio of their times; `CPU` i
 process' CPU seconds, which says what mapping itself saves, apart from the cores in use. Compiling
 is counted apart, and so is how often it was done: alone every model of a kind shares one program
 too, as long as one process trains them all.
+
+`whole` is what a user waits for: `mmt baselines` for some languages against `mmt train` and
+`mmt evaluate` for one after the other, from the cache to the rows, in processes of their own, whose
+start counts. The cache of data and that of compiled programs are filled before.
 """
 
+import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -21,10 +29,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
+from eval import baselines, results, study
 from mmt import config, stacked, train
+from mmt.data import cache
 
 GIN = "gin_configs/examples/demo_baselines.gin"
 MODELS = (1, 4, 12, 24)
+WHOLE = 6
 MODEL_STEPS = 96  # of each side in all, in ROUNDS rounds
 ROUNDS = 4
 
@@ -120,8 +131,59 @@ def measure(sides: dict[str, Side], count: int) -> dict[str, np.ndarray]:
     return {name: np.array(rounds) for name, rounds in found.items()}
 
 
+def whole(count: int) -> None:
+    """Prints what it takes to train and judge so many baselines in either way."""
+    config.load([GIN])
+    study.mmt("data", "prepare", f"--gin_file={GIN}")
+    opened = cache.open_cache(Path(config.macro("CACHE_DIR")))
+    codes = baselines.choose(opened.manifest.counts["train"], count)
+    print(f"{header()}; {', '.join(codes)}, {config.macro('TRAIN_STEPS')} steps each")
+
+    def one_by_one(folder: Path) -> None:
+        for code in codes:
+            settings = {
+                "MODEL_DIR": str(folder / code), "mixing.Mixing.languages": [code],
+                "BATCH_SIZE": config.macro("BASELINE_BATCH_SIZE"),
+                "EVAL_PERIOD": config.macro("TRAIN_STEPS"),
+            }  # fmt: skip
+            bindings = [f"--gin.{name}={value!r}" for name, value in settings.items()]
+            hooks = "--gin.train.train.hooks=[@hooks.ValidationLoss()]"
+            study.mmt("train", f"--gin_file={GIN}", *bindings, hooks)
+            study.mmt("evaluate", "--model", str(folder / code), "--testset", "cldr",
+                      "--languages", code, "--out", str(folder / "results.jsonl"))  # fmt: skip
+
+    def side_by_side(folder: Path) -> None:
+        settings = {
+            "MODEL_DIR": str(folder), "RESULTS": str(folder / "results.jsonl"),
+            "BASELINE_LANGUAGES": codes,
+        }  # fmt: skip
+        bindings = [f"--gin.{name}={value!r}" for name, value in settings.items()]
+        study.mmt("baselines", f"--gin_file={GIN}", *bindings)
+
+    table = Table("way", "s", "CPU s", "wall", "CPU", "mean BLEU")
+    taken: dict[str, tuple[float, float]] = {}
+    for way in (one_by_one, side_by_side):
+        with tempfile.TemporaryDirectory() as folder:
+            wall, cpu = time.perf_counter(), _children()
+            way(Path(folder))
+            taken[way.__name__] = time.perf_counter() - wall, _children() - cpu
+            rows = results.read_rows(Path(folder, "results.jsonl"))
+        ours, alone = taken[way.__name__], taken["one_by_one"]
+        gains = [f"{a / b:.2f} x" for a, b in zip(alone, ours, strict=True)]
+        bleu = f"{sum(row.bleu for row in rows) / len(codes):.1f}"
+        table.add_row(way.__name__, *(f"{seconds:.0f}" for seconds in ours), *gains, bleu)
+    Console(width=100).print(table)
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main(arguments: list[str]) -> None:
     """Prints a table for each number of models."""
+    if arguments[:1] == ["whole"]:
+        return whole(int(arguments[1]) if arguments[1:] else WHOLE)
     stacked.one_device_per_core()
     config.load([GIN])
     program = stacked.on_one_device(config.configured(train.Program)())

@@ -123,6 +123,23 @@ class Guards(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Comet(_Scored):
+    """The mean COMET of a row's sentences. model: its folder's name and hash of the checkpoint.
+
+    hypotheses: hash of the texts.
+    """
+
+    kind: ClassVar[str] = "comet"
+
+    score: float
+    model: str
+    hypotheses: str
+
+    def _check(self) -> None:
+        rows.check_range("score", self.score, -math.inf, math.inf)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Paired(_Scored):
     """A system less another one (`against`) on the same sentences: BLEU, its 95 % interval, tests.
 
@@ -304,7 +321,17 @@ class Remark(_Row):
 
 
 Row: TypeAlias = (
-    Interval | Guards | Paired | Trust | Overlap | Routing | Curve | Cost | Recipe | Remark
+    Interval
+    | Guards
+    | Comet
+    | Paired
+    | Trust
+    | Overlap
+    | Routing
+    | Curve
+    | Cost
+    | Recipe
+    | Remark
 )
 _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
 

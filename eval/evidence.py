@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from eval import analysis
 from eval.analysis import (
+    Comet,
     Cost,
     Curve,
     Guards,
@@ -69,6 +70,10 @@ class Evidence:
     def guards(self, row: Row | None) -> Guards | None:
         """What is wrong with a row's outputs."""
         return self._about("guards", row)
+
+    def comet(self, row: Row | None) -> Comet | None:
+        """A row's COMET."""
+        return self._about("comet", row)
 
     def overlap(self, row: Row | None) -> Overlap | None:
         """A row's BLEU by overlap with the training English."""

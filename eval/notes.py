@@ -153,9 +153,22 @@ def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
         lacking = [entry for entry, row in tested if not evidence.paired(row, entry.baseline)]
         who += " against the baseline with these scores"
         found += _lacking("paired", who, lacking, len(tested))
+    found += _on_comet(comparison, evidence)
     codes = [(entry, entry.language.code) for entry in entries]
     lacking = [e for e, code in codes if not evidence.trust(comparison.testset, code, target)]
     return found + _lacking("trust", "", lacking, len(codes))
+
+
+def _on_comet(comparison: Comparison, evidence: Evidence) -> list[Note]:
+    """Whose scores these are; a report without any is a usual one."""
+    scores = [comet for row in comparison.used if (comet := evidence.comet(row))]
+    if not scores:
+        return []
+    scored = {comet.source for comet in scores}
+    without = [entry for entry in comparison.entries if entry.language.code not in scored]
+    models = ", ".join(dict.fromkeys(comet.model for comet in scores))
+    said = f"COMET is by {models}, for the languages that its encoder was trained on"
+    return [Note(f"{said}; not for {len(without)}" if without else said, _names(without))]
 
 
 def _lacking(kind: str, who: str, entries: Sequence[Entry], total: int) -> list[Note]:

@@ -44,18 +44,13 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
 
     Raises ValueError for a broken row, and for texts of unequal numbers of lines, with the files.
     """
-    newest: dict[tuple[str, str, str, str], _Item] = {}
-    known: dict[Path, _Known] = {}
-    for file in files:
-        known[file] = {row.key: row for row in analysis.read(analysis.beside(file))}
-        for row in results.read_rows(file):
-            about = row.testset, row.target, row.source, row.system
-            newest.pop(about, None)
-            newest[about] = _Item(row, file)
-    languages: dict[tuple[str, ...], list[_Item]] = {}
-    for about, item in newest.items():
-        languages.setdefault(about[:3], []).append(item)
-    del newest  # items keep what they read; a language's are let go when it is done
+    known = {
+        file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files
+    }
+    languages: dict[tuple[str, ...], list[Item]] = {}  # items keep what they read: let go below
+    for item in newest(files):
+        about = item.row.testset, item.row.target, item.row.source
+        languages.setdefault(about, []).append(item)
     count, waiting = 0, list[tuple[Path, analysis.Row]]()
     console = Console(stderr=True)
     shown = {"console": console, "transient": True, "disable": not console.is_terminal}
@@ -67,6 +62,17 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
     return count + _write(waiting)
 
 
+def newest(files: Sequence[Path]) -> list["Item"]:
+    """The rows of results files; of those that differ in checkpoint or decoding only the last."""
+    found: dict[tuple[str, str, str, str], Item] = {}
+    for file in files:
+        for row in results.read_rows(file):
+            about = row.testset, row.target, row.source, row.system
+            found.pop(about, None)
+            found[about] = Item(row, file)
+    return list(found.values())
+
+
 def of_rows(file: Path, rows: Iterable[Row]) -> None:
     """Adds what is missing of `interval`, `guards` and `trust` for some rows of a results file.
 
@@ -75,15 +81,19 @@ def of_rows(file: Path, rows: Iterable[Row]) -> None:
     known = {file: {row.key: row for row in analysis.read(analysis.beside(file))}}
     waiting: list[tuple[Path, analysis.Row]] = []
     for row in rows:
-        item = _Item(row, file)
+        item = Item(row, file)
         if item.is_there:
             waiting += _alone(item, known[file], None)
     _write(waiting)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Item:
-    """A row, the file it is from, and its texts, read when they are asked for."""
+class Item:
+    """A row, the file it is from, and its texts, read when they are asked for.
+
+    hash: of the texts. lines: source, hypothesis and reference of every sentence. judged: None
+    where these do not give the row's scores.
+    """
 
     row: Row
     file: Path
@@ -136,7 +146,7 @@ class _Item:
 
 
 def _missing(
-    items: Sequence[_Item],
+    items: Sequence[Item],
     known: Mapping[Path, _Known],
     training: Training | None,
 ) -> Iterator[tuple[Path, analysis.Row]]:
@@ -155,7 +165,7 @@ def _missing(
             yield one.file, row if there else significance.mirrored(row, ours.row, theirs.row)
 
 
-def _pairs(items: Sequence[_Item]) -> Iterator[tuple[_Item, _Item, bool]]:
+def _pairs(items: Sequence[Item]) -> Iterator[tuple[Item, Item, bool]]:
     """Which systems are compared, and whether in both directions."""
     many = [item for item in items if item.row.kind == "multilingual"]
     bilingual = [item for item in items if item.row.kind == "bilingual"]
@@ -171,7 +181,7 @@ def _pairs(items: Sequence[_Item]) -> Iterator[tuple[_Item, _Item, bool]]:
             yield one, other, both
 
 
-def _have_same_references(one: _Item, other: _Item) -> bool:
+def _have_same_references(one: Item, other: Item) -> bool:
     return one.path("ref").read_bytes() == other.path("ref").read_bytes()
 
 
@@ -181,7 +191,7 @@ def _ablation(system: str) -> str:
     return name if value else ""
 
 
-def _is_paired(ours: _Item, theirs: _Item, known: _Known) -> bool:
+def _is_paired(ours: Item, theirs: Item, known: _Known) -> bool:
     about = ("paired", *ours.row.key, theirs.row.system, theirs.row.checkpoint)
     row = known.get(about)
     return isinstance(row, analysis.Paired) and (row.hypotheses, row.against_hypotheses) == (
@@ -191,7 +201,7 @@ def _is_paired(ours: _Item, theirs: _Item, known: _Known) -> bool:
 
 
 def _alone(
-    item: _Item, known: _Known, training: Training | None
+    item: Item, known: _Known, training: Training | None
 ) -> Iterator[tuple[Path, analysis.Row]]:
     """What is missing for one row, whatever other systems there are."""
     row, key = item.row, item.row.key

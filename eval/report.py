@@ -126,6 +126,7 @@ def report(
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
     for comparison in compare(rows, allow=allow):
+        _check_comet(comparison, evidence)
         slugs = [section.slug for section in sections]
         kept = folders if examples else {}
         sections.append(_section(comparison, evidence, kept=kept, taken=slugs, contents=contents))
@@ -168,6 +169,17 @@ def _read(
             counts.append((beside.name, len(here)))
             about += here
     return rows, folders, Evidence(about), counts
+
+
+def _check_comet(comparison: Comparison, evidence: Evidence) -> None:
+    found = [(row, comet) for row in comparison.used if (comet := evidence.comet(row))]
+    models = {comet.model: row for row, comet in found}
+    if len(models) > 1 and "signatures" not in comparison.allow:
+        said = ", ".join(f"{row.system} on {row.source} by {name}" for name, row in models.items())
+        raise ValueError(
+            f"test set {comparison.testset!r}: COMET by different models ({said}); score all by "
+            "one (--comet), or have signatures mixed (--allow signatures)"
+        )
 
 
 def _section(

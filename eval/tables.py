@@ -49,7 +49,7 @@ Record: TypeAlias = dict[str, str | int | float | None]  # a line of CSV
 Value: TypeAlias = str | int | float | Estimate | Risks | Grade | None
 _SCORES = (
     ("BLEU", "score"), ("chrF++", "score"), ("spBLEU", "score"), ("TER", "score"),
-    ("epochs", "amount"), ("risks", "risks"),
+    ("COMET", "comet"), ("epochs", "amount"), ("risks", "risks"),
 )  # fmt: skip
 _COST = ("device_hours", "parameters", "active_parameters")
 
@@ -142,6 +142,8 @@ def text(value: Value, kind: str) -> str:
         return f"{value:.1%}".replace("%", " %")
     if kind == "amount":
         return amount(value)
+    if kind == "comet":
+        return f"{value:.3f}".replace("-", "−")
     return f"{value:.1f}" if kind == "score" else str(value)
 
 
@@ -217,8 +219,8 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
         Column("up", "count", "significantly"), Column("down", "count", "significantly"),
         Column("Share of the best Δ", "share"), Column("Mean BLEU", "score"),
         Column("by sentences", "score", "BLEU"), Column("Mean chrF++", "score"),
-        Column("Device-hours", "amount"), Column("Parameters", "amount"),
-        Column("active", "amount", "Parameters"),
+        Column("Mean COMET", "comet"), Column("Device-hours", "amount"),
+        Column("Parameters", "amount"), Column("active", "amount", "Parameters"),
     )  # fmt: skip
     group = comparison.all
     best = comparison.lead and group.delta(comparison.lead)
@@ -238,9 +240,19 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
             up if tested else None, down if tested else None,
             delta / best if best and best > 0 and delta is not None else None,
             mean(group, system, "bleu"), group.micro(system, "bleu"), group.chrf(system),
+            _comet([entry.rows.get(system) for entry in group.entries], evidence),
             *(getattr(cost, name, None) for name in _COST),
         ))  # fmt: skip
     return Table(columns, tuple(rows)).filled
+
+
+def _comet(rows: Sequence[Row | None], evidence: Evidence) -> Estimate | None:
+    """The mean COMET of the rows that have one."""
+    found = [comet.score for row in rows if (comet := evidence.comet(row))]
+    if not found:
+        return None
+    tip = f"over the {len(found)} languages that its encoder knows"
+    return Estimate(sum(found) / len(found), mean_interval(found), tip=tip)
 
 
 def against_each_other(comparison: Comparison, evidence: Evidence) -> Table:
@@ -318,6 +330,7 @@ def _scores(row: Row | None, evidence: Evidence) -> list[Value]:
         Estimate(row.chrf, Range(ends.chrf_low, ends.chrf_high) if ends else None),
         row.spbleu,
         row.ter,
+        comet.score if (comet := evidence.comet(row)) else None,
         evidence.epochs(row),
         Risks(tuple(shares(found))) if found else None,
     ]

@@ -86,6 +86,9 @@ def _report_flags(parser: argparse.ArgumentParser) -> None:
         "with fewer than 100 sentences in the means",
     )  # fmt: skip
     parser.add_argument(
+        "--comet", metavar="MODEL.ckpt", help="first score kept texts by COMET's command and model"
+    )
+    parser.add_argument(
         "--train", metavar="FILE", help="first train and judge what a study's gin file lists"
     )
     parser.set_defaults(run="report")

@@ -313,17 +313,33 @@ def _report(args: argparse.Namespace) -> None:
     from mmt import config
 
     if args.train:
-        if args.results or args.out or args.allow:
+        if args.results or args.out or args.allow or args.comet:
             raise ValueError("--train: the study says what goes where; leave the others out")
         config.load([args.train], args.bindings)
         files = config.configured(study.Study)().finish()
     elif args.results and args.out:
-        refresh.refresh([Path(file) for file in args.results])
+        paths = [Path(file) for file in args.results]
+        refresh.refresh(paths)
+        if args.comet:
+            _comet(paths, Path(args.comet))
         files = report.report(args.results, Path(args.out), allow=args.allow)
     else:
         raise ValueError("expected RESULTS.jsonl … and --out DIR, or --train FILE")
     for path in files:
         print(path)
+
+
+def _comet(files: list[Path], model: Path) -> None:
+    from eval import comet
+
+    scored, refused = comet.score(files, model)
+    print(f"COMET: {scored:,} rows scored", file=sys.stderr)
+    if refused:
+        print(
+            f"COMET: its encoder was not trained on {len(refused)} languages, which get no score: "
+            f"{', '.join(refused)}",
+            file=sys.stderr,
+        )
 
 
 def _plan(args: argparse.Namespace) -> None:

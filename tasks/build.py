@@ -8,11 +8,12 @@ import difflib
 import functools
 import hashlib
 import importlib
-import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import seqio
 import tensorflow as tf
 
@@ -23,8 +24,12 @@ from mmt.data.recipe import Recipe
 from tasks import monolingual
 from tasks.sources import LanguageSource
 
-Tokens = tuple[Sequence[int], Sequence[int], str]  # of source and target, and whose
 FEATURES = ("inputs", "targets")
+_EXAMPLES_EACH = 100_000  # for so many another process is started, which takes a second
+_SAMPLE = 64
+
+Stream = Iterator[cache.Tokens | cache.Piece]
+Ids = tuple[int, ...]
 
 
 def ensure_cache(wanted: Recipe) -> cache.Manifest:
@@ -45,7 +50,12 @@ def ensure_cache(wanted: Recipe) -> cache.Manifest:
     for own in _corpora(found):
         prepare.cleaned(own).validate()
     return build_cache(
-        wanted.mixture, directory, corpus_hash=corpus_hash(found), **_special_ids(wanted)
+        wanted.mixture,
+        directory,
+        corpus_hash=corpus_hash(found),
+        processes=wanted.processes,
+        seqio_cache=wanted.seqio_cache,
+        **_special_ids(wanted),
     )
 
 
@@ -106,13 +116,18 @@ def build_cache(
     corpus_hash: str,
     pad: int = vocab.PAD,
     start: int = vocab.PAD,
+    processes: int = 0,
+    seqio_cache: str = "",
 ) -> cache.Manifest:
-    """Writes the cache of a mixture's tasks, all splits, as `mmt.data.cache.build` does.
+    """Writes the cache of a mixture's tasks, all splits, as `mmt.data.cache.build` does, in so many
+    processes (0: one for each core, where there is work for them).
 
     An example is what the task's preprocessors before its CacheDatasetPlaceholder make of it: the
     tag and the tokens, untrimmed, without EOS. Tasks are named `<corpus>_<source>_to_<target>`
     ('cldr_deu_Latn_to_eng'), which gives their languages. Tasks of `tasks.register` are tokenised
-    many sentences at a time; a task of another kind runs its own preprocessors.
+    many sentences at a time; a task of another kind runs its own preprocessors. Where there is a
+    `seqio_cache`, the tokens are taken from there, in its order, which Beam has shuffled.
+    ValueError: it has not all the tasks, or is of another corpus or vocabulary.
     """
     found = find(mixture_or_task_name)
     examples: dict[tuple[str, str], list[seqio.Task]] = {}
@@ -124,9 +139,13 @@ def build_cache(
     sources = {_source(task) for task in found}
     if len(targets) > 1 or len(sources) > 1:
         raise ValueError(f"{mixture_or_task_name!r} has the targets {sorted(targets)}; wanted: one")
+    tokens = functools.partial(_from_seqio, seqio_cache) if seqio_cache else _tokens
+    total = sum(
+        task.num_input_examples(key[0]) or 0 for key, some in examples.items() for task in some
+    )
     return cache.build(
         directory,
-        {key: functools.partial(_all_tokens, some, key[0]) for key, some in examples.items()},
+        {key: functools.partial(_of_all, tokens, some, key[0]) for key, some in examples.items()},
         name=mixture_or_task_name,
         target=targets.pop(),
         source=sources.pop(),
@@ -134,6 +153,7 @@ def build_cache(
         vocabularies=_files(found),
         pad=pad,
         start=start,
+        processes=processes or min(len(os.sched_getaffinity(0)), 1 + total // _EXAMPLES_EACH),
     )
 
 
@@ -158,43 +178,37 @@ def corpus_hash(found: Sequence[seqio.Task]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _all_tokens(some: Sequence[seqio.Task], split: str) -> Iterator[Tokens]:
+def _of_all(tokens: Callable[..., Stream], some: Sequence[seqio.Task], split: str) -> Stream:
     for task in some:
-        yield from _tokens(task, split)
+        yield from tokens(task, split)
 
 
-def _tokens(task: seqio.Task, split: str) -> Iterator[Tokens]:
-    """The (inputs, targets, corpus) of a task's split, in the source's order."""
-    if isinstance(task.source, monolingual.TextSource):
-        vocabulary = vocab.Vocabulary.load(_files([task])["target"])
-        for chunk in task.source.chunks(split):
-            ids = vocabulary.encode_all([text.decode() for text in chunk["targets"]])
-            yield from zip(itertools.repeat(()), ids, chunk["corpus"])
-        return
+def _tokens(task: seqio.Task, split: str) -> Stream:
+    """The (inputs, targets, corpus) of a task's split, in the source's order; of our tasks,
+    functions that make them.
+    """
     prefix = _prefix(task)
     if prefix is not None and isinstance(task.source, LanguageSource):
         files = _files([task])
-        tokenise = _tokeniser(files["source"], files["target"])
+        tokenise = vocab.Tokeniser(prefix, files["source"], files["target"])
         for chunk in task.source.chunks(split):
-            inputs, targets = (tf.constant(chunk[key], tf.string) for key in FEATURES)
-            tokens = tokenise(inputs, targets, tf.constant(prefix))
-            names = chunk.get("corpus", [task.source.corpus.name] * len(chunk["inputs"]))
-            yield from zip(*(tokens[key].to_list() for key in FEATURES), names, strict=True)
+            sources, targets = (chunk[key].tolist() for key in FEATURES)
+            names = chunk.get("corpus", np.array([task.source.corpus.name] * len(sources)))
+            yield functools.partial(tokenise, sources, targets, names.tolist())
         return
     if not task.supports_caching:
         raise ValueError(
             f"task {task.name!r} has no seqio.CacheDatasetPlaceholder among its preprocessors, "
             "which says where its examples are ready to be cached"
         )
-    eos = {key: _vocabulary([task], key).eos_id for key in FEATURES}
     dataset = task.preprocess_precache(task.source.get_dataset(split, shuffle=False))
-    for example in dataset.as_numpy_iterator():
-        inputs, targets = (_without(example[key].tolist(), eos[key]) for key in FEATURES)
-        yield inputs, targets, task.name
+    yield from ((*ids, task.name) for ids in _ids(task, dataset))
 
 
 def _prefix(task: seqio.Task) -> str | None:
-    """What `tasks.register` put before the sources of its task; None of a task of another kind."""
+    """What our task puts before its sources; None of a task of another kind."""
+    if isinstance(task.source, monolingual.TextSource):
+        return ""
     if not isinstance(task.source, LanguageSource):
         return None
     vocabulary = _vocabulary([task], "inputs")
@@ -202,23 +216,44 @@ def _prefix(task: seqio.Task) -> str | None:
     return prefix if task.preprocessors is tasks.preprocessors(prefix) else None
 
 
-@functools.lru_cache(maxsize=4)
-def _tokeniser(
-    source_file: Path, target_file: Path
-) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], dict[str, tf.RaggedTensor]]:
-    """`tasks.preprocessors` of a prefix, up to the cache, as one compiled function of many texts.
+def _from_seqio(folder: str, task: seqio.Task, split: str) -> Stream:
+    """The tokens of a task's split out of SeqIO's cache, which says nothing of what it was made of:
+    the number of examples and the first _SAMPLE are looked for.
     """
-    features = tasks.output_features({"source": source_file, "target": target_file})
-    text = tf.TensorSpec([None], tf.string)
+    if isinstance(task.source, monolingual.TextSource):
+        raise ValueError(
+            f"{task.name!r}: monolingual text is not taken from a SeqIO cache, which gives it with "
+            "its gaps; without recipe.Recipe.seqio_cache it is tokenised here"
+        )
+    seqio.add_global_cache_dirs([folder])
+    if not task.cache_dir:
+        raise ValueError(
+            f"{folder} has no finished cache of the task {task.name!r}: "
+            f"{seqio.get_task_dir_from_name(task.name)}/COMPLETED is missing; seqio_cache_tasks "
+            "makes it"
+        )
+    name = task.source.corpus.name if isinstance(task.source, LanguageSource) else task.name
+    text = task.preprocess_precache(task.source.get_dataset(split, shuffle=False).take(_SAMPLE))
+    missing = set(_ids(task, text))
+    count, wanted = 0, task.num_input_examples(split)
+    for ids in _ids(task, task.get_dataset(None, split, use_cached=True, shuffle=False)):
+        yield *ids, name
+        count += 1
+        missing.discard(ids)
+    if missing or count != (wanted or count):
+        raise ValueError(
+            f"the SeqIO cache {task.cache_dir} is of another corpus or vocabulary than the task "
+            f"{task.name!r} now has: {count} {split} examples, of {wanted}, and {len(missing)} of "
+            f"the first {_SAMPLE} are not among them; make it again"
+        )
 
-    @tf.function(input_signature=(text, text, tf.TensorSpec([], tf.string)))
-    def tokenise(
-        inputs: tf.Tensor, targets: tf.Tensor, prefix: tf.Tensor
-    ) -> dict[str, tf.RaggedTensor]:
-        example = tasks.prefixed({"inputs": inputs, "targets": targets}, prefix=prefix)
-        return dict(seqio.preprocessors.tokenize_impl(example, features, copy_pretokenized=False))
 
-    return tokenise
+def _ids(task: seqio.Task, dataset: tf.data.Dataset) -> Iterator[tuple[Ids, Ids]]:
+    """Inputs and targets of tokenised examples, without EOS."""
+    eos = {key: _vocabulary([task], key).eos_id for key in FEATURES}
+    for example in dataset.as_numpy_iterator():
+        inputs, targets = (tuple(_without(example[key].tolist(), eos[key])) for key in FEATURES)
+        yield inputs, targets
 
 
 def _languages(task: seqio.Task) -> tuple[str, str]:

@@ -17,7 +17,7 @@ import tasks
 from mmt.data import corpora, mixing, vocab
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.entries import MONOLINGUAL
-from tasks.sources import CorpusSource, chunked
+from tasks.sources import CorpusSource
 
 
 def register(
@@ -92,11 +92,12 @@ class TextSource(CorpusSource):
         present = {"train": corpus.count(language, MONOLINGUAL)}
         seqio.DataSource.__init__(self, splits=present, num_input_examples=present)
 
-    def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """As of `CorpusSource`; the only split is 'train'."""
-        return chunked(
-            self.corpus.pairs(mixing.language_of(self.language), MONOLINGUAL), self.chunk
-        )
+    def list_shards(self, split: str) -> Sequence[str]:
+        entries = self.corpus.files[MONOLINGUAL][mixing.language_of(self.language)]
+        return [f"{place}-{entry.name}" for place, entry in enumerate(entries)]
+
+    def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[corpora.Pair]:
+        return self.corpus.part(*part).pairs(mixing.language_of(self.language), MONOLINGUAL)
 
 
 def denoise(

@@ -33,7 +33,8 @@ class CorpusSource(seqio.DataSource):
 
     Where the corpus has rules of cleaning, what they leave of it: `cleaned`, if that is at hand.
     `shuffle` mixes chunks of 256 neighbours within a window of 64 chunks; a Task's own buffer mixes
-    inside them. Unlike FunctionDataSource it does not warn about that, and it can be pickled.
+    inside them. Unlike FunctionDataSource it does not warn about that, and it can be pickled. Its
+    shards are the entries of the corpus: so many machines of a Beam job can read a language.
     """
 
     chunk, window = 256, 64
@@ -52,7 +53,8 @@ class CorpusSource(seqio.DataSource):
         return False
 
     def list_shards(self, split: str) -> Sequence[str]:
-        return [split]
+        entries = self.cleaned.files[split][self.language]
+        return [f"{place}-{entry.name}" for place, entry in enumerate(entries)]
 
     def get_dataset(
         self,
@@ -62,32 +64,42 @@ class CorpusSource(seqio.DataSource):
         shard_info: seqio.ShardInfo | None = None,
         **unused: Any,
     ) -> tf.data.Dataset:
-        """The examples of a split, in the corpus's order unless they are shuffled."""
-        if shard_info and shard_info.num_shards > 1:
-            raise ValueError("a corpus is one shard; shard the dataset, as seqio.Task does")
+        """The examples of a split, or of every n-th entry, in the corpus's order unless they are
+        shuffled.
+        """
+        number, part = len(self.list_shards(split)), (0, 1)
+        if shard_info:
+            part = shard_info.index, shard_info.num_shards
+        if part[1] > number:
+            raise ValueError(
+                f"{part[1]} shards of {number} entries; shard the dataset, as seqio.Task does"
+            )
         text = tf.TensorSpec(shape=[None], dtype=tf.string)
         signature = {"inputs": text, "targets": text}
         dataset = tf.data.Dataset.from_generator(
-            lambda: ({key: chunk[key] for key in signature} for chunk in self.chunks(split)),
+            lambda: ({key: chunk[key] for key in signature} for chunk in self.chunks(split, part)),
             output_signature=signature,
         )
         if shuffle:
             dataset = dataset.shuffle(self.window, seed=seed)
         return dataset.unbatch()
 
-    def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """The pairs in order, `chunk` at a time: UTF-8 bytes of both sides, names of corpora."""
-        return chunked(self.cleaned.pairs(self.language, split), self.chunk)
+    def chunks(
+        self, split: str, part: tuple[int, int] = (0, 1)
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The pairs in order, `chunk` at a time: UTF-8 bytes of both sides, names of corpora; of
+        every n-th entry from the i-th, for a part (i, n). A source that a model made has its mark.
+        """
+        pairs = self._pairs(split, part)
+        while some := list(itertools.islice(pairs, self.chunk)):
+            yield {
+                "inputs": np.array([_source(pair).encode() for pair in some], object),
+                "targets": np.array([pair.target.encode() for pair in some], object),
+                "corpus": np.array([pair.corpus for pair in some], object),
+            }
 
-
-def chunked(pairs: Iterator[corpora.Pair], size: int) -> Iterator[dict[str, np.ndarray]]:
-    """The pairs in order, `size` at a time; a source that a model made has its mark before it."""
-    while some := list(itertools.islice(pairs, size)):
-        yield {
-            "inputs": np.array([_source(pair).encode() for pair in some], object),
-            "targets": np.array([pair.target.encode() for pair in some], object),
-            "corpus": np.array([pair.corpus for pair in some], object),
-        }
+    def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[corpora.Pair]:
+        return self.cleaned.part(*part).pairs(self.language, split)
 
 
 def _source(pair: corpora.Pair) -> str:

@@ -1,7 +1,7 @@
-"""SeqIO tasks of a corpus, and the cache made of them.
+"""SeqIO tasks of a corpus.
 
 The oracle of ids is `mmt.data.vocab`, which tokenises without TensorFlow; that of packing a reader
-of the rows written here.
+of the rows written here. The cache made of the tasks: test_tasks_build.py.
 """
 
 import copy
@@ -20,63 +20,22 @@ import pytest
 pytest.importorskip("seqio")
 
 import seqio
+from lions import PIECES, SIZES, WORDS, ids, registered, write_corpus
 
 import tasks
-from mmt.data import cache, corpora, vocab
-from mmt.data.recipe import Recipe
-from tasks import build, sources
-
-SIZES = {"deu_Latn": 600, "swh_Latn": 75, "jpn_Jpan": 20}
-WORDS = {
-    "deu_Latn": ["der", "Löwe", "trinkt", "kühles", "Wasser", "am", "Ufer"],
-    "swh_Latn": ["simba", "anakunywa", "maji", "baridi", "mtoni", "leo"],
-    "jpn_Jpan": ["ライオン", "が", "川", "で", "冷たい", "水を飲む"],
-    "eng_Latn": ["the", "lion", "drinks", "cold", "water", "by", "the", "river"],
-}
-PIECES = 400
-
-
-def write_corpus(folder: Path, name: str = "lions", scale: int = 1) -> Path:
-    """A corpus of made-up sentences; Japanese has no validation and test pairs."""
-    lines = [f'name = "{name}"']
-    random = np.random.default_rng(0)
-    for split, part in (("train", 1), ("validation", 10), ("test", 12)):
-        lines.append(f"[{split}]")
-        for code, size in SIZES.items():
-            if split != "train" and code == "jpn_Jpan":
-                continue
-            (folder / split).mkdir(parents=True, exist_ok=True)
-            with open(folder / split / f"{code}.tsv", "w", encoding="utf-8") as file:
-                for number in range(scale * max(size // part, 2)):
-                    sides = [
-                        " ".join(random.choice(WORDS[side], random.integers(1, 7)))
-                        for side in (code, "eng_Latn")
-                    ]
-                    file.write(f"{number}. {sides[0]}\t{number}. {sides[1]}\n")
-            lines.append(f'{code} = "{split}/{code}.tsv"')
-    (folder / "corpus.toml").write_text("\n".join(lines), encoding="utf-8")
-    return folder
+from mmt.data import corpora, vocab
+from tasks import sources
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    root = tmp_path_factory.mktemp("tasks")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MMT_DATA", str(root / "data"))
-        loaded = corpora.load(write_corpus(root / "lions"))
-        tasks.register(loaded, vocabularies=PIECES)
-        yield loaded
+    with registered(tmp_path_factory.mktemp("tasks"), "lions") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def model(corpus):
     return vocab.Vocabulary.load(tasks.vocabulary(corpus, size=PIECES)["source"])
-
-
-def ids(task, split="train", lengths=None):
-    dataset = task.get_dataset(lengths, split, shuffle=False)
-    examples = dataset.as_numpy_iterator()
-    return [(example["inputs"].tolist(), example["targets"].tolist()) for example in examples]
 
 
 def test_names_splits_and_sizes(corpus):
@@ -267,102 +226,10 @@ def test_registering_again_replaces_only_the_same_corpus(corpus, tmp_path):
         tasks.register(corpus, vocabularies={"inputs": files["source"]})
 
 
-def test_cache_holds_what_the_tasks_give(corpus, tmp_path):
-    manifest = build.build_cache("lions_to_eng", tmp_path / "cache", corpus_hash="h")
-    opened = cache.open_cache(tmp_path / "cache")
-    assert manifest.languages == tuple(sorted(SIZES))
-    assert (manifest.name, manifest.target) == ("lions_to_eng", "eng_Latn")
-    assert manifest.corpus_hash == "h"
-    for task in seqio.get_mixture_or_task("lions_to_eng").tasks:
-        for split in task.splits:
-            records = opened.records(task.source.language, split)
-            cached = [(records[i]["inputs"].tolist(), records[i]["targets"].tolist())
-                      for i in range(len(records))]  # fmt: skip
-            given = ids(task, split)
-            assert [(a + [vocab.EOS], b + [vocab.EOS]) for a, b in cached] == given
-            assert manifest.counts[split][task.source.language] == len(given)
-            runs = manifest.corpora[split][task.source.language]
-            assert sum(count for _, count in runs) == len(given)
-
-
-def test_tasks_of_another_kind_are_cached_by_their_own_preprocessors(corpus, tmp_path):
-    ours = seqio.get_mixture_or_task("lions_swh_Latn_to_eng")
-    tag, *_ = ours.preprocessors
-    known = {"source": ours.source, "output_features": ours.output_features}
-    eos = [tag, seqio.preprocessors.tokenize_and_append_eos]
-    seqio.TaskRegistry.add("own_one", preprocessors=eos, **known)
-    eos = [*eos, seqio.CacheDatasetPlaceholder()]
-    seqio.TaskRegistry.add("own_two", preprocessors=eos, **known)
-    apart = seqio.FunctionDataSource(
-        lambda split, shuffle_files, seed=None: ours.source.get_dataset(split, shuffle=False),
-        splits=["train"],
-        num_input_examples={"train": SIZES["swh_Latn"]},
-    )
-    known["source"] = apart
-    seqio.TaskRegistry.add("own_swh_Latn_to_eng", preprocessors=eos, **known)
-    seqio.TaskRegistry.add("own_nameless", preprocessors=eos, **known)
-    with pytest.raises(ValueError, match="own_one.*CacheDatasetPlaceholder"):
-        build.build_cache("own_one", tmp_path / "one", corpus_hash="h")
-    with pytest.raises(ValueError, match="own_nameless.*mycorpus_deu_Latn_to_eng"):
-        build.build_cache("own_nameless", tmp_path / "one", corpus_hash="h")
-    assert not (tmp_path / "one").exists()
-    build.build_cache("lions_swh_Latn_to_eng", tmp_path / "ours", corpus_hash="h")
-    expected = cache.open_cache(tmp_path / "ours").records("swh_Latn", "train")
-    for name in ("own_two", "own_swh_Latn_to_eng"):
-        build.build_cache(name, tmp_path / name, corpus_hash="h")
-        read = cache.open_cache(tmp_path / name).records("swh_Latn", "train")
-        assert len(read) == len(expected)
-        for i in range(len(read)):
-            for key in ("inputs", "targets"):
-                assert np.array_equal(read[i][key], expected[i][key])
-
-
-def test_ensure_cache_builds_once_and_notices_a_changed_corpus(tmp_path, monkeypatch):
-    monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
-    folder = write_corpus(tmp_path / "c", name="ensured")
-    asked = {"mixture": "ensured_to_eng", "corpus": str(folder), "vocab_size": PIECES}
-    first = build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked))
-    assert first.corpus_hash == corpora.load(folder).hash()
-    found = build.vocabulary(Recipe("", **asked), "targets")
-    assert found.vocab_size == first.vocabulary_size["target"]
-    stamp = (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns
-    assert build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked)) == first
-    assert (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns == stamp
-    with pytest.raises(ValueError, match="vocabulary"):
-        other = {**asked, "vocab_size": PIECES + 20}
-        build.ensure_cache(Recipe(str(tmp_path / "cache"), **other))
-    with open(folder / "train" / "deu_Latn.tsv", "a", encoding="utf-8") as file:
-        file.write("mehr\tmore\n")
-    with pytest.raises(ValueError, match="corpus"):
-        build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked))
-
-
-def test_ensure_cache_tells_what_is_wrong_and_writes_nothing(corpus, tmp_path, monkeypatch):
-    data = tmp_path / "data"
-    monkeypatch.setenv("MMT_DATA", str(data))
-    folder = write_corpus(tmp_path / "c", name="broken")
-    with open(folder / "test" / "swh_Latn.tsv", "a", encoding="utf-8") as file:
-        file.write("one column\n")
-    at = tmp_path / "cache"
-    with pytest.raises(ValueError, match=r"swh_Latn\.tsv:\d+"):
-        build.ensure_cache(Recipe(str(at), "broken_to_eng", corpus=str(folder), vocab_size=PIECES))
-    with pytest.raises(ValueError, match="'lion_to_eng'.*nearest: lions_to_eng"):
-        build.ensure_cache(Recipe(str(at), mixture="lion_to_eng"))
-    with pytest.raises(ValueError, match="no Python module 'no_such_lab.tasks'"):
-        build.ensure_cache(Recipe(str(at), mixture="lions_to_eng", module="no_such_lab.tasks"))
-    with pytest.raises(ValueError, match="leave it 0"):
-        build.ensure_cache(Recipe(str(at), "lions_to_eng", module="tasks.cldr", vocab_size=500))
-    at.mkdir()
-    (at / "thesis.txt").write_text("my only copy")
-    with pytest.raises(ValueError, match="no cache"):
-        build.ensure_cache(Recipe(str(at), mixture="lions_to_eng"))
-    assert not data.exists() and [file.name for file in at.iterdir()] == ["thesis.txt"]
-
-
 def test_source_refuses_what_it_cannot_do(corpus):
     source = sources.CorpusSource(corpus, "swh_Latn")
-    assert source.list_shards("train") == ["train"] and not source.supports_arbitrary_sharding
-    with pytest.raises(ValueError, match="one shard"):
+    assert len(source.list_shards("train")) == 1 and not source.supports_arbitrary_sharding
+    with pytest.raises(ValueError, match="2 shards of 1 entries; shard the dataset"):
         source.get_dataset("train", shard_info=seqio.ShardInfo(0, 2))
     task = seqio.get_mixture_or_task("lions_swh_Latn_to_eng")
     parts = [
@@ -372,6 +239,26 @@ def test_source_refuses_what_it_cannot_do(corpus):
     ]  # fmt: skip
     whole = [inputs for inputs, _ in ids(task)]
     assert parts == [whole[0::2], whole[1::2]]
+
+
+def test_a_shard_is_every_nth_entry(tmp_path):
+    """As the machines of a Beam job read a language: all of it, and nothing twice."""
+    for name in "abc":
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{i}\tx\n" for i in range(300)))
+    described = 'target = "eng"\n[train]\ndeu = ["a.tsv", "b.tsv", "a.tsv", "c.tsv"]\n'
+    (tmp_path / "corpus.toml").write_text(described)
+    source = sources.CorpusSource(corpora.load(tmp_path), "deu_Latn")
+    assert len(set(source.list_shards("train"))) == 4
+
+    def read(part):
+        shard = source.get_dataset("train", shuffle=False, shard_info=part)
+        return [one["inputs"].decode() for one in shard.as_numpy_iterator()]
+
+    whole = read(None)
+    assert len(whole) == 1200
+    for number in (1, 3, 4):
+        parts = [read(seqio.ShardInfo(i, number)) for i in range(number)]
+        assert all(parts) and Counter(sum(parts, [])) == Counter(whole)
 
 
 def run_python(code: str, data: Path) -> subprocess.CompletedProcess[str]:

@@ -1,15 +1,17 @@
 """Work on disk that is whole or not there: directories, JSON files, and compressed lines.
 
-What is interrupted goes on where it was; what is not the same work is cleared away. A cache has its
-own way (cache.py): it is made at once.
+Work of many pieces that is interrupted goes on where it was (`working`); what is made at once, as a
+cache, begins anew (`replacing`). What is left of other work is cleared away.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,58 @@ def working(out: Path, key: str) -> Iterator[Path]:
             shutil.rmtree(work)
             raise
         shutil.rmtree(work)
+
+
+@contextlib.contextmanager
+def replacing(directory: Path, unless: Callable[[], bool]) -> Iterator[Path]:
+    """A new directory, which at the very end becomes `directory`, in the place of what was there
+    before; it is gone if it cannot be finished, and so are those of killed processes.
+
+    unless: whether what another process has put there meanwhile is as good, and stays.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{directory.name}.building-"
+    for left in directory.parent.glob(f"{glob.escape(prefix)}*"):
+        with contextlib.suppress(FileNotFoundError), locked(left) as ours:
+            if ours:
+                shutil.rmtree(left, ignore_errors=True)
+    before = _identity(directory)
+    with contextlib.ExitStack() as stack:
+        ours = False
+        while not ours:  # else another process took it for that of a killed one
+            work = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
+            with contextlib.suppress(FileNotFoundError):
+                ours = stack.enter_context(locked(work)) and work.is_dir()
+        try:
+            work.chmod(0o755)
+            yield work
+            while not _moved(work, directory):
+                if _identity(directory) != before and unless():
+                    return
+                with contextlib.suppress(FileNotFoundError):  # another process moved it
+                    old = tempfile.mkdtemp(prefix=prefix, dir=directory.parent)
+                    directory.rename(Path(old, "old"))
+                shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _moved(work: Path, directory: Path) -> bool:
+    """Whether there was room for it; an empty directory is room."""
+    try:
+        work.rename(directory)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def _identity(directory: Path) -> tuple[int, int] | None:
+    if not directory.exists():
+        return None
+    found = directory.stat()
+    return found.st_dev, found.st_ino
 
 
 @contextlib.contextmanager

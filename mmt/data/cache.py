@@ -1,20 +1,22 @@
 """A cache: one corpus as token ids, in a directory that training and translating can live from.
 
 It holds `manifest.json`, the vocabulary files, and per split and language the records of
-`records.py`. Any iterator of token lists can be cached: nothing here knows corpora or SeqIO.
+`records.py`. Any iterator of token lists can be cached, and of functions that make some, which
+several processes do: nothing here knows corpora or SeqIO.
 """
 
 import contextlib
+import functools
+import itertools
 import json
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int32
@@ -22,14 +24,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mmt.data import mixing, records
-from mmt.data.atomic import locked
+from mmt.data.atomic import replacing
 from mmt.data.vocab import EOS, PAD, Vocabulary, sentinel
+from mmt.data.workers import streaming
 
 VERSION = 1
 MANIFEST = "manifest.json"
 
 Tokens = tuple[records.Ids, records.Ids] | tuple[records.Ids, records.Ids, str]
-Examples = Callable[[], Iterable[Tokens]]
+Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; can be pickled
+Examples = Callable[[], Iterable[Tokens | Piece]]
+
+_TOGETHER = 256  # examples that are encoded at once
 
 
 @dataclass(frozen=True)
@@ -158,15 +164,18 @@ def build(
     vocabularies: Mapping[str, Path],
     pad: int = PAD,
     start: int = PAD,
+    processes: int = 1,
     source: str = "",
 ) -> Manifest:
     """Writes a cache of `examples`: (split, language) -> function that yields (inputs, targets), or
-    (inputs, targets, name of the corpus).
+    (inputs, targets, name of the corpus), or functions that make a list of these, which the
+    `processes` do. The files are the same whatever their number.
 
     Examples are streamed, so that memory stays flat, to a directory beside, which becomes
-    `directory` at the very end: what has the name is complete. A cache that is there already is
-    replaced. ValueError: something else is there, ids do not fit the vocabularies. OSError with
-    the path: the disk is full or read-only; then nothing half-made is left.
+    `directory` at the very end: what has the name is complete. A cache that was there before is
+    replaced; one that another process has put there meanwhile, and that is the same, stays.
+    ValueError: something else is there, ids do not fit the vocabularies. OSError with the path: the
+    disk is full or read-only, or a process was killed; then nothing half-made is left.
     """
     languages = tuple(sorted({language for _, language in examples}))
     if not languages:
@@ -187,27 +196,15 @@ def build(
         start=start,
         source=source,
     )
-    with _building(directory) as temporary:
+    there = functools.partial(_is_cache_of, directory, manifest)
+    with replacing(directory, unless=there) as temporary, streaming(manifest, processes) as stream:
         for side, file_name in _model_names(manifest).items():
             with records.disk_errors(temporary / file_name):
                 shutil.copyfile(vocabularies[side], temporary / file_name)
-        for (split, language), stream in _with_progress(examples, f"caching {name}"):
-            (temporary / split).mkdir(exist_ok=True)
-            runs: list[list[Any]] = []
-            with records.Writer(temporary / split, language, languages.index(language)) as writer:
-                for inputs, targets, *corpus in stream:
-                    _check_ids((split, language), writer.count, (inputs, targets), manifest)
-                    writer.add(inputs, targets)
-                    if corpus[:1] != [run[0] for run in runs[-1:]]:
-                        runs.append([*corpus, 0])
-                    if corpus:
-                        runs[-1][1] += 1
-            manifest.counts[split][language] = writer.count
-            if runs:
-                manifest.corpora.setdefault(split, {})[language] = runs
+        blocks = stream(_encoded, _pieces(examples))
+        _write(_with_progress(blocks, f"caching {name}", len(examples)), temporary, manifest)
         with records.disk_errors(temporary / MANIFEST):
             manifest.write(temporary)
-        _move(temporary, directory)
     return manifest
 
 
@@ -280,23 +277,89 @@ def _common_eos(models: Mapping[str, Vocabulary]) -> int:
     return next(iter(ends.values()))
 
 
-def _check_ids(
-    key: tuple[str, str], index: int, example: tuple[records.Ids, records.Ids], manifest: Manifest
-) -> None:
-    where = "/".join(key)
+class _Block(NamedTuple):
+    """Examples as they are written, with the runs of their corpora; the first that cannot be."""
+
+    key: tuple[str, str]
+    encoded: list[bytes]
+    lengths: Int32[np.ndarray, "n 2"]
+    runs: list[tuple[str, int]]
+    fault: tuple[int, str] | None = None
+
+
+def _pieces(
+    examples: Mapping[tuple[str, str], Examples],
+) -> Iterator[tuple[tuple[str, str], Piece | list[Tokens]]]:
+    """The work, in the order of the records; an empty piece first, also where there is no other."""
+    for key, make in examples.items():
+        yield key, []
+        together: list[Tokens] = []
+        for one in make():
+            if not callable(one):
+                together.append(one)
+            if callable(one) or len(together) == _TOGETHER:
+                yield key, together
+                together = []
+            if callable(one):
+                yield key, one
+        yield key, together
+
+
+def _encoded(manifest: Manifest, item: tuple[tuple[str, str], Piece | list[Tokens]]) -> _Block:
+    key, piece = item
+    language = manifest.languages.index(key[1])
+    encoded: list[bytes] = []
+    lengths: list[tuple[int, int]] = []
+    names: list[str] = []
+    fault = None
+    for inputs, targets, *name in piece() if callable(piece) else piece:
+        if wrong := _wrong_ids((inputs, targets), manifest, mixing.is_monolingual(key[1])):
+            fault = len(encoded), wrong
+            break
+        encoded.append(records.encode(inputs, targets, language))
+        lengths.append((len(inputs), len(targets)))
+        names += name
+    runs = [(name, len(list(some))) for name, some in itertools.groupby(names)]
+    return _Block(key, encoded, np.array(lengths, np.int32).reshape(-1, 2), runs, fault)
+
+
+def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> None:
+    """The records of all keys, whose counts and corpora the manifest is told."""
+    for (split, language), own in itertools.groupby(blocks, lambda block: block.key):
+        (directory / split).mkdir(exist_ok=True)
+        number = manifest.languages.index(language)
+        runs: list[list[Any]] = []
+        with records.Writer(directory / split, language, number) as writer:
+            for block in own:
+                if block.fault:
+                    at = f"{split}/{language}, example {writer.count + block.fault[0]}"
+                    raise ValueError(f"{at}: {block.fault[1]}")
+                writer.add_all(block.encoded, block.lengths)
+                for corpus, count in block.runs:
+                    if [corpus] != [run[0] for run in runs[-1:]]:
+                        runs.append([corpus, 0])
+                    runs[-1][1] += count
+        manifest.counts[split][language] = writer.count
+        if runs:
+            manifest.corpora.setdefault(split, {})[language] = runs
+
+
+def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest, text: bool) -> str:
+    """What is wrong with an example, or with monolingual text; '' where nothing is."""
     for side, ids in zip(("source", "target"), example, strict=True):
         size = manifest.vocabulary_size[side]
-        if side == "source" and mixing.is_monolingual(key[1]):
+        if text and side == "source":
             if len(ids):
-                raise ValueError(f"{where}, example {index}: monolingual text has a source")
+                return "monolingual text has a source"
             continue
         if not len(ids):
-            raise ValueError(f"{where}, example {index}: the {side} has no tokens")
+            return f"the {side} has no tokens"
         if min(ids) < 0 or max(ids) >= size:
-            raise ValueError(
-                f"{where}, example {index}: the {side} has the ids {min(ids)} ... {max(ids)}, "
+            return (
+                f"the {side} has the ids {min(ids)} ... {max(ids)}, "
                 f"the {side} vocabulary 0 ... {size - 1}"
             )
+    return ""
 
 
 def _replaceable(directory: Path) -> bool:
@@ -305,39 +368,14 @@ def _replaceable(directory: Path) -> bool:
     return directory.is_dir() and ((directory / MANIFEST).is_file() or not any(directory.iterdir()))
 
 
-@contextlib.contextmanager
-def _building(directory: Path) -> Iterator[Path]:
-    """A new directory beside, removed if it keeps its name; and so are those of killed builds."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{directory.name}.building-"
-    for left in directory.parent.glob(f"{prefix}*"):
-        with locked(left) as ours:
-            if ours:
-                shutil.rmtree(left)
-    temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
-    with locked(temporary):
-        try:
-            temporary.chmod(0o755)
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+def _is_cache_of(directory: Path, manifest: Manifest) -> bool:
+    with contextlib.suppress(ValueError, OSError):
+        return open_cache(directory).manifest == manifest
+    return False
 
 
-def _move(temporary: Path, directory: Path) -> None:
-    """Gives the complete cache its name, in the place of an older one."""
-    if directory.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{directory.name}.building-", dir=directory.parent))
-        directory.rename(old / "old")
-        temporary.rename(directory)
-        shutil.rmtree(old)
-    else:
-        temporary.rename(directory)
-
-
-def _with_progress(
-    examples: Mapping[tuple[str, str], Examples], label: str
-) -> Iterator[tuple[tuple[str, str], Iterator[Tokens]]]:
-    """The streams by key, with a bar on a terminal's stderr, else a line every ten seconds."""
+def _with_progress(blocks: Iterable[_Block], label: str, keys: int) -> Iterator[_Block]:
+    """The blocks, with a bar on a terminal's stderr, else a line every ten seconds."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(
@@ -347,20 +385,14 @@ def _with_progress(
         console=console,
         disable=not console.is_terminal,
     ) as progress:
-        task = progress.add_task(label, total=len(examples), done=0)
-        done, said = 0, time.monotonic()
-
-        def counted(key: tuple[str, str]) -> Iterator[Tokens]:
-            nonlocal done, said
-            for example in examples[key]():
-                done += 1
-                if done % 1000 == 0:
-                    progress.update(task, done=done)
-                    if not console.is_terminal and time.monotonic() - said > 10:
-                        said = time.monotonic()
-                        print(f"{label}: {'/'.join(key)}, {done:,} examples", file=sys.stderr)
-                yield example
-
-        for key in examples:
-            yield key, counted(key)
-            progress.update(task, advance=1, done=done)
+        task = progress.add_task(label, total=keys, done=0)
+        done, said, seen = 0, time.monotonic(), set()
+        for block in blocks:
+            yield block
+            done += len(block.encoded)
+            seen.add(block.key)
+            progress.update(task, completed=len(seen) - 1, done=done)
+            if not console.is_terminal and time.monotonic() - said > 10:
+                said = time.monotonic()
+                print(f"{label}: {'/'.join(block.key)}, {done:,} examples", file=sys.stderr)
+        progress.update(task, completed=keys, done=done)

@@ -138,6 +138,14 @@ class Corpus:
         """
         return tuple(dict.fromkeys(entry.name for entry in self._files(language, split)[0]))
 
+    def part(self, index: int, of: int) -> "Corpus":
+        """The corpus of each language's every `of`-th entry, from the `index`-th."""
+        files = {
+            split: {code: own[index::of] for code, own in by_language.items()}
+            for split, by_language in self.files.items()
+        }
+        return replace(self, files=files)
+
     def count(self, language: str, split: str) -> int:
         """The number of pairs, as `pairs` finds them; 0 where no file is described.
 

@@ -19,6 +19,8 @@ class Recipe:
     vocab_size: pieces of the vocabulary to train from the corpus; 0: the tasks bring their own.
     target_vocab_size: 0: one vocabulary for both sides; else pieces of the target's own.
     vocabulary_from: a run directory or cache whose vocabulary is taken over (fine-tuning).
+    seqio_cache: what SeqIO's Beam job (`seqio_cache_tasks`) wrote: the tokens are taken from there.
+    processes: how many tokenise; 0: one for each core, where there is work for them.
     """
 
     directory: str
@@ -28,6 +30,8 @@ class Recipe:
     vocab_size: int = 0
     target_vocab_size: int = 0
     vocabulary_from: str = ""
+    seqio_cache: str = ""
+    processes: int = 0
 
     def present(self) -> bool:
         """Whether the cache is there. ValueError where its corpus, if at hand, has changed, or

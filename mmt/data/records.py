@@ -125,13 +125,19 @@ class Writer:
         self._write_header()
 
     def add(self, inputs: Ids, targets: Ids) -> None:
+        lengths = np.array([[len(inputs), len(targets)]], np.int32)
+        self.add_all([encode(inputs, targets, self._number)], lengths)
+
+    def add_all(self, encoded: Sequence[bytes], lengths: Int32[np.ndarray, "n 2"]) -> None:
+        """Records as `encode` makes them of this language's examples, and their tokens a side."""
         with disk_errors(self._path):
-            if self.count % SHARD_RECORDS == 0:
-                self._next_shard()
-            assert self._open_shard is not None
-            self._open_shard.write(encode(inputs, targets, self._number))
-            self._lengths.write(np.array([len(inputs), len(targets)], "<i4").tobytes())
-        self.count += 1
+            for record in encoded:
+                if self.count % SHARD_RECORDS == 0:
+                    self._next_shard()
+                assert self._open_shard is not None
+                self._open_shard.write(record)
+                self.count += 1
+            self._lengths.write(lengths.astype("<i4").tobytes())
 
     def __enter__(self) -> "Writer":
         return self

@@ -15,6 +15,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import sentencepiece
@@ -176,9 +177,13 @@ class Vocabulary:
         """The ids of a text, without EOS."""
         return self._processor.encode(text)
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, in one call: about 2 us a short text."""
-        return self._processor.encode(list(texts), num_threads=_threads(texts))
+    def encode_all(
+        self, texts: Sequence[str] | Sequence[bytes], *, threads: int = 0
+    ) -> list[list[int]]:
+        """The ids of many texts, in one call: about 2 us a short text. threads: 0: as many as it
+        takes; 1 in one of several processes.
+        """
+        return self._processor.encode(list(texts), num_threads=threads or _threads(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first EOS, without PAD; an id past the end reads as UNK."""
@@ -235,6 +240,28 @@ class Vocabulary:
         return {self._processor.id_to_piece(index): index for index in range(self.size)}
 
 
+@dataclass(frozen=True)
+class Tokeniser:
+    """Pairs of texts as tokens, as SeqIO's preprocessors of our tasks make them; a function that
+    can be sent to other processes. prefix: what goes before a source, '<2eng> '.
+    """
+
+    prefix: str
+    source: Path
+    target: Path
+
+    def __call__(
+        self, sources: Sequence[bytes], targets: Sequence[bytes], names: Sequence[str]
+    ) -> list[tuple[list[int], list[int], str]]:
+        """(ids of the source, of the target, name) of each pair of UTF-8 texts, without EOS."""
+        prefix = self.prefix.encode()
+        ids = (
+            _loaded(self.source).encode_all([prefix + one for one in sources], threads=1),
+            _loaded(self.target).encode_all(targets, threads=1),
+        )
+        return list(zip(*ids, names, strict=True))
+
+
 def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str:
     """The tag that asks for `language`, given by any name, however the vocabulary spells it:
     '<2eng>' or '<2en>' for 'English'. `trained` is the code of a target language that the model
@@ -262,6 +289,11 @@ def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str
     raise ValueError(
         f"target language {wanted.code} ({wanted.name}): the model translates only into {listed}"
     )
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(path: Path) -> Vocabulary:
+    return Vocabulary.load(path)
 
 
 def _threads(some: Sequence[object]) -> int:

@@ -4,6 +4,7 @@ Results come in the order of the pieces, whatever the number of processes; what 
 and what a killed run leaves of it, is the caller's business.
 """
 
+import collections
 import contextlib
 import functools
 import multiprocessing
@@ -12,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
@@ -23,6 +24,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 Work = Callable[[Any, Any, Callable[[int], None]], Any]
 Run = Callable[[str, Work, Sequence[Any], int], list[Any]]
+Stream = Callable[[Callable[[Any, Any], Any], Iterable[Any]], Iterator[Any]]
+
+_AHEAD = 4  # pieces of a stream for each process that are read before their turn
 
 _SHARED: Any = None  # in a worker: what all pieces of work know
 _COUNTED: Any = None
@@ -42,13 +46,39 @@ def workers(shared: Any, processes: int) -> Iterator[Run]:
     if processes <= 1:
         yield functools.partial(_run_here, shared)
         return
+    with _pool(shared, processes) as (pool, counted):
+        yield functools.partial(_run_there, pool, counted)
+
+
+@contextlib.contextmanager
+def streaming(shared: Any, processes: int) -> Iterator[Stream]:
+    """A function `stream(work, items)`: the results of `work(shared, item)` in the items' order, of
+    items that need not fit into memory: few are read before their turn.
+
+    Errors come in that order too, those of reading the items and those of the work, so that it is
+    the same one whatever the number of processes. Else as `workers`.
+
+    >>> with streaming(10, processes=1) as stream:
+    ...     list(stream(lambda shared, item: shared * item, iter([1, 2])))
+    [10, 20]
+    """
+    if processes <= 1:
+        yield lambda work, items: (work(shared, item) for item in items)
+        return
+    with _pool(shared, processes) as (pool, _):
+        yield functools.partial(_stream_there, pool, processes * _AHEAD)
+
+
+@contextlib.contextmanager
+def _pool(shared: Any, processes: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
+    """The processes, and what they count in."""
     context = multiprocessing.get_context("spawn")  # forking a process that has threads may hang
     counted, stopped = context.Value("q", 0), context.Event()
     pool = ProcessPoolExecutor(
         processes, mp_context=context, initializer=_start, initargs=(shared, counted, stopped)
     )
     try:
-        yield functools.partial(_run_there, pool, counted)
+        yield pool, counted
     except BrokenProcessPool as error:
         raise OSError(
             "a process of the work was killed (is there too little memory?), or could not begin: a "
@@ -91,6 +121,31 @@ def _run_there(
         return [future.result() for future in futures]
 
 
+def _stream_there(
+    pool: ProcessPoolExecutor,
+    ahead: int,
+    work: Callable[[Any, Any], Any],
+    items: Iterable[Any],
+) -> Iterator[Any]:
+    waiting: collections.deque[Future[Any]] = collections.deque()
+    left, fault = iter(items), None
+    more = True
+    while more or waiting:
+        while more and len(waiting) < ahead:
+            try:
+                waiting.append(pool.submit(_work_alone, work, next(left)))
+            except StopIteration:
+                more = False
+            except BrokenProcessPool:
+                raise
+            except Exception as error:  # its turn comes after those that were read before it
+                more, fault = False, error
+        if waiting:
+            yield waiting.popleft().result()
+    if fault is not None:
+        raise fault
+
+
 def _start(shared: Any, counted: Any, stopped: Any) -> None:
     global _SHARED, _COUNTED, _STOPPED
     _SHARED, _COUNTED, _STOPPED = shared, counted, stopped
@@ -113,6 +168,10 @@ def _work(work: Work, item: Any) -> Any:
             raise InterruptedError("another piece of the work failed")
 
     return work(_SHARED, item, done)
+
+
+def _work_alone(work: Callable[[Any, Any], Any], item: Any) -> Any:
+    return work(_SHARED, item)
 
 
 @contextlib.contextmanager

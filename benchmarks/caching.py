@@ -1,0 +1,121 @@
+"""How fast a corpus becomes a token cache: the local builder, and SeqIO's Beam job.
+
+    python -m benchmarks.caching [--pairs 100000] [--languages 4]
+
+Made-up pairs of 12 + 12 words, the languages of the same size, a vocabulary of 4,000 pieces. One
+run: the local builder with 1 process, with 2 and so on up to the number of cores, and SeqIO's job
+(Beam's DirectRunner), whose TFRecord files are then made into a cache too. Each in a process of its
+own; seconds include loading the libraries and starting the processes, which do not grow with the
+corpus, "a pair" is without them, from two sizes. Needs the extras [data] and [beam].
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.readers import made_up
+
+CODES = ("deu_Latn", "fra_Latn", "swh_Latn", "jpn_Jpan", "hin_Deva", "zul_Latn")
+MODULE = """
+import sys, tasks
+from mmt.data import corpora
+tasks.register(corpora.load({folder!r}), vocabularies=4000)
+"""
+LOCAL = """
+import sys, my_tasks
+from pathlib import Path
+from tasks import build
+if __name__ == "__main__":
+    build.build_cache("{name}_to_eng", Path(sys.argv[1]), corpus_hash="1",
+                      processes=int(sys.argv[2]), seqio_cache=sys.argv[3])
+"""
+
+
+class Bench:
+    """A corpus of `pairs` in all, in a folder, and programs that make caches of it."""
+
+    def __init__(self, folder: Path, pairs: int, languages: int):
+        self.folder, self.pairs, self.name = folder, pairs, f"made_up_{pairs}"
+        corpus = folder / self.name
+        corpus.mkdir()
+        described = ['target = "eng"', "[train]"]
+        for code in CODES[:languages]:
+            described.append(f'{code} = "{code}.tsv"')
+            with open(corpus / f"{code}.tsv", "w", encoding="utf-8") as file:
+                for group in made_up(pairs // languages):
+                    file.writelines(f"{one}\t{other}\n" for one, other in group)
+        (corpus / "corpus.toml").write_text("\n".join(described) + "\n")
+        (folder / "my_tasks.py").write_text(MODULE.format(folder=str(corpus)))
+        (folder / "local.py").write_text(LOCAL.format(name=self.name))
+        self._run("-c", "import my_tasks, tasks; from mmt.data import corpora; "
+                  f"tasks.vocabulary(corpora.load({str(corpus)!r}), size=4000)")  # fmt: skip
+
+    def local(self, processes: int, seqio_cache: str = "") -> float:
+        """Seconds of the local builder."""
+        out = self.folder / f"{self.name}-{processes}-{bool(seqio_cache)}"
+        return self._run("local.py", str(out), str(processes), seqio_cache)
+
+    def beam(self) -> float:
+        """Seconds of SeqIO's job."""
+        return self._run(
+            "-m", "seqio.scripts.cache_tasks_main", "--module_import=my_tasks", "--min_shards=1",
+            f"--tasks={self.name}_.*", f"--output_cache_dir={self.folder / 'seqio'}",
+        )  # fmt: skip
+
+    def _run(self, *arguments: str) -> float:
+        path = os.pathsep.join([str(self.folder), os.getcwd(), *sys.path])
+        environment = {**os.environ, "PYTHONPATH": path, "MMT_DATA": str(self.folder / "data")}
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=self.folder, env=environment, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            raise OSError(f"{arguments[0]} failed: {done.stderr[-2000:]}")
+        return time.perf_counter() - start
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=100_000)
+    parser.add_argument("--languages", type=int, default=4)
+    args = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
+    ways: dict[str, list[float]] = {}
+    sizes = args.pairs // 10, args.pairs
+    for pairs in sizes:
+        with tempfile.TemporaryDirectory(prefix="caching-") as folder:
+            bench = Bench(Path(folder), pairs, args.languages)
+            for processes in sorted({1, 2, cores}):
+                name = f"local builder, {processes} process{'es' * (processes > 1)}"
+                ways.setdefault(name, []).append(bench.local(processes))
+            ways.setdefault("SeqIO's job, Beam's DirectRunner", []).append(bench.beam())
+            name = "  and a cache of what it wrote"
+            ways.setdefault(name, []).append(bench.local(1, f"{folder}/seqio"))
+    columns = ("", "seconds", "pairs/s", "a pair, us", "against the first")
+    table = Table(
+        *columns, title=f"{args.pairs:,} pairs of {args.languages} languages; {cores} cores"
+    )
+    each = {name: (large - small) / (sizes[1] - sizes[0]) for name, (small, large) in ways.items()}
+    first = next(iter(each.values()))
+    for name, (_, large) in ways.items():
+        table.add_row(
+            name, f"{large:.1f}", f"{args.pairs / large:,.0f}", f"{each[name] * 1e6:.0f}",
+            f"{first / each[name]:.2f} x",
+        )  # fmt: skip
+    from benchmarks.header import header
+
+    print(header())
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
