@@ -18,22 +18,7 @@ def parser() -> argparse.ArgumentParser:
     _gin_flags(distill)
     distill.set_defaults(run="distill")
 
-    translate = commands.add_parser("translate", help="stdin to stdout, line by line")
-    _decoding_flags(translate)
-    translate.add_argument("--from", dest="source", help="language of the lines (optional)")
-    translate.add_argument("--to", dest="target", help="default: the model's own, else eng")
-    translate.add_argument(
-        "--nbest", type=int, metavar="N", help="N translations a line, with scores"
-    )
-    translate.add_argument(
-        "--format", choices=("text", "jsonl"), default="text", help="default: text"
-    )
-    translate.add_argument(
-        "--corpus", help="back-translate its monolingual text into --out DIR, for --to LANGUAGES"
-    )
-    translate.add_argument("--out", metavar="DIR", help="of --corpus: a new corpus folder")
-    translate.epilog = f"{translate.epilog} --gin.BackTranslation.lines=N: so many of --corpus."
-    translate.set_defaults(run="translate")
+    _translate_flags(commands.add_parser("translate", help="stdin to stdout, line by line"))
 
     evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")
     _decoding_flags(evaluate)
@@ -75,6 +60,24 @@ def _gin_flags(parser: argparse.ArgumentParser) -> None:
         help="may be repeated, later files win; gin_configs/… is found from anywhere",
     )  # fmt: skip
     parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
+
+
+def _translate_flags(parser: argparse.ArgumentParser) -> None:
+    _decoding_flags(parser)
+    parser.add_argument("--from", dest="source", help="language of the lines (optional)")
+    parser.add_argument("--to", dest="target", help="default: the model's own, else eng")
+    parser.add_argument(
+        "--nbest", type=int, metavar="N", help="N translations a line, with scores"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "jsonl"), default="text", help="default: text"
+    )
+    parser.add_argument(
+        "--corpus", help="back-translate its monolingual text into --out DIR, for --to LANGUAGES"
+    )
+    parser.add_argument("--out", metavar="DIR", help="of --corpus: a new corpus folder")
+    parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N: so many of --corpus."
+    parser.set_defaults(run="translate")
 
 
 def _report_flags(parser: argparse.ArgumentParser) -> None:

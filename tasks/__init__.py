@@ -69,9 +69,8 @@ def register(
     over a language in a run of `examples` examples.
 
     A corpus that is read the other way (`corpus.reversed()`) gives `my_news_eng_to_deu_Latn` … and
-    `my_news_from_eng`, with a tag of its own for each language (`<2deu_Latn>`).
-
-    A corpus with rules (`[clean]`) gives what these leave; its test splits are as they were.
+    `my_news_from_eng`, with a tag of its own for each language (`<2deu_Latn>`). A corpus
+    with rules (`[clean]`) gives what these leave; its test splits are as they were.
 
     A task's source gives text, {'inputs': 'Dienstag', 'targets': 'Tuesday'}; its preprocessors put
     `<2eng> ` before the inputs (`prefix`), tokenise (here SeqIO's own cache would be made), and
@@ -104,13 +103,11 @@ def register(
     if _registered_already(mixture, wanted):
         return mixture
     for language, one in sources.items():
+        before = prefix(features["inputs"].vocabulary, corpus, language)
         seqio.TaskRegistry.add(
-            task_name(corpus, language),
-            source=one,
-            preprocessors=preprocessors(prefix(features["inputs"].vocabulary, corpus, language)),
-            output_features=features,
+            task_name(corpus, language), one, features, preprocessors(before),
             metric_fns=[bleu_and_chrf],
-        )
+        )  # fmt: skip
     seqio.MixtureRegistry.add(mixture, [(task_name(corpus, code), rates[code]) for code in rates])
     _REGISTERED[mixture] = wanted
     return mixture

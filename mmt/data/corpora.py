@@ -101,8 +101,12 @@ class Corpus:
     @property
     def languages(self) -> tuple[str, ...]:
         """The source languages as sorted FLORES codes: those with a train split, where one has."""
-        splits = [own for split, own in self.files.items() if split in SPLITS]
-        return tuple(sorted(self.files["train"] or set().union(*splits)))
+        found = set(self.files["train"]).union(
+            *(() if self.files["train"] else (self.files[split] for split in SPLITS))
+        )
+        if self.reverse:  # a language may have nothing but back-translated pairs
+            found = {code for code in found if self.entries(code, "train")}
+        return tuple(sorted(found))
 
     @property
     def monolingual(self) -> tuple[str, ...]:
