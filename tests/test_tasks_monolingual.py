@@ -13,7 +13,7 @@ pytest.importorskip("seqio")
 import seqio
 
 import tasks
-from mmt.data import cache, corpora, ledger, pipeline, shares, vocab
+from mmt.data import cache, corpora, ledger, pipeline, shares, stages, vocab
 from mmt.data.denoising import Denoising
 from mmt.data.mixing import Mixing
 from mmt.data.recipe import Recipe
@@ -170,6 +170,21 @@ def test_the_state_goes_on_bit_for_bit_and_not_with_other_noise(made):
         assert all(np.array_equal(batch[key], other[key]) for key in batch)
     with pytest.raises(ValueError, match=r"a run with denoising .*0\.15.*this one has .*0\.3"):
         start(density=0.3).set_state(state)
+
+
+def test_stages_show_the_text_first_and_then_the_pairs(made):
+    _, opened = made
+    first = stages.Stage({"examples": 40}, Mixing(monolingual=1.0))
+    batches = pipeline.train_batches(
+        opened, feature_lengths=LENGTHS, batch_size=4, stages=[first, stages.Stage()],
+        mixing=Mixing(monolingual=0.0), packing=False,
+    )  # fmt: skip
+    names = np.array(opened.manifest.languages)
+    seen = [
+        names[batch["decoder_language_ids"][:, 0]] for batch in itertools.islice(batches, 20)
+    ]
+    text = [name.endswith(".monolingual") for batch in seen for name in batch]
+    assert text == [True] * 40 + [False] * 40
 
 
 def test_prefix_language_models_see_no_gaps(made):
