@@ -153,3 +153,32 @@ def test_keys_reach_all_orders_of_a_small_language():
     keys = np.arange(2_000, dtype=np.uint64).repeat(4)
     orders = mixing.permute(np.tile(np.arange(4), 2_000), np.full(8_000, 4), keys).reshape(-1, 4)
     assert len(np.unique(orders, axis=0)) == 24
+
+
+BOTH = {"deu_Latn": 900, "swh_Latn": 30, "deu_Latn.monolingual": 5000, "eng_Latn.monolingual": 50}
+
+
+@pytest.mark.parametrize(("asked", "part"), [(None, 0.5), (0.2, 0.2), (1.0, 1.0), (0.0, 0.0)])
+def test_monolingual_text_has_the_part_that_was_asked_for(asked, part):
+    mixture = mixing.Mixing(monolingual=asked)
+    found = mixture.shares({code: BOTH[code] for code in mixture.choose(list(BOTH))})
+    text = {code: share for code, share in found.items() if mixing.is_monolingual(code)}
+    pairs = {code: share for code, share in found.items() if code not in text}
+    for own, whole in ((text, part), (pairs, 1 - part)):
+        alone = mixing.shares({code: BOTH[code] for code in own}, 5.0) if own else {}
+        assert own == pytest.approx({code: share * whole for code, share in alone.items()})
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_caps_and_languages_hold_for_pairs_and_text_alike():
+    capped = mixing.Mixing(monolingual=0.5, max_epochs=2.0, examples=1000)
+    found = capped.shares(BOTH)
+    assert all(found[code] * 1000 <= 2 * BOTH[code] * (1 + 1e-9) for code in BOTH)
+    german = mixing.Mixing(languages=["German"])
+    assert german.choose(list(BOTH)) == ["deu_Latn", "deu_Latn.monolingual"]
+    assert mixing.language_of(mixing.monolingual("deu_Latn")) == "deu_Latn"
+    assert mixing.Mixing(monolingual=0.0, languages=["de"]).choose(list(BOTH)) == ["deu_Latn"]
+    with pytest.raises(ValueError, match=r"monolingual is 1\.0, but the data has pairs alone"):
+        mixing.Mixing(monolingual=1.0).choose(["deu_Latn"])
+    with pytest.raises(ValueError, match="'fra' is not among the 3 languages"):
+        mixing.Mixing(languages=["fra"]).choose(list(BOTH))
