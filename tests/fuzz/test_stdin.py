@@ -63,7 +63,7 @@ def letters(text):
     return re.sub(r"[\s\x1c-\x1f\x85\u2028\u2029\u2581]", "", text).replace("<2eng>", "")
 
 
-@fuzzed(st.tuples(BYTES, st.sampled_from([1, 7, 1 << 16])), short=60, long=3000)
+@fuzzed(st.tuples(BYTES, st.sampled_from([1, 7, 1 << 16])), short=20, long=3000)
 def test_lines_of_any_bytes(example, translator, monkeypatch):
     monkeypatch.setattr(translate, "Tiles", Echo)
     content = b"".join(example[0])
