@@ -19,7 +19,14 @@ import optax
 from jaxtyping import Array
 
 from mmt import distributed, initial, lock, metrics
-from mmt.checkpoint import Checkpoints, Policy, available_steps, best_step, check_model
+from mmt.checkpoint import (
+    Checkpoints,
+    Policy,
+    available_steps,
+    best_step,
+    check_model,
+    raised_alone,
+)
 from mmt.program import Program
 from mmt.state import TrainState, account, position, restore
 
@@ -82,6 +89,7 @@ def train(
     with (
         lock.held(model_dir),
         _termination() as told_to_end,  # until all is written
+        raised_alone(),
         Checkpoints(model_dir, policy) as checkpoints,
         metrics.Log(model_dir, steps, languages=languages, every=program.log_every,
                     languages_every=program.languages_every) as log,
@@ -123,8 +131,8 @@ def _check_hooks(batches: Batches, hooks: Sequence[Hook]) -> None:
     waits = getattr(batches, "waits_for_losses", False)
     if waits and not any(getattr(hook, "gives_losses", False) for hook in hooks):
         raise ValueError(
-            "a stage ends by its validation_loss (until), but no hook measures it, so it would never "
-            "end: add @hooks.ValidationLoss() to train.train.hooks"
+            "a stage ends by its validation_loss (until), but no hook measures it: it would never "
+            "end. Add @hooks.ValidationLoss() to train.train.hooks"
         )
 
 

@@ -95,7 +95,7 @@ def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(
     batches = StagedBatches(toy_batches())
     batches.waits_for_losses = True
     given = {"model_dir": str(tmp_path / "run"), "steps": 1}
-    with pytest.raises(ValueError, match=r"never end: add @hooks.ValidationLoss\(\)"):
+    with pytest.raises(ValueError, match=r"never end. Add @hooks.ValidationLoss\(\)"):
         train.train(toy_program(), batches, hooks=[lambda now: None], **given)
     assert not (tmp_path / "run").exists()
     losses = hooks.ValidationLoss([next(toy_batches())], 2)
