@@ -76,8 +76,7 @@ def train(
     A run that was stopped anywhere and started again gives the numbers of one never stopped, bit
     for bit. Of several processes each calls it and reads its share of the batches, the first
     writes the metrics. Raises Terminated after a SIGTERM to any, when the checkpoint is written;
-    ValueError where another run has `model_dir`, and where skipped steps do not end
-    (`Policy.skips`), or a stage of the data could not.
+    ValueError where another run has `model_dir`, and where skipped steps or a stage never end.
     """
     languages = batches.manifest.languages
     if steps < 1:
@@ -87,9 +86,8 @@ def train(
     _check_hooks(batches, hooks)
     position(batches)  # the processes read the same data, or say so here
     with (
-        lock.held(model_dir),
+        lock.held(model_dir), raised_alone(),
         _termination() as told_to_end,  # until all is written
-        raised_alone(),
         Checkpoints(model_dir, policy) as checkpoints,
         metrics.Log(model_dir, steps, languages=languages, every=program.log_every,
                     languages_every=program.languages_every) as log,
