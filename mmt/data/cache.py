@@ -248,8 +248,9 @@ def read_manifest(path: Path) -> Manifest:
     wrong = (needed - set(found)) | (set(found) - names)
     if wrong:
         raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(wrong))}")
+    plain = {own.name: type(own.default) for own in fields(Manifest) if own.default is not MISSING}
     for name, value in found.items():
-        if not _has_shape(value, _SHAPES.get(name, int)):
+        if not _has_shape(value, (plain | _SHAPES)[name]):
             raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, which it cannot be")
     return Manifest(**{**found, "languages": tuple(found["languages"])})
 
