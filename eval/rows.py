@@ -12,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
         if raw.strip():
             try:
                 rows.append((parse(_object(raw.decode())), raw))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}:{number}: {_reason(error)}") from error
     return rows
 
@@ -129,7 +130,7 @@ def check_range(name: str, value: Any, low: float, high: float = math.inf) -> No
     """ValueError for a number that is not `low` to `high` or not finite, alone, or in value."""
     numbers = value.values() if isinstance(value, Mapping) else value
     for number in (value,) if isinstance(value, int | float | None) else numbers:
-        if number is not None and not (low <= number <= high + 1e-6 and math.isfinite(number)):
+        if number is not None and not low <= number <= min(high + 1e-6, sys.float_info.max):
             allowed = f"{low} to {high}" if high < math.inf else f"{low} or more"
             raise ValueError(f"{name} is {number}; allowed: {allowed}")
 
@@ -201,7 +202,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _reason(error: ValueError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"no JSON: {error.msg} at column {error.colno}"
     if isinstance(error, UnicodeDecodeError):

@@ -23,6 +23,7 @@ from orbax.checkpoint.path import atomicity
 
 from mmt import distributed, integrity
 from mmt.piecewise import of_the_system, path_name, write_tree
+from mmt.piecewise import raised_alone as raised_alone
 from mmt.steps import available_steps, best_step, last_steps
 
 ARRAYS = ("params", "optimizer", "progress")
@@ -55,7 +56,9 @@ class Policy:
 
 
 class Checkpoints:
-    """The checkpoints of one run directory. Use as a context manager: leaving waits for writes."""
+    """The checkpoints of one run directory. Use as a context manager: leaving waits for writes.
+    Inside `raised_alone`, what fails is told once.
+    """
 
     def __init__(self, model_dir: str | Path, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()

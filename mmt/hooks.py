@@ -8,7 +8,7 @@ translates. Any importable callable can be bound in gin as another.
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -29,6 +29,7 @@ class ValidationLoss:
 
     batches: Iterable[Mapping[str, np.ndarray]]
     period: int
+    gives_losses: ClassVar[bool] = True  # stages of the data may wait for them
 
     def __post_init__(self) -> None:
         if self.period < 1:

@@ -21,25 +21,39 @@ import orbax.checkpoint as ocp
 import tensorstore
 from orbax.checkpoint import type_handlers
 
-# What fails in Orbax is raised; besides it and asyncio tell of every array that shares its fate.
-for _logger in ("absl", "asyncio"):
-    logging.getLogger(_logger).setLevel(logging.CRITICAL)
-warnings.filterwarnings("ignore", "coroutine .*write_fragment' was never awaited")
-
 _PIECE_BYTES = 1 << 24
 
 
-def _but_late_callbacks(told: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Of a write that failed TensorStore tells each of the others, whose loop is gone by then."""
+@contextlib.contextmanager
+def raised_alone() -> Iterator[None]:
+    """Inside, what fails in Orbax is raised and not also told, once for each array that shares its
+    fate, by its log, by asyncio and by TensorStore.
 
-    def tell(unraisable: Any) -> None:
-        if str(unraisable.exc_value) != "Event loop is closed":
-            told(unraisable)
+    Where something failed inside, TensorStore's callbacks may still come after, to a loop that is
+    gone: these stay unheard.
+    """
+    loggers = [logging.getLogger(name) for name in ("absl", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    hook = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_but_late_callbacks, hook)
+    failed = True
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .*write_fragment' was never awaited")
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+            failed = False
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+            if not failed:
+                sys.unraisablehook = hook
 
-    return tell
 
-
-sys.unraisablehook = _but_late_callbacks(sys.unraisablehook)
+def _but_late_callbacks(told: Callable[[Any], Any], unraisable: Any) -> None:
+    if str(unraisable.exc_value) != "Event loop is closed":
+        told(unraisable)
 
 
 def write_tree(
@@ -56,7 +70,7 @@ def write_tree(
     )
     registry = type_handlers.create_type_handler_registry((_Lazy, _LazyHandler()))
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as writer:
-        with of_the_system():
+        with of_the_system(), raised_alone():
             writer.save(directory.absolute(), args=ocp.args.PyTreeSave(tree))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from mmt import metrics
-from mmt.checkpoint import Checkpoints, Policy, available_steps
+from mmt.checkpoint import Checkpoints, Policy, available_steps, raised_alone
 from mmt.hooks import EarlyStop, note_validation
 from mmt.metrics import Meters
 from mmt.program import Program
@@ -63,7 +63,7 @@ def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int 
     if program.teacher is not None:
         raise ValueError("models that learn from a teacher cannot be trained side by side")
     waiting = [job for job in jobs if not job.finished()]
-    with _Bar(jobs, waiting) as bar:
+    with raised_alone(), _Bar(jobs, waiting) as bar:
         if waiting:
             training = _Training(on_one_device(program), waiting, bar, memory, at_once)
             try:

@@ -19,7 +19,14 @@ import optax
 from jaxtyping import Array
 
 from mmt import distributed, initial, lock, metrics
-from mmt.checkpoint import Checkpoints, Policy, available_steps, best_step, check_model
+from mmt.checkpoint import (
+    Checkpoints,
+    Policy,
+    available_steps,
+    best_step,
+    check_model,
+    raised_alone,
+)
 from mmt.program import Program
 from mmt.state import TrainState, account, position, restore
 
@@ -70,17 +77,19 @@ def train(
     for bit. Of several processes each calls it and reads its share of the batches, the first
     writes the metrics. Raises Terminated after a SIGTERM to any, when the checkpoint is written;
     ValueError where another run has `model_dir`, and where skipped steps do not end
-    (`Policy.skips`).
+    (`Policy.skips`), or a stage of the data could not.
     """
     languages = batches.manifest.languages
     if steps < 1:
         raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
     program.share(batches)
     check(program, batches.manifest, model_dir)
+    _check_hooks(batches, hooks)
     position(batches)  # the processes read the same data, or say so here
     with (
         lock.held(model_dir),
         _termination() as told_to_end,  # until all is written
+        raised_alone(),
         Checkpoints(model_dir, policy) as checkpoints,
         metrics.Log(model_dir, steps, languages=languages, every=program.log_every,
                     languages_every=program.languages_every) as log,
@@ -115,6 +124,16 @@ def train(
         last = max(available_steps(model_dir), default=0)
         raise Terminated(f"stopped by a signal; checkpoint {last} is written")
     return state
+
+
+def _check_hooks(batches: Batches, hooks: Sequence[Hook]) -> None:
+    """A stage of the data may go on until validation losses say so: a hook has to give them."""
+    waits = getattr(batches, "waits_for_losses", False)
+    if waits and not any(getattr(hook, "gives_losses", False) for hook in hooks):
+        raise ValueError(
+            "a stage ends by its validation_loss (until), but no hook measures it: it would never "
+            "end. Add @hooks.ValidationLoss() to train.train.hooks"
+        )
 
 
 def _save(now: Step, checkpoints: Checkpoints, model_dir: str) -> None:

@@ -170,6 +170,14 @@ def test_broken_caches_are_told_apart(tmp_path, models):
     manifest.write_text(json.dumps({"version": 1, "name": "toy"}))
     with pytest.raises(ValueError, match="missing or unknown: corpus_hash, counts"):
         cache.open_cache(directory)
+    for key, value in (("languages", 5), ("counts", {"train": 3}), ("pad", "0"), ("corpora", [1])):
+        manifest.write_text(json.dumps(json.loads(content) | {key: value}))
+        with pytest.raises(ValueError, match=rf"manifest.json: {key} is .*, which it cannot be"):
+            cache.open_cache(directory)
+    for broken in (b"[" * 100_000, b"\xff{}"):
+        manifest.write_bytes(broken)
+        with pytest.raises(ValueError, match="manifest.json: broken JSON"):
+            cache.open_cache(directory)
     manifest.write_text(content)
     (directory / "train" / "swh_Latn.lengths.npy").unlink()
     with pytest.raises(ValueError, match=r"swh_Latn.lengths.npy is missing.*incomplete"):

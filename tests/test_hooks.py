@@ -87,3 +87,16 @@ def test_batches_with_stages_are_told_of_every_validation(
     told = capsys.readouterr().err
     assert told.count("a stage of the data ends") == 1
     assert "step 4: a stage of the data ends, after 32 examples" in told
+
+
+def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(
+    tmp_path, toy_program, toy_batches
+):
+    batches = StagedBatches(toy_batches())
+    batches.waits_for_losses = True
+    given = {"model_dir": str(tmp_path / "run"), "steps": 1}
+    with pytest.raises(ValueError, match=r"never end. Add @hooks.ValidationLoss\(\)"):
+        train.train(toy_program(), batches, hooks=[lambda now: None], **given)
+    assert not (tmp_path / "run").exists()
+    losses = hooks.ValidationLoss([next(toy_batches())], 2)
+    train.train(toy_program(), batches, hooks=[losses], **given)

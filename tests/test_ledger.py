@@ -161,5 +161,12 @@ def test_the_command_shows_it(directory, tmp_path, capsys):
     assert sum(row["share"] for row in rows) == pytest.approx(1)
     for row in rows:  # nearer to the shares than chance would be
         assert abs(row["examples"] - row["foreseen"]) < 2 + 0.2 * row["foreseen"]
+    whole = json.loads((tmp_path / ledger.FILE).read_text())
+    row = whole["rows"][0]
+    for key, value in (("share", 10**400), ("tokens", None), ("corpora", 3)):
+        damaged = whole | {"rows": [row | {key: value}]}
+        (tmp_path / ledger.FILE).write_text(json.dumps(damaged))
+        assert main(["data", "ledger", str(tmp_path)]) == 1
+    assert "no readable ledger.json" in capsys.readouterr().err
     assert main(["data", "ledger", str(tmp_path / "none")]) == 1
     assert "no readable ledger.json" in capsys.readouterr().err

@@ -51,6 +51,7 @@ def test_nested_values_come_back_as_they_were(tmp_path):
         ('{"name": "a", "numbers": [1, true]}', "each of it a number or null"),
         ('{"name": "a", "shares": {"x": "y"}}', "an object, each value a number"),
         ('{"name": "a", "shares": 3}', "expected an object"),
+        ('{"name": ' + "[" * 100_000, "recursion"),
     ],
 )
 def test_broken_rows_name_file_line_and_what_is_expected(tmp_path, line, message):
@@ -73,8 +74,9 @@ def test_what_json_cannot_hold_is_not_written(tmp_path):
 def test_ranges_hold_for_a_number_a_list_and_a_map():
     for value in (0.5, (0.5, None), {"x": 1.0}, None):
         rows.check_range("share", value, 0, 1)
-    for value in (2, (0.5, -1.0), {"x": float("inf")}, float("nan")):
+    for value in (2, (0.5, -1.0), {"x": float("inf")}, float("nan"), 10**400):
         with pytest.raises(ValueError, match="share is .*; allowed: 0 to 1"):
             rows.check_range("share", value, 0, 1)
-    with pytest.raises(ValueError, match="allowed: 1 or more"):
-        rows.check_range("steps", float("inf"), 1)
+    for value in (float("inf"), 10**400):  # which no float can hold
+        with pytest.raises(ValueError, match="allowed: 1 or more"):
+            rows.check_range("steps", value, 1)

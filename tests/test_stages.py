@@ -187,6 +187,7 @@ def test_a_stage_that_a_loss_ends(directory, processes):
     """It ends where no lane has come to yet, on however many processes."""
     planned = [Stage({"validation_loss/yor": 2}, LARGE), Stage()]
     parts = [stream(directory, planned) for _ in range(processes)]
+    assert all(one.waits_for_losses for one in parts)
     for process, one in enumerate(parts):
         one.share(part(process, processes))
     taken = []
@@ -217,6 +218,7 @@ def test_a_stage_that_a_loss_ends(directory, processes):
         assert all(found <= {0, 1} for found in shown[:20])
         assert any(found & {2, 3} for found in shown[20:24])
         alone = stream(directory, planned)
+
         alone.set_state(ended)
         for batch in taken[20:]:
             np.testing.assert_array_equal(next(alone)["encoder_input_tokens"],

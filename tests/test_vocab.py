@@ -147,6 +147,9 @@ def test_only_fitting_models_load(tmp_path):
     (tmp_path / "empty.model").touch()
     with pytest.raises(ValueError, match="empty.model is not a SentencePiece model: it is empty"):
         vocab.Vocabulary.load(tmp_path / "empty.model")
+    (tmp_path / "torn.model").write_bytes(foreign().replace("▁".encode(), b"\xe2\x20\x81"))
+    with pytest.raises(ValueError, match="torn.model is not a SentencePiece model: .*utf-8"):
+        vocab.Vocabulary.load(tmp_path / "torn.model")
     (tmp_path / "endless.model").write_bytes(foreign(eos_id=-1))
     with pytest.raises(ValueError, match="endless.model has no id for the end of a text"):
         vocab.Vocabulary.load(tmp_path / "endless.model")

@@ -229,6 +229,8 @@ def read_manifest(path: Path) -> Manifest:
         found = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: broken JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: broken JSON: {error}") from error
     names = {field.name for field in fields(Manifest)}
     needed = {
         field.name
@@ -246,7 +248,30 @@ def read_manifest(path: Path) -> Manifest:
     wrong = (needed - set(found)) | (set(found) - names)
     if wrong:
         raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(wrong))}")
+    for name, value in found.items():
+        if not _has_shape(value, _SHAPES.get(name, int)):
+            raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, which it cannot be")
     return Manifest(**{**found, "languages": tuple(found["languages"])})
+
+
+_COUNTS = {"split": {"language": int}}
+_SHAPES: dict[str, Any] = {  # of JSON: of an object's values, of a list's items
+    "name": str, "target": str, "languages": [str], "counts": _COUNTS, "corpus_hash": str,
+    "vocabulary_hash": {"side": str}, "vocabulary_size": {"side": int},
+    "corpora": {"split": {"language": [(str, int)]}},
+}  # fmt: skip
+
+
+def _has_shape(value: Any, shape: Any) -> bool:
+    if isinstance(shape, tuple):
+        same = isinstance(value, list) and len(value) == len(shape)
+        return same and all(map(_has_shape, value, shape))
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_has_shape(one, shape[0]) for one in value)
+    if isinstance(shape, dict):
+        (inner,) = shape.values()
+        return isinstance(value, dict) and all(_has_shape(one, inner) for one in value.values())
+    return type(value) is shape
 
 
 def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str, str]) -> None:

@@ -313,6 +313,10 @@ def _read(path: Path) -> dict[str, Any] | None:
     """None where there is none, or a damaged one: what it said can be counted again."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return found if found.keys() >= {"step", "rows", "position"} else None
-    except (OSError, ValueError, AttributeError):
+        table(found)
+        _Position.of(found["position"])
+    except (
+        OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
+    ):  # fmt: skip
         return None
+    return found

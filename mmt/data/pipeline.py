@@ -210,6 +210,11 @@ class TrainBatches:
         """The first draw to which no lane of this process has come by the batch returned last."""
         return max(one["next"] for one in json.loads(self._prefetched.get_state()).values())
 
+    @property
+    def waits_for_losses(self) -> bool:
+        """Whether a stage ends by a validation loss, which `validated` has to be told."""
+        return any(stage.watched() for stage in self.draws.timeline.stages)
+
     def validated(self, losses: Mapping[str, float], draw: int) -> bool:
         """Takes note of validation losses by FLORES code; ends the stage that goes on until they no
         longer improve, if it is time, and returns whether it was.

@@ -169,7 +169,8 @@ class Vocabulary:
             raise ValueError(f"{path} is not a SentencePiece model: it is empty")
         try:
             found = cls(model)
-        except RuntimeError as error:
+            found.has("")  # reads the pieces
+        except (RuntimeError, UnicodeDecodeError) as error:  # of pieces that are no text
             raise ValueError(f"{path} is not a SentencePiece model: {error}") from error
         if found.eos < 0:
             raise ValueError(f"{path} has no id for the end of a text: train it with --eos_id=1")
@@ -239,7 +240,8 @@ class Vocabulary:
 
     @functools.cached_property
     def _pieces(self) -> Mapping[str, int]:
-        return {self._processor.id_to_piece(index): index for index in range(self.size)}
+        numbers = range(self.size)
+        return dict(zip(self._processor.id_to_piece(list(numbers)), numbers, strict=True))
 
 
 @dataclass(frozen=True)

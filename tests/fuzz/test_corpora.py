@@ -1,8 +1,5 @@
 """Broken corpora: whatever lies in a folder, `load(...).validate()` ends, and what it raises names
 the file.
-
-The short profile runs with all tests and always the same; `make fuzz` runs the long one, which is
-new every time.
 """
 
 import bz2
@@ -18,9 +15,9 @@ from pathlib import Path
 import pytest
 import zstandard
 from babel.messages import catalog, mofile, pofile
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fuzz.strategies import damage, fuzzed
 from mmt.data import corpora
 
 pyarrow = pytest.importorskip("pyarrow", reason="Parquet and data sets need the extra [formats]")
@@ -119,30 +116,6 @@ ENTRIES = [
     '{ pairs = "%s", sample = 7 }', '{ source = "%s", target = "a.en" }', '{ mtdata = "%s" }',
     '{ source = "%s", target = "a.tsv", join = "id" }', '{ pairs = "%s", columns = [2, 1] }',
 ]  # fmt: skip
-NASTY = [
-    b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"\n\n", b"\t\t\t", b"<", b"]]>", b"&#0;", b"{[",
-    b'"', b"\\ud800", b"&x;", b"\x1f\x8b", b"PK\x05\x06", b"PAR1", b"<tu>", b"</tuv>",
-    b"\xef\xbb\xbf", b"msgstr[9] ", b"*", b"../", b"9" * 5000, b"a" * 70_000, b"[" * 5000,
-    b"\xff\xff\xff\x7f", b"\x00" * 64, b'<!DOCTYPE x [<!ENTITY x "x">]>',
-]  # fmt: skip
-
-
-@st.composite
-def damage(draw, content: bytes) -> bytes:
-    """Bytes with up to three faults: cut off, flipped, put in, taken out, doubled."""
-    for _ in range(draw(st.integers(0, 3))):
-        i = draw(st.integers(0, len(content)))
-        size = draw(st.sampled_from([1, 2, 8, 100]))
-        before, after = content[:i], content[i:]
-        new = draw(st.one_of(st.sampled_from(NASTY), st.binary(max_size=9)))
-        flipped = bytes(byte ^ 0x15 for byte in after[:1]) + after[1:]
-        content = draw(st.sampled_from([
-            before, after, before + new + after, before + new + after[size:], before + flipped,
-            before + after[size:], before + before[-size:] + after,
-        ]))  # fmt: skip
-    return content
-
-
 @st.composite
 def broken(draw) -> dict[str, bytes]:
     """What is damaged in a corpus folder, name -> bytes; it is packed before or after that."""
@@ -190,18 +163,6 @@ def check(files: dict[str, bytes]) -> None:
             assert error.filename, error
 
 
-# An example that takes longer hangs, on any machine.
-PROFILE = settings(deadline=30_000, suppress_health_check=list(HealthCheck), database=None)
-
-
-@settings(PROFILE, max_examples=100, derandomize=True)
-@given(broken())
-def test_broken_corpora(files):
-    check(files)
-
-
-@pytest.mark.slow
-@settings(PROFILE, max_examples=10_000)
-@given(broken())
-def test_many_broken_corpora(files):
-    check(files)
+@fuzzed(broken(), short=100)
+def test_broken_corpora(example):
+    check(example)

@@ -1,0 +1,75 @@
+"""Broken gin: files and overrides. What is raised is a ValueError that names one of them."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from fuzz.strategies import damage, fuzzed
+from mmt import config
+from mmt.data import prepare, recipe
+from mmt.decoding import Decoding
+
+FILE = b"""from __gin__ import dynamic_registration
+from mmt.data import recipe
+from mmt import decoding
+CORPUS = 'cldr'
+STEPS = 100
+SIZES = {'inputs': 64, 'targets': 64}
+recipe.Recipe:
+  directory = '/nowhere'
+  mixture = 'cldr_to_eng'
+  corpus = %CORPUS
+  vocab_size = %STEPS
+decoding.Decoding.beam = 4
+decoding.Decoding.alpha = 0.8
+"""
+LINES = [
+    "CORPUS = %CORPUS", "A = %B\nB = %A", "STEPS = %gin.REQUIRED", "include 'no/such.gin'",
+    "include 'here.gin'", "import no_such_module", "from mmt import nothing", "MODEL = @Model()",
+    "recipe.Recipe.no_such = 1", "recipe.Recipe.mixture = @recipe.Recipe()", "x = [", "x = (1,",
+    "a/b/recipe.Recipe.corpus = 'x'", "recipe.Recipe.corpus = @a/b/c", "STEPS = 1e999", "STEPS: 1",
+    "recipe.Recipe.corpus = %recipe.Recipe.corpus", "STEPS = '''", "STEPS = {1: }", "\tSTEPS = 1",
+    "STEPS = " + "[" * 300, "STEPS = 0x", "STEPS = \\", "%", "@", "=",
+]  # fmt: skip
+BINDINGS = [
+    "STEPS=3", "STEPS", "=", "STEP=3", "STEPS=%STEPS", "STEPS=@x()", "CORPUS=a b", "CORPUS='",
+    "recipe.Recipe.corpus=x", "recipe.Recipe.corps=x", "Recipe.corpus=x", "x/y.z=1", "STEPS=[",
+    "STEPS=1\nB=2", "STEPS=\x00", "CORPUS=ä\u2028", ".=1", "a.=1", "Decoding.beam=2",
+    "Decoding.beam=" + "9" * 5000, "Decoding.beam=" + "[" * 300, "prepare.processes=2",
+    "decoding.Decoding.beam='two'", "SIZES={'inputs': %STEPS}", "import os=1", "STEPS=None",
+]  # fmt: skip
+
+
+@st.composite
+def bindings(draw) -> list[str]:
+    found = draw(st.lists(st.sampled_from(BINDINGS), max_size=2))
+    if draw(st.integers(0, 2)) == 0:
+        found.append(draw(damage(b"STEPS=[1, 2]")).decode(errors="replace"))
+    return found
+
+
+@st.composite
+def configured(draw) -> tuple[bytes, list[str]]:
+    text = FILE
+    for line in draw(st.lists(st.sampled_from(LINES), max_size=2)):
+        text += line.encode() + b"\n"
+    return draw(damage(text)) if draw(st.booleans()) else text, draw(bindings())
+
+
+@fuzzed(configured(), short=150)
+def test_broken_gin(example):
+    content, given = example
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "here.gin")
+        file.write_bytes(content)
+        try:
+            config.load([file], given)
+            config.macro("STEPS")
+            config.complete()
+        except ValueError as error:
+            assert str(error).strip()
+        try:
+            config.bind(given, [prepare.prepare, Decoding, recipe.Recipe])
+        except ValueError as error:
+            assert "--gin." in str(error)

@@ -1,0 +1,81 @@
+"""Whatever comes in at `mmt translate`, as many lines go out, each in its place.
+
+The search is left out: what it would translate comes back.
+"""
+
+import io
+import re
+
+import pytest
+from hypothesis import strategies as st
+
+from fuzz.strategies import NASTY, fuzzed
+from mmt import translate
+from mmt.data import cache, vocab
+from mmt.model.transformer import Config, Transformer
+from mmt.tiles import Found
+
+ODD = [
+    *NASTY, b"\r\n", b"\n", b"\n", b"\r", "\u2028".encode(), "\u2029\x85".encode(), b"\x0b\x0c\x1c",
+    b"\xef\xbb\xbf", b"\x1a", b"\x04", b"\x1b[2J", "\u202e".encode(), "👩‍👩‍👧".encode(), b"<2eng>",
+    b"</s>", b"<unk>", "\u2581".encode(), b"a. b! c? " * 300, "漢".encode() * 900,
+    "e\u0301".encode() * 500, b" " * 9000, b"|||",
+]  # fmt: skip
+BYTES = st.lists(st.one_of(st.sampled_from(ODD), st.binary(max_size=9), st.just(b"ein Satz")))
+
+
+class Echo:
+    """In place of `Tiles`."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def search(self, sources):
+        return [[Found(list(source.tokens), [], 0.0)] for source in sources]
+
+
+class Chunks(io.BytesIO):
+    """Gives at most `most` bytes at once, as a pipe does."""
+
+    most = 1 << 16
+
+    def read1(self, size=-1):
+        return super().read1(min(size, self.most) if size > 0 else self.most)
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    file = tmp_path_factory.mktemp("stdin") / "vocabulary.model"
+    vocab.train(["ein kleiner Satz", "日本"] * 9, file, size=300, tags=["<2eng>"])
+    known = vocab.Vocabulary.load(file)
+    manifest = cache.Manifest(
+        "toy", "eng_Latn", (), {}, "1",
+        dict.fromkeys(("source", "target"), known.hash), dict.fromkeys(("source", "target"), 300),
+    )  # fmt: skip
+    sides = {"source": known, "target": known}
+    return translate.Translator(
+        Transformer(Config(vocab_size=known.size)), None, sides, manifest, max_source_length=16
+    )
+
+
+def letters(text):
+    """Without space, tags and breaks of lines, which may come and go."""
+    return re.sub(r"[\s\x1c-\x1f\x85\u2028\u2029\u2581]", "", text).replace("<2eng>", "")
+
+
+@fuzzed(st.tuples(BYTES, st.sampled_from([1, 7, 1 << 16])), short=20, long=3000)
+def test_lines_of_any_bytes(example, translator, monkeypatch):
+    monkeypatch.setattr(translate, "Tiles", Echo)
+    content = b"".join(example[0])
+    stream = Chunks(content)
+    stream.most = example[1]
+    wanted = content.split(b"\n")
+    wanted = wanted if wanted[-1] else wanted[:-1]
+    wanted[:1] = [line.removeprefix(b"\xef\xbb\xbf") for line in wanted[:1]]
+    found = list(translator.translate(translate.arriving_lines(stream)))
+    assert [one.line for one in found] == list(range(len(wanted)))
+    for one, raw in zip(found, wanted, strict=True):
+        text = translate.format_text(one)
+        assert len(text.splitlines()) <= 1
+        assert letters(text) == letters(raw.decode(errors="replace"))
+        assert translate.to_json(one)["hypotheses"]

@@ -1,0 +1,36 @@
+"""Broken vocabulary files: what is loaded can be used, and what cannot says why."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from fuzz.strategies import damage, fuzzed
+from mmt.data import vocab
+
+TEXTS = ["Ein Satz, <2eng> é日本 \x00", "", "a b", "\u2028\u2581", "<s></s><pad>", "x" * 3000]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    file = tmp_path_factory.mktemp("vocabulary") / "whole.model"
+    vocab.train(["ein kleiner Satz", "日本"] * 9, file, size=300, tags=["<2eng>"])
+    return file.read_bytes()
+
+
+@fuzzed(st.data(), short=60)
+def test_broken_vocabularies(example, whole):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "vocabulary.model")
+        file.write_bytes(example.draw(damage(whole)))
+        try:
+            found = vocab.Vocabulary.load(file)
+        except ValueError as error:
+            assert str(file) in str(error), error
+            return
+        ids = found.encode_all(TEXTS)
+        assert ids == [found.encode(text) for text in TEXTS]
+        assert all(0 <= one < found.size for text in ids for one in text)
+        assert len(found.decode_all(ids)) == len(TEXTS)
+        assert isinstance(found.decode(range(found.size)), str) and found.tags is not None
