@@ -256,7 +256,8 @@ def read_manifest(path: Path) -> Manifest:
 
 _COUNTS = {"split": {"language": int}}
 _SHAPES: dict[str, Any] = {  # of JSON: of an object's values, of a list's items
-    "name": str, "target": str, "languages": [str], "counts": _COUNTS, "corpus_hash": str,
+    "name": str, "target": str, "source": str, "languages": [str], "counts": _COUNTS,
+    "corpus_hash": str,
     "vocabulary_hash": {"side": str}, "vocabulary_size": {"side": int},
     "corpora": {"split": {"language": [(str, int)]}},
 }  # fmt: skip
