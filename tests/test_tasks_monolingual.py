@@ -106,7 +106,7 @@ def test_the_cache_holds_the_text_as_it_is(made):
         assert opened.manifest.corpora["train"][own] == [["news", counts[own]]]
 
 
-@pytest.mark.parametrize("packing", [True, False])
+@pytest.mark.parametrize("packing", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_what_is_drawn_is_the_text_with_gaps_other_ones_in_each_epoch(made, packing):
     corpus, opened = made
     vocabulary = vocab.Vocabulary.load(opened.vocabulary_files()["target"])

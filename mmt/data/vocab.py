@@ -45,7 +45,9 @@ def tag_of(corpus: Corpus, language: str) -> str:
 
 
 def sentinel(number: int) -> str:
-    """What stands for a gap in a text, as T5 writes it: '<extra_id_0>' for the first."""
+    """What stands for a gap in a text, as T5 writes it: '<extra_id_0>' for the first. Like a tag it
+    is that also where a text has it literally.
+    """
     return f"<extra_id_{number}>"
 
 
