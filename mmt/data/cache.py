@@ -11,7 +11,7 @@ import itertools
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -28,7 +28,7 @@ from mmt.data.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.vocab import PAD, Vocabulary, sentinel
 from mmt.data.workers import streaming
 
-Tokens = tuple[records.Ids, records.Ids] | tuple[records.Ids, records.Ids, str]
+Tokens = Sequence[Any]  # (inputs, targets) or (inputs, targets, name of the corpus)
 Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; can be pickled
 Examples = Callable[[], Iterable[Tokens | Piece]]
 

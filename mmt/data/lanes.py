@@ -238,8 +238,11 @@ class Draws:
     ) -> list[tuple[Ids, Ids] | None]:
         """What `Rewriter.rewrite` makes of these draws."""
         merged = rewriter.merged(kinds)
-        after = self._tokens(languages[merged], appearances[merged] + 1)
-        tokens = self._tokens(languages, appearances)
+        found = self._tokens(
+            np.concatenate([languages, languages[merged]]),
+            np.concatenate([appearances, appearances[merged] + 1]),
+        )
+        tokens, after = found[: len(draws)], found[len(draws) :]
         return rewriter.rewrite(
             draws, kinds, tokens, dict(zip(merged.tolist(), after, strict=True))
         )

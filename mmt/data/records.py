@@ -190,15 +190,21 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise OSError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-@functools.lru_cache(maxsize=1 << 20)
-def _varint(value: int) -> bytes:
-    if not 0 <= value < 1 << 31:
-        raise ValueError(f"an id must be in 0 ... 2^31 - 1, got {value}")
-    groups = []
-    while value > 127:
-        groups.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*groups, value])
+class _Varints(dict[int, bytes]):
+    """A number -> its bytes, once it has been asked for: half of what `encode` takes."""
+
+    def __missing__(self, value: int) -> bytes:
+        if not 0 <= value < 1 << 31:
+            raise ValueError(f"an id must be in 0 ... 2^31 - 1, got {value}")
+        groups, left = [], value
+        while left > 127:
+            groups.append(left & 127 | 128)
+            left >>= 7
+        self[value] = bytes([*groups, left])
+        return self[value]
+
+
+_varint = _Varints().__getitem__
 
 
 def _field(tag: int, content: bytes) -> bytes:
