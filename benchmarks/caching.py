@@ -33,10 +33,10 @@ from mmt.data import corpora
 tasks.register(corpora.load({folder!r}), vocabularies=4000)
 """
 LOCAL = """
-import sys, my_tasks
-from pathlib import Path
-from tasks import build
-if __name__ == "__main__":
+if __name__ == "__main__":  # the processes it starts need nothing of this
+    import sys, my_tasks
+    from pathlib import Path
+    from tasks import build
     build.build_cache("{name}_to_eng", Path(sys.argv[1]), corpus_hash="1",
                       processes=int(sys.argv[2]), seqio_cache=sys.argv[3])
 """
@@ -113,10 +113,10 @@ def main() -> None:
             found = {}
             if pairs > args.pairs // 50:
                 for n in sorted({1, 2, cores}):
-                    found[f"local builder, {n} process{'es' * (n > 1)}"] = bench.local(n)
+                    found[f"local, {n} process{'es' * (n > 1)}"] = bench.local(n)
             if pairs < args.pairs:
-                found["SeqIO's job, Beam's DirectRunner"] = bench.beam()
-                found["  and a cache of what it wrote"] = bench.local(1, f"{folder}/seqio")
+                found["Beam's DirectRunner"] = bench.beam()
+                found["  and a cache of it"] = bench.local(1, f"{folder}/seqio")
             for name, seconds in found.items():
                 ways.setdefault(name, []).append((pairs, seconds))
     columns = ("", "pairs", "seconds", "CPU s", "a pair, us", "CPU us", "against the first")
