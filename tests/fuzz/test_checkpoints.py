@@ -62,7 +62,7 @@ def break_(file: Path, kind: str, example) -> None:
             file.symlink_to("/nowhere")
 
 
-@fuzzed(st.data(), short=6, long=1000)
+@fuzzed(st.data(), short=4, long=1000)
 def test_broken_checkpoints(example, whole):
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")

@@ -38,7 +38,7 @@ def described(draw) -> bytes:
     return draw(damage(text.encode())) if draw(st.booleans()) else text.encode()
 
 
-@fuzzed(described(), short=80)
+@fuzzed(described(), short=60)
 def test_broken_rules_and_descriptions(example):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "a.tsv").write_text("ein Satz\ta sentence\n")
