@@ -16,6 +16,7 @@ again. From scratch about 25 minutes on 2 CPU cores, and needs the extra [data].
 """
 
 import random
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -90,14 +91,15 @@ def phrases(drawer, speaker, code):
 
 
 def run(directory: Path, corpus: Path, mixture: str, *more: str, steps: int = STEPS) -> Path:
-    """Trains a model, or finds it trained."""
+    """Trains a model, or finds it trained; in a process of its own, for two of the corpora have the
+    same name.
+    """
     arguments = [
         *MODEL, f"--gin.CORPUS={corpus}", f"--gin.MIXTURE_OR_TASK_NAME={mixture}",
         f"--gin.MODEL_DIR={directory}", f"--gin.TRAIN_STEPS={steps}",
         f"--gin.EVAL_PERIOD={steps}", f"--gin.CHECKPOINT_PERIOD={steps}", *more,
     ]  # fmt: skip
-    if status := cli.main(["train", *arguments]):
-        sys.exit(status)
+    subprocess.run([sys.executable, "-m", "mmt.cli", "train", *arguments], check=True)
     return directory
 
 
