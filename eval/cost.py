@@ -13,6 +13,7 @@ from eval.evaluate import System
 from mmt import config, environment, metrics, parameters
 from mmt.data import cache, mixing
 from mmt.data import recipe as recipes
+from mmt.data.manifest import MANIFEST, read_manifest
 
 POINTS = 200  # of a curve, at most, beside those of validation
 
@@ -81,10 +82,10 @@ def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         seen.update(row.get("language_tokens", {}))
     with config.isolated(model_dir / "config.gin"):
         directory = Path(config.configured(recipes.Recipe)().directory)
-    if not (directory / cache.MANIFEST).is_file():
+    if not (directory / MANIFEST).is_file():
         return {}
     opened = cache.open_cache(directory)
-    own = cache.read_manifest(model_dir / cache.MANIFEST)
+    own = read_manifest(model_dir / MANIFEST)
     if opened.manifest.corpus_hash != own.corpus_hash:
         return {}
     found = {}

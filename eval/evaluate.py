@@ -27,7 +27,7 @@ from eval import analysis, metrics, refresh, results
 from eval.metrics import Metrics
 from eval.results import Row
 from eval.testsets import TestSet
-from mmt.data.cache import MANIFEST, read_manifest
+from mmt.data.manifest import MANIFEST, read_manifest
 from mmt.decoding import USUAL, Decoding
 
 

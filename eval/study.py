@@ -21,7 +21,8 @@ from eval.overlap import Training
 from eval.refresh import refresh
 from eval.report import report
 from mmt import checkpoint, config
-from mmt.data import cache, corpora, prepare
+from mmt.data import corpora, prepare
+from mmt.data.manifest import MANIFEST
 
 COMMANDS = ("train", "distill", "baselines")
 
@@ -126,7 +127,7 @@ class Stand:
 def _stand(run: Run, file: Path) -> Stand:
     rows = results.read_rows(file) if file.exists() else []
     if run.command == "baselines":
-        begun = sum(1 for one in run.directory.glob(f"*/{cache.MANIFEST}"))
+        begun = sum(1 for one in run.directory.glob(f"*/{MANIFEST}"))
         judged = [row for row in rows if row.kind == "bilingual"]
         return Stand(run, f"{begun:,} begun", len(judged))
     step = max(checkpoint.available_steps(run.directory), default=0)

@@ -128,7 +128,7 @@ def _check_vocabulary(program: Any, manifest: Any, directory: Path) -> None:
     """ValueError where a new run goes on from a model that reads or writes other tokens; a rule may
     leave embeddings out, as `initial.shared` does.
     """
-    from mmt.data.cache import MANIFEST, read_manifest
+    from mmt.data.manifest import MANIFEST, read_manifest
     from mmt.steps import available_steps
 
     parent, rule = program.initial_model_dir, program.initial_rule.__name__

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from mmt import checkpoint, config, initial, lock, resumable
 from mmt.data import corpora
-from mmt.data.cache import MANIFEST, read_manifest
+from mmt.data.manifest import MANIFEST, read_manifest
 from mmt.data.prepare import cleaned
 from mmt.decoding import USUAL, Decoding
 from mmt.model.transformer import Transformer

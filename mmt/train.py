@@ -76,15 +76,13 @@ def train(
     A run that was stopped anywhere and started again gives the numbers of one never stopped, bit
     for bit. Of several processes each calls it and reads its share of the batches, the first
     writes the metrics. Raises Terminated after a SIGTERM to any, when the checkpoint is written;
-    ValueError where another run has `model_dir`, and where skipped steps do not end
-    (`Policy.skips`), or a stage of the data could not.
+    ValueError where another run has `model_dir`, and where skipped steps (`Policy.skips`) or a
+    stage of the data do not end.
     """
     languages = batches.manifest.languages
-    if steps < 1:
-        raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
+    _check_end(steps, batches, hooks)
     program.share(batches)
     check(program, batches.manifest, model_dir)
-    _check_hooks(batches, hooks)
     position(batches)  # the processes read the same data, or say so here
     with (
         lock.held(model_dir),
@@ -126,8 +124,10 @@ def train(
     return state
 
 
-def _check_hooks(batches: Batches, hooks: Sequence[Hook]) -> None:
+def _check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:
     """A stage of the data may go on until validation losses say so: a hook has to give them."""
+    if steps < 1:
+        raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
     waits = getattr(batches, "waits_for_losses", False)
     if waits and not any(getattr(hook, "gives_losses", False) for hook in hooks):
         raise ValueError(

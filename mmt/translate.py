@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mmt import checkpoint, config, languages, sentences
-from mmt.data.cache import MANIFEST, Manifest, read_manifest
+from mmt.data.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.vocab import Vocabulary, files, find_tag
 from mmt.decoding import USUAL, Decoding
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes

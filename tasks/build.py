@@ -20,6 +20,7 @@ import tensorflow as tf
 import tasks
 from mmt import languages
 from mmt.data import cache, corpora, prepare, vocab
+from mmt.data.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.recipe import Recipe
 from tasks import monolingual
 from tasks.sources import LanguageSource
@@ -32,7 +33,7 @@ Stream = Iterator[cache.Tokens | cache.Piece]
 Ids = tuple[int, ...]
 
 
-def ensure_cache(wanted: Recipe) -> cache.Manifest:
+def ensure_cache(wanted: Recipe) -> Manifest:
     """The manifest of the cache that `wanted` describes, which is built if it is not there.
 
     So that the mixture (or task) exists, `wanted.module` is imported or `wanted.corpus` registered,
@@ -92,10 +93,10 @@ def _registered(wanted: Recipe) -> list[seqio.Task]:
 
 def _special_ids(wanted: Recipe) -> dict[str, int]:
     """pad and start of the model whose vocabulary is taken over; else the cache's own defaults."""
-    manifest = Path(wanted.vocabulary_from) / cache.MANIFEST
+    manifest = Path(wanted.vocabulary_from) / MANIFEST
     if not wanted.vocabulary_from or not manifest.is_file():
         return {}
-    found = cache.read_manifest(manifest)
+    found = read_manifest(manifest)
     return {"pad": found.pad, "start": found.start}
 
 
@@ -118,7 +119,7 @@ def build_cache(
     start: int = vocab.PAD,
     processes: int = 0,
     seqio_cache: str = "",
-) -> cache.Manifest:
+) -> Manifest:
     """Writes the cache of a mixture's tasks, all splits, as `mmt.data.cache.build` does, in so many
     processes (0: one for each core, where there is work for them).
 

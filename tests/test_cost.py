@@ -8,6 +8,7 @@ from eval import analysis, cost
 from eval.evaluate import system_of
 from mmt import config, environment
 from mmt.data import cache, vocab
+from mmt.data.manifest import MANIFEST
 
 
 def metrics(steps, *, validation=None):
@@ -91,7 +92,7 @@ def test_a_long_run_keeps_its_validations_and_few_points_beside(run):
 def test_what_is_not_known_is_not_there(run, tmp_path):
     folder = run(metrics(100))
     system = system_of(folder, step=100)
-    (tmp_path / "cache" / cache.MANIFEST).unlink()
+    (tmp_path / "cache" / MANIFEST).unlink()
     assert cost.cost(folder, system)[0].epochs == {}
     (folder / "environment.json").unlink()
     assert cost.cost(folder, system) == []

@@ -11,7 +11,7 @@ from flax import linen as nn
 from eval import experts
 from eval.testsets import Sentences, TestSet
 from mmt.data import vocab
-from mmt.data.cache import Manifest
+from mmt.data.manifest import Manifest
 from mmt.model import moe, transformer
 from mmt.translate import Translator
 

@@ -13,7 +13,7 @@ import pytest
 from mmt import checkpoint, config
 from mmt.convert import hf, tensors
 from mmt.data import pipeline, vocab
-from mmt.data.cache import Manifest, read_manifest
+from mmt.data.manifest import Manifest, read_manifest
 from mmt.model import moe, transformer
 from mmt.model.transformer import Config, Transformer, parameter_shapes
 

@@ -10,6 +10,7 @@ from lions import PIECES, SIZES, ids, registered, write_corpus
 
 import tasks
 from mmt.data import cache, corpora, vocab
+from mmt.data.manifest import MANIFEST
 from mmt.data.recipe import Recipe
 from tasks import build
 
@@ -107,9 +108,9 @@ def test_ensure_cache_builds_once_and_notices_a_changed_corpus(tmp_path, monkeyp
     assert first.corpus_hash == corpora.load(folder).hash()
     found = build.vocabulary(Recipe("", **asked), "targets")
     assert found.vocab_size == first.vocabulary_size["target"]
-    stamp = (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns
+    stamp = (tmp_path / "cache" / MANIFEST).stat().st_mtime_ns
     assert build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked)) == first
-    assert (tmp_path / "cache" / cache.MANIFEST).stat().st_mtime_ns == stamp
+    assert (tmp_path / "cache" / MANIFEST).stat().st_mtime_ns == stamp
     with pytest.raises(ValueError, match="vocabulary"):
         other = {**asked, "vocab_size": PIECES + 20}
         build.ensure_cache(Recipe(str(tmp_path / "cache"), **other))

@@ -13,7 +13,7 @@ from flax import linen as nn
 
 from mmt import tiles, translate
 from mmt.data import vocab
-from mmt.data.cache import Manifest
+from mmt.data.manifest import Manifest
 from mmt.decoding import Decoding
 from mmt.model import moe, transformer
 from mmt.sentences import ArrivingLines

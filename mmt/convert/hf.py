@@ -22,7 +22,7 @@ import numpy as np
 from mmt import checkpoint, config
 from mmt.convert import flat, hf_config, names, tokenizer
 from mmt.convert.tensors import Tensors, Writer
-from mmt.data.cache import MANIFEST, Manifest, read_manifest
+from mmt.data.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.vocab import Vocabulary, files
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes

@@ -21,7 +21,7 @@ from flax import serialization, traverse_util
 from mmt import checkpoint, config
 from mmt.convert import flat
 from mmt.convert.hf import staged
-from mmt.data.cache import Manifest
+from mmt.data.manifest import Manifest
 from mmt.data.vocab import Vocabulary
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes

@@ -1,6 +1,6 @@
 """A cache: one corpus as token ids, in a directory that training and translating can live from.
 
-It holds `manifest.json`, the vocabulary files, and per split and language the records of
+It holds a manifest (manifest.py), the vocabulary files, and per split and language the records of
 `records.py`. Any iterator of token lists can be cached, and of functions that make some, which
 several processes do: nothing here knows corpora or SeqIO.
 """
@@ -8,12 +8,11 @@ several processes do: nothing here knows corpora or SeqIO.
 import contextlib
 import functools
 import itertools
-import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,81 +24,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mmt.data import mixing, records
 from mmt.data.atomic import replacing
-from mmt.data.vocab import EOS, PAD, Vocabulary, sentinel
+from mmt.data.manifest import MANIFEST, Manifest, read_manifest
+from mmt.data.vocab import PAD, Vocabulary, sentinel
 from mmt.data.workers import streaming
-
-VERSION = 1
-MANIFEST = "manifest.json"
 
 Tokens = tuple[records.Ids, records.Ids] | tuple[records.Ids, records.Ids, str]
 Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; can be pickled
 Examples = Callable[[], Iterable[Tokens | Piece]]
 
 _TOGETHER = 256  # examples that are encoded at once
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a cache holds. A language's id is its index in `languages` (FLORES codes, sorted; the
-    monolingual text of one counts as another, see `mixing.monolingual`).
-
-    `counts` is split -> language -> examples. The vocabulary fields have the keys 'source' and
-    'target', with equal values where both sides share one vocabulary. pad, eos, start: the ids that
-    fill rows, end a text and go before a target; the model's must be the same. `corpora` is split
-    -> language -> [[name of a corpus, examples], ...] in the order of the records; empty in caches
-    that do not tell.
-
-    Where `source` is a language, pairs are from it into `languages`, and `target` is ''.
-
-    An imported model's manifest has no languages: which ones it knows, its files do not say.
-    """
-
-    name: str
-    target: str
-    languages: tuple[str, ...]
-    counts: dict[str, dict[str, int]]
-    corpus_hash: str
-    vocabulary_hash: dict[str, str]
-    vocabulary_size: dict[str, int]
-    version: int = VERSION
-    pad: int = PAD
-    eos: int = EOS
-    start: int = PAD
-    corpora: dict[str, dict[str, list[list[Any]]]] = field(default_factory=dict)
-    source: str = ""
-
-    def check_ids(self, *, pad: int, eos: int, start: int) -> None:
-        """ValueError where a model's special ids are others than those of the data."""
-        for name, own in (("pad", pad), ("eos", eos), ("start", start)):
-            if getattr(self, name) != own:
-                raise ValueError(
-                    f"the cache has the {name} id {getattr(self, name)}, the model {own} "
-                    f"(Config.{name}_id): a cache for an imported model is made with "
-                    "VOCABULARY_FROM = its run directory"
-                )
-
-    @property
-    def translated(self) -> tuple[str, ...]:
-        """The languages of which there are pairs."""
-        return tuple(code for code in self.languages if not mixing.is_monolingual(code))
-
-    def only(self, languages: Sequence[str]) -> "Manifest":
-        """The manifest of a run on some of the languages, given by their codes."""
-
-        def kept(whole: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-            return {
-                split: {code: one for code, one in by_language.items() if code in languages}
-                for split, by_language in whole.items()
-            }
-
-        return replace(
-            self, languages=tuple(languages), counts=kept(self.counts), corpora=kept(self.corpora)
-        )
-
-    def write(self, directory: Path) -> None:
-        """Writes `manifest.json`, which `read_manifest` reads."""
-        text = json.dumps(asdict(self), indent=1) + "\n"
-        (directory / MANIFEST).write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -141,7 +74,7 @@ class Cache:
 
     def vocabulary_files(self) -> dict[str, Path]:
         """The SentencePiece models of 'source' and 'target'; one file where they share it."""
-        return {side: self.directory / name for side, name in _model_names(self.manifest).items()}
+        return {side: self.directory / name for side, name in self.manifest.model_files.items()}
 
     def _count(self, language: str, split: str) -> int:
         for name, known in (
@@ -198,7 +131,7 @@ def build(
     )
     there = functools.partial(_is_cache_of, directory, manifest)
     with replacing(directory, unless=there) as temporary, streaming(manifest, processes) as stream:
-        for side, file_name in _model_names(manifest).items():
+        for side, file_name in manifest.model_files.items():
             with records.disk_errors(temporary / file_name):
                 shutil.copyfile(vocabularies[side], temporary / file_name)
         blocks = stream(_encoded, _pieces(examples))
@@ -223,58 +156,6 @@ def open_cache(directory: Path) -> Cache:
     return cache
 
 
-def read_manifest(path: Path) -> Manifest:
-    """The manifest in the file `path` (a run directory has it too). ValueError if broken."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno}: broken JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: broken JSON: {error}") from error
-    names = {field.name for field in fields(Manifest)}
-    needed = {
-        field.name
-        for field in fields(Manifest)
-        if field.default is MISSING and field.default_factory is MISSING
-    }
-    if not isinstance(found, dict) or found.get("version") != VERSION:
-        version = found.get("version") if isinstance(found, dict) else None
-        what, remedy = "the cache", "delete the cache and build it again"
-        if (path.parent / "config.gin").exists():
-            what, remedy = "the model's manifest", "copy the one of the cache it was trained on"
-        raise ValueError(
-            f"{path}: {what} has version {version}, this program reads {VERSION}; {remedy}"
-        )
-    wrong = (needed - set(found)) | (set(found) - names)
-    if wrong:
-        raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(wrong))}")
-    for name, value in found.items():
-        if not _has_shape(value, _SHAPES.get(name, int)):
-            raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, which it cannot be")
-    return Manifest(**{**found, "languages": tuple(found["languages"])})
-
-
-_COUNTS = {"split": {"language": int}}
-_SHAPES: dict[str, Any] = {  # of JSON: of an object's values, of a list's items
-    "name": str, "target": str, "source": str, "languages": [str], "counts": _COUNTS,
-    "corpus_hash": str,
-    "vocabulary_hash": {"side": str}, "vocabulary_size": {"side": int},
-    "corpora": {"split": {"language": [(str, int)]}},
-}  # fmt: skip
-
-
-def _has_shape(value: Any, shape: Any) -> bool:
-    if isinstance(shape, tuple):
-        same = isinstance(value, list) and len(value) == len(shape)
-        return same and all(map(_has_shape, value, shape))
-    if isinstance(shape, list):
-        return isinstance(value, list) and all(_has_shape(one, shape[0]) for one in value)
-    if isinstance(shape, dict):
-        (inner,) = shape.values()
-        return isinstance(value, dict) and all(_has_shape(one, inner) for one in value.values())
-    return type(value) is shape
-
-
 def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str, str]) -> None:
     """ValueError if the corpus or a vocabulary is another one than when the cache was built."""
     stale = ["the corpus"] if cache.manifest.corpus_hash != corpus_hash else []
@@ -286,14 +167,6 @@ def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str,
             f"the cache {cache.directory} is stale: {' and '.join(stale)} changed since it was "
             f"built; delete it (rm -r {cache.directory}) and it is built anew"
         )
-
-
-def _model_names(manifest: Manifest) -> dict[str, str]:
-    shared = len(set(manifest.vocabulary_hash.values())) == 1
-    return {
-        side: "vocabulary.model" if shared else f"vocabulary.{side}.model"
-        for side in manifest.vocabulary_hash
-    }
 
 
 def _common_eos(models: Mapping[str, Vocabulary]) -> int:

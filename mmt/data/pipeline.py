@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
-from mmt.data.cache import Cache, Manifest, open_cache
+from mmt.data.cache import Cache, open_cache
 from mmt.data.denoising import Denoising
 from mmt.data.lanes import Draws, Lane, Split, density
 from mmt.data.ledger import Ledger
+from mmt.data.manifest import Manifest
 from mmt.data.mixing import Mixing, resolve
 from mmt.data.packing import Batch, Row
 from mmt.data.stages import Stage, Timeline

@@ -18,9 +18,10 @@ from jaxtyping import Int32
 
 from mmt import languages
 from mmt.data import ledger, mixing
-from mmt.data.cache import MANIFEST, Cache, Manifest, open_cache
+from mmt.data.cache import Cache, open_cache
 from mmt.data.corpora import Corpus, load
 from mmt.data.entries import MONOLINGUAL
+from mmt.data.manifest import MANIFEST, Manifest
 from mmt.data.mixing import Mixing
 from mmt.data.pipeline import TrainBatches
 from mmt.data.records import Reader

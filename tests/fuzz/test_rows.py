@@ -15,10 +15,11 @@ from made_up import made_up
 
 from eval import analysis, report, results
 from fuzz.strategies import PROFILE, damage, fuzzed
-from mmt.data import cache, ledger
+from mmt.data import ledger
+from mmt.data.manifest import Manifest, read_manifest
 
 ROWS, ABOUT = made_up(2, ("dense", "moe"))
-MANIFEST = cache.Manifest(
+MANIFEST = Manifest(
     "toy", "eng_Latn", ("deu_Latn",), {"train": {"deu_Latn": 3}}, "c0ffee",
     {"source": "1", "target": "2"}, {"source": 700, "target": 600},
     corpora={"train": {"deu_Latn": [["news", 3]]}},
@@ -48,7 +49,7 @@ WHOLE = {name: text.encode() for name, text in TEXTS.items()}
 READERS = {
     "results.jsonl": results.read_rows,
     "analysis.jsonl": analysis.read,
-    "manifest.json": cache.read_manifest,
+    "manifest.json": read_manifest,
     "ledger.json": lambda file: ledger.table(ledger.load(file.parent)),
 }
 

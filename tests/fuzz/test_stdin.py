@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fuzz.strategies import NASTY, fuzzed
 from mmt import translate
-from mmt.data import cache, vocab
+from mmt.data import vocab
+from mmt.data.manifest import Manifest
 from mmt.model.transformer import Config, Transformer
 from mmt.tiles import Found
 
@@ -48,7 +49,7 @@ def translator(tmp_path_factory):
     file = tmp_path_factory.mktemp("stdin") / "vocabulary.model"
     vocab.train(["ein kleiner Satz", "日本"] * 9, file, size=300, tags=["<2eng>"])
     known = vocab.Vocabulary.load(file)
-    manifest = cache.Manifest(
+    manifest = Manifest(
         "toy", "eng_Latn", (), {}, "1",
         dict.fromkeys(("source", "target"), known.hash), dict.fromkeys(("source", "target"), 300),
     )  # fmt: skip
