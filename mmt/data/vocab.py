@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -186,7 +187,8 @@ class Vocabulary:
         """The ids of many texts, in one call: about 2 us a short text. threads: 0: as many as it
         takes; 1 in one of several processes.
         """
-        return self._processor.encode(list(texts), num_threads=threads or _threads(texts))
+        given: Any = list(texts)
+        return self._processor.encode(given, num_threads=threads or _threads(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first EOS, without PAD; an id past the end reads as UNK."""
