@@ -187,12 +187,13 @@ def test_the_ledger_counts_modified_tokens(cached, tmp_path):
     ("wanted", "message"),
     [
         ({"uper_case": 0.1}, "no modifier 'uper_case'; nearest: upper_case; allowed: numbers, "),
+        ([1], r"modifiers = \[1\]; allowed: {NAME: PROBABILITY, ...}, the names numbers, "),
         ({"typos": 1.1}, "'typos' has the probability 1.1; allowed: 0 ... 1"),
         ({"typos": {"Swahilli": 0.1}}, "'Swahilli' is not among .*nearest"),
         ({"typos": {"swh": -0.1}}, "probability -0.1"),
     ],
 )
-def test_unknown_modifiers_are_errors(cached, wanted, message):
+def test_unknown_modifiers_are_errors(cached, wanted, message, as_users_have_it):
     with pytest.raises(ValueError, match=message):
         stream(cached, wanted)
 

@@ -79,13 +79,14 @@ def test_a_cap_is_kept(make):
 
 
 @pytest.mark.parametrize(
-    "bounds", ["epochs<=4,share>=0.01", "share >= 30%", "epochs<=2.5", "epochs<=1"]
+    "bounds",
+    ["epochs<=4,share>=0.01", "share >= 30%", "epochs<=2.5", "epochs<=1", "share>=0.33333333333"],
 )
 def test_what_fits_keeps_to_its_bounds(make, bounds):
     mixture, found = shares.fit(make, bounds, mixing.Mixing(temperature=3.0), STEPS)
     most, least = {
         "epochs<=4,share>=0.01": (4, 0.01), "share >= 30%": (1e9, 0.3), "epochs<=2.5": (2.5, 0),
-        "epochs<=1": (1, 0),
+        "epochs<=1": (1, 0), "share>=0.33333333333": (1e9, 0.33333333333),
     }[bounds]  # fmt: skip
     assert mixture.temperature >= 3.0
     again = shares.forecast(make(mixture), STEPS)
@@ -109,7 +110,8 @@ def test_what_fits_keeps_to_its_bounds(make, bounds):
         ("epochs<=2;share>=1", STEPS, "no bound"),
         ("share<=2", STEPS, "no bound"),
         ("epochs<=0", STEPS, "no bound"),
-        ("epochs<=1", 0, "steps is 0"),
+        ("epochs<=1", 0, "steps is 0; allowed: 1 to 125,000,000,000, which is"),
+        ("epochs<=1", 10**20, "steps is 100000000000000000000; allowed: 1 to 125,000,000,000"),
     ],
 )
 def test_bounds_that_cannot_be_kept_say_which_can(make, bounds, steps, message):

@@ -11,7 +11,7 @@ from streams import LENGTHS, examples_of, part, write_cache
 from mmt import distributed
 from mmt.data import mixing, pipeline
 from mmt.data.mixing import Mixing
-from mmt.data.stages import Stage, Timeline
+from mmt.data.stages import Stage, Timeline, planned
 
 COUNTS = {"deu_Latn": 400, "fra_Latn": 90, "swh_Latn": 25, "yor_Latn": 11}
 CODES = list(COUNTS)
@@ -92,6 +92,13 @@ def test_until_epochs_is_the_draw_that_completes_them():
         ({"validation_los": 9}, "or 'validation_loss'"),
         ({"Swahilli": 1}, "nearest: "),
         ({}, "until = {}; allowed: one of {'steps': N}"),
+        ("steps", "until = 'steps'; allowed: one of {'steps': N}"),
+        ({5: 5}, "until = {5: 5}; allowed: one of"),
+        ([("steps", 3)], r"until = \[.*\]; allowed: one of"),
+        (5, "until = 5; allowed: one of"),
+        ({"steps": "x"}, "until = {'steps': 'x'}; allowed: one of"),
+        ({"steps": True}, "until = {'steps': True}; allowed: one of"),
+        ({"deu": float("inf")}, "allowed"),
         ({"steps": 0}, "allowed"),
         ({"steps": 5.5}, "allowed"),
         ({"steps": 5, "deu": 1}, "allowed"),
@@ -100,7 +107,7 @@ def test_until_epochs_is_the_draw_that_completes_them():
         ({"deu": -1.0}, "allowed"),
     ],
 )
-def test_a_stage_that_does_not_end_is_an_error(until, message, far):
+def test_a_stage_that_does_not_end_is_an_error(until, message, far, as_users_have_it):
     first = [Stage({"validation_loss": 2} if far else {"examples": 1000}, LARGE)]
     if far and "begins" in message:
         return  # nobody can know it
@@ -113,6 +120,13 @@ def test_the_last_stage_has_no_end():
         Timeline([Stage({"steps": 3}), Stage({"steps": 5})], COUNTS)
     with pytest.raises(ValueError, match="stages is empty"):
         Timeline([], COUNTS)
+
+
+@pytest.mark.parametrize("wrong", [[3], 3, Stage(), "ab"])
+def test_what_is_no_list_of_stages_is_an_error(wrong, as_users_have_it):
+    with pytest.raises(ValueError, match=r"stages = .*; allowed: a list of Stage, such as \["):
+        planned(wrong, None)
+    assert planned(None, LARGE) == planned([Stage()], LARGE) == [Stage(mixing=LARGE)]
 
 
 def test_what_a_loss_ends_is_known_when_it_ends():

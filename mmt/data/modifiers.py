@@ -132,6 +132,11 @@ class Rewriter:
     """
 
     def __init__(self, wanted: Modifiers, cache: Cache, codes: Sequence[str], seed: int):
+        if not isinstance(wanted, Mapping):
+            raise ValueError(
+                f"modifiers = {wanted!r}; allowed: {{NAME: PROBABILITY, ...}}, the names "
+                f"{', '.join(KINDS)}"
+            )
         self._cache, self._codes = cache, codes
         self._kinds = [kind for kind in KINDS if kind in wanted]
         self._odds = np.zeros((len(self._kinds), len(codes)))

@@ -23,7 +23,7 @@ from mmt.data.ledger import Ledger
 from mmt.data.manifest import Manifest
 from mmt.data.mixing import Mixing, resolve
 from mmt.data.packing import Batch, Row
-from mmt.data.stages import Stage, Timeline
+from mmt.data.stages import Stage, Timeline, planned
 
 MOST_LANES = 64  # where the number of lanes is not given
 OPEN_ROWS = 8
@@ -60,7 +60,7 @@ def train_batches(
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
-        an unknown language, a mixture without examples.
+        an unknown language, a mixture without examples, stages that are none.
     """
     if lanes is None:
         lanes = max(n for n in range(1, MOST_LANES + 1) if batch_size % n == 0)
@@ -68,15 +68,12 @@ def train_batches(
     shard.check()
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
     known = cache.manifest.languages
-    planned = [
-        dataclasses.replace(stage, mixing=stage.mixing or mixing or Mixing())
-        for stage in (stages if stages is not None else [Stage()])
-    ]
-    chosen = {code for stage in planned if stage.mixing for code in stage.mixing.choose(known)}
+    several = planned(stages, mixing)
+    chosen = {code for stage in several if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
     split = Split(cache, "train", drawn, feature_lengths, denoising)
     timeline = Timeline(
-        [_of_those(split.counts, known, stage) for stage in planned],
+        [_of_those(split.counts, known, stage) for stage in several],
         split.counts,
         rows=batch_size,
         density=functools.partial(density, split, open_rows=OPEN_ROWS if packing else 0),

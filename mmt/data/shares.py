@@ -30,6 +30,7 @@ from mmt.data.vocab import SENTINELS
 LENGTHS = {"inputs": 256, "targets": 256}  # of gin_configs/runs/train.gin
 BYTES_A_TOKEN = 4.0  # of UTF-8, where nothing is tokenised yet; see `Estimated`
 _SAMPLE = 1000  # pairs of a language whose length is looked at
+_ROWS = 10**12  # of a run: beyond it the schedule's times are no longer exact
 
 Row = dict[str, Any]
 
@@ -58,13 +59,11 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
     packing a sample, see `lanes.density`; so `examples`, `tokens`, `first` and `last` are about as
     exact as the ratio of examples and rows, mostly to 1 %. Modifiers are not foreseen.
 
-    ValueError: steps below 1.
+    ValueError: steps below 1, or of over 10^12 rows.
     """
-    if steps < 1:
-        raise ValueError(f"steps is {steps}; allowed: 1 or more")
     draws, batch = batches.draws, batches.batch_size
     timeline = draws.timeline
-    number = max(timeline.draws_in(steps * batch), 1)
+    number = _drawn(batches, steps)
     until = timeline.before(number)
     counter = ledger.Counter(draws)
     counted = counter.appearances(np.zeros_like(until), until)
@@ -219,6 +218,17 @@ def fit(make: Make, bounds: str, wanted: Mixing, steps: int) -> tuple[Mixing, Fo
 def _examples(make: Make, mixture: Mixing, steps: int) -> int:
     batches = make(mixture)
     batches.close()
+    return _drawn(batches, steps)
+
+
+def _drawn(batches: TrainBatches, steps: int) -> int:
+    """About how many examples so many steps show."""
+    most = _ROWS // batches.batch_size
+    if not 1 <= steps <= most:
+        raise ValueError(
+            f"steps is {steps}; allowed: 1 to {most:,}, which is {_ROWS:,} rows in batches of "
+            f"{batches.batch_size:,}"
+        )
     return max(batches.draws.timeline.draws_in(steps * batches.batch_size), 1)
 
 
@@ -272,7 +282,7 @@ def _lowest(
     counts: Mapping[str, int], most: float, least: float, examples: int, free: Mixing
 ) -> Mixing:
     """Of the temperatures from that of `free` upwards the first that keeps to the bounds."""
-    for temperature in (*np.geomspace(free.temperature, 1000 * free.temperature, 700), 1e9):
+    for temperature in (*np.geomspace(free.temperature, 1000 * free.temperature, 700), 1e12):
         rounded = float(f"{temperature:.3g}")
         plain = mixing.shares(counts, rounded)
         cap = max(plain[code] * examples / counts[code] for code in counts) > most

@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,6 +245,19 @@ class Timeline:
         return part.start + part.schedule.when(component, left - 1) + 1
 
 
+def planned(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stage]:
+    """The stages of a run, by default one, each with its own mixture or the run's. ValueError for
+    what is no list of stages.
+    """
+    wanted = [Stage()] if stages is None else stages
+    if not isinstance(wanted, Sequence) or not all(isinstance(one, Stage) for one in wanted):
+        raise ValueError(
+            f"stages = {stages!r}; allowed: a list of Stage, such as "
+            "[@large/stages.Stage(), @all/stages.Stage()], or None"
+        )
+    return [replace(stage, mixing=stage.mixing or mixture or Mixing()) for stage in wanted]
+
+
 def _shares(stage: Stage, counts: Mapping[str, int]) -> Float[np.ndarray, "languages"]:
     drawn = (stage.mixing or Mixing()).shares(counts)
     return np.array([drawn.get(code, 0.0) for code in counts])
@@ -275,14 +288,9 @@ def _check(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
 def _check_until(
     until: Mapping[str, Number], counts: Mapping[str, int], drawn: Any, where: str
 ) -> None:
-    kinds = [key for key in until if key in ("steps", "examples") or key.split("/")[0] == LOSS]
-    wrong = not until or (bool(kinds) and len(until) > 1)
-    for key, value in until.items():
-        whole = key in kinds
-        wrong |= not value > 0 or (whole and value != int(value))
-    if wrong:
+    if not _may_end(until):
         raise ValueError(
-            f"{where}: until = {dict(until)}; allowed: one of {{'steps': N}}, {{'examples': N}}, "
+            f"{where}: until = {until!r}; allowed: one of {{'steps': N}}, {{'examples': N}}, "
             f"{{'{LOSS}': N}} and {{'{LOSS}/LANGUAGE': N}}, N a whole number of 1 or more, or "
             "{LANGUAGE: EPOCHS, ...}"
         )
@@ -301,6 +309,22 @@ def _check_until(
                 f"{where} never ends: until = {dict(until)}, but its mixture has no {code}; it "
                 f"draws {', '.join(np.array(codes)[drawn > 0][:10])}"
             )
+
+
+def _may_end(until: Any) -> bool:
+    """Whether it is one kind of end with a number that it can have, or epochs of languages."""
+    if not isinstance(until, Mapping) or not until:
+        return False
+    if not all(isinstance(key, str) for key in until):
+        return False
+    kinds = [key for key in until if key in ("steps", "examples") or key.split("/")[0] == LOSS]
+    if kinds and len(until) > 1:
+        return False
+    return all(
+        isinstance(value, int | float) and not isinstance(value, bool)
+        and 0 < value < math.inf and (not kinds or value == int(value))
+        for value in until.values()
+    )  # fmt: skip
 
 
 def _or(near: Sequence[str]) -> str:
