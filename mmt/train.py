@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -125,9 +126,13 @@ def train(
 
 
 def _check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:
-    """A stage of the data may go on until validation losses say so: a hook has to give them."""
+    """A stage of the data may go on until validation losses say so: a hook has to give them. A cap
+    on epochs may be made for fewer examples than these steps draw: a warning.
+    """
     if steps < 1:
         raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
+    for said in getattr(batches, "beyond_caps", lambda steps: [])(steps):
+        warnings.warn(said, stacklevel=3)
     waits = getattr(batches, "waits_for_losses", False)
     if waits and not any(getattr(hook, "gives_losses", False) for hook in hooks):
         raise ValueError(

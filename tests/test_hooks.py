@@ -95,8 +95,11 @@ def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(
     batches = StagedBatches(toy_batches())
     batches.waits_for_losses = True
     given = {"model_dir": str(tmp_path / "run"), "steps": 1}
-    with pytest.raises(ValueError, match=r"never end. Add @hooks.ValidationLoss\(\)"):
+    batches.beyond_caps = lambda steps: [f"no cap for {steps}"]
+    refused = pytest.raises(ValueError, match=r"never end. Add @hooks.ValidationLoss\(\)")
+    with pytest.warns(UserWarning, match="no cap for 1"), refused:
         train.train(toy_program(), batches, hooks=[lambda now: None], **given)
+    del batches.beyond_caps
     assert not (tmp_path / "run").exists()
     losses = hooks.ValidationLoss([next(toy_batches())], 2)
     train.train(toy_program(), batches, hooks=[losses], **given)

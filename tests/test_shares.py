@@ -6,6 +6,7 @@ import pytest
 from streams import LENGTHS, examples_of, write_cache
 
 from mmt.data import mixing, pipeline, shares
+from mmt.data.stages import Stage
 
 COUNTS = {"deu_Latn": 2000, "fra_Latn": 400, "yor_Latn": 30}
 STEPS, BATCH = 120, 8
@@ -70,12 +71,27 @@ def test_a_language_that_does_not_come_says_so(make):
     assert "never" in shares.table(found)
 
 
-def test_a_cap_is_kept(make):
-    wanted = mixing.Mixing(max_epochs=3.0)
-    mixture = shares.capped(make, wanted, STEPS)
+@pytest.mark.parametrize("most", [3.0, 7.31])
+def test_a_cap_is_kept(make, most):
+    mixture = shares.capped(make, mixing.Mixing(max_epochs=most), STEPS)
     assert shares.capped(make, mixture, STEPS) is mixture
-    rows = shares.forecast(make(mixture), STEPS).rows
-    assert max(row["epochs"] for row in rows) == pytest.approx(3.0, rel=0.05)
+    foreseen = shares.forecast(make(mixture), STEPS)
+    worst = max(row["epochs"] for row in foreseen.rows)
+    assert most * 0.9 < worst <= most
+    assert not foreseen.notes
+
+
+def test_a_cap_made_for_fewer_examples_is_not_kept_in_silence(make):
+    short = mixing.Mixing(max_epochs=3.0, examples=200)
+    foreseen = shares.forecast(make(short, packing=False), STEPS)
+    assert max(row["epochs"] for row in foreseen.rows) > 3
+    said = f"examples = 200, but the run draws about {STEPS * BATCH}; bind examples"
+    assert said in foreseen.notes[0] and said in shares.table(foreseen)
+    two = [Stage({"steps": 20}, short), Stage(mixing=mixing.Mixing())]
+    assert not make(None, packing=False, stages=two).beyond_caps(25)
+    two = [Stage({"steps": 60}, short), Stage(mixing=mixing.Mixing())]
+    (found,) = make(None, packing=False, stages=two).beyond_caps(70)
+    assert "but stage 1 draws about 480;" in found
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
                 "estimated": isinstance(draws.split.cache, Estimated),
             }
         )
-    return Forecast(rows, steps, batch, number / (steps * batch), _notes(batches))
+    return Forecast(rows, steps, batch, number / (steps * batch), _notes(batches, steps))
 
 
 def _name(code: str) -> str:
@@ -102,7 +102,7 @@ def _name(code: str) -> str:
     return f"{name}, monolingual" if mixing.is_monolingual(code) else name
 
 
-def _notes(batches: TrainBatches) -> tuple[str, ...]:
+def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
     split, notes = batches.draws.split, []
     if isinstance(split.cache, Estimated):
         notes.append(
@@ -117,7 +117,7 @@ def _notes(batches: TrainBatches) -> tuple[str, ...]:
         )
     if any(stage.modifiers for stage in batches.draws.timeline.stages):
         notes.append("Tokens are those before modifiers.")
-    return tuple(notes)
+    return (*notes, *batches.beyond_caps(steps))
 
 
 def open_source(source: str, mixture: str = "") -> Cache:
@@ -180,13 +180,18 @@ Make = Callable[[Mixing], TrainBatches]
 
 
 def capped(make: Make, wanted: Mixing, steps: int) -> Mixing:
-    """`wanted` with the `examples` that its cap needs: those that `steps` batches hold. `make`
-    gives the batches of a mixture. ValueError where the run is longer than all caps allow.
+    """`wanted` with the `examples` that its cap needs: those that `steps` batches hold, or some
+    more, so that it is kept exactly. `make` gives the batches of a mixture. ValueError where the
+    run is longer than all caps allow.
     """
     if wanted.max_epochs is None or wanted.examples is not None:
         return wanted
     examples = _examples(make, dataclasses.replace(wanted, max_epochs=None), steps)
-    return dataclasses.replace(wanted, examples=examples)
+
+    def choose(examples: int) -> Mixing:
+        return dataclasses.replace(wanted, examples=examples)
+
+    return _within(make, choose, wanted.max_epochs, examples, steps)[0]
 
 
 def fit(make: Make, bounds: str, wanted: Mixing, steps: int) -> tuple[Mixing, Forecast]:
@@ -199,20 +204,35 @@ def fit(make: Make, bounds: str, wanted: Mixing, steps: int) -> tuple[Mixing, Fo
     most, least = _bounds(bounds)
     free = dataclasses.replace(wanted, max_epochs=None, examples=None)
     examples = _examples(make, free, steps)
-    for _ in range(8):  # what a row holds depends on the mixture, and examples are whole
-        counts = _chosen(make(free), free)
-        if any(map(mixing.is_monolingual, counts)):
-            raise ValueError("--fit is for pairs alone; bind mixing.Mixing.monolingual = 0")
+    counts = _chosen(make(free), free)
+    if any(map(mixing.is_monolingual, counts)):
+        raise ValueError("--fit is for pairs alone; bind mixing.Mixing.monolingual = 0")
+
+    def choose(examples: int) -> Mixing:
         _check_possible(counts, most, least, examples, steps)
-        found = _lowest(counts, most, least, examples, free)
+        return _lowest(counts, most, least, examples, free)
+
+    return _within(make, choose, most, examples, steps)
+
+
+def _within(
+    make: Make, choose: Callable[[int], Mixing], most: float, examples: int, steps: int
+) -> tuple[Mixing, Forecast]:
+    """What `choose` makes for so many `examples`, or for more, so that it shows no language more
+    often than `most` times: what a row holds depends on the mixture, and examples are whole.
+    """
+    for _ in range(8):
+        found = choose(examples)
         batches = make(found)
+        batches.close()
         foreseen = forecast(batches, steps)
         worst = max(row["epochs"] for row in foreseen.rows if row["examples"])
-        batches.close()
         if worst <= most:
             return found, foreseen
         examples = math.ceil(max(examples * worst / most, examples + 1))
-    raise ValueError(f"{bounds!r} cannot be kept: languages have too few examples for whole epochs")
+    raise ValueError(
+        f"epochs<={most:g} cannot be kept: languages have too few examples for whole epochs"
+    )
 
 
 def _examples(make: Make, mixture: Mixing, steps: int) -> int:

@@ -167,6 +167,25 @@ class Timeline:
         number = int(self._which(np.array([draw]))[0])
         return self._rows_before(number) + (draw - self.parts[number].start) / self._density(number)
 
+    def beyond_caps(self, rows: int) -> list[str]:
+        """What to warn of where a stage's part of so many rows has over 1 % more examples than its
+        mixture says, which its cap is reckoned with.
+        """
+        found = []
+        for number, part in enumerate(self.parts):
+            mixture = self.stages[number].mixing
+            if mixture is None or mixture.max_epochs is None or mixture.examples is None:
+                continue
+            later = [self.draws_in(rows), *(other.start for other in self.parts[number + 1 :])]
+            if (drawn := min(later) - part.start) > 1.01 * mixture.examples:
+                stage = f"stage {number + 1}" if len(self.stages) > 1 else "the run"
+                found.append(
+                    f"mixing.Mixing.max_epochs = {mixture.max_epochs:g} is not kept: examples = "
+                    f"{mixture.examples:,}, but {stage} draws about {drawn:,}; bind examples to "
+                    "that, or more"
+                )
+        return found
+
     def watching(self) -> Stage | None:
         """The stage that goes on until it is told to end, if the run has come to one."""
         number = len(self.parts) - 1
