@@ -92,7 +92,7 @@ def _stats(args: argparse.Namespace) -> None:
 
 def _shares(args: argparse.Namespace) -> None:
     from mmt import foresight
-    from mmt.data import shares
+    from mmt.data import fitting, shares
 
     if args.bindings and not args.gin_file:
         raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
@@ -104,7 +104,7 @@ def _shares(args: argparse.Namespace) -> None:
         figures_mixture.save(found, Path(args.figure))
     print("\n".join(map(as_json, found.rows)) if args.json else shares.table(found))
     if fitted:
-        print(shares.gin(fitted), file=sys.stderr if args.json else sys.stdout)
+        print(fitting.gin(fitted), file=sys.stderr if args.json else sys.stdout)
 
 
 def _ledger(args: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """From what a user asks of `mmt data shares` to a forecast: flags, and a run's gin files.
 
-The forecast itself is `mmt.data.shares`; which corpus, mixture, steps and batch is decided here.
+The forecast itself is `mmt.data.shares`, and bounds are kept by `mmt.data.fitting`; which corpus,
+mixture, steps and batch is decided here.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mmt.data import pipeline, shares
+from mmt.data import fitting, pipeline, shares
 from mmt.data.cache import Cache
 from mmt.data.mixing import Mixing
 
@@ -55,9 +56,9 @@ def foresee(
         return make(cache_dir=source, batch_size=batch, mixing=mixture)
 
     if asked.fit:
-        wanted, found = shares.fit(made, asked.fit, wanted, steps)
+        wanted, found = fitting.fit(made, asked.fit, wanted, steps)
         return found, wanted
-    batches = made(shares.capped(made, wanted, steps))
+    batches = made(fitting.capped(made, wanted, steps))
     batches.close()
     return shares.forecast(batches, steps), None
 

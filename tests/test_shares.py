@@ -1,4 +1,4 @@
-"""A forecast against what the batches then hold, and bounds that are kept or cannot be."""
+"""A forecast against what the batches then hold."""
 
 from collections import Counter
 
@@ -71,16 +71,6 @@ def test_a_language_that_does_not_come_says_so(make):
     assert "never" in shares.table(found)
 
 
-@pytest.mark.parametrize("most", [3.0, 7.31])
-def test_a_cap_is_kept(make, most):
-    mixture = shares.capped(make, mixing.Mixing(max_epochs=most), STEPS)
-    assert shares.capped(make, mixture, STEPS) is mixture
-    foreseen = shares.forecast(make(mixture), STEPS)
-    worst = max(row["epochs"] for row in foreseen.rows)
-    assert most * 0.9 < worst <= most
-    assert not foreseen.notes
-
-
 def test_a_cap_made_for_fewer_examples_is_not_kept_in_silence(make):
     short = mixing.Mixing(max_epochs=3.0, examples=200)
     foreseen = shares.forecast(make(short, packing=False), STEPS)
@@ -92,56 +82,6 @@ def test_a_cap_made_for_fewer_examples_is_not_kept_in_silence(make):
     two = [Stage({"steps": 60}, short), Stage(mixing=mixing.Mixing())]
     (found,) = make(None, packing=False, stages=two).beyond_caps(70)
     assert "but stage 1 draws about 480;" in found
-
-
-@pytest.mark.parametrize(
-    "bounds",
-    ["epochs<=4,share>=0.01", "share >= 30%", "epochs<=2.5", "epochs<=1", "share>=0.33333333333"],
-)
-def test_what_fits_keeps_to_its_bounds(make, bounds):
-    mixture, found = shares.fit(make, bounds, mixing.Mixing(temperature=3.0), STEPS)
-    most, least = {
-        "epochs<=4,share>=0.01": (4, 0.01), "share >= 30%": (1e9, 0.3), "epochs<=2.5": (2.5, 0),
-        "epochs<=1": (1, 0), "share>=0.33333333333": (1e9, 0.33333333333),
-    }[bounds]  # fmt: skip
-    assert mixture.temperature >= 3.0
-    again = shares.forecast(make(mixture), STEPS)
-    assert again == found
-    assert max(row["epochs"] for row in again.rows) <= most
-    assert min(row["share"] for row in again.rows) >= least * (1 - 1e-6)
-    assert sum(row["share"] for row in again.rows) == pytest.approx(1)
-    if least == 0.3:  # and no higher than it must be
-        lower = mixing.Mixing(temperature=mixture.temperature * 0.97).shares(COUNTS)
-        assert min(lower.values()) < 0.3
-        assert mixture.max_epochs is None
-
-
-@pytest.mark.parametrize(
-    ("bounds", "steps", "message"),
-    [
-        ("share>=0.5", STEPS, "3 languages; possible: share>=0.333"),
-        ("epochs<=0.1", STEPS, r"epochs<=0.1 cannot be kept: .*possible: epochs<=.* or \d+ steps"),
-        ("epochs<=2,share>=0.3", STEPS, "yor_Latn has 30 examples.* or without yor_Latn"),
-        ("epoch<=2", STEPS, "no bound 'epoch<=2'; allowed: epochs<=N and share>=N"),
-        ("epochs<=2;share>=1", STEPS, "no bound"),
-        ("share<=2", STEPS, "no bound"),
-        ("epochs<=0", STEPS, "no bound"),
-        ("epochs<=1", 0, "steps is 0; allowed: 1 to 125,000,000,000, which is"),
-        ("epochs<=1", 10**20, "steps is 100000000000000000000; allowed: 1 to 125,000,000,000"),
-    ],
-)
-def test_bounds_that_cannot_be_kept_say_which_can(make, bounds, steps, message):
-    with pytest.raises(ValueError, match=message):
-        shares.fit(make, bounds, mixing.Mixing(), steps)
-
-
-def test_what_is_said_to_be_possible_is(make):
-    with pytest.raises(ValueError) as raised:
-        shares.fit(make, "epochs<=2,share>=0.3", mixing.Mixing(), STEPS)
-    possible = str(raised.value).split("possible: ")[1].split(", ")
-    shares.fit(make, f"{possible[0]},share>=0.3", mixing.Mixing(), STEPS)
-    shares.fit(make, f"epochs<=2,{possible[1]}", mixing.Mixing(), STEPS)
-    shares.fit(make, "epochs<=2,share>=0.3", mixing.Mixing(), int(possible[2].split()[0]) * 9 // 10)
 
 
 def test_a_description_is_estimated(toy_corpus, tmp_path):

@@ -4,11 +4,8 @@ It asks the very batches that training would read, without reading one. What a r
 is in `ledger.py`.
 """
 
-import dataclasses
 import itertools
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,6 @@ from mmt.data.cache import Cache, open_cache
 from mmt.data.corpora import Corpus, load
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.manifest import MANIFEST, Manifest
-from mmt.data.mixing import Mixing
 from mmt.data.pipeline import TrainBatches
 from mmt.data.records import Reader
 from mmt.data.vocab import SENTINELS
@@ -63,7 +59,7 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
     """
     draws, batch = batches.draws, batches.batch_size
     timeline = draws.timeline
-    number = _drawn(batches, steps)
+    number = drawn(batches, steps)
     until = timeline.before(number)
     counter = ledger.Counter(draws)
     counted = counter.appearances(np.zeros_like(until), until)
@@ -176,72 +172,7 @@ class Estimated(Cache):
         return Reader(self.directory, language, 0)
 
 
-Make = Callable[[Mixing], TrainBatches]
-
-
-def capped(make: Make, wanted: Mixing, steps: int) -> Mixing:
-    """`wanted` with the `examples` that its cap needs: those that `steps` batches hold, or some
-    more, so that it is kept exactly. `make` gives the batches of a mixture. ValueError where the
-    run is longer than all caps allow.
-    """
-    if wanted.max_epochs is None or wanted.examples is not None:
-        return wanted
-    examples = _examples(make, dataclasses.replace(wanted, max_epochs=None), steps)
-
-    def choose(examples: int) -> Mixing:
-        return dataclasses.replace(wanted, examples=examples)
-
-    return _within(make, choose, wanted.max_epochs, examples, steps)[0]
-
-
-def fit(make: Make, bounds: str, wanted: Mixing, steps: int) -> tuple[Mixing, Forecast]:
-    """The mixture that keeps to `bounds`, "epochs<=10,share>=0.005" or one of the two, and what it
-    will show: with the temperature of `wanted` or, where a share asks for it, the next higher one;
-    with a cap where that is needed.
-
-    ValueError for bounds that no mixture can keep: it says which could be kept.
-    """
-    most, least = _bounds(bounds)
-    free = dataclasses.replace(wanted, max_epochs=None, examples=None)
-    examples = _examples(make, free, steps)
-    counts = _chosen(make(free), free)
-    if any(map(mixing.is_monolingual, counts)):
-        raise ValueError("--fit is for pairs alone; bind mixing.Mixing.monolingual = 0")
-
-    def choose(examples: int) -> Mixing:
-        _check_possible(counts, most, least, examples, steps)
-        return _lowest(counts, most, least, examples, free)
-
-    return _within(make, choose, most, examples, steps)
-
-
-def _within(
-    make: Make, choose: Callable[[int], Mixing], most: float, examples: int, steps: int
-) -> tuple[Mixing, Forecast]:
-    """What `choose` makes for so many `examples`, or for more, so that it shows no language more
-    often than `most` times: what a row holds depends on the mixture, and examples are whole.
-    """
-    for _ in range(8):
-        found = choose(examples)
-        batches = make(found)
-        batches.close()
-        foreseen = forecast(batches, steps)
-        worst = max(row["epochs"] for row in foreseen.rows if row["examples"])
-        if worst <= most:
-            return found, foreseen
-        examples = math.ceil(max(examples * worst / most, examples + 1))
-    raise ValueError(
-        f"epochs<={most:g} cannot be kept: languages have too few examples for whole epochs"
-    )
-
-
-def _examples(make: Make, mixture: Mixing, steps: int) -> int:
-    batches = make(mixture)
-    batches.close()
-    return _drawn(batches, steps)
-
-
-def _drawn(batches: TrainBatches, steps: int) -> int:
+def drawn(batches: TrainBatches, steps: int) -> int:
     """About how many examples so many steps show."""
     most = _ROWS // batches.batch_size
     if not 1 <= steps <= most:
@@ -250,78 +181,6 @@ def _drawn(batches: TrainBatches, steps: int) -> int:
             f"{batches.batch_size:,}"
         )
     return max(batches.draws.timeline.draws_in(steps * batches.batch_size), 1)
-
-
-def _chosen(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
-    batches.close()
-    counts = batches.draws.split.counts
-    return {code: n for code, n in counts.items() if mixture.shares(counts).get(code)}
-
-
-def _bounds(text: str) -> tuple[float, float]:
-    """The most epochs, and the least share."""
-    found = {"epochs": math.inf, "share": 0.0}
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(?:(epochs)\s*<=|(share)\s*>=)\s*(\d*\.?\d+)\s*(%?)\s*", part)
-        if not match or not float(match[3]):
-            raise ValueError(
-                f"--fit {text!r}: no bound {part!r}; allowed: epochs<=N and share>=N (of 1, or "
-                "N%), with a comma between"
-            )
-        found[match[1] or match[2]] = float(match[3]) / (100 if match[4] else 1)
-    return found["epochs"], found["share"]
-
-
-def _check_possible(
-    counts: Mapping[str, int], most: float, least: float, examples: int, steps: int
-) -> None:
-    if least * len(counts) > 1:
-        raise ValueError(
-            f"share>={least:g} cannot be kept by {len(counts)} languages; possible: "
-            f"share>={_down(1 / len(counts))}, or fewer languages"
-        )
-    total = sum(counts.values())
-    if most * total < examples:
-        raise ValueError(
-            f"epochs<={most:g} cannot be kept: {steps:,} steps show {examples:,} examples, the "
-            f"corpus has {total:,}; possible: epochs<={_up(examples / total)}, or "
-            f"{int(steps * most * total / examples):,} steps"
-        )
-    code, fewest = min(counts.items(), key=lambda one: one[1])
-    if most * fewest < least * examples:
-        raise ValueError(
-            f"epochs<={most:g} and share>={least:g} cannot both be kept: {code} has "
-            f"{fewest:,} examples, a share of {least:g} of {examples:,} is "
-            f"{least * examples / fewest:,.1f} epochs of it; possible: "
-            f"epochs<={_up(least * examples / fewest)}, share>={_down(most * fewest / examples)}, "
-            f"{int(steps * most * fewest / (least * examples)):,} steps, or without {code}"
-        )
-
-
-def _lowest(
-    counts: Mapping[str, int], most: float, least: float, examples: int, free: Mixing
-) -> Mixing:
-    """Of the temperatures from that of `free` upwards the first that keeps to the bounds."""
-    for temperature in (*np.geomspace(free.temperature, 1000 * free.temperature, 700), 1e12):
-        rounded = float(f"{temperature:.3g}")
-        plain = mixing.shares(counts, rounded)
-        cap = max(plain[code] * examples / counts[code] for code in counts) > most
-        drawn = mixing.shares(counts, rounded, max_epochs=most, examples=examples) if cap else plain
-        if min(drawn.values()) >= least * (1 - 1e-9):
-            warm = dataclasses.replace(free, temperature=rounded)
-            if not cap:
-                return warm
-            return dataclasses.replace(warm, max_epochs=most, examples=examples)
-    raise AssertionError(f"no temperature gives {least}")
-
-
-def _up(value: float) -> str:
-    return f"{math.ceil(value * 100) / 100:g}"
-
-
-def _down(value: float) -> str:
-    digits = 10.0 ** (2 - math.floor(math.log10(value)))
-    return f"{math.floor(value * digits) / digits:g}"
 
 
 def table(found: Forecast) -> str:
@@ -346,14 +205,3 @@ def table(found: Forecast) -> str:
         f"row: {examples:,} examples. First and last: the steps in which a language comes."
     )
     return "\n".join([*ledger.aligned(lines, left=2), said, *found.notes])
-
-
-def gin(mixture: Mixing) -> str:
-    """The bindings of gin that ask for a mixture."""
-    names = ("temperature", "max_epochs", "examples")
-    values = ((name, getattr(mixture, name)) for name in names)
-    return "\n".join(
-        f"mixing.Mixing.{name} = {value:g}" if isinstance(value, float) else
-        f"mixing.Mixing.{name} = {value}"
-        for name, value in values if value is not None
-    )  # fmt: skip
