@@ -14,18 +14,18 @@ from typing import Any
 _MOST = 2**31 - 1  # what an array's dimension or a token id can be
 
 
-def check(instance: Any) -> None:
-    """ValueError for a field of another type than annotated, or an int beyond 32 bits.
+def check(instance: Any, *, most: int = _MOST) -> None:
+    """ValueError for a field of another type than annotated, or an int beyond 32 bits (or `most`).
 
-    An int stands for a float too; a bool is no number.
+    An int stands for a float too; a bool is no number, a text no sequence of texts.
     """
     for field in dataclasses.fields(instance):
         name, value = f"{type(instance).__name__}.{field.name}", getattr(instance, field.name)
         kind: Any = field.type
         if not _is(value, kind):
             raise ValueError(f"{name} = {value!r}; allowed: {_name(kind)}")
-        if type(value) is int and abs(value) > _MOST:
-            raise ValueError(f"{name} = {value}; allowed: -{_MOST} to {_MOST}")
+        if type(value) is int and abs(value) > most:
+            raise ValueError(f"{name} = {value}; allowed: -{most} to {most}")
 
 
 def one_of(instance: Any, name: str, value: str, allowed: Sequence[str]) -> None:
@@ -44,6 +44,9 @@ def _is(value: Any, kind: Any) -> bool:
         return any(_is(value, one) for one in of)
     if origin is tuple:
         return isinstance(value, tuple) and all(_is(one, of[0]) for one in value)
+    if origin is collections.abc.Sequence:
+        several = isinstance(value, Sequence) and not isinstance(value, str)
+        return several and all(_is(one, of[0]) for one in value)
     if origin is collections.abc.Callable:
         return callable(value)
     if isinstance(value, bool):
@@ -54,4 +57,10 @@ def _is(value: Any, kind: Any) -> bool:
 def _name(kind: Any) -> str:
     if typing.get_origin(kind) is collections.abc.Callable:
         return "a function"
+    if typing.get_origin(kind) is collections.abc.Sequence:
+        return f"list[{_name(*typing.get_args(kind))}]"
+    if typing.get_origin(kind) is types.UnionType:
+        return " | ".join(map(_name, typing.get_args(kind)))
+    if kind is types.NoneType:
+        return "None"
     return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)

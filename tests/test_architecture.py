@@ -42,7 +42,7 @@ DOORS = {
 # cli is the one that may reach everything, lazily.
 MAY_IMPORT = {
     "mmt.languages": set(),
-    "mmt.data": {"mmt.data", "mmt.languages"},
+    "mmt.data": {"mmt.data", "mmt.fields", "mmt.languages"},
     "mmt.model.layers": set(),
     "mmt.model.routing": set(),
     "mmt.model.dispatch": {"mmt.model.routing"},

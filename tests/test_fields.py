@@ -1,7 +1,7 @@
 """Types and widths of a dataclass's fields, each kind of annotation that the house uses."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -16,12 +16,14 @@ class Held:
     yes: bool = True
     names: tuple[str, ...] = ("a",)
     call: Callable[..., int] = len
+    several: Sequence[str] | None = None
 
 
 def test_what_is_annotated_may_be():
     fields.check(Held())
     fields.check(Held(2**31 - 1, 3, 4, False, (), max))
-    fields.check(Held(real=float("nan"), perhaps=0.5, call=int))
+    fields.check(Held(real=float("nan"), perhaps=0.5, call=int, several=["a"]))
+    fields.check(Held(2**31, several=("a", "b")), most=2**40)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,9 @@ def test_what_is_annotated_may_be():
         ({"names": ["a"]}, r"Held.names = \['a'\]; allowed: tuple\[str, ...\]$"),
         ({"names": ("a", 1)}, r"Held.names = \('a', 1\); allowed: tuple"),
         ({"names": "a"}, "Held.names = 'a'; allowed: tuple"),
+        ({"several": "abc"}, r"Held.several = 'abc'; allowed: list\[str\] \| None$"),
+        ({"several": ["a", 1]}, r"Held.several = .*; allowed: list\[str\] \| None$"),
+        ({"several": 5}, "Held.several = 5; allowed: list"),
         ({"call": 3}, "Held.call = 3; allowed: a function$"),
     ],
 )

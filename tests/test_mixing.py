@@ -79,6 +79,31 @@ def test_mixing_chooses_languages_by_any_name():
         dataclasses.replace(chosen, languages=()).shares(counts)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"temperature": "x"}, "temperature = 'x'; allowed: float$"),
+        ({"temperature": None}, "temperature = None; allowed: float$"),
+        ({"temperature": True}, "temperature = True; allowed: float$"),
+        ({"temperature": -1.0}, "temperature = -1.0; allowed: above 0$"),
+        ({"temperature": float("nan")}, "temperature = nan; allowed: above 0$"),
+        ({"max_epochs": "a"}, r"max_epochs = 'a'; allowed: float \| None$"),
+        ({"max_epochs": 0}, "max_epochs = 0; allowed: above 0, or None$"),
+        ({"examples": -4}, "examples = -4; allowed: 1 or more, or None$"),
+        ({"examples": 0}, "examples = 0; allowed: 1 or more, or None$"),
+        ({"at_least": "x"}, "at_least = 'x'; allowed: int$"),
+        ({"at_least": -5}, "at_least = -5; allowed: 0 or more$"),
+        ({"languages": 5}, r"languages = 5; allowed: list\[str\] \| None$"),
+        ({"languages": "deu"}, r"languages = 'deu'; allowed: list\[str\] \| None$"),
+        ({"monolingual": "x"}, r"monolingual = 'x'; allowed: float \| None$"),
+    ],
+)
+def test_what_a_mixture_cannot_be_is_named(wrong, message, as_users_have_it):
+    with pytest.raises(ValueError, match=f"^Mixing.{message}"):
+        mixing.Mixing(**wrong)
+    assert mixing.Mixing(examples=10**12, max_epochs=1).examples == 10**12
+
+
 @pytest.mark.parametrize("temperature", [1.0, 5.0])
 def test_110_languages_have_their_share_in_200_000_draws_and_early(temperature):
     shares = np.array(list(mixing.shares(power_law(110), temperature).values()))

@@ -191,6 +191,9 @@ def test_the_ledger_counts_modified_tokens(cached, tmp_path):
         ({"typos": 1.1}, "'typos' has the probability 1.1; allowed: 0 ... 1"),
         ({"typos": {"Swahilli": 0.1}}, "'Swahilli' is not among .*nearest"),
         ({"typos": {"swh": -0.1}}, "probability -0.1"),
+        ({"upper_case": "x"}, "'upper_case' has the probability 'x'; allowed: 0 ... 1"),
+        ({"typos": True}, "'typos' has the probability True"),
+        ({"typos": {"deu": 0.1, "German": 0.2}}, "'typos' names a language twice: {'deu': 0.1, 'G"),
     ],
 )
 def test_unknown_modifiers_are_errors(cached, wanted, message, as_users_have_it):

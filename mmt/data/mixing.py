@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
-from mmt import languages
+from mmt import fields, languages
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 _TEXT = ".monolingual"
@@ -71,7 +71,8 @@ class Mixing:
     """What a run draws from: `languages` (by any name; None is all), the temperature, a cap.
 
     The cap `max_epochs` needs `examples`, the number of examples that will be drawn. Languages with
-    fewer than `at_least` examples are left out. `monolingual` is the part of the examples that is
+    fewer than `at_least` examples are left out. ValueError for what none of these can be.
+    `monolingual` is the part of the examples that is
     made of monolingual text, where there is some (0: none, 1: nothing else, None: one half, or all
     where there are no pairs); among themselves the languages of each part are mixed as always.
     """
@@ -84,6 +85,15 @@ class Mixing:
     monolingual: float | None = None
 
     def __post_init__(self) -> None:
+        fields.check(self, most=2**63 - 1)
+        for name, fits, allowed in (
+            ("temperature", self.temperature > 0, "above 0"),
+            ("max_epochs", self.max_epochs is None or self.max_epochs > 0, "above 0, or None"),
+            ("examples", self.examples is None or self.examples >= 1, "1 or more, or None"),
+            ("at_least", self.at_least >= 0, "0 or more"),
+        ):
+            if not fits:
+                raise ValueError(f"Mixing.{name} = {getattr(self, name)}; allowed: {allowed}")
         if self.monolingual is not None and not 0 <= self.monolingual <= 1:
             raise ValueError(f"monolingual is {self.monolingual}; allowed: 0 ... 1, or None")
 

@@ -142,14 +142,17 @@ class Rewriter:
         self._odds = np.zeros((len(self._kinds), len(codes)))
         for kind, odds in wanted.items():
             if kind not in KINDS:
-                near = difflib.get_close_matches(kind, KINDS, n=1, cutoff=0.0)[0]
+                near = difflib.get_close_matches(str(kind), KINDS, n=1, cutoff=0.0)[0]
                 raise ValueError(
                     f"no modifier {kind!r}; nearest: {near}; allowed: {', '.join(KINDS)}"
                 )
             row = self._odds[self._kinds.index(kind)]
             if isinstance(odds, Mapping):
+                named = {name: codes.index(mixing.resolve(name, codes)) for name in odds}
+                if len(set(named.values())) < len(named):
+                    raise ValueError(f"modifier {kind!r} names a language twice: {dict(odds)}")
                 for name, value in odds.items():
-                    row[codes.index(mixing.resolve(name, codes))] = _probability(kind, value)
+                    row[named[name]] = _probability(kind, value)
             else:
                 row[:] = _probability(kind, odds)
         self._odds[:, [mixing.is_monolingual(code) for code in codes]] = 0  # it has its own noise
@@ -259,8 +262,8 @@ def _pick(some: Sequence[T], chance: Chance) -> T:
 
 
 def _probability(kind: str, value: Number) -> float:
-    if not 0 <= value <= 1:
-        raise ValueError(f"modifier {kind!r} has the probability {value}; allowed: 0 ... 1")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"modifier {kind!r} has the probability {value!r}; allowed: 0 ... 1")
     return float(value)
 
 

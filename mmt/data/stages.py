@@ -314,6 +314,7 @@ def _check_until(
             "{LANGUAGE: EPOCHS, ...}"
         )
     codes = list(counts)
+    named: dict[str, str] = {}
     for key in until:
         if key in ("steps", "examples", LOSS):
             continue
@@ -322,7 +323,10 @@ def _check_until(
             code = mixing.resolve(name, codes)
         except ValueError as error:
             near = difflib.get_close_matches(key, ("steps", "examples", LOSS), n=1)
-            raise ValueError(f"{where}: until = {dict(until)}: {error}{_or(near)}") from None
+            nearest = f"nearest: {near[0]!r}; or, as a language, " if near else ""
+            raise ValueError(f"{where}: until = {dict(until)}: {nearest}{error}") from None
+        if (other := named.setdefault(code, key)) != key:
+            raise ValueError(f"{where}: until = {dict(until)}: {other!r} and {key!r} are {code}")
         if name == key and not drawn[codes.index(code)]:
             raise ValueError(
                 f"{where} never ends: until = {dict(until)}, but its mixture has no {code}; it "
@@ -344,7 +348,3 @@ def _may_end(until: Any) -> bool:
         and 0 < value < math.inf and (not kinds or value == int(value))
         for value in until.values()
     )  # fmt: skip
-
-
-def _or(near: Sequence[str]) -> str:
-    return f", or {near[0]!r}" if near else ""
