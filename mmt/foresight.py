@@ -55,7 +55,7 @@ def foresee(
     def made(mixture: Mixing) -> pipeline.TrainBatches:
         return make(cache_dir=source, batch_size=batch, mixing=mixture)
 
-    if asked.fit:
+    if asked.fit is not None:
         wanted, found = fitting.fit(made, asked.fit, wanted, steps)
         return found, wanted
     batches = made(fitting.capped(made, wanted, steps))

@@ -71,6 +71,8 @@ def test_what_fits_keeps_to_its_bounds(make, bounds):
         ("epochs<=2;share>=1", STEPS, "no bound"),
         ("share<=2", STEPS, "no bound"),
         ("epochs<=0", STEPS, "no bound"),
+        ("", STEPS, "--fit '': no bound ''; allowed: epochs<=N"),
+        ("epochs<=60,epochs<=1000", STEPS, "two bounds of epochs; allowed: one of each"),
         ("epochs<=1", 0, "steps is 0; allowed: 1 to 125,000,000,000, which is"),
         ("epochs<=1", 10**20, "steps is 100000000000000000000; allowed: 1 to 125,000,000,000"),
     ],

@@ -78,5 +78,8 @@ def test_the_command(directory, tmp_path, capsys):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert main(command) == 0
     assert "deu_Latn" in capsys.readouterr().out
+    for wrong, said in (("--fit=", "no bound ''"), ("--batch=0", "batch_size 0; allowed: 1 or")):
+        assert main([*command, wrong]) == 1
+        assert said in capsys.readouterr().err
     assert main([*command, "--gin.TEMPERATURE=2"]) == 1
     assert "name it with --gin_file" in capsys.readouterr().err

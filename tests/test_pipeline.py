@@ -232,7 +232,7 @@ def test_what_does_not_fit_is_left_out_and_counted(batches):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size 0 must be a positive multiple"),
+        ({"batch_size": 0}, "batch_size 0; allowed: 1 or more"),
         ({"lanes": 3}, "batch_size 8 must be a positive multiple of lanes, 3"),
         ({"batch_size": 12, "lanes": 6, "processes": 4}, "6 lanes of 2 rows .* 3 of 12 rows each"),
         ({"batch_size": 12, "lanes": 4, "processes": 3}, "set .*lanes to a multiple of 3 that"),
@@ -302,7 +302,7 @@ def test_evaluation_of_some_languages_a_limit_a_share(directory):
         ({"split": "valid"}, "nearest: validation"),
         ({"languages": ["Klingon"]}, "'Klingon' is not among the 5 languages"),
         ({"limit": 0}, "limit must be positive"),
-        ({"batch_size": 0}, "batch_size 0 must be a positive multiple"),
+        ({"batch_size": 0}, "batch_size 0; allowed: 1 or more"),
     ],
 )
 def test_bad_settings_of_evaluation_are_errors(directory, options, message):

@@ -147,6 +147,7 @@ def _chosen(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
 def _bounds(text: str) -> tuple[float, float]:
     """The most epochs, and the least share."""
     found = {"epochs": math.inf, "share": 0.0}
+    given: set[str] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:(epochs)\s*<=|(share)\s*>=)\s*(\d*\.?\d+)\s*(%?)\s*", part)
         if not match or not float(match[3]):
@@ -154,7 +155,11 @@ def _bounds(text: str) -> tuple[float, float]:
                 f"--fit {text!r}: no bound {part!r}; allowed: epochs<=N and share>=N (of 1, or "
                 "N%), with a comma between"
             )
-        found[match[1] or match[2]] = float(match[3]) / (100 if match[4] else 1)
+        name = match[1] or match[2]
+        if name in given:
+            raise ValueError(f"--fit {text!r}: two bounds of {name}; allowed: one of each")
+        given.add(name)
+        found[name] = float(match[3]) / (100 if match[4] else 1)
     return found["epochs"], found["share"]
 
 

@@ -303,7 +303,9 @@ class _Shard(NamedTuple):
     rows: tuple[range, ...]
 
     def check(self) -> None:
-        if self.batch_size < 1 or self.lanes < 1 or self.batch_size % self.lanes:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size {self.batch_size}; allowed: 1 or more")
+        if self.lanes < 1 or self.batch_size % self.lanes:
             raise ValueError(
                 f"batch_size {self.batch_size} must be a positive multiple of lanes, {self.lanes}"
             )
