@@ -6,6 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mmt import languages
@@ -140,7 +141,14 @@ def test_a_cache_that_lacks_a_file_is_incomplete(tmp_path, models):
     with pytest.raises(ValueError, match="holds no cache"):
         cache.open_cache(directory)
     build(directory, models)
-    (directory / "train" / "swh_Latn.lengths.npy").unlink()
+    lengths = directory / "train" / "swh_Latn.lengths.npy"
+    whole = lengths.read_bytes()
+    np.save(lengths, np.load(lengths)[:-1])
+    for damaged in (lengths.read_bytes(), whole[:-4], whole[:20], b""):
+        lengths.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"swh_Latn.lengths.npy is damaged.*build the cache"):
+            cache.open_cache(directory).lengths("swh_Latn", "train")
+    lengths.unlink()
     with pytest.raises(ValueError, match=r"swh_Latn.lengths.npy is missing.*incomplete"):
         cache.open_cache(directory)
 

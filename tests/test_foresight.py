@@ -1,6 +1,7 @@
 """From flags and gin files to a forecast: the same as by hand, and what lacks is named."""
 
 import json
+import shutil
 
 import pytest
 from streams import LENGTHS, write_cache
@@ -58,11 +59,20 @@ def test_a_gin_file_says_the_rest_and_flags_win(directory):
         (Asked("cldr", batch=8), [], "say --steps, or"),
         (Asked(batch=8), [MODEL, GIN], "say CORPUS, --steps, or"),
         (Asked("nowhere", 1, 1), [], "no corpus at 'nowhere'"),
+        (Asked("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor the desc"),
     ],
 )
 def test_what_lacks_is_named(asked, files, message):
     with pytest.raises(ValueError, match=message):
         foresight.foresee(asked, files)
+
+
+def test_a_run_is_no_cache(directory, tmp_path):
+    shutil.copy(directory / "manifest.json", tmp_path)
+    shutil.copy(directory / "vocabulary.model", tmp_path)
+    (tmp_path / "config.gin").touch()
+    with pytest.raises(ValueError, match=r"is a run, not a cache: give --gin_file=.*/config.gin"):
+        foresight.foresee(Asked(str(tmp_path), 1, 1))
 
 
 def test_the_command(directory, tmp_path, capsys):

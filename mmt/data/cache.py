@@ -47,10 +47,23 @@ class Cache:
         return records.Reader(self.directory / split, language, self._count(language, split))
 
     def lengths(self, language: str, split: str) -> Int32[np.ndarray, "n 2"]:
-        """Tokens of source and target per example, without EOS; read from disk as needed."""
-        if not self._count(language, split):
+        """Tokens of source and target per example, without EOS; read from disk as needed.
+        ValueError where the file is damaged.
+        """
+        count = self._count(language, split)
+        if not count:
             return np.zeros((0, 2), np.int32)
-        return np.load(self.directory / split / f"{language}.lengths.npy", mmap_mode="r")
+        file = self.directory / split / f"{language}.lengths.npy"
+        try:
+            found = np.load(file, mmap_mode="r")
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
+        if found.shape != (count, 2):
+            raise ValueError(
+                f"{file} is damaged: its shape is {found.shape}, by {MANIFEST} it is "
+                f"{(count, 2)}: build the cache again"
+            )
+        return found
 
     def sentinels(self) -> tuple[int, ...]:
         """The ids that stand for gaps in monolingual text. ValueError where it cannot be used: the
@@ -152,6 +165,11 @@ def open_cache(directory: Path) -> Cache:
         needed += [directory / split / f"{code}.lengths.npy" for code, n in counts.items() if n]
     for file in needed:
         if not file.is_file():
+            if (directory / "config.gin").is_file():
+                raise ValueError(
+                    f"{directory} is a run, not a cache: give --gin_file={directory}/config.gin, "
+                    "or the directory of its cache"
+                )
             raise ValueError(f"{file} is missing: the cache is incomplete, build it again")
     return cache
 

@@ -323,8 +323,8 @@ def located(text: str, file: Path, key: str, table: str = "") -> str:
 
 
 def _near(path: Path, *others: str) -> str:
-    there = os.listdir(path.parent) if path.parent.is_dir() else []
-    near = get_close_matches(path.name, [*there, *others], n=2)
+    there = [*(os.listdir(path.parent) if path.parent.is_dir() else []), *others]
+    near = get_close_matches(path.name, [one for one in there if one != path.name], n=2)
     return f"; nearest: {', '.join(near)}" if near else ""
 
 

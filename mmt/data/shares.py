@@ -123,6 +123,11 @@ def open_source(source: str, mixture: str = "") -> Cache:
     """
     if (Path(source) / MANIFEST).is_file():
         return open_cache(Path(source))
+    if Path(source).is_dir() and not (Path(source) / "corpus.toml").is_file():
+        raise ValueError(
+            f"{source} holds neither a cache ({MANIFEST}) nor the description of a corpus "
+            "(corpus.toml)"
+        )
     corpus = load(source)
     pairs = {} if mixture.endswith("_monolingual") else {c: (c, "train") for c in corpus.languages}
     if mixture.endswith(("_monolingual", "_mixed")):
