@@ -34,8 +34,10 @@ def foresee(
     With gin files their stages, lengths, packing and seed count, and what is not asked otherwise;
     without, lengths are those of `runs/train.gin`. A cache gives exact lengths, the description of
     a corpus estimated ones. ValueError: steps, batch or corpus are nowhere given; a mixture is
-    asked for where the stages have their own.
+    asked for where the stages have their own, or by --fit and by --max_epochs.
     """
+    if asked.fit is not None and asked.max_epochs is not None:
+        raise ValueError("--fit and --max_epochs do not go together; allowed: --fit 'epochs<=N'")
     if gin_files:
         source, wanted, given, make = _from_gin(asked, gin_files, bindings)
     else:

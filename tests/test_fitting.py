@@ -86,7 +86,6 @@ def test_bounds_that_cannot_be_kept_say_which_can(make, bounds, steps, message):
     ("bounds", "steps", "lines"),
     [
         ("epochs<=2,share>=0.3", STEPS, 4),
-        ("epochs<=0.1", STEPS, 2),
         ("epochs<=1", 430, 2),
         ("share>=0.4,epochs<=1000", STEPS, 1),
     ],

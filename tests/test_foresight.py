@@ -56,6 +56,7 @@ def test_a_gin_file_says_the_rest_and_flags_win(directory):
     ("asked", "files", "message"),
     [
         (Asked(), [], "say CORPUS, --steps, --batch, or name the run's --gin_file"),
+        (Asked(fit="epochs<=9", max_epochs=3.0), [], "allowed: --fit 'epochs<=N'"),
         (Asked("cldr", batch=8), [], "say --steps, or"),
         (Asked(batch=8), [MODEL, GIN], "say CORPUS, --steps, or"),
         (Asked("nowhere", 1, 1), [], "no corpus at 'nowhere'"),
