@@ -46,6 +46,28 @@ def test_a_glob_is_its_matches_in_sorted_order(corpus):
     )  # fmt: skip
 
 
+def test_two_stars_go_through_folders(corpus):
+    root = corpus('"parts"').root / "parts"
+    (root / "p/q").mkdir(parents=True)
+    for name in ("p/b", "p/q/a"):
+        for suffix, text in ((".tsv", "d\te\n"), (".de", f"d {name}\n"), (".en", f"e {name}\n")):
+            (root / f"{name}{suffix}").write_text(text)
+    names = [f"parts/{name}.tsv" for name in ("a.10", "a.2", "b.1", "p/b", "p/q/a")]
+    for entry in ('"parts/**/*.tsv"', '"**/*.tsv"', '["parts/*.tsv", "parts/p/**/*.tsv"]'):
+        assert [*corpus(entry).entries("de", "train")] == names
+    two = '{ source = "parts/**/*.de", target = "parts/**/*.en" }'
+    for entry in (two, two.replace("/*.", "/?.").replace("parts/**", "**")):
+        found = corpus(entry)
+        assert [(pair.source[2:], pair.target[2:]) for pair in found.pairs("de", "train")] == [
+            ("p/b", "p/b"), ("p/q/a", "p/q/a"),
+        ]  # fmt: skip
+    found = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/**/*.de"')
+    texts = [pair.target for pair in found.pairs("de", "monolingual")]
+    assert texts == ["d p/b", "d p/q/a"]
+    found = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/p/q/**"')
+    assert len(found.entries("de", "monolingual")) == 3
+
+
 def test_a_folder_of_moses_files_goes_by_their_languages(corpus):
     expected = [("moses/c.de.gz", 1, "c eins"), ("moses/d.de.gz", 1, "d eins")]
     assert where(corpus('"moses"')) == where(corpus('"moses/"')) == expected

@@ -204,7 +204,10 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
 
 
 def _glob(path: Path) -> list[Path]:
-    found = sorted(map(Path, glob.glob(str(path))))
+    """What a glob matches; one with `**` goes through folders itself, and matches files alone."""
+    found = sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if "**" in path.parts:
+        found = [match for match in found if not match.is_dir()]
     if not found:
         there = path.parent if path.parent.is_dir() else path
         raise ValueError(f"{path} matches nothing{_there(there)}")
@@ -237,8 +240,8 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
     """What each wildcard of a glob stands for."""
-    wild = {"*": "([^/]*)", "?": "([^/])"}
-    parts = re.split(r"(\*|\?|\[[^\]]+\])", str(pattern))
+    wild = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
+    parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
     expression = "".join(
         wild.get(part) or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
         for part in parts
