@@ -1,6 +1,7 @@
 """Entries of a description: globs, folders, names, and every way to write one wrongly."""
 
 import gzip
+import re
 
 import pytest
 
@@ -74,6 +75,22 @@ def test_a_folder_of_moses_files_goes_by_their_languages(corpus):
     two = '{ source = "moses/?.de.gz", target = "moses/?.eng" }'
     assert where(corpus(two)) == expected
     assert where(corpus('["moses", "parts/b*"]'))[2][0] == "parts/b.1.tsv"
+
+
+def test_what_is_not_read_of_a_folder_is_named(corpus):
+    root = corpus('"parts"').root
+    (root / "parts/sub").mkdir()
+    (root / "parts/a.txt.gz").write_text("x\ty\n")
+    (root / "moses/c.fra").write_text("c un\n")
+    with pytest.warns(UserWarning, match=r"parts: not read: sub;") as both:
+        assert len(corpus('"parts"').entries("de", "train")) == 3
+    assert re.search(r"parts: not read: a\.txt\.gz; ", str(both[1].message))
+    with pytest.warns(UserWarning, match=r"moses: not read: README; ") as one:
+        assert corpus('"moses"').count("de", "train") == 2
+    assert len(one) == 1
+    with pytest.warns(UserWarning, match=r"parts: not read: sub;") as one:
+        texts = corpus('"parts/b*"', '[monolingual]\nde = "parts"').entries("de", "monolingual")
+    assert len(texts) == 4 and len(one) == 1
 
 
 def test_an_entry_may_have_a_name(corpus):

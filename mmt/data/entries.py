@@ -8,6 +8,7 @@ import glob
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -105,7 +106,7 @@ def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
     """The column of a text, as both sides': of records `text`, unless it is told; of plain text
     none.
     """
-    suffix = Path(packed.name(path)).suffix
+    suffix = _suffix(path)
     records = path.is_dir() or suffix in _RECORDS
     if suffix in readers.READERS and suffix != ".tsv" and not records:
         raise ValueError(f"{path}: a {suffix} file has pairs; text is plain, TSV or of records")
@@ -126,8 +127,7 @@ def _texts(name: str, place: Place) -> list[Path]:
         if readers_records.is_dataset(match):
             found.append(readers_records.dataset_of(match, "train"))
         elif match.is_dir():
-            inside = [one for one in match.iterdir() if one.is_file() and one.name[0] != "."]
-            found += sorted(inside)
+            found += _inside(match)
         else:
             found.append(match)
     if not found:
@@ -226,7 +226,7 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
             matched = {_stars(path, match): match for match in _glob(path)}
         sides.append(matched)
         for match in matched.values():
-            suffix = Path(packed.name(match)).suffix
+            suffix = _suffix(match)
             if suffix in readers.READERS and suffix != ".tsv":
                 raise ValueError(f"{match}: a {suffix} file has both sides; write pairs = …")
     for one, other in (sides, sides[::-1]):
@@ -252,17 +252,38 @@ def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
 
 
 def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
-    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix."""
+    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix; a
+    warning names what else is there, but files of other languages.
+    """
     if readers_records.is_dataset(folder):
         return [(readers_records.dataset_of(folder, place.split), None)]
     if mtdata.is_output(folder):
         return list(_by_language(mtdata.output(folder, place.split), folder, place))
-    names = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    single = [path for path in names if Path(packed.name(path)).suffix in readers.READERS]
+    names = _inside(folder)
+    single = [path for path in names if _suffix(path) in readers.READERS]
     rest = [path for path in names if path not in single]
     found: list[tuple[Path, Path | None]] = [(path, None) for path in single]
     found += _by_language(rest, folder, place, needed=not single)
+    used = {path for both in found for path in both}
+    _leave([path for path in rest if path not in used and not code_of(_suffix(path)[1:])], folder)
     return sorted(found)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The files of a folder; a warning names the folders in it."""
+    there = [path for path in sorted(folder.iterdir()) if path.name[0] != "."]
+    _leave([path for path in there if path.is_dir()], folder)
+    return [path for path in there if path.is_file()]
+
+
+def _leave(left: list[Path], folder: Path) -> None:
+    if left:
+        names = ", ".join(path.name for path in left[:8]) + (", …" if len(left) > 8 else "")
+        warnings.warn(
+            f"{folder}: not read: {names}; the files of a folder are read whose suffix says what "
+            "they are, others by a glob, and folders in folders by `**`",
+            stacklevel=2,
+        )
 
 
 def _by_language(
@@ -288,6 +309,11 @@ def _by_language(
         if (stem, target) not in sides:
             raise ValueError(f"{path} has no counterpart in {target}{_there(folder)}")
     return [(path, sides[stem, target]) for stem, path in found.items()]
+
+
+def _suffix(path: Path) -> str:
+    """The suffix before that of a packing."""
+    return Path(packed.name(path)).suffix
 
 
 def choices(word: str, allowed: Iterable[str]) -> str:
