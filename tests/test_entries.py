@@ -104,7 +104,11 @@ def test_an_entry_may_have_a_name(corpus):
     twice = '[{ pairs = "parts/b.1.tsv", name = "x" }, { pairs = "parts/a.2.tsv", name = "x" }]'
     with pytest.raises(ValueError, match=r"toml:2: .*b\.1\.tsv and .*a\.2\.tsv are both named 'x'"):
         corpus(twice)
-    assert len(where(corpus('["parts/b.1.tsv", "parts/b.1.tsv"]'))) == 4  # drawn twice as often
+
+
+def test_a_file_may_have_several_pairs_of_columns(corpus):
+    text = '[{ pairs = "parts/a.2.tsv", columns = [%d, %d] }, "parts/a.2.tsv"]'
+    assert len(where(corpus(text % (2, 1)))) == 4
 
 
 def test_the_hash_is_of_every_file_that_is_matched(corpus):
@@ -137,6 +141,9 @@ def test_the_hash_is_of_every_file_that_is_matched(corpus):
         ('{ pairs = "parts/b.1.tsv", mtdata = "x" }', "pairs stands beside `mtdata`"),
         ('{ mtdata = "x", source = "y" }', "source stands beside `mtdata`"),
         ('{ source = "moses/c.eng", target = "moses/d.eng", columns = [1, 2] }', "columns is"),
+        ('["parts/b.1.tsv", "parts/b.1.tsv"]', r"b\.1\.tsv is there twice"),
+        ('["parts/*", "moses/../parts/b.1.tsv"]', r"moses/.*b\.1\.tsv \(.*parts/b\.1\.tsv\) is th"),
+        ('{ source = "moses/*.eng", target = "moses/*.eng" }', r"c\.eng is the source and the ta"),
         ('{ pair = "parts/b.1.tsv" }', r"unknown key 'pair'; nearest: pairs"),
         ('"parts\\u0000"', r"is no file; write"),
         ('"%s"' % ("x" * 5000), "File name too long"),

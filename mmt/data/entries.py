@@ -35,14 +35,27 @@ class Place(NamedTuple):
 
 
 def read_all(found: Iterable[object], place: Place) -> tuple[Files, ...]:
-    """The files of all entries of a language; a `name` belongs to one of them."""
+    """The files of all entries of a language; a `name` belongs to one of them.
+
+    ValueError also where one means what another one does: more weight is the mixture's to give.
+    """
     way = read_text if place.split == MONOLINGUAL else read
     files = [one for entry in found for one in way(entry, place)]
     named: dict[str, Path] = {}
+    seen: dict[tuple[object, ...], Path] = {}
     for one in files:
+        both = _real(one.source), _real(one.target), one.columns
+        if both in seen:
+            again = "" if seen[both] == one.source else f" ({seen[both]})"
+            raise ValueError(f"{one.source}{again} is there twice; an entry may not repeat another")
+        seen[both] = one.source
         if named.setdefault(one.name, one.source) != one.source:
             raise ValueError(f"{named[one.name]} and {one.source} are both named {one.name!r}")
     return tuple(files)
+
+
+def _real(path: Path | None) -> Path | None:
+    return path and path.resolve()
 
 
 def read(entry: object, place: Place) -> tuple[Files, ...]:
@@ -235,7 +248,11 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
                 raise ValueError(
                     f"{one[stars]} has no counterpart: {source} and {target} must match in pairs"
                 )
-    return [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
+    found = [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
+    for both in found:
+        if _real(both.source) == _real(both.target):
+            raise ValueError(f"{both.source} is the source and the target, {source} and {target}")
+    return found
 
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
