@@ -110,11 +110,15 @@ def test_damage_is_named(tmp_path, suffix):
     else:
         path.write_bytes(PACK[suffix](text))
     whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], whole[:-1], b"no archive", b""):
+    junk = () if suffix == ".zip" else (whole + b"junk", bytes(64))
+    for content in (whole[: len(whole) // 2], whole[:-1], b"no archive", *junk, b""):
         path.write_bytes(content)
-        if content or suffix not in (".gz", ".bz2", ".zst"):  # of these nothing is an empty text
+        if content or suffix == ".zip":  # of the others nothing is an empty text
             with pytest.raises(ValueError, match=rf"a\.tsv{suffix}: damaged"):
                 list(packed.chunks(path))
+    if suffix != ".zip":
+        path.write_bytes(whole + bytes(8) + whole)
+        assert packed.whole(path) == text + text
     path.unlink()
     with pytest.raises(OSError, match=rf"a\.tsv{suffix}"):
         list(packed.chunks(path))
