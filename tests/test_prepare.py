@@ -271,6 +271,7 @@ def test_explain_says_which_rule_and_writes_nothing(few, tmp_path, capsys):
         (["--gin_file", "a.gin", "--testset", "x"], "belong to CORPUS"),
         ([], "expected CORPUS and --out DIR, or --gin_file"),
         (["CORPUS", "--out", "x", "--testset", "nothing"], "nothing"),
+        (["CORPUS", "--out", "x", "--gin.prepare.processes=-4"], "processes is -4; allowed: 1 and"),
         (["CORPUS", "--out", "x", "--rules", "none.toml"], "no rules in 'none.toml'"),
     ],
 )

@@ -95,10 +95,12 @@ def prepare(
       processes: 0: one for each core, where there is work for them.
 
     Raises:
-      ValueError: a fault in the corpus (file and line), rules for what it has not, no pair left,
-        and something else that is there under the name of `out`.
+      ValueError: fewer processes than 0, a fault in the corpus (file and line), rules for what it
+        has not, no pair left, and something else that is there under the name of `out`.
       OSError: the disk is full, with the path; what is finished is kept for the next time.
     """
+    if processes < 0:
+        raise ValueError(f"processes is {processes}; allowed: 1 and more, or 0, one for each core")
     book = clean.rules_of(corpus, book)
     entries = [name for code in corpus.files["train"] for name in corpus.entries(code, "train")]
     if not entries:
