@@ -22,6 +22,7 @@ def corpus(tmp_path):
         (moses / f"{name}.eng").write_text(f"{name} one\n")
     (moses / "README").write_text("of c and d")
     (moses / ".hidden.de").write_text("no")
+    (tmp_path / "loop").symlink_to("loop")
 
     def load(entry, rest=""):
         (tmp_path / "corpus.toml").write_text(f"[train]\nde = {entry}\n{rest}")
@@ -126,6 +127,8 @@ def test_the_hash_is_of_every_file_that_is_matched(corpus):
     [
         ('"parts/*.tmx"', r"parts/\*\.tmx matches nothing; in .*parts: a\.10\.tsv, a\.2\.tsv, b"),
         ('"part/*.tsv"', r"matches nothing; there is no folder"),
+        ('"loop"', r"/loop is a link that leads nowhere$"),
+        ('{ source = "moses", target = "x" }', r"/moses is a folder, no file$"),
         ('"part"', r"no file .*part; nearest: parts"),
         ('"parts/b.1.tvs"', r"no file .*b\.1\.tvs; nearest: b\.1\.tsv"),
         ('{ source = "moses/*.de.gz", target = "moses/c.eng" }', "must match in pairs"),

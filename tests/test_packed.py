@@ -72,6 +72,14 @@ def test_members_outside_of_a_zip_are_refused(tmp_path, name):
             list(packed.chunks(here))
 
 
+def test_a_zip_in_a_zip_is_refused(tmp_path):
+    inner = zipped(tmp_path / "in.zip", {"a.tsv": b"a\tb\n"})
+    path = zipped(tmp_path / "out.zip", {"in.zip": inner.read_bytes()})
+    for here in (path, path / "in.zip"):
+        with pytest.raises(ValueError, match=r"out\.zip: its member 'in\.zip' is a zip itself"):
+            packed.name(here)
+
+
 def test_links_and_secrets_in_a_zip_are_refused(tmp_path):
     path = zipped(tmp_path / "l.zip", {"a": b"/etc/passwd"}, external_attr=stat.S_IFLNK << 16)
     with pytest.raises(ValueError, match=r"l\.zip: refused: its member 'a' is a symbolic link"):

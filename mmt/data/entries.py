@@ -136,7 +136,7 @@ def _texts(name: str, place: Place) -> list[Path]:
     found: list[Path] = []
     for match in matches:
         if not match.exists():
-            raise ValueError(f"no file {match}{_near(match)}")
+            raise _absent(match)
         if readers_records.is_dataset(match):
             found.append(readers_records.dataset_of(match, "train"))
         elif match.is_dir():
@@ -207,7 +207,7 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
     if path.is_dir():
         return _folder(path, place)
     if not glob.has_magic(name):
-        raise ValueError(f"no file {path}{_near(path)}")
+        raise _absent(path)
     found = [
         both
         for match in _glob(path)
@@ -235,7 +235,7 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
         matched: dict[tuple[str, ...], Path] = {(): path}
         if not packed.exists(path):
             if not glob.has_magic(name):
-                raise ValueError(f"no file {path}{_near(path)}")
+                raise _absent(path)
             matched = {_stars(path, match): match for match in _glob(path)}
         sides.append(matched)
         for match in matched.values():
@@ -337,6 +337,16 @@ def choices(word: str, allowed: Iterable[str]) -> str:
     """'nearest: …; allowed: …' of a word that is not allowed."""
     near = difflib.get_close_matches(word, list(allowed), n=1)
     return (f"nearest: {near[0]}; " if near else "") + f"allowed: {', '.join(allowed)}"
+
+
+def misplaced(path: Path) -> str:
+    """'…/a.tsv is a folder', or a link that leads nowhere; '' where it is neither."""
+    what = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
+    return f"{path} is {what}" if path.is_dir() or path.is_symlink() else ""
+
+
+def _absent(path: Path) -> ValueError:
+    return ValueError(misplaced(path) or f"no file {path}{_near(path)}")
 
 
 def _near(path: Path) -> str:

@@ -125,6 +125,8 @@ def _place(path: Path) -> tuple[Path, str]:
             f"{place} has {len(there)} members; name one, as {place.name}/{(there or ['a.tsv'])[0]}"
             f"; it has: {_listed(there)}"
         )
+    if (member or there[0]).endswith(".zip"):
+        raise ValueError(f"{place}: its member {member or there[0]!r} is a zip itself; unpack it")
     return place, member or there[0]
 
 

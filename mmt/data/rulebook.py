@@ -119,7 +119,9 @@ def read(file: Path) -> Rulebook:
         content = tomllib.loads(text)
     except OSError as error:
         raise ValueError(f"no rules in {str(file)!r}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: it must be UTF-8: {error}") from None
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{file}: {error}") from None
     for key in content:
         if key != "clean":
