@@ -102,7 +102,7 @@ def prepare(
     """
     if processes < 0:
         raise ValueError(f"processes is {processes}; allowed: 1 and more, or 0, one for each core")
-    if out.resolve().is_relative_to(corpus.root.resolve()):
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(corpus.root)):
         raise ValueError(f"{out} lies in the corpus' own folder, {corpus.root}; choose one outside")
     book = clean.rules_of(corpus, book)
     entries = [name for code in corpus.files["train"] for name in corpus.entries(code, "train")]
