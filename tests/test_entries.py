@@ -92,6 +92,11 @@ def test_what_is_not_read_of_a_folder_is_named(corpus):
     with pytest.warns(UserWarning, match=r"parts: not read: sub;") as one:
         texts = corpus('"parts/b*"', '[monolingual]\nde = "parts"').entries("de", "monolingual")
     assert len(texts) == 4 and len(one) == 1
+    (root / "parts/corpus.toml").write_text('[train]\nde = "."\n[monolingual]\nde = "."')
+    with pytest.warns(UserWarning, match=r"parts: not read: ") as three:
+        beside = corpora.load(root / "parts")
+    assert len(three) == 3 and not any("toml" in str(one.message) for one in three)
+    assert beside.entries("de", "monolingual") == ("a.10.tsv", "a.2.tsv", "a.txt.gz", "b.1.tsv")
 
 
 def test_an_entry_may_have_a_name(corpus):

@@ -287,8 +287,9 @@ def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The files of a folder; a warning names the folders in it."""
-    there = [path for path in sorted(folder.iterdir()) if path.name[0] != "."]
+    """The files of a folder but a description; a warning names the folders in it."""
+    there = [one for one in sorted(folder.iterdir()) if one.name != "corpus.toml"]
+    there = [path for path in there if path.name[0] != "."]
     _leave([path for path in there if path.is_dir()], folder)
     return [path for path in there if path.is_file()]
 
