@@ -122,6 +122,8 @@ def report(
     ValueError for a broken row, rows that cannot be compared, or none, before anything is written;
     OSError where a file cannot be read or written.
     """
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; a report is written into a folder")
     rows, folders, evidence, counts = _read([Path(file) for file in files])
     contents: dict[str, bytes] = {}
     sections: list[Section] = []

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,14 @@ def test_interrupted_work_is_there_again_and_old_work_is_not(tmp_path):
         work.joinpath("all").mkdir()
         work.joinpath("all").rename(out)
     assert os.listdir(tmp_path) == ["out[1]"]
+
+
+def test_where_nothing_can_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    for out in ("/proc/out", tmp_path / "file/out"):
+        with pytest.raises(OSError, match=f"^cannot write {out}: [^.]*$"):
+            with atomic.working(Path(out), "a"):
+                raise AssertionError
 
 
 def _refused(out, key, result):

@@ -144,7 +144,7 @@ def test_a_description_without_training_data_is_a_test_set(folder):
 
 def test_a_description_that_is_not_utf8_or_empty_is_an_error(folder):
     (folder / "corpus.toml").write_bytes(b"name = '\xff'")
-    with pytest.raises(ValueError, match=r"corpus\.toml: .*utf-8"):
+    with pytest.raises(ValueError, match=r"corpus\.toml: it must be UTF-8: .*0xff"):
         corpora.load(folder)
     (folder / "corpus.toml").write_text("")
     with pytest.raises(ValueError, match="no languages"):
@@ -157,6 +157,13 @@ def test_no_corpus_there_is_an_error_naming_the_nearest(folder):
             corpora.load(name)
     (folder / "corpus.toml").unlink()
     with pytest.raises(ValueError, match="no corpus at"):
+        corpora.load(folder)
+    (folder / "corpus.toml").symlink_to("corpus.toml")
+    with pytest.raises(ValueError, match=r"corpus\.toml is a link that leads nowhere; a corpus"):
+        corpora.load(folder)
+    (folder / "corpus.toml").unlink()
+    (folder / "corpus.toml").mkdir()
+    with pytest.raises(ValueError, match=r"corpus\.toml is a folder, no file; a corpus is"):
         corpora.load(folder)
 
 
@@ -176,6 +183,8 @@ zipped = functools.partial(gzip.compress, mtime=0)  # the same name of a test at
         ("swh.tsv", b"moja\tone\nmbili two\n", r"swh\.tsv:2: 1 columns; .*source<TAB>target"),
         ("swh.tsv", b"moja\tone\tein\n", r"swh\.tsv:1: 3 columns"),
         ("swh.tsv", b"moja\tone\n\ntatu\tthree\n", r"swh\.tsv:2: 1 columns"),
+        ("swh.tsv", "moja\tone\n".encode("utf-16-le"), r"swh\.tsv:1: the source side has a NUL"),
+        ("t.en", b"one\ntw\0o\n", r"t\.en:2: the target side has a NUL"),
         ("swh.tsv", b"moja\tone\n\ttwo\n", r"swh\.tsv:2: the source side is empty"),
         ("swh.tsv", b"moja\t\xc2\xa0\n", r"swh\.tsv:1: the target side is empty"),
         ("test.tsv", b"", r"test\.tsv: no lines"),

@@ -1,6 +1,7 @@
 """Entries of a description: globs, folders, names, and every way to write one wrongly."""
 
 import gzip
+import re
 
 import pytest
 
@@ -21,6 +22,7 @@ def corpus(tmp_path):
         (moses / f"{name}.eng").write_text(f"{name} one\n")
     (moses / "README").write_text("of c and d")
     (moses / ".hidden.de").write_text("no")
+    (tmp_path / "loop").symlink_to("loop")
 
     def load(entry, rest=""):
         (tmp_path / "corpus.toml").write_text(f"[train]\nde = {entry}\n{rest}")
@@ -46,12 +48,55 @@ def test_a_glob_is_its_matches_in_sorted_order(corpus):
     )  # fmt: skip
 
 
+def test_two_stars_go_through_folders(corpus):
+    root = corpus('"parts"').root / "parts"
+    (root / "p/q").mkdir(parents=True)
+    for name in ("p/b", "p/q/a"):
+        for suffix, text in ((".tsv", "d\te\n"), (".de", f"d {name}\n"), (".en", f"e {name}\n")):
+            (root / f"{name}{suffix}").write_text(text)
+    names = [f"parts/{name}.tsv" for name in ("a.10", "a.2", "b.1", "p/b", "p/q/a")]
+    for entry in ('"parts/**/*.tsv"', '"**/*.tsv"', '["parts/*.tsv", "parts/p/**/*.tsv"]'):
+        assert [*corpus(entry).entries("de", "train")] == names
+    two = '{ source = "parts/**/*.de", target = "parts/**/*.en" }'
+    for entry in (two, two.replace("/*.", "/?.").replace("parts/**", "**")):
+        found = corpus(entry)
+        assert [(pair.source[2:], pair.target[2:]) for pair in found.pairs("de", "train")] == [
+            ("p/b", "p/b"), ("p/q/a", "p/q/a"),
+        ]  # fmt: skip
+    found = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/**/*.de"')
+    texts = [pair.target for pair in found.pairs("de", "monolingual")]
+    assert texts == ["d p/b", "d p/q/a"]
+    found = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/p/q/**"')
+    assert len(found.entries("de", "monolingual")) == 3
+
+
 def test_a_folder_of_moses_files_goes_by_their_languages(corpus):
     expected = [("moses/c.de.gz", 1, "c eins"), ("moses/d.de.gz", 1, "d eins")]
     assert where(corpus('"moses"')) == where(corpus('"moses/"')) == expected
     two = '{ source = "moses/?.de.gz", target = "moses/?.eng" }'
     assert where(corpus(two)) == expected
     assert where(corpus('["moses", "parts/b*"]'))[2][0] == "parts/b.1.tsv"
+
+
+def test_what_is_not_read_of_a_folder_is_named(corpus):
+    root = corpus('"parts"').root
+    (root / "parts/sub").mkdir()
+    (root / "parts/a.txt.gz").write_text("x\ty\n")
+    (root / "moses/c.fra").write_text("c un\n")
+    with pytest.warns(UserWarning, match=r"parts: not read: sub;") as both:
+        assert len(corpus('"parts"').entries("de", "train")) == 3
+    assert re.search(r"parts: not read: a\.txt\.gz; ", str(both[1].message))
+    with pytest.warns(UserWarning, match=r"moses: not read: README; ") as one:
+        assert corpus('"moses"').count("de", "train") == 2
+    assert len(one) == 1
+    with pytest.warns(UserWarning, match=r"parts: not read: sub;") as one:
+        texts = corpus('"parts/b*"', '[monolingual]\nde = "parts"').entries("de", "monolingual")
+    assert len(texts) == 4 and len(one) == 1
+    (root / "parts/corpus.toml").write_text('[train]\nde = "."\n[monolingual]\nde = "."')
+    with pytest.warns(UserWarning, match=r"parts: not read: ") as three:
+        beside = corpora.load(root / "parts")
+    assert len(three) == 3 and not any("toml" in str(one.message) for one in three)
+    assert beside.entries("de", "monolingual") == ("a.10.tsv", "a.2.tsv", "a.txt.gz", "b.1.tsv")
 
 
 def test_an_entry_may_have_a_name(corpus):
@@ -65,7 +110,11 @@ def test_an_entry_may_have_a_name(corpus):
     twice = '[{ pairs = "parts/b.1.tsv", name = "x" }, { pairs = "parts/a.2.tsv", name = "x" }]'
     with pytest.raises(ValueError, match=r"toml:2: .*b\.1\.tsv and .*a\.2\.tsv are both named 'x'"):
         corpus(twice)
-    assert len(where(corpus('["parts/b.1.tsv", "parts/b.1.tsv"]'))) == 4  # drawn twice as often
+
+
+def test_a_file_may_have_several_pairs_of_columns(corpus):
+    text = '[{ pairs = "parts/a.2.tsv", columns = [%d, %d] }, "parts/a.2.tsv"]'
+    assert len(where(corpus(text % (2, 1)))) == 4
 
 
 def test_the_hash_is_of_every_file_that_is_matched(corpus):
@@ -83,6 +132,8 @@ def test_the_hash_is_of_every_file_that_is_matched(corpus):
     [
         ('"parts/*.tmx"', r"parts/\*\.tmx matches nothing; in .*parts: a\.10\.tsv, a\.2\.tsv, b"),
         ('"part/*.tsv"', r"matches nothing; there is no folder"),
+        ('"loop"', r"/loop is a link that leads nowhere$"),
+        ('{ source = "moses", target = "x" }', r"/moses is a folder, no file$"),
         ('"part"', r"no file .*part; nearest: parts"),
         ('"parts/b.1.tvs"', r"no file .*b\.1\.tvs; nearest: b\.1\.tsv"),
         ('{ source = "moses/*.de.gz", target = "moses/c.eng" }', "must match in pairs"),
@@ -98,6 +149,9 @@ def test_the_hash_is_of_every_file_that_is_matched(corpus):
         ('{ pairs = "parts/b.1.tsv", mtdata = "x" }', "pairs stands beside `mtdata`"),
         ('{ mtdata = "x", source = "y" }', "source stands beside `mtdata`"),
         ('{ source = "moses/c.eng", target = "moses/d.eng", columns = [1, 2] }', "columns is"),
+        ('["parts/b.1.tsv", "parts/b.1.tsv"]', r"b\.1\.tsv is there twice"),
+        ('["parts/*", "moses/../parts/b.1.tsv"]', r"moses/.*b\.1\.tsv \(.*parts/b\.1\.tsv\) is th"),
+        ('{ source = "moses/*.eng", target = "moses/*.eng" }', r"c\.eng is the source and the ta"),
         ('{ pair = "parts/b.1.tsv" }', r"unknown key 'pair'; nearest: pairs"),
         ('"parts\\u0000"', r"is no file; write"),
         ('"%s"' % ("x" * 5000), "File name too long"),

@@ -54,7 +54,7 @@ def test_members_of_a_zip_are_files_of_a_corpus(tmp_path):
     assert [pair.target for pair in corpus.pairs("de", "train")] == ["one", "two"]
     assert corpus.entries("de", "train") == ("moses.zip/sub/x.de",)
     before = corpus.hash()
-    (tmp_path / "corpus.toml").write_text(text.replace("x.de", "x.en", 1))
+    (tmp_path / "corpus.toml").write_text(text.replace("sub/x.de", "README", 1))
     assert corpora.load(tmp_path).hash() != before
     (tmp_path / "corpus.toml").write_text(text.replace("x.de", "x.du", 1))
     with pytest.raises(ValueError, match=r"toml:2: no file .*moses\.zip/sub/x\.du; nearest: x\.de"):
@@ -70,6 +70,14 @@ def test_members_outside_of_a_zip_are_refused(tmp_path, name):
     for here in (path, path / "a.tsv"):
         with pytest.raises(ValueError, match=r"bad\.zip: refused: its member .* lies outside"):
             list(packed.chunks(here))
+
+
+def test_a_zip_in_a_zip_is_refused(tmp_path):
+    inner = zipped(tmp_path / "in.zip", {"a.tsv": b"a\tb\n"})
+    path = zipped(tmp_path / "out.zip", {"in.zip": inner.read_bytes()})
+    for here in (path, path / "in.zip"):
+        with pytest.raises(ValueError, match=r"out\.zip: its member 'in\.zip' is a zip itself"):
+            packed.name(here)
 
 
 def test_links_and_secrets_in_a_zip_are_refused(tmp_path):
@@ -110,11 +118,15 @@ def test_damage_is_named(tmp_path, suffix):
     else:
         path.write_bytes(PACK[suffix](text))
     whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], whole[:-1], b"no archive", b""):
+    junk = () if suffix == ".zip" else (whole + b"junk", bytes(64))
+    for content in (whole[: len(whole) // 2], whole[:-1], b"no archive", *junk, b""):
         path.write_bytes(content)
-        if content or suffix not in (".gz", ".bz2", ".zst"):  # of these nothing is an empty text
+        if content or suffix == ".zip":  # of the others nothing is an empty text
             with pytest.raises(ValueError, match=rf"a\.tsv{suffix}: damaged"):
                 list(packed.chunks(path))
+    if suffix != ".zip":
+        path.write_bytes(whole + bytes(8) + whole)
+        assert packed.whole(path) == text + text
     path.unlink()
     with pytest.raises(OSError, match=rf"a\.tsv{suffix}"):
         list(packed.chunks(path))

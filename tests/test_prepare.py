@@ -271,11 +271,14 @@ def test_explain_says_which_rule_and_writes_nothing(few, tmp_path, capsys):
         (["--gin_file", "a.gin", "--testset", "x"], "belong to CORPUS"),
         ([], "expected CORPUS and --out DIR, or --gin_file"),
         (["CORPUS", "--out", "x", "--testset", "nothing"], "nothing"),
+        (["CORPUS", "--out", "CORPUS/a/out"], "a/out lies in the corpus' own folder"),
+        (["CORPUS", "--out", "CORPUS"], "lies in the corpus' own folder"),
+        (["CORPUS", "--out", "x", "--gin.prepare.processes=-4"], "processes is -4; allowed: 1 and"),
         (["CORPUS", "--out", "x", "--rules", "none.toml"], "no rules in 'none.toml'"),
     ],
 )
 def test_what_the_command_cannot_do_it_says(few, capsys, arguments, message):
-    given = [str(few.root) if one == "CORPUS" else one for one in arguments]
+    given = [one.replace("CORPUS", str(few.root)) for one in arguments]
     status, _, said = run(capsys, *given)
     assert status == 1 and message in said and not Path("x").exists()
 

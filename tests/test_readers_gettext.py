@@ -81,12 +81,23 @@ def test_a_language_with_one_form_has_the_plural_alone(tmp_path):
         ('msgid "four"', 'msgdi "four"', r"a\.po:15: no gettext catalogue"),
         ("UTF-8", "no-such", r"a\.po: no gettext catalogue"),
         ('msgid ""\nmsgstr', "msgid", r"a\.po:1: no gettext catalogue"),
+        ('"eins\\n"', '"eins', r'a\.po:9: no gettext .*not between two quotes: msgstr "eins'),
+        ('"one\\n"', '"one\\"', r"a\.po:8: no gettext catalogue: .*not between two quotes"),
+        ('"files"', 'files"', r"a\.po:24: no gettext catalogue: .*not between two quotes"),
+        ('"eins\\n"', '"ei"ns"', r"a\.po:9: no gettext catalogue: .*not between two quotes"),
+        ('msgid "four"', 'msgid "one\\n"', r"a\.po:15: no gettext .*there twice: one"),
     ],
 )
 def test_faults_are_named(tmp_path, old, new, message):
     (tmp_path / "a.po").write_text(PO.replace(old, new, 1), "utf-8")
     with pytest.raises(ValueError, match=message):
         pairs(tmp_path / "a.po", "deu_Latn", "eng_Latn")
+
+
+def test_a_message_may_be_there_again_in_another_context(tmp_path):
+    (tmp_path / "a.po").write_text(PO + 'msgid "%d file"\nmsgstr "eine \\"Datei\\""\n', "utf-8")
+    found = pairs(tmp_path / "a.po", "deu_Latn", "eng_Latn")
+    assert found == [*FOUND, (27, 'eine "Datei"', "%d file")]
 
 
 def test_a_catalogue_without_translations_has_no_pairs(tmp_path):

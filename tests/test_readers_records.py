@@ -104,6 +104,8 @@ def test_a_dataset_dict_has_the_split_of_its_table(tmp_path):
         ("[" * 100_000, r"a\.jsonl:2: no JSON: "),
         ("9" * 5000, r"a\.jsonl:2: no JSON: "),
         ('["a", "b"]', r"a\.jsonl:2: .* is no JSON object"),
+        ('{"source": "a", "target": "b", "source": "c"}', r"a\.jsonl:2: .*'source' is there twice"),
+        ('{"source": "a", "target": "b\\u0000"}', r"a\.jsonl:2: the target side has a NUL"),
         ("", r"a\.jsonl:2: no JSON"),
         ('{"source": "a", "targt": "b"}', r":2: no key 'target'; there: source, targt"),
         ('{"source": "a", "target": null}', r"a\.jsonl:2: the target is None, no text"),

@@ -235,6 +235,12 @@ def test_unusual_results(render, rows):
     assert len(list(out.glob("*.png"))) == 2 * len(tables)
 
 
+def test_a_file_is_no_folder_for_a_report(tmp_path):
+    results = write(tmp_path, [row()], [])
+    with pytest.raises(ValueError, match=r"results\.jsonl is a file; a report is"):
+        report.report([results], results)
+
+
 def test_systems_with_names_alike_have_figures_of_their_own(tmp_path):
     rows, found = made_up(3, ("a dense one", "a b", "a+b"), layers=1)
     report.report([write(tmp_path, rows, found)], tmp_path / "out")

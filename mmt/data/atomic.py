@@ -28,16 +28,18 @@ def working(out: Path, key: str) -> Iterator[Path]:
     """The directory beside `out` where work of a `key` goes on; gone when it is done or cannot be
     (ValueError), kept if it is interrupted, until there is work of another key for `out`.
 
-    ValueError where another process is at it.
+    ValueError where another process is at it, OSError naming `out` where it cannot be made.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
+    with disk_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
     work = out.parent / f".{out.name}.{key}.unfinished"
     for left in out.parent.glob(f".{glob.escape(out.name)}.*.unfinished"):
         if left != work:
             with locked(left) as ours:
                 if ours:
                     shutil.rmtree(left)
-    work.mkdir(exist_ok=True)
+    with disk_errors(out):
+        work.mkdir(exist_ok=True)
     with locked(work) as ours:
         if not ours:
             raise ValueError(f"another process is making {out} (in {work}); wait for it")

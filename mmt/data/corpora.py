@@ -43,6 +43,7 @@ from mmt import languages
 from mmt.data import entries, readers
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.entries import choices as _choices
+from mmt.data.entries import misplaced as _misplaced
 from mmt.data.files import Files
 
 if TYPE_CHECKING:
@@ -212,9 +213,10 @@ def load(path: str | Path) -> Corpus:
     given = Path(path)
     file = given / "corpus.toml" if given.is_dir() else given
     if not file.is_file():
+        what = _misplaced(file) or f"no corpus at {str(path)!r}{_near(given, EMBEDDED)}"
         raise ValueError(
-            f"no corpus at {str(path)!r}{_near(given, EMBEDDED)}; a corpus is a folder with a "
-            f"corpus.toml, such a file, or {EMBEDDED!r}, the embedded one"
+            f"{what}; a corpus is a folder with a corpus.toml, such a file, or {EMBEDDED!r}, the "
+            "embedded one"
         )
     return _Description(file).corpus()
 
@@ -232,6 +234,8 @@ class _Description:
         try:
             self.text = file.read_bytes().decode()
             self.content = tomllib.loads(self.text)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{file}: it must be UTF-8: {error}") from None
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{file}: {error}") from None
 

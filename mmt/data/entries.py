@@ -8,6 +8,7 @@ import glob
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -34,14 +35,27 @@ class Place(NamedTuple):
 
 
 def read_all(found: Iterable[object], place: Place) -> tuple[Files, ...]:
-    """The files of all entries of a language; a `name` belongs to one of them."""
+    """The files of all entries of a language; a `name` belongs to one of them.
+
+    ValueError also where one means what another one does: more weight is the mixture's to give.
+    """
     way = read_text if place.split == MONOLINGUAL else read
     files = [one for entry in found for one in way(entry, place)]
     named: dict[str, Path] = {}
+    seen: dict[tuple[object, ...], Path] = {}
     for one in files:
+        both = _real(one.source), _real(one.target), one.columns
+        if both in seen:
+            again = "" if seen[both] == one.source else f" ({seen[both]})"
+            raise ValueError(f"{one.source}{again} is there twice; an entry may not repeat another")
+        seen[both] = one.source
         if named.setdefault(one.name, one.source) != one.source:
             raise ValueError(f"{named[one.name]} and {one.source} are both named {one.name!r}")
     return tuple(files)
+
+
+def _real(path: Path | None) -> Path | None:
+    return path and path.resolve()
 
 
 def read(entry: object, place: Place) -> tuple[Files, ...]:
@@ -105,7 +119,7 @@ def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
     """The column of a text, as both sides': of records `text`, unless it is told; of plain text
     none.
     """
-    suffix = Path(packed.name(path)).suffix
+    suffix = _suffix(path)
     records = path.is_dir() or suffix in _RECORDS
     if suffix in readers.READERS and suffix != ".tsv" and not records:
         raise ValueError(f"{path}: a {suffix} file has pairs; text is plain, TSV or of records")
@@ -122,12 +136,11 @@ def _texts(name: str, place: Place) -> list[Path]:
     found: list[Path] = []
     for match in matches:
         if not match.exists():
-            raise ValueError(f"no file {match}{_near(match)}")
+            raise _absent(match)
         if readers_records.is_dataset(match):
             found.append(readers_records.dataset_of(match, "train"))
         elif match.is_dir():
-            inside = [one for one in match.iterdir() if one.is_file() and one.name[0] != "."]
-            found += sorted(inside)
+            found += _inside(match)
         else:
             found.append(match)
     if not found:
@@ -194,7 +207,7 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
     if path.is_dir():
         return _folder(path, place)
     if not glob.has_magic(name):
-        raise ValueError(f"no file {path}{_near(path)}")
+        raise _absent(path)
     found = [
         both
         for match in _glob(path)
@@ -204,7 +217,10 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
 
 
 def _glob(path: Path) -> list[Path]:
-    found = sorted(map(Path, glob.glob(str(path))))
+    """What a glob matches; one with `**` goes through folders itself, and matches files alone."""
+    found = sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if "**" in path.parts:
+        found = [match for match in found if not match.is_dir()]
     if not found:
         there = path.parent if path.parent.is_dir() else path
         raise ValueError(f"{path} matches nothing{_there(there)}")
@@ -219,11 +235,11 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
         matched: dict[tuple[str, ...], Path] = {(): path}
         if not packed.exists(path):
             if not glob.has_magic(name):
-                raise ValueError(f"no file {path}{_near(path)}")
+                raise _absent(path)
             matched = {_stars(path, match): match for match in _glob(path)}
         sides.append(matched)
         for match in matched.values():
-            suffix = Path(packed.name(match)).suffix
+            suffix = _suffix(match)
             if suffix in readers.READERS and suffix != ".tsv":
                 raise ValueError(f"{match}: a {suffix} file has both sides; write pairs = …")
     for one, other in (sides, sides[::-1]):
@@ -232,13 +248,17 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
                 raise ValueError(
                     f"{one[stars]} has no counterpart: {source} and {target} must match in pairs"
                 )
-    return [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
+    found = [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
+    for both in found:
+        if _real(both.source) == _real(both.target):
+            raise ValueError(f"{both.source} is the source and the target, {source} and {target}")
+    return found
 
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
     """What each wildcard of a glob stands for."""
-    wild = {"*": "([^/]*)", "?": "([^/])"}
-    parts = re.split(r"(\*|\?|\[[^\]]+\])", str(pattern))
+    wild = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
+    parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
     expression = "".join(
         wild.get(part) or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
         for part in parts
@@ -249,17 +269,39 @@ def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
 
 
 def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
-    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix."""
+    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix; a
+    warning names what else is there, but files of other languages.
+    """
     if readers_records.is_dataset(folder):
         return [(readers_records.dataset_of(folder, place.split), None)]
     if mtdata.is_output(folder):
         return list(_by_language(mtdata.output(folder, place.split), folder, place))
-    names = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    single = [path for path in names if Path(packed.name(path)).suffix in readers.READERS]
+    names = _inside(folder)
+    single = [path for path in names if _suffix(path) in readers.READERS]
     rest = [path for path in names if path not in single]
     found: list[tuple[Path, Path | None]] = [(path, None) for path in single]
     found += _by_language(rest, folder, place, needed=not single)
+    used = {path for both in found for path in both}
+    _leave([path for path in rest if path not in used and not code_of(_suffix(path)[1:])], folder)
     return sorted(found)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The files of a folder but a description; a warning names the folders in it."""
+    there = [one for one in sorted(folder.iterdir()) if one.name != "corpus.toml"]
+    there = [path for path in there if path.name[0] != "."]
+    _leave([path for path in there if path.is_dir()], folder)
+    return [path for path in there if path.is_file()]
+
+
+def _leave(left: list[Path], folder: Path) -> None:
+    if left:
+        names = ", ".join(path.name for path in left[:8]) + (", …" if len(left) > 8 else "")
+        warnings.warn(
+            f"{folder}: not read: {names}; the files of a folder are read whose suffix says what "
+            "they are, others by a glob, and folders in folders by `**`",
+            stacklevel=2,
+        )
 
 
 def _by_language(
@@ -287,10 +329,25 @@ def _by_language(
     return [(path, sides[stem, target]) for stem, path in found.items()]
 
 
+def _suffix(path: Path) -> str:
+    """The suffix before that of a packing."""
+    return Path(packed.name(path)).suffix
+
+
 def choices(word: str, allowed: Iterable[str]) -> str:
     """'nearest: …; allowed: …' of a word that is not allowed."""
     near = difflib.get_close_matches(word, list(allowed), n=1)
     return (f"nearest: {near[0]}; " if near else "") + f"allowed: {', '.join(allowed)}"
+
+
+def misplaced(path: Path) -> str:
+    """'…/a.tsv is a folder', or a link that leads nowhere; '' where it is neither."""
+    what = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
+    return f"{path} is {what}" if path.is_dir() or path.is_symlink() else ""
+
+
+def _absent(path: Path) -> ValueError:
+    return ValueError(misplaced(path) or f"no file {path}{_near(path)}")
 
 
 def _near(path: Path) -> str:

@@ -29,7 +29,7 @@ class Files(NamedTuple):
     name: of the entry, which every pair carries.
     text: what is there is monolingual; as a pair, it is both sides.
     back_translated: a model made the sources of the targets.
-    empty: a pair with an empty side is no fault: whoever cleans wants to count it.
+    empty: a pair with an empty side, or a NUL, is no fault: whoever cleans wants to count it.
     """
 
     source: Path
@@ -120,8 +120,12 @@ def sides_of(there: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
 def _names(
     there: tuple[str, ...], wanted: tuple[str, str], written: bool
 ) -> tuple[str | None, str | None]:
-    """What the wanted languages are called, of two names the first; None for one not there."""
-    called = {(name if written else code_of(name)): name for name in reversed(there)}
+    """What the wanted languages are called; None for one not there. Of two names of a language it
+    is the shorter, `de` before `de-AT`, of two as short the first.
+    """
+    called: dict[str, str] = {}
+    for name in sorted(there, key=len):
+        called.setdefault(name if written else code_of(name), name)
     return called.get(wanted[0]), called.get(wanted[1])
 
 

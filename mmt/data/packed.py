@@ -23,7 +23,11 @@ RATIO, FREE = 200, 1 << 26  # text packs 3 to 20 times; the smallest bombs pack 
 WHOLE = 1 << 28  # bytes of a file that must be read at once
 
 _PIECE = 1 << 18
-_OPEN: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_FRAMES: dict[str, Callable[[], Any]] = {
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+    ".zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
+}
 _DAMAGE = (
     EOFError, OSError, RuntimeError, ValueError, NotImplementedError, zlib.error, lzma.LZMAError,
     zipfile.BadZipFile, zstandard.ZstdError,
@@ -61,7 +65,7 @@ def name(path: Path) -> str:
     """What a file is called without its packing: 'a.tsv' of `a.tsv.gz` and of a zip with it."""
     place, member = _place(path)
     inner = PurePosixPath(member or place.name)
-    return inner.stem if inner.suffix in (*_OPEN, ".zst") else inner.name
+    return inner.stem if inner.suffix in (*_FRAMES, ".gz") else inner.name
 
 
 def file(path: Path) -> Path:
@@ -121,6 +125,8 @@ def _place(path: Path) -> tuple[Path, str]:
             f"{place} has {len(there)} members; name one, as {place.name}/{(there or ['a.tsv'])[0]}"
             f"; it has: {_listed(there)}"
         )
+    if (member or there[0]).endswith(".zip"):
+        raise ValueError(f"{place}: its member {member or there[0]!r} is a zip itself; unpack it")
     return place, member or there[0]
 
 
@@ -137,28 +143,30 @@ def _listed(names: list[str]) -> str:
 
 def _pieces(file: Any, suffix: str) -> Iterator[bytes]:
     """What an open file holds, unpacked as its suffix says; `file` can read bytes."""
-    if suffix == ".zst":
-        yield from _unzstd(file)
+    if suffix in _FRAMES:
+        yield from _frames(file, _FRAMES[suffix])
         return
-    inner = _OPEN[suffix](file) if suffix in _OPEN else file
+    inner = gzip.GzipFile(fileobj=file) if suffix == ".gz" else file
     while piece := inner.read(_PIECE):
         yield piece
 
 
-def _unzstd(file: Any) -> Iterator[bytes]:
-    """All frames; unlike zstandard's own reader it notices a file that is cut off in a frame.
+def _frames(file: Any, new: Callable[[], Any]) -> Iterator[bytes]:
+    """All frames; unlike the packings' own readers it notices a file that is cut off in a frame,
+    and what is none after the last.
 
     A piece is small, because what it unpacks to is in memory at once: of a bomb 30,000 times it.
     """
-    frame = None
+    frame, padding = None, b""
     while packed := file.read(1 << 12):
+        packed = packed if frame else packed.lstrip(padding)
         while packed:
-            frame = frame or zstandard.ZstdDecompressor().decompressobj()
+            frame = frame or new()
             chunk = frame.decompress(packed)
             if chunk:
                 yield chunk
-            packed = frame.unused_data if frame.eof else b""
-            if frame.eof:
-                frame = None
+            packed = b""
+            if frame.eof:  # zeros may follow, as of a tape
+                packed, frame, padding = frame.unused_data.lstrip(b"\0"), None, b"\0"
     if frame:
-        raise EOFError("the file ends inside a Zstandard frame")
+        raise EOFError("the file ends inside a frame")

@@ -95,10 +95,15 @@ def prepare(
       processes: 0: one for each core, where there is work for them.
 
     Raises:
-      ValueError: a fault in the corpus (file and line), rules for what it has not, no pair left,
-        and something else that is there under the name of `out`.
+      ValueError: fewer processes than 0, a fault in the corpus (file and line), rules for what it
+        has not, no pair left, something else that is there under the name of `out`, and one in the
+        folder of the corpus, of which a glob or folder would take it for more of the corpus.
       OSError: the disk is full, with the path; what is finished is kept for the next time.
     """
+    if processes < 0:
+        raise ValueError(f"processes is {processes}; allowed: 1 and more, or 0, one for each core")
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(corpus.root)):
+        raise ValueError(f"{out} lies in the corpus' own folder, {corpus.root}; choose one outside")
     book = clean.rules_of(corpus, book)
     entries = [name for code in corpus.files["train"] for name in corpus.entries(code, "train")]
     if not entries:

@@ -65,16 +65,20 @@ def reader(files: Files) -> Reader:
 def read(files: Files) -> Iterator[Sides]:
     """Streams the pairs in the order of the source's lines, or units.
 
-    Raises ValueError, with file and line, for files that do not fit together, an empty side, an id
-    that is there twice or has no translation, fewer pairs than `sample`, and no pairs at all.
+    A side never has a line feed: formats that can have one make it a space (`files.one_line`). A
+    tab or carriage return in a line of plain text is text, which whoever writes TSV makes a space.
+
+    Raises ValueError, with file and line, for files that do not fit together, an empty side, one
+    with a NUL (most often UTF-16), an id that is there twice or has no translation, fewer pairs
+    than `sample`, and no pairs at all.
     """
     one = reader(files)
     chosen, number = _chosen(files), 0
     for number, sides in enumerate(one.read(files), 1):
         source, target = sides.source, sides.target
         empty = not source or not target or source.isspace() or target.isspace()
-        if empty and not files.empty:
-            raise _empty(files, sides, one)
+        if not files.empty and (empty or "\0" in source or "\0" in target):
+            raise _unfit(files, sides, one)
         if chosen is None or chosen[number]:
             yield sides
     if not number:
@@ -92,15 +96,17 @@ def count(files: Files) -> int:
     return files.sample or number
 
 
-def _empty(files: Files, sides: Sides, one: Reader) -> ValueError:
-    side, path = "the target side", files.target or files.source
-    if not sides.source.strip():
+def _unfit(files: Files, sides: Sides, one: Reader) -> ValueError:
+    side, path, text = "the target side", files.target or files.source, sides.target
+    if not sides.source.strip() or (text.strip() and "\0" in sides.source):
+        text = sides.source
         side, path = "the source side", files.source
     if files.text:
         side = "the text"
     line = f": {one.unit} {sides.line}" if one.unit else f":{sides.line}"
     at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
-    return ValueError(f"{at}: {side} is empty")
+    what = "has a NUL, which is no text; is it UTF-8?" if text.strip() else "is empty"
+    return ValueError(f"{at}: {side} {what}")
 
 
 def _nothing(files: Files, one: Reader) -> ValueError:

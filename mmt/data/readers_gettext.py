@@ -2,27 +2,26 @@
 
 Left out, as gettext itself does: the header, entries without a translation, fuzzy and obsolete
 ones.  An entry with plural forms is two pairs, its singular with the first form and its plural with
-the last.  A catalogue says the language of its translations alone: `Language: de` may be either
+the last.  What `msgfmt` refuses is refused: a string without its closing quote, a message that is
+there twice.  A catalogue says the language of its translations alone: `Language: de` may be either
 side, and the other is taken for the one that the messages are written in.
 """
 
-import functools
 import io
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mmt.data import packed
 from mmt.data.files import Files, Sides, code_of, one_line
 
 _SIDES = ("msgid", "msgstr")
+_STRING = re.compile(r'(?:[^"\s]+\s*)?"(?:[^"\\]|\\.)*"')  # a line of PO, after its keyword
 
 
 def po(files: Files) -> Iterator[Sides]:
     """The entries of a PO file; `line` is that of the msgid."""
-    from babel.messages import pofile
-
-    read = functools.partial(pofile.read_po, ignore_obsolete=True, abort_invalid=True)
-    return _sides(files, read, lambda number, message: message.lineno)
+    return _sides(files, _strict, lambda number, message: message.lineno)
 
 
 def mo(files: Files) -> Iterator[Sides]:
@@ -30,6 +29,35 @@ def mo(files: Files) -> Iterator[Sides]:
     from babel.messages import mofile
 
     return _sides(files, mofile.read_mo, lambda number, message: number)
+
+
+def _strict(file: Iterable[bytes]) -> Any:
+    """Babel's catalogue of a PO file; Babel itself would cut an unclosed string, and leave out the
+    second of two messages.
+    """
+    from babel.messages import catalog, pofile
+
+    class Once(catalog.Catalog):
+        def __setitem__(self, key: Any, message: Any) -> None:
+            name = self._key_for(key, message.context)
+            if name in seen:
+                raise _fault("the message is there twice", str(name), message.lineno)
+            seen.add(name)
+            super().__setitem__(key, message)
+
+    def checked() -> Iterator[bytes]:
+        for number, line in enumerate(file, 1):
+            text = line.strip().decode(found.charset)
+            if text and text[0] != "#" and not _STRING.fullmatch(text):
+                raise _fault("a string is not between two quotes", text, number)
+            yield line
+
+    def _fault(what: str, text: str, number: int) -> Exception:
+        return pofile.PoFileError(f"{what}: {text[:60]}", found, text, number - 1)
+
+    found, seen = Once(), set[Any]()
+    pofile.PoFileParser(found, ignore_obsolete=True, abort_invalid=True).parse(checked())
+    return found
 
 
 def _sides(
@@ -42,7 +70,8 @@ def _sides(
         messages = [message for message in catalogue if message.id]
     except Exception as error:  # Babel checks little: what fails, and how, is in its code
         at = f"{path}:{error.lineno + 1}" if hasattr(error, "lineno") else f"{path}"
-        raise ValueError(f"{at}: no gettext catalogue: {error or type(error).__name__}") from None
+        what = re.sub(r" on \d+$", "", str(error)) or type(error).__name__  # Babel's, from 0
+        raise ValueError(f"{at}: no gettext catalogue: {what}") from None
     swapped = _swapped(files, catalogue.locale_identifier or "")
     for number, message in enumerate(messages, 1):
         for one, other in () if message.fuzzy else _forms(message):

@@ -19,11 +19,11 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def jsonl(files: Files) -> Iterator[Sides]:
-    """An object a line."""
+    """An object a line; in none is a key twice."""
     for number, line in enumerate(lines.read(files.source), 1):
         at = f"{files.source}:{number}"
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{at}: no JSON: {error}") from None
         if not isinstance(record, dict):
@@ -195,6 +195,15 @@ def _checked(found: tuple[Any, ...], number: int, at: str) -> Sides:
         if not text.isascii() and _LONE.search(text):
             raise ValueError(f"{at}: the {side} has half of a surrogate pair, no character")
     return Sides(number, one_line(found[0]), one_line(found[1]))
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        keys = [key for key, _ in members]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return found
 
 
 def _inside(record: Mapping[str, Any], column: str, at: str) -> Any:

@@ -22,7 +22,8 @@ _UNDONE = frozenset("new needs-translation".split())
 
 
 def tmx(files: Files) -> Iterator[Sides]:
-    """Every `tu` with both languages; of several variants of a language the first.
+    """Every `tu` with both languages; of several variants of a language that with the shortest
+    code, `de` before `de-AT`, of as short ones the first.
 
     A unit that lacks one of them is no pair: files of many languages have gaps. ValueError, with
     the languages of the first such unit, where no unit has both.

@@ -119,7 +119,9 @@ def read(file: Path) -> Rulebook:
         content = tomllib.loads(text)
     except OSError as error:
         raise ValueError(f"no rules in {str(file)!r}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: it must be UTF-8: {error}") from None
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{file}: {error}") from None
     for key in content:
         if key != "clean":
@@ -177,7 +179,8 @@ def _rules(
     for rule, value in table.items():
         where = at(rule, name)
         if rule not in RULES:
-            raise ValueError(f"{where}: unknown rule {rule!r}; {choices(rule, RULES)}")
+            allowed = (*RULES, *(("default", "language", "corpus") if name == "clean" else ()))
+            raise ValueError(f"{where}: unknown rule {rule!r}; {choices(rule, allowed)}")
         if not isinstance(value, bool | dict):
             raise ValueError(
                 f"{where}: {rule} is {value!r}; allowed: true, false, or its settings: "
@@ -207,7 +210,9 @@ def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _as(default: Any, value: Any) -> Any:
-    """The value as one of the default's type; None where it is not."""
+    """The value as one of the default's type; None where it is not, and for NaN."""
+    if value != value:  # nan, below and above nothing
+        return None
     if isinstance(default, tuple):
         fits = isinstance(value, list) and len(value) == len(default)
         return tuple(value) if fits and all(type(one) is int for one in value) else None
