@@ -96,8 +96,8 @@ def prepare(
 
     Raises:
       ValueError: fewer processes than 0, a fault in the corpus (file and line), rules for what it
-        has not, no pair left, something else that is there under the name of `out`, and one in the
-        folder of the corpus, of which a glob or folder would take it for more of the corpus.
+        has not, no pair left, something else that is there under the name of `out`, and one in a
+        folder of the corpus' files, where it might be taken for more of them.
       OSError: the disk is full, with the path; what is finished is kept for the next time.
     """
     if processes < 0:
@@ -122,6 +122,22 @@ def prepare(
             out.rmdir()
         (work / "corpus").rename(out)
     return report
+
+
+def _check_place(out: Path, corpus: Corpus) -> None:
+    """Beside the corpus' files is well; a glob or folder may read what is below them."""
+    root = corpus.root.resolve()
+    folders = {
+        path.parent.resolve()
+        for by_language in corpus.files.values()
+        for files in itertools.chain.from_iterable(by_language.values())
+        for path in files.paths
+    }
+    for folder in folders - {root}:
+        if out.is_relative_to(folder):
+            raise ValueError(f"{out} lies in {folder}, where the corpus' files are; choose another")
+    if out == root:
+        raise ValueError(f"{out} is the corpus' own folder; choose another")
 
 
 def cleaned(corpus: Corpus) -> Corpus:
