@@ -102,8 +102,7 @@ def prepare(
     """
     if processes < 0:
         raise ValueError(f"processes is {processes}; allowed: 1 and more, or 0, one for each core")
-    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(corpus.root)):
-        raise ValueError(f"{out} lies in the corpus' own folder, {corpus.root}; choose one outside")
+    _check_place(Path(os.path.realpath(out)), corpus)
     book = clean.rules_of(corpus, book)
     entries = [name for code in corpus.files["train"] for name in corpus.entries(code, "train")]
     if not entries:
@@ -126,9 +125,9 @@ def prepare(
 
 def _check_place(out: Path, corpus: Corpus) -> None:
     """Beside the corpus' files is well; a glob or folder may read what is below them."""
-    root = corpus.root.resolve()
+    root = Path(os.path.realpath(corpus.root))
     folders = {
-        path.parent.resolve()
+        Path(os.path.realpath(path.parent))
         for by_language in corpus.files.values()
         for files in itertools.chain.from_iterable(by_language.values())
         for path in files.paths
