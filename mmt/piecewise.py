@@ -69,8 +69,9 @@ def write_tree(
         lambda path, shape: _Lazy(shape, functools.partial(load, path_name(path), shape)), shapes
     )
     registry = type_handlers.create_type_handler_registry((_Lazy, _LazyHandler()))
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as writer:
-        with of_the_system(), raised_alone():
+    with raised_alone():
+        handler = ocp.PyTreeCheckpointHandler(type_handler_registry=registry)
+        with ocp.Checkpointer(handler) as writer, of_the_system():
             writer.save(directory.absolute(), args=ocp.args.PyTreeSave(tree))
 
 

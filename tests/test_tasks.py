@@ -243,9 +243,9 @@ def test_source_refuses_what_it_cannot_do(corpus):
 
 def test_a_shard_is_every_nth_entry(tmp_path):
     """As the machines of a Beam job read a language: all of it, and nothing twice."""
-    for name in "abc":
+    for name in "abcd":
         (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{i}\tx\n" for i in range(300)))
-    described = 'target = "eng"\n[train]\ndeu = ["a.tsv", "b.tsv", "a.tsv", "c.tsv"]\n'
+    described = 'target = "eng"\n[train]\ndeu = ["a.tsv", "b.tsv", "d.tsv", "c.tsv"]\n'
     (tmp_path / "corpus.toml").write_text(described)
     source = sources.CorpusSource(corpora.load(tmp_path), "deu_Latn")
     assert len(set(source.list_shards("train"))) == 4

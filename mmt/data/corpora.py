@@ -117,7 +117,8 @@ class Corpus:
     @property
     def back_translated(self) -> bool:
         """Whether a model made the sources of some training pairs."""
-        return any(one.back_translated for own in self.files["train"].values() for one in own)
+        files = self.files.get("train", {}).values()  # a corpus of TFDS has none
+        return any(one.back_translated for own in files for one in own)
 
     def pairs(self, language: str, split: str) -> Iterator[Pair]:
         """Streams the pairs of a language (any name of it) and split, in the files' order. Those of
