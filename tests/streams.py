@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from mmt import languages
-from mmt.data import cache, vocab
+from mmt.data import cache, pipeline, shares, vocab
 
 LENGTHS = {"inputs": 24, "targets": 20}
 
@@ -36,6 +36,19 @@ def write_cache(folder, counts, *, corpora=("toy",)):
         vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
     )  # fmt: skip
     return folder / "cache"
+
+
+def maker(directory, batch):
+    """Makes the batches of a mixture, of which none is read: what a forecast asks."""
+    opened = shares.open_source(str(directory))
+
+    def made(mixture, **options):
+        options = {"feature_lengths": LENGTHS, "batch_size": batch} | options
+        batches = pipeline.train_batches(opened, mixing=mixture, **options)
+        batches.close()
+        return batches
+
+    return made
 
 
 def write_text_cache(folder, counts):

@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from streams import LENGTHS, write_cache
+from streams import maker, write_cache
 
-from mmt.data import fitting, mixing, pipeline, shares
+from mmt.data import fitting, mixing, shares
 
 COUNTS = {"deu_Latn": 2000, "fra_Latn": 400, "yor_Latn": 30}
 STEPS, BATCH = 120, 8
@@ -18,15 +18,7 @@ def directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def make(directory):
-    opened = shares.open_source(str(directory))
-
-    def made(mixture, **options):
-        options = {"feature_lengths": LENGTHS, "batch_size": BATCH} | options
-        batches = pipeline.train_batches(opened, mixing=mixture, **options)
-        batches.close()
-        return batches
-
-    return made
+    return maker(directory, BATCH)
 
 
 @pytest.mark.parametrize("most", [3.0, 7.31])

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from streams import LENGTHS, examples_of, write_cache
+from streams import LENGTHS, examples_of, maker, write_cache
 
 from mmt.data import mixing, pipeline, shares
 from mmt.data.stages import Stage
@@ -19,15 +19,7 @@ def directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def make(directory):
-    opened = shares.open_source(str(directory))
-
-    def made(mixture, **options):
-        options = {"feature_lengths": LENGTHS, "batch_size": BATCH} | options
-        batches = pipeline.train_batches(opened, mixing=mixture, **options)
-        batches.close()
-        return batches
-
-    return made
+    return maker(directory, BATCH)
 
 
 @pytest.mark.parametrize("packing", [True, False])
