@@ -122,8 +122,7 @@ def report(
     ValueError for a broken row, rows that cannot be compared, or none, before anything is written;
     OSError where a file cannot be read or written.
     """
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; a report is written into a folder")
+    check_folder(out)
     rows, folders, evidence, counts = _read([Path(file) for file in files])
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
@@ -149,6 +148,12 @@ def report(
     for name, content in (pages | contents).items():
         results.write_atomically(out / name, content)
     return [out / name for name in pages | contents]
+
+
+def check_folder(out: Path) -> None:
+    """ValueError where `out` is a file."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; a report is written into a folder")
 
 
 def _read(

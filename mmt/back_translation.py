@@ -17,7 +17,7 @@ from typing import Any
 from mmt import integrity, languages, lock, resumable
 from mmt.data import corpora, lines
 from mmt.data.entries import MONOLINGUAL
-from mmt.data.prepare import cleaned
+from mmt.data.prepare import check_place, cleaned
 from mmt.decoding import Decoding
 from mmt.translate import Translator
 
@@ -51,9 +51,10 @@ class BackTranslation:
         model finds no words is left out, and counted there; a line's number is its first column.
 
         ValueError: no such text, or an empty one; a model of another direction; a directory that
-        holds something else, or the work of another recipe.
+        holds something else, or the work of another recipe, or lies among the corpus' files.
         """
         corpus, folder = corpora.load(self.corpus), Path(self.directory)
+        check_place(folder, corpus)
         if self.lines < 0:
             raise ValueError(f"lines is {self.lines}; allowed: 0 (all) or more")
         if corpus.target not in corpus.monolingual:

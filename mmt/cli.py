@@ -319,6 +319,7 @@ def _report(args: argparse.Namespace) -> None:
         files = config.configured(study.Study)().finish()
     elif args.results and args.out:
         paths = [Path(file) for file in args.results]
+        report.check_folder(Path(args.out))
         refresh.refresh(paths)
         if args.comet:
             _comet(paths, Path(args.comet))

@@ -144,6 +144,13 @@ def test_no_text_an_empty_one_and_another_recipe_are_refused(corpus, tmp_path, w
         BackTranslation("runs/r", str(corpus), str(tmp_path / "new")).write(Reverse(), USUAL)
 
 
+def test_it_does_not_go_into_the_corpus_itself(corpus, as_users_have_it):
+    before = sorted(corpus.iterdir())
+    with pytest.raises(ValueError, match="is the corpus' own folder; choose another"):
+        BackTranslation("runs/r", str(corpus), str(corpus)).write(Reverse(), USUAL)
+    assert sorted(corpus.iterdir()) == before
+
+
 def test_flags_belong_together(capsys):
     for flags in (["--corpus", "x"], ["--out", "x"], ["--corpus", "x", "--out", "y", "--nbest=2"]):
         assert cli.main(["translate", "--model", "runs/none", *flags]) == 1

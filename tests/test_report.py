@@ -239,6 +239,9 @@ def test_a_file_is_no_folder_for_a_report(tmp_path):
     results = write(tmp_path, [row()], [])
     with pytest.raises(ValueError, match=r"results\.jsonl is a file; a report is"):
         report.report([results], results)
+    there = sorted(tmp_path.iterdir())
+    assert main(["report", str(results), "--out", str(results)]) == 1
+    assert sorted(tmp_path.iterdir()) == there
 
 
 def test_systems_with_names_alike_have_figures_of_their_own(tmp_path):

@@ -102,7 +102,7 @@ def prepare(
     """
     if processes < 0:
         raise ValueError(f"processes is {processes}; allowed: 1 and more, or 0, one for each core")
-    _check_place(Path(os.path.realpath(out)), corpus)
+    check_place(out, corpus)
     book = clean.rules_of(corpus, book)
     entries = [name for code in corpus.files["train"] for name in corpus.entries(code, "train")]
     if not entries:
@@ -123,9 +123,11 @@ def prepare(
     return report
 
 
-def _check_place(out: Path, corpus: Corpus) -> None:
-    """Beside the corpus' files is well; a glob or folder may read what is below them."""
-    root = Path(os.path.realpath(corpus.root))
+def check_place(out: Path, corpus: Corpus) -> None:
+    """ValueError where a new corpus `out` would lie among the files of `corpus`: a glob or folder
+    of its description may read what is below them. Beside them is well.
+    """
+    out, root = Path(os.path.realpath(out)), Path(os.path.realpath(corpus.root))
     folders = {
         Path(os.path.realpath(path.parent))
         for by_language in corpus.files.values()
