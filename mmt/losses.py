@@ -42,6 +42,7 @@ def measure(
 ) -> Meters:
     """A batch's sums over target tokens: loss, nll, right ones; also by language.
 
+    Right is a token whose logit no other exceeds; `argmax` would take 30 times as long on CPU.
     With `teacher_logits` in the batch, the teacher's part of the loss is `teacher_loss`.
     """
     weights, targets = batch["decoder_loss_weights"], batch["decoder_target_tokens"]
@@ -53,7 +54,8 @@ def measure(
         apart = divergence(logits, batch["teacher_logits"])
         loss = (1 - objective.teacher) * loss + objective.teacher * apart
         sums["teacher_loss"] = (apart * weights).sum()
-    right = logits.argmax(-1) == targets
+    label = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    right = label >= logits.max(axis=-1)
     source_tokens = (batch["encoder_segment_ids"] > 0).sum()
     ids = batch["decoder_language_ids"]
     sums |= {

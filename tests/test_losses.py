@@ -1,11 +1,11 @@
-"""Cross entropy against a float64 loop."""
+"""Cross entropy against a float64 loop; what is counted beside it."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mmt.losses import cross_entropy
+from mmt.losses import Objective, cross_entropy, measure
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -33,3 +33,18 @@ def test_gradient_is_softmax_minus_target():
     gradient = jax.grad(lambda x: cross_entropy(x, jnp.array([[3]]))[0].sum())(logits)
     wanted = jax.nn.softmax(logits) - jax.nn.one_hot(jnp.array([[3]]), 5)
     np.testing.assert_allclose(gradient, wanted, atol=1e-6)
+
+
+def test_the_right_tokens_are_counted_where_there_is_a_label():
+    random = np.random.default_rng(3)
+    logits = random.normal(size=(3, 7, 11)).astype(np.float32)
+    targets = random.integers(0, 11, (3, 7))
+    targets[0] = logits[0].argmax(-1)
+    weights = (random.random((3, 7)) < 0.7).astype(np.float32)
+    batch = {
+        "decoder_loss_weights": weights, "decoder_target_tokens": targets,
+        "encoder_segment_ids": np.ones((3, 5), int), "decoder_language_ids": np.zeros((3, 7), int),
+    }  # fmt: skip
+    sums = measure(Objective(), jnp.asarray(logits), batch, languages=1).sums
+    assert float(sums["accuracy"]) == (weights * (logits.argmax(-1) == targets)).sum() > 0
+    assert float(sums["tokens"]) == weights.sum() + 15

@@ -117,3 +117,29 @@ def test_the_program_does_not_grow_with_depth():
 def test_impossible_settings_are_errors(options, message, as_users_have_it):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CONFIG, **options)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_word_dropout_takes_whole_words_of_its_side_in_training_alone(side):
+    """Without layers a row of logits is of its own word alone, and zero without it."""
+    layers = {"encoder_layers": 0, "decoder_layers": 0}
+    config = dataclasses.replace(CONFIG, **layers, **{f"{side}_word_dropout": 0.4})
+    model, params = init(config)
+    words = jax.random.randint(jax.random.key(1), (40, 50), 2, 30)
+
+    def seen(**options):
+        if side == "source":
+            return model.apply({"params": params}, words, method="encode", **options)
+        return model.apply({"params": params}, words, words, **options)
+
+    whole = seen()
+    found = seen(enable_dropout=True, rngs={"dropout": jax.random.key(2)})
+    dropped = (found == 0).all(-1)
+    assert abs(float(dropped.mean()) - 0.4) < 0.05
+    np.testing.assert_allclose(found[~dropped], whole[~dropped], rtol=1e-4, atol=1e-6)
+    assert bool((whole != 0).any(-1).all())
+    other = "target" if side == "source" else "source"
+    model = Transformer(dataclasses.replace(CONFIG, **layers, **{f"{other}_word_dropout": 0.4}))
+    np.testing.assert_array_equal(
+        seen(enable_dropout=True, rngs={"dropout": jax.random.key(2)}), whole
+    )

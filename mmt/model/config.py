@@ -28,6 +28,8 @@ class Config:
     decoder_layers: int = 8
     mlp_activations: tuple[str, ...] = ("gelu", "linear")
     dropout_rate: float = 0.0
+    source_word_dropout: float = 0.0  # of whole embeddings (Sennrich and Zhang 2019, section 3.2)
+    target_word_dropout: float = 0.0  # likewise of what the decoder is given
     tied_logits: bool = False  # logits by the target embedding, scaled by emb_dim^-0.5
     relative_buckets: int = 32  # of T5's bias by distance
     relative_max_distance: int = 128
@@ -63,8 +65,9 @@ class Config:
                 f"Config.relative_buckets = {self.relative_buckets}; allowed: 4 to twice "
                 f"relative_max_distance, which is {self.relative_max_distance}"
             )
-        if not 0.0 <= self.dropout_rate < 1.0:
-            raise ValueError(f"Config.dropout_rate = {self.dropout_rate}; allowed: 0 <= rate < 1")
+        for name in ("dropout_rate", "source_word_dropout", "target_word_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"Config.{name} = {getattr(self, name)}; allowed: 0 <= rate < 1")
         more = ("float64",) if jnp.zeros(0).dtype == "float64" else ()  # jax_enable_x64
         fields.one_of(self, "dtype", self.dtype, ("float32", "bfloat16", *more))
         fields.one_of(self, "remat", self.remat, REMAT)

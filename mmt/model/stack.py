@@ -178,6 +178,8 @@ class Stack(nn.Module):
             self.rest = block(c, self.decoder, False, rest)
         self.norm = layers.RMSNorm(jnp.dtype(c.dtype))
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
+        words = c.target_word_dropout if self.decoder else c.source_word_dropout
+        self.word_dropout = nn.Dropout(words, broadcast_dims=(-1,))
 
     def __call__(
         self,
@@ -189,6 +191,7 @@ class Stack(nn.Module):
     ) -> tuple[Float[Array, "B Q D"], KVCache | None]:
         """The stack's output, normalised, and the cache with the layers' new keys and values."""
         x = nn.with_logical_constraint(x, ("batch", "length", "activation_embed"))
+        x = self.word_dropout(x, deterministic=not enable_dropout)
         x = self.dropout(x, deterministic=not enable_dropout)
         if not self.config.relative_bias_per_layer:
             context = context._replace(bias=self.relative_bias(*context.positions))
