@@ -41,10 +41,10 @@ def test_the_right_tokens_are_counted_where_there_is_a_label():
     targets = random.integers(0, 11, (3, 7))
     targets[0] = logits[0].argmax(-1)
     weights = (random.random((3, 7)) < 0.7).astype(np.float32)
-    batch = {
+    batch = jax.tree.map(jnp.asarray, {
         "decoder_loss_weights": weights, "decoder_target_tokens": targets,
         "encoder_segment_ids": np.ones((3, 5), int), "decoder_language_ids": np.zeros((3, 7), int),
-    }  # fmt: skip
+    })  # fmt: skip
     sums = measure(Objective(), jnp.asarray(logits), batch, languages=1).sums
     assert float(sums["accuracy"]) == (weights * (logits.argmax(-1) == targets)).sum() > 0
     assert float(sums["tokens"]) == weights.sum() + 15
