@@ -366,10 +366,11 @@ def _differences(directory: Path, items: Mapping[str, Any]) -> list[str]:
     """
     wrong = []
     for item, shapes in items.items():
-        stored = ocp.Checkpointer(ocp.StandardCheckpointHandler()).metadata(directory / item)
-        if stored.item_metadata is None:
-            raise OSError(f"its list of {item} cannot be read")
-        found, wanted = _by_name(stored.item_metadata.tree), _by_name(shapes)
+        try:
+            stored = ocp.StandardCheckpointHandler().metadata(directory / item)
+        except (OSError, ValueError) as error:  # as damaged metadata is told by TensorStore
+            raise OSError(f"its list of {item} cannot be read") from error
+        found, wanted = _by_name(stored.tree), _by_name(shapes)
         at = "" if item == "params" else f"{item}/"
         wrong += [f"{at}{name}: missing" for name in wanted.keys() - found.keys()]
         wrong += [f"{at}{name}: not in the model" for name in found.keys() - wanted.keys()]

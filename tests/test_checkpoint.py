@@ -60,6 +60,16 @@ def test_no_checkpoint_is_an_error_that_says_where(tmp_path):
         checkpoint.best_step(tmp_path)
 
 
+def test_reading_says_nothing(tmp_path, toy_program, toy_batches, caplog):
+    program = toy_program()
+    run = {"model_dir": str(tmp_path), "policy": Policy(period=1)}
+    train.train(program, toy_batches(), steps=1, **run)
+    caplog.clear()
+    train.train(program, toy_batches(), steps=2, **run)
+    checkpoint.restore_params(tmp_path, program.shapes(3).params)
+    assert not caplog.records
+
+
 def test_an_unknown_step_names_those_there_are(tmp_path, toy_program, toy_batches):
     program = toy_program()
     train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3)
