@@ -191,7 +191,13 @@ def test_a_state_knows_its_stages(directory):
     for ours, theirs in ((one, two), (two, one)):
         with pytest.raises(ValueError, match="is of a run with stages "):
             ours.set_state(theirs.get_state())
-    for made in (plain, one, two):
+    later = stream(directory, [Stage({"examples": 90}), Stage()])
+    with pytest.raises(ValueError, match=r"stages\[0\]\.until\.examples 100, this one has 90: go"):
+        later.set_state(two.get_state())
+    fewer = stream(directory, [Stage({"examples": 100}, LARGE), Stage()])
+    with pytest.raises(ValueError, match=r"stages\[0\]\.languages .*\['\w+', '\w+'\], .* has \[\]"):
+        fewer.set_state(two.get_state())
+    for made in (plain, one, two, later, fewer):
         made.close()
 
 

@@ -13,7 +13,7 @@ and for two CPU cores, which read short lines alone: English of at most 120 char
 
     bible100short the sizes of the power law where so many verses are short: 15,054 down to 500
     bible12short  the tests of every ninth of them, by size
-    ntrex100short short news
+    ntrex100short short news, 200 lines of each
 
 The text stays where it is; the lines that are short are copied, unchanged, to OUT/short.
 
@@ -49,7 +49,7 @@ def describe(data: Path, out: Path) -> list[Path]:
         "ntrex100": _tests(data / "ntrex", sizes),
         "bible100short": _bible(short / "bible", {c: min(n, there[c]) for c, n in sizes.items()}),
         "bible12short": _tests(short / "bible/test", _spread(sizes, 12)),
-        "ntrex100short": _tests(short / "ntrex", sizes),
+        "ntrex100short": _tests(short / "ntrex", sizes, 200),
     }
     written = []
     for name, lines in texts.items():
@@ -67,12 +67,12 @@ def _bible(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
             yield _entry(folder / part, code, size if split == "train" else 0)
 
 
-def _tests(folder: Path, codes: Iterable[str]) -> Iterator[str]:
+def _tests(folder: Path, codes: Iterable[str], size: int = 0) -> Iterator[str]:
     """Those of the languages that the folder has."""
     yield "[test]"
     for code in codes:
         if (folder / f"{code}.tsv.gz").is_file():
-            yield _entry(folder, code, 0)
+            yield _entry(folder, code, size)
 
 
 def _shorten(folder: Path, out: Path, codes: Iterable[str]) -> dict[str, int]:

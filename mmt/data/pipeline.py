@@ -185,9 +185,10 @@ class TrainBatches:
         own, saved = self._settings(), state["settings"]
         for key in sorted(own.keys() | saved.keys(), key=lambda key: key != "stages"):
             if saved.get(key) != own.get(key):
+                where, was, now = _difference(key, saved.get(key), own.get(key))
                 raise ValueError(
-                    f"the saved data state is of a run with {key} {saved.get(key)!r}, this one has "
-                    f"{own.get(key)!r}: go on with the same, or start a new run"
+                    f"the saved data state is of a run with {where} {was!r}, this one has {now!r}: "
+                    "go on with the same, or start a new run"
                 )
         stages = state.get("stages", {"ends": [], "losses": []})
         if state["lanes"] != self._shard.lanes or stages["ends"] != self.draws.timeline.ends:
@@ -343,6 +344,26 @@ class _Batches:
     def set_state(self, state: str) -> None:
         for number, saved in json.loads(state).items():
             self._lanes[number].set_state(saved)
+
+
+def _difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """The first place where two settings differ, and what is there.
+
+    >>> _difference("stages", [{"until": {"steps": 5}}], [{"until": {"steps": 9}}])
+    ('stages[0].until.steps', 5, 9)
+    """
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in sorted(was.keys() & now.keys()):
+            if was[key] != now[key]:
+                return _difference(f"{where}.{key}", was[key], now[key])
+    if isinstance(was, list) and isinstance(now, list):
+        if len(was) == len(now) and isinstance([*was, ""][0], dict):
+            place = next(place for place, one in enumerate(was) if one != now[place])
+            return _difference(f"{where}[{place}]", was[place], now[place])
+        less, more = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
+        if less or more:
+            return f"{where} (what they share is left out)", less, more
+    return where, was, now
 
 
 def _stop(holder: list[ThreadPrefetchDatasetIterator]) -> None:

@@ -61,8 +61,13 @@ def translator(tmp_path_factory):
 
 
 def letters(text):
-    """Without space, tags and breaks of lines, which may come and go."""
-    return re.sub(r"[\s\x1c-\x1f\x85\u2028\u2029\u2581]", "", text).replace("<2eng>", "")
+    """Without space, tags and breaks of lines, which may come and go; also a tag where a line was
+    split, be it within a tag.
+    """
+    text = re.sub(r"[\s\x1c-\x1f\x85\u2028\u2029\u2581]", "", text)
+    while "<2eng>" in text:
+        text = text.replace("<2eng>", "")
+    return text
 
 
 @fuzzed(st.tuples(BYTES, st.sampled_from([1, 7, 1 << 16])), short=20, long=3000)
