@@ -24,6 +24,8 @@ _INSTALLED = Path(__file__).resolve().parent.parent  # holds gin_configs/, also 
 _MACRO = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 
 T = TypeVar("T")
+_TOO_DEEP = RecursionError, MemoryError  # of Python's own parser, of brackets within brackets
+_FAULTS = SyntaxError, AttributeError, ImportError, TypeError, tokenize.TokenError, *_TOO_DEEP
 
 
 def load(
@@ -45,9 +47,7 @@ def load(
             [str(file) for file in files], None, finalize_config=False
         )
         _add(bindings)
-    except (
-        OSError, SyntaxError, NameError, AttributeError, ImportError, TypeError, tokenize.TokenError
-    ) as error:  # fmt: skip
+    except (OSError, NameError, *_FAULTS) as error:
         raise ValueError(f"gin: {error}") from error
     except ValueError as error:
         raise ValueError(f"gin: {error}{_nearest_parameter(str(error))}") from error
@@ -82,7 +82,7 @@ def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
         statement = _literal(f"{full}={value}")
         try:
             ast.literal_eval(_halves(statement)[1])
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, *_TOO_DEEP) as error:
             allowed = "a number, text, True, False or None"
             raise ValueError(f"--gin.{binding}: no such value; allowed: {allowed}") from error
         gin.parse_config(imports + statement)
@@ -166,7 +166,7 @@ def changed(bindings: Sequence[str]) -> Iterator[None]:
         _gin._OPERATIVE_CONFIG.clear()  # what is built from now on is noted with its new values
         try:
             _add(bindings)
-        except (SyntaxError, AttributeError, ImportError, TypeError, tokenize.TokenError) as error:
+        except _FAULTS as error:
             raise ValueError(f"gin: {error}") from error
         yield
 
@@ -232,6 +232,8 @@ def _parse(imports: str, name: str, binding: str) -> None:
     """Adds a binding; an unknown name of it is an error with the nearest of those bound."""
     try:
         gin.parse_config(imports + _literal(binding))
+    except _TOO_DEEP:
+        raise ValueError(f"--gin.{name}: its value is nested too deeply") from None
     except NameError as error:
         near = _nearest_end(name, _parameters()) if f"'{name.split('.')[0]}'" in str(error) else ""
         raise ValueError(f"--gin.{binding}: {str(error).splitlines()[0]}{near}") from error

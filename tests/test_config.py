@@ -51,6 +51,7 @@ def test_plain_text_needs_no_quotes():
         ([TINY], ["VOCAB_SIZE=%TARGET_VOCAB_SIZE", "TARGET_VOCAB_SIZE=(1, %VOCAB_SIZE)"],
          "macro VOCAB_SIZE is made of itself: VOCAB_SIZE = %TARGET_VOCAB_SIZE"),
         ([TINY], ["VOCAB_SIZE=%VOCAB_SIZE"], "macro VOCAB_SIZE is made of itself"),
+        ([TINY], ["VOCAB_SIZE=" + "[" * 9000 + "]" * 9000], "VOCAB_SIZE: its value is nested too"),
         ([TINY], ["VOCAB_SIZE=%VOCAB_SIZES"],
          "VOCAB_SIZE = %VOCAB_SIZES: there is no macro VOCAB_SIZES; nearest: VOCAB_SIZE"),
         ([TINY], ["transformer.Config.emb_dim=(1, %EMB)"], r"Config.emb_dim = .* no macro EMB$"),

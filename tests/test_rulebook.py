@@ -149,3 +149,9 @@ def test_a_description_has_rules_for_what_it_has(tmp_path, level, message):
     (tmp_path / "corpus.toml").write_text(f"{text}[clean.{level}]\nlength = false\n")
     with pytest.raises(ValueError, match=message):
         corpora.load(tmp_path)
+
+
+def test_a_number_without_end_is_a_fault_of_its_file(tmp_path):
+    (tmp_path / "r.toml").write_text(f"[clean]\nlength = {'9' * 5000}\n")
+    with pytest.raises(ValueError, match=r"r\.toml: .*digits"):
+        rulebook.read(tmp_path / "r.toml")

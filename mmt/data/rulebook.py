@@ -121,7 +121,7 @@ def read(file: Path) -> Rulebook:
         raise ValueError(f"no rules in {str(file)!r}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}: it must be UTF-8: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}: {error}") from None
     for key in content:
         if key != "clean":
