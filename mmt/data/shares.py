@@ -103,7 +103,8 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
     if isinstance(split.cache, Estimated):
         notes.append(
             f"Nothing is tokenised yet: tokens, and how many examples a row of {split.shape[0]} "
-            f"and {split.shape[1]} holds, are estimated, a token per {BYTES_A_TOKEN:g} bytes."
+            f"and {split.shape[1]} holds, are estimated, a token per {BYTES_A_TOKEN:g} bytes. "
+            "`mmt data prepare --gin_file=…` makes a run's cache; with it they are counted."
         )
     stage = batches.draws.timeline.watching()
     if stage is not None:
@@ -194,16 +195,18 @@ def table(found: Forecast) -> str:
     pairs, examples, tokens = (sum(r[key] for r in rows) for key in ("pairs", "examples", "tokens"))
     head = ["language", "name", "pairs", "share", "epochs", "repeats", "tokens", "first", "last"]
     about = "~" if any(row["estimated"] for row in rows) else ""
+    repeats = sum(row["repeats"] for row in rows)
     lines = [head]
     for row in rows:
         lines.append([
             row["language"], row["name"], f"{row['pairs']:,}", f"{row['share']:.2%}",
-            f"{row['epochs']:.2f}", f"{row['repeats']:,}", f"{about}{row['tokens']:,}",
+            f"{about}{row['epochs']:.2f}", f"{about}{row['repeats']:,}",
+            f"{about}{row['tokens']:,}",
             *("never" if row[key] is None else f"{row[key]:,}" for key in ("first", "last")),
         ])  # fmt: skip
     lines.append([
-        "all", f"{len(rows)}", f"{pairs:,}", f"{1:.2%}", f"{examples / pairs:.2f}",
-        f"{sum(row['repeats'] for row in rows):,}", f"{about}{tokens:,}", "1", f"{found.steps:,}",
+        "all", f"{len(rows)}", f"{pairs:,}", f"{1:.2%}", f"{about}{examples / pairs:.2f}",
+        f"{about}{repeats:,}", f"{about}{tokens:,}", "1", f"{found.steps:,}",
     ])  # fmt: skip
     said = (
         f"{found.steps:,} steps of {found.batch:,} rows, {found.examples_a_row:.2f} examples a "
