@@ -39,10 +39,9 @@ def describe(data: Path, out: Path) -> list[Path]:
         rows = list(csv.DictReader(file, delimiter="\t"))
     sizes = {row["code"]: int(row["suggested_subsample"]) for row in rows}
     short = out / "short"
-    there = {
-        folder: _shorten(data / folder, short / folder, sizes)
-        for folder in (*(f"bible/{part}" for part in SPLITS.values()), "ntrex")
-    }["bible/train"]
+    there = _shorten(data / "bible/train", short / "bible/train", sizes)
+    for folder in ("bible/dev", "bible/test", "ntrex"):
+        _shorten(data / folder, short / folder, sizes)
     texts = {
         "bible100": _bible(data / "bible", sizes),
         "bible100all": _bible(data / "bible", dict.fromkeys(sizes, 0)),

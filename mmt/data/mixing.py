@@ -71,10 +71,10 @@ class Mixing:
     """What a run draws from: `languages` (by any name; None is all), the temperature, a cap.
 
     The cap `max_epochs` needs `examples`, the number of examples that will be drawn. Languages with
-    fewer than `at_least` examples are left out. ValueError for what none of these can be.
-    `monolingual` is the part of the examples that is
+    fewer than `at_least` examples are left out. `monolingual` is the part of the examples that is
     made of monolingual text, where there is some (0: none, 1: nothing else, None: one half, or all
     where there are no pairs); among themselves the languages of each part are mixed as always.
+    ValueError for what none of these can be.
     """
 
     temperature: float = 5.0

@@ -63,7 +63,7 @@ def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     both learnt from the corpus. Pairs under 20 characters are not judged, nor a language with fewer
     `pairs` to learn from.
     """
-    if not deviations > 0 or pairs < 2:
+    if deviations <= 0 or pairs < 2:
         raise ValueError(f"deviations is {deviations}, pairs {pairs}; allowed: over 0, over 1")
     learnt = about.learnt or Learnt()
     if learnt.pairs < pairs:
