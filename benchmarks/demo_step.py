@@ -32,7 +32,7 @@ VARIANTS = {
 def measure(bindings: list[str]) -> dict[str, float]:
     """Best and median seconds of a step, seconds of compiling, pairs in a batch."""
     config.load([DEMO], bindings)
-    cli._make_cache()
+    cli.make_cache()
     program = config.configured(train.Program)()
     batches = config.configured(pipeline.train_batches)()
     drawn = [next(batches) for _ in range(4)]

@@ -168,6 +168,23 @@ class Paired(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Counts(_Scored):
+    """BLEU's counts of every sentence, from which differences to other systems are computed where
+    the texts are not at hand: those of a test set that may not be passed on.
+
+    packed: as `metrics.packed` makes them. hypotheses, references: hashes of all texts, and
+    of the references alone.
+    """
+
+    kind: ClassVar[str] = "counts"
+
+    packed: str
+    sentences: int
+    hypotheses: str
+    references: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Trust(_Row):
     """How far scores on this test set can be trusted (`good`, `fair`, `poor`), and why."""
 
@@ -325,6 +342,7 @@ Row: TypeAlias = (
     | Guards
     | Comet
     | Paired
+    | Counts
     | Trust
     | Overlap
     | Routing

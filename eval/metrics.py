@@ -3,8 +3,10 @@
 Also its counts per sentence, and the scores of many sums of them at once, for significance.py.
 """
 
+import base64
 import dataclasses
 import functools
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -112,6 +114,36 @@ class Statistics:
 
     bleu: np.ndarray
     chrf: np.ndarray
+
+
+def packed(counts: np.ndarray) -> str:
+    """`Statistics.bleu` as a line of ASCII, about four characters a sentence.
+
+    The totals follow from a hypothesis' length n: n, n - 1, n - 2, n - 3. The rest is a byte each
+    where nothing is larger than 255, else two, compressed, in base 85.
+    """
+    kept = counts[:, :6]
+    small = kept.astype(np.uint8 if kept.max(initial=0) < 256 else "<u2")
+    return base64.b85encode(zlib.compress(small.T.tobytes(), 9)).decode()
+
+
+def unpacked(text: str, sentences: int) -> np.ndarray:
+    """The inverse of `packed`. Raises ValueError where it is not of so many sentences.
+
+    >>> counts = np.array([[5, 4, 3, 2, 1, 0, 5, 4, 3, 2], [2, 3, 1, 0, 0, 0, 2, 1, 0, 0]])
+    >>> (unpacked(packed(counts), 2) == counts).all()
+    np.True_
+    """
+    try:
+        found = zlib.decompress(base64.b85decode(text))
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"counts that cannot be unpacked: {error}") from error
+    width, rest = divmod(len(found), 6 * max(sentences, 1))
+    if rest or width not in (1, 2):
+        raise ValueError(f"counts of {len(found)} bytes; expected {sentences} sentences")
+    kept = np.frombuffer(found, np.uint8 if width == 1 else "<u2").reshape(6, sentences).T
+    totals = np.maximum(kept[:, :1].astype(int) - np.arange(4), 0)
+    return np.concatenate([kept, totals], axis=1).astype(np.float64)
 
 
 class References:

@@ -60,7 +60,7 @@ def overlap(system: Judged, references: Sequence[str], training: Training) -> Ov
     bins = []
     for place, (low, high) in enumerate(zip(EDGES, EDGES[1:], strict=False)):
         here = places == place
-        bleu = float(metrics.bleu(system.statistics.bleu[here].sum(axis=0)))
+        bleu = float(metrics.bleu(system.bleu[here].sum(axis=0)))
         count = int(here.sum())
         bins.append(
             Bin(low=low, high=high, sentences=count, bleu=round(bleu, 4) if count else None)

@@ -40,7 +40,8 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
     `training`; `paired` for every multilingual system against the best bilingual one (as
     `comparison.compare` chooses) and against each other multilingual one (those of an ablation,
     `NAME:VALUE`, among themselves) that has translated the same sentences. Texts that do not give
-    a row's scores are not the row's, and left out.
+    a row's scores are not the row's, and left out. Where a row has no texts, as those of a result
+    that is published without them, its `counts` stand for them in `paired`.
 
     Raises ValueError for a broken row, and for texts of unequal numbers of lines, with the files.
     """
@@ -49,6 +50,9 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
     }
     languages: dict[tuple[str, ...], list[Item]] = {}  # items keep what they read: let go below
     for item in newest(files):
+        counts = known[item.file].get(("counts", *item.row.key))
+        if isinstance(counts, analysis.Counts):
+            item = dataclasses.replace(item, counts=counts)
         about = item.row.testset, item.row.target, item.row.source
         languages.setdefault(about, []).append(item)
     count, waiting = 0, list[tuple[Path, analysis.Row]]()
@@ -92,11 +96,12 @@ class Item:
     """A row, the file it is from, and its texts, read when they are asked for.
 
     hash: of the texts. lines: source, hypothesis and reference of every sentence. judged: None
-    where these do not give the row's scores.
+    where these do not give the row's scores. counts: what is known of texts that are not there.
     """
 
     row: Row
     file: Path
+    counts: analysis.Counts | None = None
 
     @functools.cached_property
     def stem(self) -> Path:
@@ -112,8 +117,16 @@ class Item:
     @functools.cached_property
     def hash(self) -> str:
         """As `cat x.src x.hyp x.ref | sha256sum | head -c 12` has it."""
-        whole = b"".join(self.path(suffix).read_bytes() for suffix in SUFFIXES)
-        return hashlib.sha256(whole).hexdigest()[:12]
+        if not self.is_there and self.counts:
+            return self.counts.hypotheses
+        return _hash(self.path(suffix).read_bytes() for suffix in SUFFIXES)
+
+    @functools.cached_property
+    def references(self) -> str | None:
+        """The hash of its references; None where nothing is known of its sentences."""
+        if self.is_there:
+            return _hash([self.path("ref").read_bytes()])
+        return self.counts.references if self.counts else None
 
     @functools.cached_property
     def texts(self) -> dict[str, tuple[str, ...]]:
@@ -142,7 +155,17 @@ class Item:
         )
         if any(abs(found - written) > 1e-3 for found, written in scores):
             return None
-        return Judged(self.row, statistics, self.hash)
+        return Judged(self.row, statistics.bleu, statistics.chrf, self.hash)
+
+    @functools.cached_property
+    def compared(self) -> Judged | None:
+        """Enough to compare BLEU: `judged`, or without texts the counts that are known of them."""
+        if self.is_there or not self.counts or self.counts.sentences != self.row.sentences:
+            return self.judged if self.is_there else None
+        bleu = metrics.unpacked(self.counts.packed, self.row.sentences)
+        if abs(metrics.bleu(bleu.sum(axis=0)) - self.row.bleu) > 1e-3:
+            return None
+        return Judged(self.row, bleu, None, self.hash)
 
 
 def _missing(
@@ -157,9 +180,9 @@ def _missing(
     for ours, theirs, both in _pairs(items):
         directions = ((ours, theirs), (theirs, ours)) if both else ((ours, theirs),)
         stale = [pair for pair in directions if not _is_paired(*pair, known[pair[0].file])]
-        if not stale or ours.judged is None or theirs.judged is None:
+        if not stale or ours.compared is None or theirs.compared is None:
             continue
-        row = significance.paired(ours.judged, theirs.judged)
+        row = significance.paired(ours.compared, theirs.compared)
         for one, _ in stale:
             there = one is ours
             yield one.file, row if there else significance.mirrored(row, ours.row, theirs.row)
@@ -177,12 +200,8 @@ def _pairs(items: Sequence[Item]) -> Iterator[tuple[Item, Item, bool]]:
         if _ablation(one.row.system) == _ablation(other.row.system)
     ]
     for one, other, both in wanted:
-        if one.is_there and other.is_there and _have_same_references(one, other):
+        if one.references is not None and one.references == other.references:
             yield one, other, both
-
-
-def _have_same_references(one: Item, other: Item) -> bool:
-    return one.path("ref").read_bytes() == other.path("ref").read_bytes()
 
 
 def _ablation(system: str) -> str:
@@ -206,15 +225,19 @@ def _alone(
     """What is missing for one row, whatever other systems there are."""
     row, key = item.row, item.row.key
     interval, guard = known.get(("interval", *key)), known.get(("guards", *key))
+    counts = known.get(("counts", *key))
     old = not (isinstance(interval, analysis.Interval) and interval.hypotheses == item.hash)
+    uncounted = not (isinstance(counts, analysis.Counts) and counts.hypotheses == item.hash)
     unguarded = not (isinstance(guard, analysis.Guards) and guard.hypotheses == item.hash)
     if training is not None and isinstance(guard, analysis.Guards):
         unguarded |= guard.recited is None or ("overlap", *key) not in known
     unmarked = ("trust", row.testset, row.source, row.target) not in known
-    if not (old or unguarded or unmarked) or item.judged is None:
+    if not (old or uncounted or unguarded or unmarked) or item.judged is None:
         return
     if old:
         yield item.file, significance.interval(item.judged)
+    if uncounted:
+        yield item.file, _counts(item, item.judged)
     if unguarded:
         yield item.file, guards.guards(row, item.lines, item.hash, training=training)
         if training is not None:
@@ -226,10 +249,24 @@ def _alone(
         yield item.file, mark
 
 
+def _counts(item: Item, judged: Judged) -> analysis.Counts:
+    return analysis.Counts(
+        **significance.key_of(item.row),
+        packed=metrics.packed(judged.bleu),
+        sentences=item.row.sentences,
+        hypotheses=item.hash,
+        references=item.references or "",
+    )
+
+
 def _write(found: Sequence[tuple[Path, analysis.Row]]) -> int:
     for file in dict.fromkeys(file for file, _ in found):
         analysis.add(analysis.beside(file), [row for where, row in found if where == file])
     return len(found)
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
 
 def _lines(path: Path) -> tuple[str, ...]:

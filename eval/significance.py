@@ -13,7 +13,6 @@ import numpy as np
 
 from eval import metrics
 from eval.analysis import Interval, Paired
-from eval.metrics import Statistics
 from eval.results import KEY, Row
 
 RESAMPLES = 1000  # of the bootstrap
@@ -24,21 +23,27 @@ _BLOCK = 1000  # trials at a time, to stay small
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Judged:
-    """One row of results, and the counts of its sentences. hypotheses: hash of the texts."""
+    """One row of results, and its sentences as `metrics.Statistics` counts them.
+
+    chrf: None where only differences of BLEU are asked for. hypotheses: hash of the texts.
+    """
 
     row: Row
-    statistics: Statistics
+    bleu: np.ndarray
+    chrf: np.ndarray | None
     hypotheses: str
 
     @functools.cached_property
     def bleus(self) -> np.ndarray:
         """BLEU of every resample."""
-        return metrics.bleu(_weights(self.row.sentences) @ self.statistics.bleu)
+        return metrics.bleu(_weights(self.row.sentences) @ self.bleu)
 
     @functools.cached_property
     def chrfs(self) -> np.ndarray:
         """chrF++ of every resample."""
-        return metrics.chrf(_weights(self.row.sentences) @ self.statistics.chrf)
+        if self.chrf is None:
+            raise ValueError(f"no counts for the chrF++ of {self.row.system}")
+        return metrics.chrf(_weights(self.row.sentences) @ self.chrf)
 
 
 def interval(system: Judged) -> Interval:
@@ -85,7 +90,7 @@ def paired(system: Judged, against: Judged) -> Paired:
         delta_low=low,
         delta_high=high,
         p_bootstrap=_p_bootstrap(system, against),
-        p_randomization=_p_randomization(system.statistics.bleu, against.statistics.bleu),
+        p_randomization=_p_randomization(system.bleu, against.bleu),
         chrf_delta=round(system.row.chrf - against.row.chrf, 4),
         resamples=RESAMPLES,
         seed=SEED,
@@ -116,7 +121,7 @@ def key_of(row: Row) -> dict[str, Any]:
 
 
 def _p_bootstrap(system: Judged, against: Judged) -> float:
-    ours, theirs = system.statistics.bleu, against.statistics.bleu
+    ours, theirs = system.bleu, against.bleu
     differences = np.abs(system.bleus - against.bleus)
     seen = np.abs(metrics.bleu(ours.sum(axis=0)) - metrics.bleu(theirs.sum(axis=0)))
     return _p(differences - differences.mean(), seen, alike=np.array_equal(ours, theirs))

@@ -1,11 +1,12 @@
-"""analysis.jsonl: rows of nine kinds, strict and replaced by key."""
+"""analysis.jsonl: rows of eleven kinds, strict and replaced by key."""
 
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
-from eval import analysis
+from eval import analysis, metrics
 
 KEY = {
     "system": "tiny", "testset": "phrases", "source": "deu_Latn", "target": "eng_Latn",
@@ -22,6 +23,10 @@ ROWS = [
         **KEY, against="bilingual", against_checkpoint="deu/5", delta=-1.0, delta_low=-2.0,
         delta_high=0.5, p_bootstrap=0.2, p_randomization=0.3, chrf_delta=1.0, resamples=1000,
         seed=12345, hypotheses="abc", against_hypotheses="def",
+    ),
+    analysis.Counts(
+        **KEY, packed=metrics.packed(np.ones((80, 10))), sentences=80, hypotheses="abc",
+        references="def",
     ),
     analysis.Trust(
         testset="phrases", source="deu_Latn", target="eng_Latn", mark="poor",
@@ -59,8 +64,8 @@ def test_rows_of_all_kinds_come_back(tmp_path):
     analysis.add(path, ROWS)
     assert path.name == "analysis.jsonl" and analysis.read(path) == ROWS
     assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == [
-        "interval", "guards", "paired", "trust", "overlap", "routing", "curve", "cost", "recipe",
-        "remark",
+        "interval", "guards", "paired", "counts", "trust", "overlap", "routing", "curve", "cost",
+        "recipe", "remark",
     ]  # fmt: skip
     assert len({row.key for row in ROWS}) == len(ROWS)
 
@@ -134,7 +139,7 @@ def test_a_row_without_a_kind(tmp_path):
 
 def test_kinds_that_know_a_source_or_not():
     """A system's cost is about all its languages; a baseline's is about one."""
-    cost = ROWS[7]
+    cost = next(row for row in ROWS if row.kind == "cost")
     assert cost.source == "" and dataclasses.replace(cost, source="deu_Latn").key != cost.key
     with pytest.raises(ValueError, match="expected 'deu_Latn'"):
         dataclasses.replace(cost, source="de")

@@ -146,6 +146,24 @@ def test_counts_of_several_languages_make_the_micro_average():
     assert float(metrics.bleu(sums)) == pytest.approx(whole)
 
 
+@pytest.mark.parametrize("longest", [40, 300])
+def test_counts_that_are_packed_come_back(longest):
+    rng = np.random.default_rng(0)
+    words = [" ".join(map(str, rng.integers(9, size=size))) for size in (0, 1, 2, 3, 7, longest)]
+    found = metrics.References(list(reversed(words))).statistics(words).bleu
+    text = metrics.packed(found)
+    assert (metrics.unpacked(text, len(words)) == found).all()
+    assert json.loads(json.dumps(text)) == text and len(json.dumps(text)) == len(text) + 2
+    with pytest.raises(ValueError, match="counts of .* bytes; expected 5 sentences"):
+        metrics.unpacked(text, 5)
+
+
+@pytest.mark.parametrize("text", ["Z", "é", "", '"'])
+def test_counts_that_are_damaged_are_refused(text):
+    with pytest.raises(ValueError, match="counts"):
+        metrics.unpacked(text, 3)
+
+
 def test_counting_needs_equal_numbers_of_lines():
     with pytest.raises(ValueError, match="2 hypotheses for 3 references"):
         metrics.References(REFERENCES).statistics(HYPOTHESES[:2])

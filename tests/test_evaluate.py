@@ -145,10 +145,10 @@ def test_what_is_done_is_not_done_again(run):
 def test_beside_the_rows_stand_intervals_guards_and_trust(run, tmp_path):
     rows = run(Dictionary(ANSWERS | {"tre ore e mezza": "tre ore e mezza"}))
     path = tmp_path / "analysis.jsonl"
-    found = {kind: [] for kind in ("interval", "guards", "trust")}
+    found = {kind: [] for kind in ("interval", "counts", "guards", "trust")}
     for one in analysis.read(path):
         found[one.kind].append(one)
-    for kind in ("interval", "guards"):
+    for kind in ("interval", "counts", "guards"):
         assert [one.key[1:] for one in found[kind]] == [row.key for row in rows]
     assert [one.mark for one in found["trust"]] == ["poor"] * 3  # a few sentences each
     assert [one.copies for one in found["guards"]] == [0, 0, 1]

@@ -54,7 +54,7 @@ def test_everything_that_the_texts_tell_is_added_once(whole):
     file, added = whole
     assert added == len(analysis.read(analysis.beside(file)))
     rows = results.read_rows(file)
-    for kind in ("interval", "guards"):
+    for kind in ("interval", "guards", "counts"):
         assert {one.key[1:] for one in found(file, kind)} == {one.key for one in rows}
     assert {one.source for one in found(file, "trust")} == set(SOURCES)
     pairs = [(one.system, one.against) for one in found(file, "paired")]
@@ -85,12 +85,12 @@ def test_two_starts_write_the_same(file):
 def test_only_what_changed_is_computed_again(file):
     before = analysis.read(analysis.beside(file))
     write(file, "moe", "multilingual", 0.15)
-    # interval, guards; against the baseline, and both ways against the dense one
-    assert refresh.refresh([file]) == 5
+    # interval, counts, guards; against the baseline, and both ways against the dense one
+    assert refresh.refresh([file]) == 6
     after = analysis.read(analysis.beside(file))
     assert len(after) == len(before)
     changed = {one.key for one in after if one not in before}
-    assert len(changed) == 5 and all("moe" in key and "deu_Latn" in key for key in changed)
+    assert len(changed) == 6 and all("moe" in key and "deu_Latn" in key for key in changed)
 
 
 def test_the_hash_is_that_of_the_files(file):
@@ -109,6 +109,50 @@ def test_systems_in_several_files_meet(tmp_path):
     refresh.refresh([here, there])
     assert [one.against for one in found(here, "paired")] == ["bilingual"]
     assert not found(there, "paired") and len(found(there, "interval")) == 1
+
+
+def test_counts_stand_for_texts_that_are_not_there(file):
+    """A result published without its texts: what one adds to it is compared with all of it."""
+    paired = found(file, "paired")
+    shutil.rmtree(file.parent / "hypotheses")
+    kept = [one for one in analysis.read(analysis.beside(file)) if one.kind != "paired"]
+    analysis.beside(file).unlink()
+    analysis.add(analysis.beside(file), kept)
+    assert refresh.refresh([file]) == len(paired)
+    assert sorted(found(file, "paired"), key=lambda one: one.key) == sorted(
+        paired, key=lambda one: one.key
+    )
+    write(file, "new", "multilingual", 0.3)
+    refresh.refresh([file])
+    assert {(one.against, one.source) for one in found(file, "paired") if one.system == "new"} == {
+        ("bilingual", "deu_Latn"), ("dense", "deu_Latn"), ("moe", "deu_Latn")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"packed": "Z"}, "cannot be unpacked"), ({"sentences": 7}, None), ({}, None),
+     ({"references": "others"}, None)],  # fmt: skip
+)
+def test_counts_that_are_not_the_rows_own_are_not_taken(file, change, message):
+    """Broken ones are named; those of another number of sentences, or another score,
+    and those of other references, left out."""
+    shutil.rmtree(file.parent / "hypotheses")
+    rows = [one for one in analysis.read(analysis.beside(file)) if one.kind != "paired"]
+    first, second = (one for one in rows if one.kind == "counts" and one.source == "deu_Latn"
+                     and one.system in ("dense", "bilingual"))  # fmt: skip
+    if not change:
+        change = {"packed": first.packed}
+    analysis.beside(file).unlink()
+    changed = dataclasses.replace(second, **change)
+    analysis.add(analysis.beside(file), [one for one in rows if one != second] + [changed])
+    if message:
+        with pytest.raises(ValueError, match=message):
+            refresh.refresh([file])
+        return
+    refresh.refresh([file])
+    pairs = {(one.system, one.against) for one in found(file, "paired") if one.source == "deu_Latn"}
+    assert not any(second.system in pair for pair in pairs) and pairs
 
 
 def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path):
