@@ -34,7 +34,8 @@ class Study:
     runs: `COMMAND FILE NAME=VALUE …`, such as `train my/dense.gin TEMPERATURE=2 MODEL_DIR=runs/T2`;
         commands: COMMANDS. A run's system is named by the last part of its MODEL_DIR; baselines are
         judged by their own `Judge`.
-    testsets: what `mmt evaluate` judges each trained or distilled run on.
+    testsets: what `mmt evaluate` judges each trained or distilled run on; decoding: how, such as
+        `beam=1`, in the words of `mmt.decoding.Decoding`.
     bindings: of every run, such as `TRAIN_STEPS=100`.
     corpus: whose training targets a system may recite; "" looks for none.
     examples: whether the report shows sentences.
@@ -45,6 +46,7 @@ class Study:
     testsets: Sequence[str]
     results: str
     out: str
+    decoding: Sequence[str] = ()
     bindings: Sequence[str] = ()
     corpus: str = ""
     examples: bool = True
@@ -70,7 +72,8 @@ class Study:
             mmt(run.command, f"--gin_file={run.file}", *(f"--gin.{one}" for one in run.bindings))
             for testset in self.testsets if run.command != "baselines" else ():
                 mmt("evaluate", "--model", str(run.directory), "--testset", testset,
-                    "--out", self.results)  # fmt: skip
+                    "--out", self.results,
+                    *(f"--gin.Decoding.{one}" for one in self.decoding))  # fmt: skip
         print_stand([_stand(one, Path(self.results)) for one in map(self._run, self.runs)])
         training = Training(_targets(self.corpus)) if self.corpus else None
         refresh([Path(self.results)], training=training)

@@ -35,7 +35,7 @@ def commands(monkeypatch, folder):
                 sentences=200, train_pairs=9, checkpoint=f"{system}/50", decode="d", seconds=1.0,
                 config="0",
             )  # fmt: skip
-            add_rows(folder / arguments[-1], [row])
+            add_rows(folder / arguments[6], [row])
 
     monkeypatch.setattr(study, "mmt", mmt)
     return ran
@@ -62,6 +62,12 @@ def test_every_run_is_trained_and_judged_in_its_order_and_then_reported(commands
     assert files[0].read_text().startswith("<!doctype html>")
     stand = capsys.readouterr().err
     assert "0 of 50 steps" in stand and "student" in stand
+
+
+def test_all_are_decoded_alike(commands):
+    make(runs=RUNS[:1], testsets=["one"], decoding=["beam=1", "no_repeat_ngram=3"]).finish()
+    bound = "--gin.Decoding.beam=1 --gin.Decoding.no_repeat_ngram=3"
+    assert commands[-1] == f"evaluate --model runs/moe --testset one --out r.jsonl {bound}"
 
 
 def test_what_was_found_on_the_way_stands_in_the_report(commands, folder):
