@@ -1,4 +1,4 @@
-"""benchmarks/bible100: the descriptions that its script writes."""
+"""benchmarks/bible100: the descriptions that its script writes, and its committed result."""
 
 import gzip
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bible100 import corpus
+from eval.report import report
 from mmt.data import corpora
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,3 +64,10 @@ def test_the_tests_for_two_cores_are_the_same_lines_of_every_language(packs, tmp
 def test_a_folder_without_packs_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"no .*nothing/manifest.tsv"):
         corpus.describe(tmp_path / "nothing", tmp_path)
+
+
+def test_the_committed_rows_render_the_committed_report(tmp_path):
+    result = ROOT / "benchmarks/bible100/result"
+    report([result / "results.jsonl"], tmp_path, examples=False)
+    for name in ("report.md", "report.csv", "means.csv"):
+        assert (tmp_path / name).read_bytes() == (result / name).read_bytes()
