@@ -113,6 +113,7 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
     assert done.returncode == 0 and len(results.read_text().splitlines()) == 5
 
 
+@pytest.mark.slow  # the same by a signal and in one process: test_train.py
 def test_killed_and_started_again_is_bit_identical(
     toy_run, toy_corpus, toy_training, mmt_command, tmp_path
 ):
