@@ -160,8 +160,10 @@ class Item:
     @functools.cached_property
     def compared(self) -> Judged | None:
         """Enough to compare BLEU: `judged`, or without texts the counts that are known of them."""
-        if self.is_there or not self.counts or self.counts.sentences != self.row.sentences:
-            return self.judged if self.is_there else None
+        if self.is_there:
+            return self.judged
+        if not self.counts or self.counts.sentences != self.row.sentences:
+            return None
         bleu = metrics.unpacked(self.counts.packed, self.row.sentences)
         if abs(metrics.bleu(bleu.sum(axis=0)) - self.row.bleu) > 1e-3:
             return None
