@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, get_args
 
-from eval import results, rows
+from eval import metrics, results, rows
 
 FILE = "analysis.jsonl"
 MARKS = ("good", "fair", "poor")
@@ -182,6 +182,9 @@ class Counts(_Scored):
     sentences: int
     hypotheses: str
     references: str
+
+    def _check(self) -> None:
+        metrics.unpacked(self.packed, self.sentences)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

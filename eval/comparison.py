@@ -175,7 +175,7 @@ def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Compariso
     on one language the best does. Multilingual systems called `NAME:VALUE` stand apart, as the
     ablation NAME. allow: of ALLOWED. Raises ValueError where two rows that would be compared differ
     in a signature or in the version of the test set (or its number of sentences), unless allowed,
-    and for a system that is of both kinds.
+    and for a system that is of both kinds, or multilingual and called `baseline`.
     """
     allowed = frozenset(allow)
     for name in sorted(allowed - set(ALLOWED)):
@@ -188,6 +188,8 @@ def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Compariso
     for row in rows:
         if kinds.setdefault(row.system, row.kind) != row.kind:
             raise ValueError(f"system {row.system!r} is both {kinds[row.system]} and {row.kind}")
+        if (row.system, row.kind) == ("baseline", "multilingual"):
+            raise ValueError("a multilingual system is called 'baseline', as bilingual ones are")
         parts.setdefault((row.testset, row.target), []).append(row)
     return [_with_ablations(part, allowed) for part in parts.values()]
 

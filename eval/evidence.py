@@ -64,8 +64,12 @@ class Evidence:
         return len(self._rows)
 
     def interval(self, row: Row | None) -> Interval | None:
-        """The intervals of a row's scores."""
-        return self._about("interval", row)
+        """The intervals of a row's scores, unless they are far from them."""
+        found = self._about("interval", row)
+        if not (row and found):
+            return None
+        room = _NEAR + found.bleu_high - found.bleu_low  # a bootstrap's interval may be skew
+        return found if found.bleu_low - room <= row.bleu <= found.bleu_high + room else None
 
     def guards(self, row: Row | None) -> Guards | None:
         """What is wrong with a row's outputs."""

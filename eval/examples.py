@@ -12,8 +12,9 @@ import numpy as np
 
 from eval import guards, metrics
 from eval.comparison import Comparison, Entry
-from eval.evidence import GUARDS
+from eval.evidence import GUARDS, Evidence
 from eval.notes import Note
+from eval.refresh import Item
 from eval.results import Row
 
 SYSTEMS = 4  # multilingual systems whose outputs are shown, the lead first
@@ -55,11 +56,12 @@ class _Texts(NamedTuple):
 
 
 def examples(
-    comparison: Comparison, folders: Mapping[Row, Path]
+    comparison: Comparison, folders: Mapping[Row, Path], evidence: Evidence
 ) -> tuple[tuple[Shown, ...], tuple[Note, ...]]:
     """Per language a few sentences, and notes on what is not there or does not fit.
 
-    folders: of a row, the `hypotheses/` that its texts are in, if they are kept.
+    folders: of a row, the `hypotheses/` that its texts are in, if they are kept. evidence: tells
+    whose texts they are.
     """
     shown, missing, unfit = [], [], []
     found = False
@@ -71,6 +73,7 @@ def examples(
             row
             for row in present
             if len(texts[row].output) == len(texts[row].reference) == row.sentences
+            and _are_its_own(row, folders[row], evidence)
             and texts[row].reference == texts[present[0]].reference
         ]
         found = found or bool(present)
@@ -88,6 +91,14 @@ def examples(
             names = tuple(entry.language.name for entry in entries)
             notes.append(Note(f"Kept translations {what} for {len(entries)}", names))
     return tuple(shown), tuple(notes)
+
+
+def _are_its_own(row: Row, folder: Path, evidence: Evidence) -> bool:
+    """Whether a row's intervals were made from these texts; where there are none, who knows."""
+    item, interval = Item(row, folder.with_name("results.jsonl")), evidence.interval(row)
+    if not (item.is_there and len(evidence)):
+        return True
+    return interval is not None and interval.hypotheses == item.hash
 
 
 def _rows(comparison: Comparison, entry: Entry) -> list[Row]:

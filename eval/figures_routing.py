@@ -43,7 +43,14 @@ def layers(rows: Sequence[Routing]) -> Layers:
     """Routing rows of one system by layer (the encoder's first) and language."""
     found: dict[str, dict[str, Routing]] = {}
     for row in sorted(rows, key=lambda row: (order_of_layer(row.layer), row.source)):
-        found.setdefault(row.layer, {})[row.source] = row
+        here = found.setdefault(row.layer, {})
+        first = next(iter(here.values()), row)
+        if len(row.load) != len(first.load):
+            raise ValueError(
+                f"routing rows of {row.system}, {row.layer}: load of {row.source} has "
+                f"{len(row.load)} experts, of {first.source} {len(first.load)}"
+            )
+        here[row.source] = row
     everyone = dict.fromkeys(row.source for row in rows)
     whole = tuple(code for code in everyone if all(code in here for here in found.values()))
     return Layers(found, whole, len(everyone) - len(whole))

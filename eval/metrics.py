@@ -137,10 +137,10 @@ def unpacked(text: str, sentences: int) -> np.ndarray:
     try:
         found = zlib.decompress(base64.b85decode(text))
     except (ValueError, zlib.error) as error:
-        raise ValueError(f"counts that cannot be unpacked: {error}") from error
+        raise ValueError(f"packed is {text[:20]!r}…, which cannot be unpacked: {error}") from error
     width, rest = divmod(len(found), 6 * max(sentences, 1))
     if rest or width not in (1, 2):
-        raise ValueError(f"counts of {len(found)} bytes; expected {sentences} sentences")
+        raise ValueError(f"packed holds {len(found)} bytes; expected {sentences} sentences")
     kept = np.frombuffer(found, np.uint8 if width == 1 else "<u2").reshape(6, sentences).T
     totals = np.maximum(kept[:, :1].astype(int) - np.arange(4), 0)
     return np.concatenate([kept, totals], axis=1).astype(np.float64)

@@ -125,6 +125,10 @@ def _on_mixtures(comparison: Comparison) -> list[Note]:
         if len(values) > 1:
             parts = ", ".join(f"{value} for {count} rows" for value, count in values.items())
             found.append(Note(f"Signatures are mixed, as was allowed: {parts}"))
+    nameless = [row for row in comparison.used if row.testset_version is None]
+    if nameless and len(nameless) < len(comparison.used):
+        text = f"Of which version of the test set {len(nameless)} rows are is not known"
+        found.append(Note(f"{text}, of the others it is"))
     uneven = [e for e in comparison.entries if _versions(e) > 1]
     if uneven:
         text = f"Versions of the test set are mixed, as was allowed, for {len(uneven)}"
@@ -142,12 +146,13 @@ def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
     kinds = {"interval": evidence.interval, "guards": evidence.guards, "overlap": evidence.overlap}
     found: list[Note] = []
     for kind, about in kinds.items():
+        said = " with these scores" if kind == "interval" else ""
         if not any(about(row) for _, rows in sides for _, row in rows):
             found.append(Note(f"No {kind} rows"))
             continue
         for who, rows in sides:
             lacking = [entry for entry, row in rows if about(row) is None]
-            found += _lacking(kind, who, lacking, len(rows))
+            found += _lacking(kind, who + said, lacking, len(rows))
     for who, rows in sides[:-1]:
         tested = [(entry, row) for entry, row in rows if entry.baseline]
         lacking = [entry for entry, row in tested if not evidence.paired(row, entry.baseline)]

@@ -43,8 +43,10 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
     a row's scores are not the row's, and left out. Where a row has no texts, as those of a result
     that is published without them, its `counts` stand for them in `paired`.
 
-    Raises ValueError for a broken row, and for texts of unequal numbers of lines, with the files.
+    Raises ValueError for a broken row, for texts of unequal numbers of lines, with the files, and
+    for counts that do not give their row's BLEU.
     """
+    files = [file.resolve() for file in files]
     known = {
         file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files
     }
@@ -162,11 +164,17 @@ class Item:
         """Enough to compare BLEU: `judged`, or without texts the counts that are known of them."""
         if self.is_there:
             return self.judged
-        if not self.counts or self.counts.sentences != self.row.sentences:
+        if not self.counts:
             return None
-        bleu = metrics.unpacked(self.counts.packed, self.row.sentences)
-        if abs(metrics.bleu(bleu.sum(axis=0)) - self.row.bleu) > 1e-3:
-            return None
+        bleu = metrics.unpacked(self.counts.packed, self.counts.sentences)
+        found = metrics.bleu(bleu.sum(axis=0))
+        if len(bleu) != self.row.sentences or abs(found - self.row.bleu) > 1e-3:
+            raise ValueError(
+                f"{analysis.beside(self.file)}: counts of {self.row.system}, {self.row.testset}, "
+                f"{self.row.source} give {len(bleu)} sentences and BLEU {found:.4f}, its row in "
+                f"{self.file.name} {self.row.sentences} and {self.row.bleu:.4f}; one of them was "
+                "changed: evaluate again"
+            )
         return Judged(self.row, bleu, None, self.hash)
 
 

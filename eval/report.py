@@ -205,7 +205,7 @@ def _section(
         found = {f"{draw.__name__}_{slug}": draw(comparison, evidence) for draw in draws}
         return _draw(found, contents)
 
-    shown, unkept = sentences.examples(comparison, kept)
+    shown, unkept = sentences.examples(comparison, kept, evidence)
     return Section(
         comparison,
         evidence,

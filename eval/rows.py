@@ -11,6 +11,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import types
@@ -156,9 +157,19 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def _object(line: str) -> dict[str, Any]:
-    values = json.loads(line)
+    values = json.loads(line, object_pairs_hook=_once)
+    if surrogate := re.search(r"\\ud[89a-f][0-9a-f]{2}", ascii(values), re.IGNORECASE):
+        raise ValueError(f"no text: {surrogate[0]}, half of a character")
     if not isinstance(values, dict):
         raise ValueError(f"expected an object of keys and values, found {line[:40]!r}")
+    return values
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key {max(names, key=names.count)!r} is given twice")
     return values
 
 

@@ -309,7 +309,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    from eval import refresh, report, study
+    from eval import comparison, refresh, report, results, study
     from mmt import config
 
     if args.train:
@@ -320,6 +320,7 @@ def _report(args: argparse.Namespace) -> None:
     elif args.results and args.out:
         paths = [Path(file) for file in args.results]
         report.check_folder(Path(args.out))
+        comparison.compare([r for p in paths for r in results.read_rows(p)], allow=args.allow)
         refresh.refresh(paths)
         if args.comet:
             _comet(paths, Path(args.comet))

@@ -195,3 +195,5 @@ def test_every_test_set_and_target_by_itself():
 def test_a_system_is_of_one_kind():
     with pytest.raises(ValueError, match="'multi' is both multilingual and bilingual"):
         compare([row(), row(kind="bilingual", source="swh_Latn")])
+    with pytest.raises(ValueError, match="system is called 'baseline'"):
+        compare([row(system="baseline")])

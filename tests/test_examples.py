@@ -3,8 +3,9 @@
 import pytest
 from test_comparison import baseline, row
 
-from eval import examples
+from eval import analysis, examples, refresh
 from eval.comparison import compare
+from eval.evidence import Evidence
 
 LONG = "a sentence that is long enough to be shown, number"
 
@@ -20,7 +21,7 @@ def keep(folder, given, sources, outputs, references):
 
 
 def shown(rows, folder):
-    return examples.examples(compare(rows)[0], dict.fromkeys(rows, folder))
+    return examples.examples(compare(rows)[0], dict.fromkeys(rows, folder), Evidence([]))
 
 
 def test_best_typical_and_worst_by_the_lead(tmp_path):
@@ -72,8 +73,21 @@ def test_what_is_missing_or_does_not_fit_is_said(tmp_path):
     assert "do not fit and are left out for 1: Zulu" in text
 
 
+def test_texts_that_the_intervals_are_not_of_are_left_out(tmp_path):
+    lead, lines = row(sentences=2), [f"{LONG} 1", f"{LONG} 2"]
+    keep(tmp_path / "hypotheses", lead, lines, lines, lines)
+    own = refresh.Item(lead, tmp_path / "results.jsonl").hash
+    ends = {"bleu_low": 0.0, "bleu_high": 99.0, "chrf_low": 0.0, "chrf_high": 99.0}
+    about = {name: getattr(lead, name) for name in analysis.Interval.about}
+    for hypotheses, left_out in ((own, False), ("0" * 12, True)):
+        made = analysis.Interval(**about, **ends, resamples=9, seed=0, hypotheses=hypotheses)
+        folders = {lead: tmp_path / "hypotheses"}
+        found, notes = examples.examples(compare([lead])[0], folders, Evidence([made]))
+        assert bool(found) != left_out == bool(notes)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_without_texts_there_are_no_examples(tmp_path, kept):
     folders = {row(): tmp_path} if kept else {}
-    found, (note,) = examples.examples(compare([row()])[0], folders)
+    found, (note,) = examples.examples(compare([row()])[0], folders, Evidence([]))
     assert not found and "no examples" in note.text

@@ -63,6 +63,12 @@ def test_languages_without_a_layer_are_left_out_and_counted():
     assert not figures_routing.experts("moe", [rows[0], rows[4]])
 
 
+def test_a_layer_has_one_number_of_experts():
+    rows = [routing("deu_Latn", (0.5, 0.5)), routing("swh_Latn", (1.0,))]
+    with pytest.raises(ValueError, match=r"encoder.1: load of swh_Latn has 1 experts, of deu_.* 2"):
+        figures_routing.layers(rows)
+
+
 def test_a_figure_shows_every_load_once():
     rows = [one for one in made_up(5, ("dense", "moe"))[1] if one.kind == "routing"]
     (figure,) = figures_routing.experts("moe", rows)

@@ -65,7 +65,8 @@ def test_missing_analysis_is_said_by_kind_and_system():
     assert not [n for n in notes.on(compare(rows)[0], Evidence(found)) if "No " in n.text]
     code = compare(rows)[0].entries[0].language.code
     for kind, text in (
-        ("interval", "No interval row of moe for 1"), ("guards", "No guards row of moe for 1"),
+        ("interval", "No interval row of moe with these scores for 1"),
+        ("guards", "No guards row of moe for 1"),
         ("paired", "No paired row of moe against the baseline with these scores for 1"),
         ("overlap", "No overlap row of moe for 1"),
     ):  # fmt: skip
@@ -83,6 +84,19 @@ def test_an_old_test_of_other_scores_is_missing():
     rows, found = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, bleu=r.bleu + (r.kind == "multilingual")) for r in rows]
     assert "No paired rows of moe against the baseline with these" in said(rows, Evidence(found))
+
+
+def test_intervals_of_other_scores_are_missing():
+    rows, found = made_up(3, ("moe",))
+    rows = [dataclasses.replace(r, bleu=99.0) if r.kind == "multilingual" else r for r in rows]
+    assert "No interval rows of moe with these scores." in said(rows, Evidence(found))
+
+
+def test_versions_that_are_not_known_are_counted():
+    rows, found = made_up(3, ("moe",))
+    rows = [dataclasses.replace(r, testset_version="1" if n else None)
+            for n, r in enumerate(rows)]
+    assert "Of which version of the test set 1 rows" in said(rows, Evidence(found))
 
 
 @pytest.mark.parametrize("kind", ["cost", "curve", "recipe", "routing"])

@@ -51,6 +51,8 @@ def test_nested_values_come_back_as_they_were(tmp_path):
         ('{"name": "a", "numbers": [1, true]}', "each of it a number or null"),
         ('{"name": "a", "shares": {"x": "y"}}', "an object, each value a number"),
         ('{"name": "a", "shares": 3}', "expected an object"),
+        ('{"name": "a", "name": "b"}', "key 'name' is given twice"),
+        (r'{"name": "a\ud800"}', r"no text: \ud800, half of a character"),
         ('{"name": ' + "[" * 100_000, "recursion"),
     ],
 )
