@@ -86,7 +86,8 @@ class Runner:
         records.mkdir(parents=True, exist_ok=True)
         environment = {
             **os.environ, "MMT_DATA": str(self.corpus.parent), "RECORDS": str(records),
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            "XLA_FLAGS": os.environ["XLA_FLAGS"]
+            + f" --xla_force_host_platform_device_count={devices}",
             "JAX_PLATFORMS": "cpu",
         }  # fmt: skip
         if processes > 1:

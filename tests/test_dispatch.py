@@ -154,7 +154,7 @@ for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(compiled(params, rows)),
 @pytest.mark.mesh
 @pytest.mark.parametrize("way", ["auto", "gather", "one_hot"])
 def test_on_a_mesh_experts_exchange_tokens_by_all_to_all(way):
-    flags = "--xla_force_host_platform_device_count=4"
+    flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=4"
     done = subprocess.run(
         [sys.executable, "-c", MESH_PROGRAM, way],
         env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.mesh
 def measured(kind: str, dtype: str) -> dict:
     """{mesh: {"loss": [...], "apart": {step: {parameter: ||g - g1|| / ||g1||}}, "same text": …}}"""
     environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=8",
+        "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_X64": str(dtype == "float64").lower(),
     }  # fmt: skip
     done = subprocess.run(
