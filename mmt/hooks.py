@@ -7,8 +7,8 @@ translates. Any importable callable can be bound in gin as another.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import numpy as np
@@ -16,6 +16,8 @@ import numpy as np
 from mmt import distributed
 from mmt.metrics import Meters
 from mmt.train import Step
+
+Rows: TypeAlias = Mapping[str, np.ndarray]  # a batch, or a process's part of it
 
 
 @dataclasses.dataclass
@@ -27,7 +29,7 @@ class ValidationLoss:
     a large one) and `language_validation_loss`, in nats per token.
     """
 
-    batches: Iterable[Mapping[str, np.ndarray]]
+    batches: Iterable[Rows]
     period: int
     gives_losses: ClassVar[bool] = True  # stages of the data may wait for them
 
@@ -36,29 +38,80 @@ class ValidationLoss:
             raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
 
     def __call__(self, now: Step) -> None:
+        if not now.number % self.period or now.last:
+            note_validation(now, _sums(now, self.batches))
+
+
+@dataclasses.dataclass
+class SourceUse:
+    """Every `period` steps, and at the end, what a translation gains from its source.
+
+    The loss on held-out text with the sources of other rows, less that with its own: how much the
+    model says of a target that its source, and not the target's own words before, tells. A model
+    that ignores sources has 0, however low its validation loss is. Writes `source_use`, the mean
+    over languages, and `language_source_use`, in nats per target token.
+
+    batches: as for `ValidationLoss`, each of two rows or more.
+    """
+
+    batches: Iterable[Rows]
+    period: int
+
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
+
+    def __call__(self, now: Step) -> None:
         if now.number % self.period and not now.last:
             return
-        languages = now.batches.manifest.languages
-        now.program.share(self.batches)
-        total: Any = None
-        for batch in self.batches:
-            placed = now.program.place(batch)
-            meters = now.program.evaluate(now.state.params, placed, languages=len(languages))
-            total = meters if total is None else total.add(meters)
-        if total is None:
-            raise ValueError("validation loss: the cache holds no validation examples")
-        note_validation(now, total)
+        own = _by_language(now, _sums(now, self.batches))
+        others = _by_language(now, _sums(now, self.batches, _with_other_sources))
+        gained = {code: others[code] - loss for code, loss in own.items()}
+        mean = float(np.mean(list(gained.values())))
+        now.measured["source_use"] = mean
+        now.log.write({"step": now.number, "source_use": mean, "language_source_use": gained})
+        now.log.say(f"step {now.number}: sources tell {mean:.3f} nats a token")
+
+
+def _with_other_sources(batch: Rows) -> Rows:
+    """Every row with the sources of the row before it."""
+    if len(batch["decoder_target_tokens"]) < 2:
+        raise ValueError("source use: a process has batches of one row, and so no other sources")
+    return {
+        name: np.roll(values, 1, axis=0) if name.startswith("encoder_") else values
+        for name, values in batch.items()
+    }
+
+
+def _sums(
+    now: Step, batches: Iterable[Rows], change: Callable[[Rows], Rows] = lambda batch: batch
+) -> Meters:
+    """The sums of all held-out batches, each changed before, without dropout."""
+    languages = len(now.batches.manifest.languages)
+    now.program.share(batches)
+    total: Any = None
+    for batch in batches:
+        placed = now.program.place(change(batch))
+        meters = now.program.evaluate(now.state.params, placed, languages=languages)
+        total = meters if total is None else total.add(meters)
+    if total is None:
+        raise ValueError("validation loss: the cache holds no validation examples")
+    return total
+
+
+def _by_language(now: Step, total: Meters) -> dict[str, float]:
+    """The loss per target token of the languages that there are."""
+    loss, tokens = jax.tree.map(np.asarray, (total.language_loss, total.language_tokens))
+    return {
+        code: float(loss[index] / tokens[index])
+        for index, code in enumerate(now.batches.manifest.languages)
+        if tokens[index]
+    }
 
 
 def note_validation(now: Step, total: Meters) -> None:
     """Writes down what the sums of all held-out batches come to, see `ValidationLoss`."""
-    languages = now.batches.manifest.languages
-    loss, tokens = jax.tree.map(np.asarray, (total.language_loss, total.language_tokens))
-    by_language = {
-        code: float(loss[index] / tokens[index])
-        for index, code in enumerate(languages)
-        if tokens[index]
-    }
+    by_language = _by_language(now, total)
     mean = float(np.mean(list(by_language.values())))
     now.measured["validation_loss"] = mean
     now.log.write(

@@ -1,5 +1,6 @@
 """Validation loss and stopping early."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,6 +23,51 @@ def test_validation_loss_weighs_languages_alike(tmp_path, toy_program, toy_batch
     by_language = rows[0]["language_validation_loss"]
     assert set(by_language) == {"aaa_Latn", "ccc_Latn"}
     assert rows[0]["validation_loss"] == pytest.approx(np.mean(list(by_language.values())))
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_the_source_tells_is_the_loss_with_another_less_its_own(
+    tmp_path, toy_program, toy_batches, reads
+):
+    """Of a new model, whose logits depend on everything; nothing where sources are alike."""
+    held_out = [next(toy_batches()) for _ in range(2)]
+    if not reads:
+        for batch in held_out:
+            batch["encoder_input_tokens"][:] = 5
+    program = toy_program()
+    state = train.train(
+        program, toy_batches(), model_dir=str(tmp_path), steps=3,
+        hooks=[hooks.SourceUse(held_out, 2)],
+    )  # fmt: skip
+    rows = [row for row in metrics.read(tmp_path / "metrics.jsonl") if "source_use" in row]
+    assert [row["step"] for row in rows] == [2, 3]
+    found = rows[-1]["language_source_use"]
+    assert rows[-1]["source_use"] == pytest.approx(np.mean(list(found.values())))
+    for index, code in enumerate(("aaa_Latn", "bbb_Latn", "ccc_Latn")):
+        loss = {True: 0.0, False: 0.0}
+        tokens = 0
+        for batch in held_out:
+            for other in loss:
+                sources = batch["encoder_input_tokens"]
+                sources = np.concatenate([sources[-1:], sources[:-1]]) if other else sources
+                given = map(jnp.asarray, (sources, batch["decoder_input_tokens"]))
+                logits = program.model.apply({"params": state.params}, *given)
+                logits = np.asarray(logits, np.float64)
+                logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+                picked = np.take_along_axis(logs, batch["decoder_target_tokens"][..., None], -1)
+                mine = batch["decoder_language_ids"] == index
+                loss[other] -= picked[..., 0][mine].sum()
+            tokens += mine.sum()
+        assert found[code] == pytest.approx((loss[True] - loss[False]) / tokens, abs=1e-5)
+    assert (max(map(abs, found.values())) > 1e-3) == reads
+
+
+def test_one_row_has_no_other_sources(tmp_path, toy_program, toy_batches):
+    with pytest.raises(ValueError, match="batches of one row"):
+        train.train(
+            toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1,
+            hooks=[hooks.SourceUse([next(toy_batches(rows=1))], 1)],
+        )  # fmt: skip
 
 
 def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batches):

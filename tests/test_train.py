@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from mmt import lock, metrics, train
+from mmt import hooks, lock, metrics, train
 from mmt.checkpoint import Checkpoints, Policy, available_steps
 
 
@@ -54,9 +54,15 @@ def test_learns_to_reverse(tmp_path, toy_program, toy_batches):
     program = toy_program(
         emb_dim=64, optimizer=optax.adam(train.inverse_sqrt(0.005, warmup_steps=50)), log_every=100
     )
-    train.train(program, toy_batches(rows=64), model_dir=str(tmp_path), steps=300)
+    train.train(
+        program, toy_batches(rows=64), model_dir=str(tmp_path), steps=300,
+        hooks=[hooks.SourceUse([next(toy_batches(rows=64))], 150)],
+    )  # fmt: skip
     accuracies = [row["accuracy"] for row in training_rows(tmp_path)]
     assert accuracies[0] < 0.6 < accuracies[-1]
+    rows = metrics.read(tmp_path / "metrics.jsonl")
+    told = [row["source_use"] for row in rows if "source_use" in row]
+    assert told[0] < told[1] and told[1] > 1
 
 
 def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_program, toy_batches):
