@@ -154,13 +154,13 @@ def test_counts_that_are_packed_come_back(longest):
     text = metrics.packed(found)
     assert (metrics.unpacked(text, len(words)) == found).all()
     assert json.loads(json.dumps(text)) == text and len(json.dumps(text)) == len(text) + 2
-    with pytest.raises(ValueError, match="counts of .* bytes; expected 5 sentences"):
+    with pytest.raises(ValueError, match="packed holds .* bytes; expected 5 sentences"):
         metrics.unpacked(text, 5)
 
 
 @pytest.mark.parametrize("text", ["Z", "é", "", '"'])
 def test_counts_that_are_damaged_are_refused(text):
-    with pytest.raises(ValueError, match="counts"):
+    with pytest.raises(ValueError, match="cannot be unpacked"):
         metrics.unpacked(text, 3)
 
 

@@ -1,5 +1,7 @@
 """Example sentences: the lead's best and worst, with what is wrong; what is missing is said."""
 
+import dataclasses
+
 import pytest
 from test_comparison import baseline, row
 
@@ -18,6 +20,14 @@ def keep(folder, given, sources, outputs, references):
         if lines is not None:
             stem.with_name(f"{stem.name}.{kind}").write_text("".join(f"{x}\n" for x in lines))
     return folder
+
+
+def interval_of(given, folder):
+    """An interval as made from the kept texts of a row."""
+    about = {name: getattr(given, name) for name in analysis.Interval.about}
+    ends = {"bleu_low": 0.0, "bleu_high": 99.0, "chrf_low": 0.0, "chrf_high": 99.0}
+    own = refresh.Item(given, folder.with_name("results.jsonl")).hash
+    return analysis.Interval(**about, **ends, resamples=9, seed=0, hypotheses=own)
 
 
 def shown(rows, folder):
@@ -76,11 +86,9 @@ def test_what_is_missing_or_does_not_fit_is_said(tmp_path):
 def test_texts_that_the_intervals_are_not_of_are_left_out(tmp_path):
     lead, lines = row(sentences=2), [f"{LONG} 1", f"{LONG} 2"]
     keep(tmp_path / "hypotheses", lead, lines, lines, lines)
-    own = refresh.Item(lead, tmp_path / "results.jsonl").hash
-    ends = {"bleu_low": 0.0, "bleu_high": 99.0, "chrf_low": 0.0, "chrf_high": 99.0}
-    about = {name: getattr(lead, name) for name in analysis.Interval.about}
-    for hypotheses, left_out in ((own, False), ("0" * 12, True)):
-        made = analysis.Interval(**about, **ends, resamples=9, seed=0, hypotheses=hypotheses)
+    own = interval_of(lead, tmp_path / "hypotheses")
+    other = dataclasses.replace(own, hypotheses="0" * 12)
+    for made, left_out in ((own, False), (other, True)):
         folders = {lead: tmp_path / "hypotheses"}
         found, notes = examples.examples(compare([lead])[0], folders, Evidence([made]))
         assert bool(found) != left_out == bool(notes)

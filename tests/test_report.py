@@ -8,7 +8,7 @@ import re
 import pytest
 from made_up import made_up
 from test_comparison import baseline, row, seven
-from test_examples import keep
+from test_examples import interval_of, keep
 
 from eval import analysis, report, results
 from mmt.cli import main
@@ -74,6 +74,11 @@ def whole(tmp_path_factory):
     varied = [dataclasses.replace(one, system=f"T:{value}") for one in rows[:12] for value in "15"]
     lines = [f"a line with the number {n} at its end, and that is all" for n in range(400)]
     keep(folder / "hypotheses", rows[13], lines, lines, lines)
+    own = interval_of(rows[13], folder / "hypotheses")
+    found = [
+        dataclasses.replace(one, hypotheses=own.hypotheses) if one.key == own.key else one
+        for one in found
+    ]
     report.report([write(folder, rows + varied, found)], folder / "report")
     return folder / "report"
 
@@ -201,6 +206,7 @@ def test_nothing_in_rows_or_texts_becomes_markup(render, tmp_path):
     key = {field: getattr(evil, field) for field in analysis.Guards.about}
     shares = dict.fromkeys(("copies", "empty", "short", "long", "looping", "not_english"), 0.5)
     analysis.add(tmp_path / "analysis.jsonl", [
+        interval_of(evil, tmp_path / "hypotheses"),
         analysis.Guards(**key, **shares, recited=None, sentences=4, hypotheses="x"),
         analysis.Trust(testset=evil.testset, source=evil.source, target=evil.target, mark="poor",
                        reasons=(EVIL,), sentences=4),
