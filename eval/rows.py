@@ -11,7 +11,6 @@ import fcntl
 import json
 import math
 import os
-import re
 import shutil
 import sys
 import types
@@ -158,8 +157,12 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 def _object(line: str) -> dict[str, Any]:
     values = json.loads(line, object_pairs_hook=_once)
-    if surrogate := re.search(r"\\ud[89a-f][0-9a-f]{2}", ascii(values), re.IGNORECASE):
-        raise ValueError(f"no text: {surrogate[0]}, half of a character")
+    if "\\u" in line:  # the only way for half a character to get through UTF-8
+        try:
+            json.dumps(values, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])[1:-1]
+            raise ValueError(f"no text: {half}, half of a character") from error
     if not isinstance(values, dict):
         raise ValueError(f"expected an object of keys and values, found {line[:40]!r}")
     return values

@@ -21,17 +21,11 @@ Rows: TypeAlias = Mapping[str, np.ndarray]  # a batch, or a process's part of it
 
 
 @dataclasses.dataclass
-class ValidationLoss:
-    """Every `period` steps, and at the end, the loss per target token on held-out text.
-
-    batches: a finite sequence of batches with `decoder_language_ids`; all languages may be mixed.
-    Writes `validation_loss` (the mean over languages, so that a small language counts as much as
-    a large one) and `language_validation_loss`, in nats per token.
-    """
+class _OnHeldOut:
+    """A hook that measures on `batches`, every `period` steps and at the end."""
 
     batches: Iterable[Rows]
     period: int
-    gives_losses: ClassVar[bool] = True  # stages of the data may wait for them
 
     def __post_init__(self) -> None:
         if self.period < 1:
@@ -39,11 +33,29 @@ class ValidationLoss:
 
     def __call__(self, now: Step) -> None:
         if not now.number % self.period or now.last:
-            note_validation(now, _sums(now, self.batches))
+            self._measure(now)
+
+    def _measure(self, now: Step) -> None:
+        raise NotImplementedError
 
 
 @dataclasses.dataclass
-class SourceUse:
+class ValidationLoss(_OnHeldOut):
+    """Every `period` steps, and at the end, the loss per target token on held-out text.
+
+    batches: a finite sequence of batches with `decoder_language_ids`; all languages may be mixed.
+    Writes `validation_loss` (the mean over languages, so that a small language counts as much as
+    a large one) and `language_validation_loss`, in nats per token.
+    """
+
+    gives_losses: ClassVar[bool] = True  # stages of the data may wait for them
+
+    def _measure(self, now: Step) -> None:
+        note_validation(now, _sums(now, self.batches))
+
+
+@dataclasses.dataclass
+class SourceUse(_OnHeldOut):
     """Every `period` steps, and at the end, what a translation gains from its source.
 
     The loss on held-out text with the sources of other rows, less that with its own: how much the
@@ -54,16 +66,7 @@ class SourceUse:
     batches: as for `ValidationLoss`, each of two rows or more.
     """
 
-    batches: Iterable[Rows]
-    period: int
-
-    def __post_init__(self) -> None:
-        if self.period < 1:
-            raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
-
-    def __call__(self, now: Step) -> None:
-        if now.number % self.period and not now.last:
-            return
+    def _measure(self, now: Step) -> None:
         own = _by_language(now, _sums(now, self.batches))
         others = _by_language(now, _sums(now, self.batches, _with_other_sources))
         gained = {code: others[code] - loss for code, loss in own.items()}

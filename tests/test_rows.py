@@ -64,6 +64,12 @@ def test_broken_rows_name_file_line_and_what_is_expected(tmp_path, line, message
     assert str(error.value).startswith(f"{path}:2: ") and message in str(error.value)
 
 
+def test_text_about_an_escape_is_text(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(r'{"name": "a \\ud800 in a regex, and \u00e9"}' + "\n")
+    assert [row.name for row, _ in rows.read(path, parse)] == [r"a \ud800 in a regex, and é"]
+
+
 def test_what_json_cannot_hold_is_not_written(tmp_path):
     path = tmp_path / "rows.jsonl"
     rows.add(path, [Made("a")], parse)
