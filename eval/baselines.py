@@ -260,7 +260,8 @@ class _Trainer:
         where = self.opened.directory
 
         def data() -> Any:
-            held_out = pipeline.eval_batches(where, languages=(code,), **same)
+            eval_batches = config.configured(pipeline.eval_batches)  # how many of them: by gin
+            held_out = eval_batches(cache_dir=where, languages=(code,), **same)
             own = mixing.Mixing(languages=(code,), monolingual=0.0)
             return pipeline.train_batches(where, mixing=own, seed=program.seed, **same), held_out
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from eval.baselines import Class, Plan, _steps, baselines, choose, grouped, tune
+from eval.baselines import Class, Plan, _steps, _Trainer, baselines, choose, grouped, tune
 from mmt import config
 from mmt.data import cache, vocab
 
@@ -43,25 +43,45 @@ def test_steps_are_epochs_within_bounds():
     assert _steps(plan, np.full((4000, 2), [9, 4])) == 50
 
 
-def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(tmp_path):
+@pytest.fixture
+def toy(tmp_path):
+    """A cache of one language, 5 examples a split."""
     vocab.train(["eins zwei", "one two"], tmp_path / "v.model", size=280, tags=["<2eng>"])
     files = dict.fromkeys(("source", "target"), tmp_path / "v.model")
-    examples = {(split, "deu_Latn"): lambda: [([5], [6])] for split in ("train", "validation")}
+    pairs = [([5], [6])] * 5
+    examples = {(split, "deu_Latn"): lambda: pairs for split in ("train", "validation")}
     cache.build(
         tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
         vocabularies=files,
     )  # fmt: skip
+    return tmp_path / "cache"
+
+
+def load(*bindings):
     config.load(
         ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin",
          "gin_configs/runs/baseline.gin"],
-        ["MODEL_DIR=x", "MIXTURE_OR_TASK_NAME=toy", "TRAIN_STEPS=1", "RESULTS=x",
-         "transformer.Config.eos_id=2"],
+        ["MODEL_DIR=x", "MIXTURE_OR_TASK_NAME=toy", "TRAIN_STEPS=700", "RESULTS=x", "CORPUS=x",
+         *bindings],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "batches"), [("None", 3), ("2", 1)])
+def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, limit, batches):
+    load("BASELINE_BATCH_SIZE=2", f"pipeline.eval_batches.limit={limit}")
+    with Class("all").configured() as (program, plan):
+        job = _Trainer(cache.open_cache(toy), None)._job(program, plan, "deu_Latn", toy)
+        train, held_out = job.data()
+        train.close()
+    assert len(list(held_out)) == batches
+
+
+def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy, tmp_path):
+    load("transformer.Config.eos_id=2")
     with pytest.raises(ValueError, match=r"the cache has the eos id 1, the model 2"):
         baselines(
-            1, cache_dir=str(tmp_path / "cache"), directory=str(tmp_path / "out"),
-            judge=None, describe_run=None,
-        )  # fmt: skip
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=None, describe_run=None
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -102,11 +122,7 @@ def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
 
 
 def test_a_class_changes_the_configuration_while_it_trains():
-    config.load(
-        ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin",
-         "gin_configs/runs/baseline.gin"],
-        ["MODEL_DIR=x", "MIXTURE_OR_TASK_NAME=toy", "TRAIN_STEPS=700", "RESULTS=x", "CORPUS=x"],
-    )  # fmt: skip
+    load()
     small = Class("small", bindings=["DROPOUT_RATE = 0.3", "transformer.Config.emb_dim = 64",
                                      "baselines.Plan.epochs = 9.0"])  # fmt: skip
     before = config.complete()
