@@ -18,7 +18,9 @@ PACKAGES = ("mmt", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain"
 
 
 class Environment(NamedTuple):
-    """devices: how many of `device`; versions: of Python and of PACKAGES, those installed."""
+    """devices: how many of `device`, on a CPU its cores, so that runs on one core and on several
+    can be compared; versions: of Python and of PACKAGES, those installed.
+    """
 
     device: str
     devices: int
@@ -33,9 +35,9 @@ def here() -> Environment:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    # A CPU counts once for a process, also where each of its cores is made a device.
-    count = jax.process_count() if jax.default_backend() == "cpu" else jax.device_count()
-    return Environment(_device(), count, versions)
+    if jax.default_backend() == "cpu":  # whether JAX sees one device or one per core
+        return Environment(f"{processor()} core", cores() * jax.process_count(), versions)
+    return Environment(jax.devices()[0].device_kind, jax.device_count(), versions)
 
 
 def write(model_dir: Path) -> None:
@@ -66,10 +68,3 @@ def cores() -> int:
     """How many cores this process may use."""
     own = hasattr(os, "sched_getaffinity")
     return len(os.sched_getaffinity(0)) if own else os.cpu_count() or 1
-
-
-def _device() -> str:
-    """`NVIDIA H200`; of a CPU its name and the cores."""
-    if jax.default_backend() == "cpu":
-        return f"{processor()}, {cores()} cores"
-    return jax.devices()[0].device_kind

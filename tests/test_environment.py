@@ -10,7 +10,7 @@ def test_what_is_written_is_read(tmp_path):
     environment.write(tmp_path)
     found = environment.read(tmp_path)
     assert found == environment.here()
-    assert found.devices >= 1 and "cores" in found.device
+    assert found.devices == environment.cores() and found.device.endswith(" core")
     assert {"python", "jax", "mmt"} <= found.versions.keys()
 
 
