@@ -8,6 +8,7 @@ How a run trains is its own gin file's matter, how it is judged evaluate.py's.
 import dataclasses
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,6 @@ from eval.refresh import refresh
 from eval.report import report
 from mmt import checkpoint, config
 from mmt.data import corpora, prepare
-from mmt.data.manifest import MANIFEST
 
 COMMANDS = ("train", "distill", "baselines")
 
@@ -36,7 +36,7 @@ class Study:
         judged by their own `Judge`.
     testsets: what `mmt evaluate` judges each trained or distilled run on; decoding: how, such as
         `beam=1`, in the words of `mmt.decoding.Decoding`.
-    bindings: of every run, such as `TRAIN_STEPS=100`.
+    bindings: of every run that has none of its own for it, such as `TRAIN_STEPS=100`.
     corpus: whose training targets a system may recite; "" looks for none.
     examples: whether the report shows sentences.
     remarks: what the report's recipe notes say: heading -> text.
@@ -75,7 +75,7 @@ class Study:
                     "--out", self.results,
                     *(f"--gin.Decoding.{one}" for one in self.decoding))  # fmt: skip
         print_stand([_stand(one, Path(self.results)) for one in map(self._run, self.runs)])
-        training = Training(_targets(self.corpus)) if self.corpus else None
+        training = Training(targets(self.corpus)) if self.corpus else None
         refresh([Path(self.results)], training=training)
         remarks = [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
         analysis.add(analysis.beside(Path(self.results)), remarks)
@@ -83,13 +83,15 @@ class Study:
 
     def _run(self, run: str) -> "Run":
         command, file, *bindings = shlex.split(run)
-        bindings += self.bindings
+        bindings = [*self.bindings, *bindings]
         config.load([file], bindings)
         directory = Path(config.macro("MODEL_DIR"))
-        return Run(command, file, bindings, directory, config.macro("TRAIN_STEPS"))
+        wanted = config.macro("BASELINE_LANGUAGES", 0)
+        count = wanted if isinstance(wanted, int) else len(wanted)
+        return Run(command, file, bindings, directory, config.macro("TRAIN_STEPS"), count)
 
 
-def _targets(corpus: str) -> Iterator[str]:
+def targets(corpus: str) -> Iterator[str]:
     """The target sides of what a corpus trains on."""
     found = prepare.cleaned(corpora.load(corpus))
     for code in found.languages:
@@ -98,24 +100,47 @@ def _targets(corpus: str) -> Iterator[str]:
 
 
 def mmt(*arguments: str) -> None:
-    """Runs a command in a process of its own, its stdout sent to stderr; ValueError if it fails."""
-    done = subprocess.run(
-        [sys.executable, "-m", "mmt.cli", *arguments], stdout=sys.stderr, check=False,
+    """Runs a command in a process of its own, its stdout sent to stderr; ValueError if it fails.
+
+    SIGTERM stops the command, which writes its checkpoint first, and then this; Ctrl-C, of which a
+    terminal tells the command too, stops both at once.
+    """
+    stopped = []
+
+    def stop(sign: int, _: object) -> None:
+        stopped.append(sign)
+        if sign == signal.SIGTERM:
+            child.terminate()
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "mmt.cli", *arguments], stdout=sys.stderr,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
-    if done.returncode:
-        raise ValueError(f"`mmt {' '.join(arguments)}` ended with status {done.returncode}")
+    ) as child:  # fmt: skip
+        before = {sign: signal.signal(sign, stop) for sign in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            status = child.wait()
+        finally:
+            for sign, handler in before.items():
+                signal.signal(sign, handler)
+    command = f"`mmt {' '.join(arguments)}`"
+    if stopped:
+        raise ValueError(f"{command} was stopped; started again, this goes on from there")
+    if status:
+        raise ValueError(f"{command} ended with status {status}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A command, its gin file and bindings, where it trains and how many steps."""
+    """A command, its gin file and bindings, where it trains and how many steps; of baselines, how
+    many there are.
+    """
 
     command: str
     file: str
     bindings: Sequence[str]
     directory: Path
     steps: int
+    baselines: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,9 +155,9 @@ class Stand:
 def _stand(run: Run, file: Path) -> Stand:
     rows = results.read_rows(file) if file.exists() else []
     if run.command == "baselines":
-        begun = sum(1 for one in run.directory.glob(f"*/{MANIFEST}"))
         judged = [row for row in rows if row.kind == "bilingual"]
-        return Stand(run, f"{begun:,} begun", len(judged))
+        done = len({row.source for row in judged})
+        return Stand(run, f"{done:,} of {run.baselines:,} models", len(judged))
     step = max(checkpoint.available_steps(run.directory), default=0)
     judged = [row for row in rows if row.system == run.directory.name]
     return Stand(run, f"{step:,} of {run.steps:,} steps", len(judged))

@@ -3,6 +3,12 @@
 The commands themselves are tested where they are; here what would run is noted, not run.
 """
 
+import os
+import signal
+import sys
+import threading
+import time
+
 import pytest
 
 from eval import study
@@ -16,7 +22,8 @@ def folder(tmp_path, monkeypatch):
     """Three gin files, in the working directory."""
     monkeypatch.chdir(tmp_path)
     for name, run in (("a", "moe"), ("b", "baselines"), ("c", "student")):
-        (tmp_path / f"{name}.gin").write_text(f"MODEL_DIR = 'runs/{run}'\nTRAIN_STEPS = 50\n")
+        text = f"MODEL_DIR = 'runs/{run}'\nTRAIN_STEPS = 50\nBASELINE_LANGUAGES = ['de', 'fr']\n"
+        (tmp_path / f"{name}.gin").write_text(text)
     return tmp_path
 
 
@@ -54,14 +61,20 @@ def test_every_run_is_trained_and_judged_in_its_order_and_then_reported(commands
         "train --gin_file=a.gin --gin.TRAIN_STEPS=50",
         "evaluate --model runs/moe " + judged.format("one"),
         "evaluate --model runs/moe " + judged.format("two"),
-        "baselines --gin_file=b.gin --gin.MODEL_DIR=runs/two --gin.TRAIN_STEPS=50",
+        "baselines --gin_file=b.gin --gin.TRAIN_STEPS=50 --gin.MODEL_DIR=runs/two",
         "distill --gin_file=c.gin --gin.TRAIN_STEPS=50",
         "evaluate --model runs/student " + judged.format("one"),
         "evaluate --model runs/student " + judged.format("two"),
     ]
     assert files[0].read_text().startswith("<!doctype html>")
     stand = capsys.readouterr().err
-    assert "0 of 50 steps" in stand and "student" in stand
+    assert "0 of 50 steps" in stand and "student" in stand and "0 of 2 models" in stand
+
+
+def test_what_a_run_sets_itself_holds(commands, folder, capsys):
+    make(runs=["train a.gin TRAIN_STEPS=500"], bindings=["TRAIN_STEPS=100"]).finish()
+    assert "0 of 500 steps" in capsys.readouterr().err
+    assert commands[0].endswith("--gin.TRAIN_STEPS=100 --gin.TRAIN_STEPS=500")
 
 
 def test_all_are_decoded_alike(commands):
@@ -87,6 +100,23 @@ def test_a_run_that_fails_ends_the_study(folder):
     with pytest.raises(ValueError, match=r"mmt train --gin_file=a\.gin.* ended with status 1"):
         make(runs=RUNS[:1]).finish()
     assert not (folder / "report").exists()
+
+
+def test_a_study_that_is_stopped_stops_its_run_and_does_not_go_on(folder, monkeypatch):
+    command = folder / "command"
+    command.write_text("#!/bin/sh\ntrap 'touch saved; exit 0' TERM\ntouch begun\nsleep 60 & wait\n")
+    command.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(command))
+
+    def stop():
+        while not (folder / "begun").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(ValueError, match=r"mmt train --gin_file=a.gin` was stopped; started again"):
+        make(runs=RUNS[:1]).finish()
+    assert (folder / "saved").exists()
 
 
 @pytest.mark.parametrize("run", ["trian a.gin", "train", "a.gin", "train a.gin b.gin"])
