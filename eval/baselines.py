@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eval import analysis, cost, evaluate, testsets
+from eval.metrics import USUAL, Metrics
 from mmt import checkpoint, config, languages, lock, metrics, side_by_side, train, translate
 from mmt.data import cache, mixing, pipeline
 
@@ -56,6 +57,7 @@ class Class:
     'transformer.Config.emb_dim = 256', 'baselines.Plan.epochs = 80'.
     tried_on: of several classes with the same `least`, each is first trained on so many of the
     languages, spread evenly by size; the one of the least mean validation loss trains them all.
+    The same in all of them.
     """
 
     name: str
@@ -82,29 +84,36 @@ def baselines(
     *,
     cache_dir: str,
     directory: str,
-    judge: Callable[[translate.Translator, Path, str], None],
+    judge: "Judge",
     describe_run: Callable[[Path, str, Sequence[str]], None],
     classes: Sequence[Class] = (Class("all"),),
 ) -> None:
     """Trains a bilingual model per language in `directory/<language>`, then has each judged.
 
     languages: names or codes; or a number: so many at most, spread evenly over them by size.
-    judge(translator, model_dir, language) is called with each finished model; `Judge` adds rows to
-    a results file. describe_run(model_dir, cache_dir, [language]) makes a run directory of it.
-    Started again, each goes on from its last checkpoint. Raises ValueError for a language that
-    the cache has not, where no class is for a language or settings cannot be trained, and where
-    another process trains in `directory`.
+    judge adds rows of each finished model to a results file. describe_run(model_dir, cache_dir,
+    [language]) makes a run directory of it. Started again, each goes on from its last checkpoint.
+    Raises ValueError, before anything is trained, for a language that the cache has not, that has
+    no validation examples or is in no test set, where no class is for a language or settings cannot
+    be trained, and where another process trains in `directory`.
     """
     opened = cache.open_cache(Path(cache_dir))
     whole = opened.manifest.counts["train"]
     counts = {code: whole[code] for code in opened.manifest.translated if code in whole}
     codes = choose(counts, languages)
+    held_out = opened.manifest.counts.get("validation", {})
+    if without := [code for code in codes if not held_out.get(code)]:
+        raise ValueError(
+            f"no validation examples for {', '.join(without)}: a baseline stops by them; give some "
+            "or leave these out of BASELINE_LANGUAGES"
+        )
     groups = grouped({code: counts[code] for code in codes}, classes)
     for candidates, _ in groups:
         for one in candidates:
             with one.configured() as (program, _):
                 own = program.model.config
                 opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
+    judge.check(codes)
     trainer = _Trainer(opened, describe_run)
     with lock.held(directory):
         for candidates, members in groups:
@@ -132,8 +141,12 @@ def grouped(
     found, left = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     for least in sorted({one.least for one in classes}, reverse=True):
         members = [code for code in left if left[code] >= least]
+        candidates = [one for one in classes if one.least == least]
+        if len({one.tried_on for one in candidates}) > 1:
+            tried = ", ".join(f"{one.name} {one.tried_on}" for one in candidates)
+            raise ValueError(f"baselines.Class.tried_on differs at least = {least}: {tried}")
         if members:
-            found.append(([one for one in classes if one.least == least], members))
+            found.append((candidates, members))
         left = {code: count for code, count in left.items() if code not in members}
     if left:
         raise ValueError(
@@ -153,7 +166,7 @@ def tune(
     """The best of the candidates for these languages, and how it was chosen.
 
     trainer(class, languages, directory, text) trains them; what was tried stays in
-    `directory/tuning`, with a table of it in `tuning.json`. One candidate is not tried.
+    `directory/tuning`, with a table of it in `least_N.json`. One candidate is not tried.
     """
     if len(candidates) == 1:
         return candidates[0], f"class {candidates[0]} for {candidates[0].least} pairs or more"
@@ -188,23 +201,37 @@ def best_loss(model_dir: Path) -> float:
 @dataclasses.dataclass(frozen=True)
 class Judge:
     """Scores a baseline on its language of `testset`, of each that has it where they are several,
-    and adds the rows to the results file `out`, and beside it what its training took and how its
-    settings were chosen.
+    and adds the rows to the results file `out`, and beside it what its training took (without what
+    was tried for others of its class) and how its settings were chosen.
+
+    scores: what is asked for beside BLEU and chrF++.
     """
 
     testset: str | Sequence[str]
     out: str
     decoding: translate.Decoding = translate.USUAL
+    scores: Metrics = USUAL
+
+    def check(self, languages: Sequence[str]) -> None:
+        """ValueError for languages that no test set has."""
+        known = {code for one in self._sets() for code in one.languages}
+        if without := [code for code in languages if code not in known]:
+            raise ValueError(
+                f"no test set has {', '.join(without)}: {self.testset}; add one that does or leave "
+                "these out of BASELINE_LANGUAGES"
+            )
+
+    def _sets(self) -> list[testsets.TestSet]:
+        names = [self.testset] if isinstance(self.testset, str) else self.testset
+        return list(map(_testset, names))
 
     def __call__(self, translator: translate.Translator, model_dir: Path, language: str) -> None:
         step = checkpoint.best_step(model_dir)
         system = evaluate.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
-        names = [self.testset] if isinstance(self.testset, str) else self.testset
-        sets = list(map(_testset, names))
-        for judged in [one for one in sets if language in one.languages] or sets[:1]:
+        for judged in [one for one in self._sets() if language in one.languages]:
             evaluate.evaluate(
                 translator, judged.only([language]), system=system, out=Path(self.out),
-                decoding=self.decoding,
+                decoding=self.decoding, scores=self.scores,
             )  # fmt: skip
         chosen = (model_dir / CHOSEN).read_text(encoding="utf-8").strip()
         analysis.add(analysis.beside(Path(self.out)), cost.cost(model_dir, system, chosen=chosen))
@@ -245,10 +272,11 @@ class _Trainer:
             shapes = program.shapes(len(self.opened.manifest.languages)).items()
             for code in codes:
                 checkpoint.check_model(directory / code, shapes)
-            for code in codes:
-                self.describe_run(directory / code, str(self.opened.directory), [code])
-                (directory / code / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             jobs = [self._job(program, plan, code, directory / code) for code in codes]
+            for job in jobs:
+                if not job.finished():  # what is done keeps the words it was done by
+                    self.describe_run(job.model_dir, str(self.opened.directory), [job.name])
+                    (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             side_by_side.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
     def _job(

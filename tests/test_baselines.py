@@ -5,7 +5,18 @@ import json
 import numpy as np
 import pytest
 
-from eval.baselines import Class, Plan, _steps, _Trainer, baselines, choose, grouped, tune
+from eval.baselines import (
+    CHOSEN,
+    Class,
+    Judge,
+    Plan,
+    _steps,
+    _Trainer,
+    baselines,
+    choose,
+    grouped,
+    tune,
+)
 from mmt import config
 from mmt.data import cache, vocab
 
@@ -85,8 +96,33 @@ def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy,
     assert not (tmp_path / "out").exists()
 
 
+def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_path):
+    load()
+    judge = Judge(testset="cldr", out=str(tmp_path / "rows.jsonl"))
+    with pytest.raises(ValueError, match="no test set has got_Goth: cldr; add one"):
+        judge.check(["deu_Latn", "got_Goth"])
+    manifest = toy / "manifest.json"
+    counts = json.loads(manifest.read_text())
+    counts["counts"]["validation"]["deu_Latn"] = 0
+    manifest.write_text(json.dumps(counts))
+    with pytest.raises(ValueError, match="no validation examples for deu_Latn: a baseline stops"):
+        baselines(
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge, describe_run=None
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
+    load("BASELINE_BATCH_SIZE=2", "baselines.Plan.steps=(1, 1)")
+    done = tmp_path / "deu_Latn"
+    (done / "checkpoints" / "1").mkdir(parents=True)
+    (done / CHOSEN).write_text("as it was\n")
+    _Trainer(cache.open_cache(toy), None)(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
+    assert (done / CHOSEN).read_text() == "as it was\n"
+
+
 def test_classes_by_training_pairs():
-    low, other, high = Class("low"), Class("other", tried_on=2), Class("high", least=20)
+    low, other, high = Class("low"), Class("other"), Class("high", least=20)
     assert grouped(COUNTS, [low, high, other]) == [
         ([high], ["deu_Latn", "fra_Latn", "swh_Latn"]), ([low, other], ["yor_Latn"])
     ]  # fmt: skip
@@ -97,6 +133,8 @@ def test_classes_by_training_pairs():
         grouped(COUNTS, [high])
     with pytest.raises(ValueError, match="low, low; each once"):
         grouped(COUNTS, [low, low])
+    with pytest.raises(ValueError, match="tried_on differs at least = 0: low 4, other 2"):
+        grouped(COUNTS, [low, Class("other", tried_on=2)])
 
 
 def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
