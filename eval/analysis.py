@@ -229,11 +229,12 @@ class Overlap(_Scored):
     kind: ClassVar[str] = "overlap"
 
     bins: tuple[Bin, ...]
+    hypotheses: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Routing(_Row):
-    """Where the experts of one layer send one language's tokens.
+    """Where the experts of one layer send one language's tokens of a test set.
 
     layer: `encoder.1`, `decoder.3` (number of the layer in its stack). load: every expert's share
     of the tokens, summing to 1. entropy: of the load, 0 (one expert) to 1 (all alike). tokens: how
@@ -241,10 +242,11 @@ class Routing(_Row):
     """
 
     kind: ClassVar[str] = "routing"
-    about: ClassVar[tuple[str, ...]] = ("system", "checkpoint", "layer", "source")
+    about: ClassVar[tuple[str, ...]] = ("system", "checkpoint", "testset", "layer", "source")
 
     system: str
     checkpoint: str
+    testset: str
     layer: str
     source: str
     load: tuple[float, ...]

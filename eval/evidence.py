@@ -4,6 +4,7 @@ The rows of analysis.jsonl stand beside those of results.jsonl; here they are lo
 system or a language. No score is computed, and a row made from other texts does not count.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -80,8 +81,11 @@ class Evidence:
         return self._about("comet", row)
 
     def overlap(self, row: Row | None) -> Overlap | None:
-        """A row's BLEU by overlap with the training English."""
-        return self._about("overlap", row)
+        """A row's BLEU by overlap with the training English, unless of other texts than its
+        interval.
+        """
+        found, interval = self._about("overlap", row), self._about("interval", row)
+        return None if interval and found and found.hypotheses != interval.hypotheses else found
 
     def paired(self, row: Row | None, against: Row | None) -> Paired | None:
         """The test of one row against another, unless it is about other scores than theirs."""
@@ -108,11 +112,15 @@ class Evidence:
         return next(iter(self._of_system.get(("curve", system), [])), None)
 
     def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[Routing]:
-        """Its experts' load, at one of these checkpoints or, if none is there, at the last."""
+        """Its experts' load, at one of these checkpoints or, if none is there, at the last; on the
+        test set that has it for most languages.
+        """
         rows = self._of_system.get(("routing", system), [])
         at = next((c for c in checkpoints if any(row.checkpoint == c for row in rows)), None)
         at = at or (rows[-1].checkpoint if rows else None)
-        return [row for row in rows if row.checkpoint == at]
+        rows = [row for row in rows if row.checkpoint == at]
+        sets = Counter(row.testset for row in rows)
+        return [row for row in rows if row.testset == max(sets, key=sets.__getitem__)]
 
     @property
     def remarks(self) -> Sequence[Remark]:

@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ import numpy as np
 
 from eval.analysis import Routing
 from eval.testsets import TestSet
+from mmt import config
 from mmt.data import packing, records, vocab
 from mmt.translate import Translator
 
@@ -34,64 +36,72 @@ class Counts(NamedTuple):
 
 def routing(
     translator: Translator, testset: TestSet, *, system: str, checkpoint: str,
-    sentences: int = 100, rows: int = 32,
+    sentences: int = 100, rows: int = 32, target_length: int = 0,
 ) -> list[Routing]:  # fmt: skip
     """A row per layer with experts and language; [] for a dense model.
 
     The first `sentences` of each language are shuffled over the languages, packed into batches of
-    `rows` rows of the lengths that the run was trained with, and read without noise. load: shares
+    `rows` rows of the translator's `max_source_length` and of `target_length` (0: as long), best
+    those that the run was trained with (`as_trained`), and read without noise. load: shares
     of the choices by expert. drop_rate: the share of tokens that would find no room, were this a
     training batch. entropy: that of load, 1 where all experts are used alike.
     """
-    config = translator.model.config
-    if not config.moe_period:
+    if not translator.model.config.moe_period:
         return []
     codes = list(testset.languages)
     totals: dict[str, Counts] = {}
-    for batch, ids in _batches(translator, testset, sentences=sentences, rows=rows):
+    lengths = translator.max_source_length, target_length or translator.max_source_length
+    for batch, ids in _batches(translator, testset, lengths, sentences=sentences, rows=rows):
         for layer, counts in _count(translator, batch, ids, len(codes)).items():
             before = totals.get(layer)
             both = map(np.add, before, counts) if before else counts
             totals[layer] = Counts(*both)
     return [
-        _row(code, layer, Counts(*(part[place] for part in counts)), system, checkpoint)
+        _row(Counts(*(part[place] for part in counts)), system=system, checkpoint=checkpoint,
+             testset=testset.name, layer=layer, source=code)
         for layer, counts in totals.items()
         for place, code in enumerate(codes)
         if counts.tokens[place]
-    ]
+    ]  # fmt: skip
 
 
-def _row(code: str, layer: str, counts: Counts, system: str, checkpoint: str) -> Routing:
+def as_trained(model_dir: Path) -> dict[str, int]:
+    """The batches of a run, for `routing`; at most 32 rows. {} where it was not trained here."""
+    with config.isolated(model_dir / "config.gin"):
+        lengths, rows = config.macro("TASK_FEATURE_LENGTHS"), config.macro("BATCH_SIZE")
+    if lengths is None or rows is None:
+        return {}
+    return {"rows": min(rows, 32), "target_length": lengths["targets"]}
+
+
+def _row(counts: Counts, **about: Any) -> Routing:
     load = counts.load / counts.load.sum()
     used = load[load > 0]
     entropy = -(used * np.log(used)).sum() / math.log(max(len(load), 2))
     return Routing(
-        system=system, checkpoint=checkpoint, layer=layer, source=code,
-        load=tuple(round(float(share), 5) for share in load),
+        **about, load=tuple(round(float(share), 5) for share in load),
         drop_rate=round(float(counts.dropped / counts.tokens), 5),
         entropy=round(float(entropy), 5), tokens=int(counts.tokens),
     )  # fmt: skip
 
 
 def _batches(
-    translator: Translator, testset: TestSet, *, sentences: int, rows: int
+    translator: Translator, testset: TestSet, lengths: tuple[int, int], *, sentences: int, rows: int
 ) -> Iterator[tuple[packing.Batch, dict[str, np.ndarray]]]:
     """Packed batches, and for each side the language of every token (-1 for padding)."""
-    config, length = translator.model.config, translator.max_source_length
+    sizes = translator.model.config
     tag = vocab.tag(testset.target) + " " if translator.tagged else ""
     encode = {side: one.encode for side, one in translator.vocabularies.items()}
     examples: list[packing.Example] = []
     tokens: list[Any] = []
     for language, lines in enumerate(testset.languages.values()):
-        for source, reference in itertools.islice(zip(*lines[:2], strict=True), sentences):
-            pair = encode["source"](tag + source), encode["target"](reference)
-            if max(map(len, pair)) < length:
-                source_length, target_length = (len(side) + 1 for side in pair)
-                examples.append(
-                    packing.Example(0, language, len(tokens), source_length, target_length)
-                )
+        for text, reference in itertools.islice(zip(*lines[:2], strict=True), sentences):
+            pair = encode["source"](tag + text), encode["target"](reference)
+            source, target = (len(side) + 1 for side in pair)
+            if source <= lengths[0] and target <= lengths[1]:
+                examples.append(packing.Example(0, language, len(tokens), source, target))
                 tokens.append(pair)
-    packer = packing.Packer(length, length, open_rows=rows)
+    packer = packing.Packer(*lengths, open_rows=rows)
     order = np.random.default_rng(0).permutation(len(examples))
     done = [packer.add(examples[place]) for place in order]
     full = [row for row in done if row] + packer.open
@@ -99,8 +109,8 @@ def _batches(
         some = full[start : start + rows]
         some += [[]] * (rows - len(some))
         batch = packing.assemble(
-            some, _decoded(some, tokens), source=length, target=length,
-            pad=config.pad_id, eos=config.eos_id, start=config.start_id,
+            some, _decoded(some, tokens), source=lengths[0], target=lengths[1],
+            pad=sizes.pad_id, eos=sizes.eos_id, start=sizes.start_id,
         )  # fmt: skip
         yield batch, {stack: _languages(some, batch[f"{stack}_segment_ids"]) for stack in STACKS}
 
@@ -128,7 +138,7 @@ def _languages(rows: list[packing.Row], segments: np.ndarray) -> np.ndarray:
 def _count(
     translator: Translator, batch: packing.Batch, ids: dict[str, np.ndarray], languages: int
 ) -> dict[str, Counts]:
-    config = translator.model.config
+    sizes = translator.model.config
     features = {name: batch[name] for name in FEATURES}
     found = _forward(translator.model)(translator.params, features)
     counts = {}
@@ -138,14 +148,14 @@ def _count(
         for place, (expert, slot) in enumerate(zip(*found[stack], strict=True)):
             group, choices = expert.shape[1:]
             capacity = max(1, math.ceil(
-                choices * group * config.moe.capacity_factor / config.moe.num_experts
+                choices * group * sizes.moe.capacity_factor / sizes.moe.num_experts
             ))  # fmt: skip
             flat = expert.reshape(-1, choices)[: real.size][real]
             refused = (slot.reshape(-1, choices)[: real.size][real] >= capacity).all(axis=1)
-            load = np.zeros((languages, config.moe.num_experts))
+            load = np.zeros((languages, sizes.moe.num_experts))
             np.add.at(load, (language[:, None], flat), 1)
             count = functools.partial(np.bincount, language, minlength=languages)
-            layer = f"{stack}.{(place + 1) * config.moe_period}"
+            layer = f"{stack}.{(place + 1) * sizes.moe_period}"
             counts[layer] = Counts(load, count(), count(weights=refused))
     return counts
 

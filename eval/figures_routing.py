@@ -94,8 +94,9 @@ def experts(system: str, rows: Sequence[Routing]) -> list[Figure]:
     names = list(found.by_layer)
     parts = math.ceil(len(names) / PANELS)
     size = math.ceil(len(names) / parts)
+    title = f"{system} at {rows[0].checkpoint}, {rows[0].testset}"
     return [
-        _experts(f"{system} at {rows[0].checkpoint}", found, order, names[start : start + size])
+        _experts(title, found, order, names[start : start + size])
         for start in range(0, len(names), size)
     ]
 

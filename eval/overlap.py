@@ -65,7 +65,7 @@ def overlap(system: Judged, references: Sequence[str], training: Training) -> Ov
         bins.append(
             Bin(low=low, high=high, sentences=count, bleu=round(bleu, 4) if count else None)
         )
-    return Overlap(**key_of(system.row), bins=tuple(bins))
+    return Overlap(**key_of(system.row), bins=tuple(bins), hypotheses=system.hypotheses)
 
 
 def normalised(line: str) -> tuple[str, ...]:

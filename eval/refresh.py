@@ -240,7 +240,8 @@ def _alone(
     uncounted = not (isinstance(counts, analysis.Counts) and counts.hypotheses == item.hash)
     unguarded = not (isinstance(guard, analysis.Guards) and guard.hypotheses == item.hash)
     if training is not None and isinstance(guard, analysis.Guards):
-        unguarded |= guard.recited is None or ("overlap", *key) not in known
+        shared = known.get(("overlap", *key))
+        unguarded |= guard.recited is None or getattr(shared, "hypotheses", "") != item.hash
     unmarked = ("trust", row.testset, row.source, row.target) not in known
     if not (old or uncounted or unguarded or unmarked) or item.judged is None:
         return

@@ -92,6 +92,9 @@ def _report_flags(parser: argparse.ArgumentParser) -> None:
         "--comet", metavar="MODEL.ckpt", help="first score kept texts by COMET's command and model"
     )
     parser.add_argument(
+        "--corpus", help="also say which outputs recite a line of this corpus' training targets"
+    )
+    parser.add_argument(
         "--train", metavar="FILE", help="first train and judge what a study's gin file lists"
     )
     parser.set_defaults(run="report")

@@ -282,8 +282,9 @@ def _about(translator: Any, testset: Any, system: Any, model_dir: str) -> list[A
     from eval import cost, experts
 
     routed = experts.routing(
-        translator, testset, system=system.name, checkpoint=system.checkpoint
-    )
+        translator, testset, system=system.name, checkpoint=system.checkpoint,
+        **experts.as_trained(Path(model_dir)),
+    )  # fmt: skip
     return [*cost.cost(Path(model_dir), system), *routed]
 
 
@@ -309,11 +310,11 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    from eval import comparison, refresh, report, results, study
+    from eval import comparison, overlap, refresh, report, results, study
     from mmt import config
 
     if args.train:
-        if args.results or args.out or args.allow or args.comet:
+        if args.results or args.out or args.allow or args.comet or args.corpus:
             raise ValueError("--train: the study says what goes where; leave the others out")
         config.load([args.train], args.bindings)
         files = config.configured(study.Study)().finish()
@@ -321,7 +322,8 @@ def _report(args: argparse.Namespace) -> None:
         paths = [Path(file) for file in args.results]
         report.check_folder(Path(args.out))
         comparison.compare([r for p in paths for r in results.read_rows(p)], allow=args.allow)
-        refresh.refresh(paths)
+        training = overlap.Training(study.targets(args.corpus)) if args.corpus else None
+        refresh.refresh(paths, training=training)
         if args.comet:
             _comet(paths, Path(args.comet))
         files = report.report(args.results, Path(args.out), allow=args.allow)

@@ -76,7 +76,7 @@ def _about(row, baseline, rng):
                           chrf_high=min(100.0, row.chrf + 1), resamples=1000, seed=12345,
                           hypotheses=texts),
         analysis.Guards(**key, **share, sentences=row.sentences, hypotheses=texts),
-        analysis.Overlap(**key, bins=bins),
+        analysis.Overlap(**key, bins=bins, hypotheses=texts),
     ]  # fmt: skip
     if row.kind == "multilingual":
         delta = row.bleu - baseline.bleu
@@ -128,7 +128,7 @@ def _routing(system, codes, rng, *, layers, experts):
             logits = taste[families[code], layer] + rng.normal(0, 0.4, experts)
             load = np.exp(logits) / np.exp(logits).sum()
             found.append(analysis.Routing(
-                system=system, checkpoint=f"{system}/5000", source=code,
+                system=system, checkpoint=f"{system}/5000", testset="verses", source=code,
                 layer=f"{stack}.{layer % layers * 2 + 1}", load=tuple(load.tolist()),
                 drop_rate=float(rng.beta(1, 40)), tokens=9000,
                 entropy=float(-(load * np.log(load)).sum() / np.log(experts)),

@@ -38,9 +38,10 @@ ROWS = [
             analysis.Bin(low=0.0, high=0.5, sentences=80, bleu=12.0),
             analysis.Bin(low=0.5, high=1.0, sentences=0, bleu=None),
         ),
+        hypotheses="abc",
     ),
     analysis.Routing(
-        system="tiny", checkpoint="tiny/100", layer="encoder.1", source="deu_Latn",
+        system="tiny", checkpoint="tiny/100", testset="toy", layer="encoder.1", source="deu_Latn",
         load=(0.25, 0.75), drop_rate=0.1, entropy=0.8, tokens=1000,
     ),
     analysis.Curve(

@@ -104,8 +104,10 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
         "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60
     }  # fmt: skip
     assert (tmp_path / "hypotheses/bilingual/numbers/swh_Latn.hyp").is_file()
-    done = mmt_command("report", results, "--out", tmp_path / "report")
+    done = mmt_command("report", results, "--out", tmp_path / "report", "--corpus", toy_corpus)
     assert done.returncode == 0, done.stderr.decode()
+    about = [json.loads(line) for line in (tmp_path / "analysis.jsonl").read_text().splitlines()]
+    assert {row["recited"] is None for row in about if row["kind"] == "guards"} == {False}
     for line in done.stdout.decode().splitlines():
         assert os.path.getsize(line) > 100
     # a model again translated is not scored twice

@@ -41,6 +41,13 @@ def test_the_last_of_equal_keys_counts(known):
     assert Evidence([*found, new]).guards(row).empty == 0.5
 
 
+def test_overlap_of_other_texts_than_the_interval_is_left_out(known):
+    rows, found, evidence = known
+    old = evidence.overlap(rows[0])
+    new = dataclasses.replace(old, hypotheses="of another translation")
+    assert old and Evidence([*found, new]).overlap(rows[0]) is None
+
+
 def test_systems_have_costs_recipes_and_curves(known):
     rows, _, evidence = known
     assert len(evidence.costs("moe")) == 1 and len(evidence.costs("bilingual")) == 4
@@ -53,13 +60,27 @@ def test_systems_have_costs_recipes_and_curves(known):
 
 
 def test_routing_is_that_of_the_scored_checkpoint_or_the_last():
-    old = analysis.Routing(system="moe", checkpoint="moe/1", layer="encoder.1", source="deu_Latn",
-                           load=(0.5, 0.5), drop_rate=0.0, entropy=1.0, tokens=9)  # fmt: skip
+    old = analysis.Routing(
+        system="moe", checkpoint="moe/1", testset="bible", layer="encoder.1", source="deu_Latn",
+        load=(0.5, 0.5), drop_rate=0.0, entropy=1.0, tokens=9,
+    )  # fmt: skip
     new = dataclasses.replace(old, checkpoint="moe/2")
     evidence = Evidence([old, new])
     assert evidence.routing("moe", ["moe/1"]) == [old]
     assert evidence.routing("moe", ["moe/7"]) == [new]
     assert evidence.routing("dense", ["moe/1"]) == []
+
+
+def test_routing_is_on_the_test_set_of_most_languages():
+    news, bible, more = (
+        analysis.Routing(
+            system="moe", checkpoint="moe/1", testset=testset, layer="encoder.1", source=source,
+            load=(0.5, 0.5), drop_rate=0.0, entropy=1.0, tokens=9,
+        )
+        for testset, source in
+        [("news", "deu_Latn"), ("bible", "deu_Latn"), ("bible", "zul_Latn")]
+    )  # fmt: skip
+    assert Evidence([news, bible, more]).routing("moe", ["moe/1"]) == [bible, more]
 
 
 def test_both_tests_make_a_difference_significant(known):

@@ -88,6 +88,21 @@ def test_drops_come_with_too_little_room_and_go_with_enough(translator):
     assert sum(dropped(0.1)) > 2.0 > sum(dropped(1.0))
 
 
+def test_rows_are_packed_as_the_run_was_trained(translator, tmp_path):
+    encode = translator.vocabularies["target"].encode
+    lengths = [len(encode(line)) + 1 for line in GERMAN.references]
+    longest = sorted(lengths)[len(lengths) // 2]
+    text = f"TASK_FEATURE_LENGTHS = {{'inputs': 24, 'targets': {longest}}}\nBATCH_SIZE = 128\n"
+    (tmp_path / "config.gin").write_text(text)
+    trained = experts.as_trained(tmp_path)
+    assert trained == {"rows": 32, "target_length": longest} and longest < max(lengths)
+    found = rows(translator, TestSet("toy", "eng_Latn", {"deu_Latn": GERMAN}), **trained)
+    fit = sum(length for length in lengths if length <= longest)
+    assert found["decoder.2", "deu_Latn"].tokens == fit
+    (tmp_path / "config.gin").write_text("SEED = 1\n")
+    assert experts.as_trained(tmp_path) == {}
+
+
 def test_few_sentences_are_enough_and_dense_models_have_none(translator):
     few = rows(translator, sentences=3)
     assert 0 < few["encoder.2", "deu_Latn"].tokens < 30

@@ -13,8 +13,9 @@ from mmt import languages
 
 def routing(source, load, layer="encoder.1", **changes):
     return analysis.Routing(**{
-        "system": "moe", "checkpoint": "moe/1", "layer": layer, "source": source,
-        "load": tuple(load), "drop_rate": 0.1, "entropy": 0.5, "tokens": 9, **changes,
+        "system": "moe", "checkpoint": "moe/1", "testset": "bible", "layer": layer,
+        "source": source, "load": tuple(load), "drop_rate": 0.1, "entropy": 0.5, "tokens": 9,
+        **changes,
     })  # fmt: skip
 
 

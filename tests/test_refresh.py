@@ -187,6 +187,10 @@ def test_training_lines_add_overlap_and_recitation(file):
     assert all(one.recited is not None for one in found(file, "guards"))
     bins = found(file, "overlap")[0].bins
     assert bins[-1].sentences >= 15 and sum(one.sentences for one in bins) == 60
+    older = dataclasses.replace(found(file, "overlap")[0], hypotheses="of other texts")
+    analysis.add(analysis.beside(file), [older])
+    assert refresh.refresh([file]) == 0  # without the training lines it cannot be mended
+    assert refresh.refresh([file], training=training) == 2 and older not in found(file, "overlap")
 
 
 def test_ablations_are_compared_among_themselves(tmp_path):
