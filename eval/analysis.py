@@ -315,7 +315,7 @@ class Recipe(_Row):
     """How a system was made. source: of a bilingual one, else "".
 
     config: hash as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
-    a baseline's class was chosen, else "".
+    a baseline's class was chosen, else "". teacher: the system that it was distilled from, else "".
     """
 
     kind: ClassVar[str] = "recipe"
@@ -328,6 +328,7 @@ class Recipe(_Row):
     seed: int
     versions: Mapping[str, str]
     chosen: str = ""
+    teacher: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

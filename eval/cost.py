@@ -33,7 +33,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     seconds = sum(row["seconds"] for row in trained)
     counted = parameters.count(config.model_from(model_dir)).whole
     with config.isolated(model_dir / "config.gin"):
-        seed = config.macro("SEED", 0)
+        seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
     found: list[Cost | Curve | Recipe] = [
         Cost(
             system=system.name, source=source, steps=trained[-1]["step"],
@@ -46,7 +46,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
         Recipe(
             system=system.name, source=source, config=system.config,
             text=(model_dir / "config.gin").read_text(encoding="utf-8"), seed=seed,
-            versions=noted.versions, chosen=chosen,
+            versions=noted.versions, chosen=chosen, teacher=teacher.name,
         ),
     ]  # fmt: skip
     return found if source else [*found, curve(system.name, rows)]

@@ -107,6 +107,10 @@ class Evidence:
         """How it was made: one row, or one for every language of a bilingual system."""
         return self._of_system.get(("recipe", system), [])
 
+    def teacher(self, system: str) -> str:
+        """The system that it was distilled from, else ""."""
+        return next((recipe.teacher for recipe in self.recipes(system)), "")
+
     def curve(self, system: str) -> Curve | None:
         """Its training over time."""
         return next(iter(self._of_system.get(("curve", system), [])), None)

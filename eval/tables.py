@@ -217,13 +217,19 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
         Column("System"), Column("Languages", "count"), Column("Mean ΔBLEU", "delta"),
         Column("by sentences", "delta", "ΔBLEU"), Column("Languages up", "of"),
         Column("up", "count", "significantly"), Column("down", "count", "significantly"),
-        Column("Share of the best Δ", "share"), Column("Mean BLEU", "score"),
+        Column("of the best's", "share", "Share of Δ"),
+        Column("of its teacher's", "share", "Share of Δ"),
+        Column("Mean BLEU", "score"),
         Column("by sentences", "score", "BLEU"), Column("Mean chrF++", "score"),
         Column("Mean COMET", "comet"), Column("Device-hours", "amount"),
         Column("Parameters", "amount"), Column("active", "amount", "Parameters"),
     )  # fmt: skip
     group = comparison.all
     best = comparison.lead and group.delta(comparison.lead)
+
+    def kept(delta: float | None, whole: float | None) -> float | None:
+        return delta / whole if whole and whole > 0 and delta is not None else None
+
     rows: list[tuple[Value, ...]] = []
     for system in comparison.systems:
         deltas, delta = group.deltas(system), group.delta(system)
@@ -238,7 +244,7 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
             group.micro(system, "delta"),
             f"{sum(d > 0 for d in deltas)} of {len(deltas)}" if deltas else None,
             up if tested else None, down if tested else None,
-            delta / best if best and best > 0 and delta is not None else None,
+            kept(delta, best), kept(delta, group.delta(evidence.teacher(system))),
             mean(group, system, "bleu"), group.micro(system, "bleu"), group.chrf(system),
             _comet([entry.rows.get(system) for entry in group.entries], evidence),
             *(getattr(cost, name, None) for name in _COST),

@@ -109,7 +109,7 @@ def _training(system, place, pairs, rng):
         ),
         analysis.Recipe(
             system=system, config="c", text=f"# {system}\nTRAIN_STEPS = 5000\nSEED = 0\n", seed=0,
-            versions={"jax": "0.10", "mmt": "0.1.0"},
+            versions={"jax": "0.10", "mmt": "0.1.0"}, teacher="moe" if system == "student" else "",
         ),
     ]  # fmt: skip
 

@@ -63,7 +63,7 @@ def test_a_run_has_cost_recipe_and_curve(run):
     assert spent.device_hours == pytest.approx(40 * spent.devices / 3600, abs=1e-5)
     assert spent.epochs == {"deu_Latn": 2.0, "swh_Latn": 4.0}
     assert spent.parameters > spent.active_parameters > 0
-    assert (recipe.config, recipe.seed, recipe.chosen) == (system.config, 7, "")
+    assert (recipe.config, recipe.seed) == (system.config, 7) and not recipe.chosen + recipe.teacher
     assert recipe.text == (folder / "config.gin").read_text() and recipe.versions["jax"]
     assert curve.steps == tuple(range(10, 201, 10))
     assert curve.tokens[-1] == 2000 and curve.loss[-1] == 0.5
@@ -79,6 +79,13 @@ def test_a_baseline_is_told_by_its_language_and_has_no_curve(run):
         ("cost", "swh_Latn"), ("recipe", "swh_Latn"),
     ]  # fmt: skip
     assert found[1].chosen == "small"
+
+
+def test_a_student_names_its_teacher(run):
+    folder = run(metrics(50))
+    with (folder / "config.gin").open("a") as file:
+        file.write("TEACHER_DIR = 'runs/moe'\n")
+    assert cost.cost(folder, system_of(folder, step=50))[1].teacher == "moe"
 
 
 def test_a_long_run_keeps_its_validations_and_few_points_beside(run):

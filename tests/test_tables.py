@@ -113,7 +113,12 @@ def test_systems_at_a_glance(whole):
     assert values["significantly up"] == sum(d > 1.5 for d in deltas)
     assert values["significantly down"] == sum(d < -1.5 for d in deltas)
     best = max(statistics.fmean(comparison.all.deltas(s)) for s in comparison.systems)
-    assert values["Share of the best Δ"] == pytest.approx(statistics.fmean(deltas) / best)
+    mine = statistics.fmean(deltas)
+    assert values["Share of Δ of the best's"] == pytest.approx(mine / best)
+    assert values["Share of Δ of its teacher's"] is None
+    student = by_heading(table, 2)
+    kept = comparison.all.delta("student") / mine
+    assert student["Share of Δ of its teacher's"] == pytest.approx(kept)
     assert values["Device-hours"] == evidence.costs("moe")[0].device_hours
 
 
