@@ -103,7 +103,15 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
     assert {row["source"]: row["train_pairs"] for row in rows} == {
         "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60
     }  # fmt: skip
-    assert (tmp_path / "hypotheses/bilingual/numbers/swh_Latn.hyp").is_file()
+    texts = tmp_path / "hypotheses/bilingual/numbers/swh_Latn"
+    scored = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", f"{texts}.ref", "-i", f"{texts}.hyp", "-m", "bleu",
+         "chrf", "--chrf-word-order", "2", "-w", "4"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    row = next(row for row in rows if (row["kind"], row["source"]) == ("bilingual", "swh_Latn"))
+    for name, found in zip(("bleu", "chrf"), json.loads(scored.stdout), strict=True):
+        assert found["score"] == row[name] and found["signature"] == row[f"{name}_signature"]
     done = mmt_command("report", results, "--out", tmp_path / "report", "--corpus", toy_corpus)
     assert done.returncode == 0, done.stderr.decode()
     about = [json.loads(line) for line in (tmp_path / "analysis.jsonl").read_text().splitlines()]
