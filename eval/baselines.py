@@ -290,6 +290,8 @@ class _Trainer:
         def data() -> Any:
             eval_batches = config.configured(pipeline.eval_batches)  # how many of them: by gin
             held_out = eval_batches(cache_dir=where, languages=(code,), **same)
+            if not len(held_out):
+                raise ValueError(f"{code}: no validation example fits in {plan.feature_lengths}")
             own = mixing.Mixing(languages=(code,), monolingual=0.0)
             return pipeline.train_batches(where, mixing=own, seed=program.seed, **same), held_out
 

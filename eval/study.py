@@ -35,7 +35,8 @@ class Study:
         commands: COMMANDS. A run's system is named by the last part of its MODEL_DIR; baselines are
         judged by their own `Judge`.
     testsets: what `mmt evaluate` judges each trained or distilled run on; decoding: how, such as
-        `beam=1`, in the words of `mmt.decoding.Decoding`.
+        `beam=1`, in the words of `mmt.decoding.Decoding`; scores: which beside BLEU and chrF++,
+        such as `ter=True`, in those of `eval.metrics.Metrics`. Baselines' `Judge` has its own.
     bindings: of every run that has none of its own for it, such as `TRAIN_STEPS=100`.
     corpus: whose training targets a system may recite; "" looks for none.
     examples: whether the report shows sentences.
@@ -47,6 +48,7 @@ class Study:
     results: str
     out: str
     decoding: Sequence[str] = ()
+    scores: Sequence[str] = ()
     bindings: Sequence[str] = ()
     corpus: str = ""
     examples: bool = True
@@ -67,13 +69,14 @@ class Study:
         Where it stands is printed before each run. ValueError where a run fails: the report of what
         is there is not written, and the next start goes on with that run.
         """
+        judged = [f"--gin.Decoding.{one}" for one in self.decoding]
+        judged += [f"--gin.Metrics.{one}" for one in self.scores]
         for run in map(self._run, self.runs):
             print_stand([_stand(one, Path(self.results)) for one in map(self._run, self.runs)])
             mmt(run.command, f"--gin_file={run.file}", *(f"--gin.{one}" for one in run.bindings))
             for testset in self.testsets if run.command != "baselines" else ():
                 mmt("evaluate", "--model", str(run.directory), "--testset", testset,
-                    "--out", self.results,
-                    *(f"--gin.Decoding.{one}" for one in self.decoding))  # fmt: skip
+                    "--out", self.results, *judged)  # fmt: skip
         print_stand([_stand(one, Path(self.results)) for one in map(self._run, self.runs)])
         training = Training(targets(self.corpus)) if self.corpus else None
         refresh([Path(self.results)], training=training)

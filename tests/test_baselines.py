@@ -1,5 +1,6 @@
 """Which baselines, and how long each; training them is tested by the road in test_cli."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -84,7 +85,14 @@ def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, lim
         job = _Trainer(cache.open_cache(toy), None)._job(program, plan, "deu_Latn", toy)
         train, held_out = job.data()
         train.close()
-    assert len(list(held_out)) == batches
+        assert len(list(held_out)) == batches
+        short = dataclasses.replace(plan, feature_lengths={"inputs": 1, "targets": 1})
+        job = _Trainer(cache.open_cache(toy), None)._job(program, short, "deu_Latn", toy)
+        with (
+            pytest.warns(UserWarning, match="nothing is left of deu_Latn"),
+            pytest.raises(ValueError, match="deu_Latn: no validation example fits in"),
+        ):
+            job.data()
 
 
 def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy, tmp_path):

@@ -77,9 +77,10 @@ def test_what_a_run_sets_itself_holds(commands, folder, capsys):
     assert commands[0].endswith("--gin.TRAIN_STEPS=100 --gin.TRAIN_STEPS=500")
 
 
-def test_all_are_decoded_alike(commands):
-    make(runs=RUNS[:1], testsets=["one"], decoding=["beam=1", "no_repeat_ngram=3"]).finish()
-    bound = "--gin.Decoding.beam=1 --gin.Decoding.no_repeat_ngram=3"
+def test_all_are_decoded_and_scored_alike(commands):
+    decoding = ["beam=1", "no_repeat_ngram=3"]
+    make(runs=RUNS[:1], testsets=["one"], decoding=decoding, scores=["ter=True"]).finish()
+    bound = "--gin.Decoding.beam=1 --gin.Decoding.no_repeat_ngram=3 --gin.Metrics.ter=True"
     assert commands[-1] == f"evaluate --model runs/moe --testset one --out r.jsonl {bound}"
 
 
