@@ -225,7 +225,7 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
         Column("Parameters", "amount"), Column("active", "amount", "Parameters"),
     )  # fmt: skip
     group = comparison.all
-    best = comparison.lead and group.delta(comparison.lead)
+    best = group.delta(comparison.lead) if comparison.lead else None
 
     def kept(delta: float | None, whole: float | None) -> float | None:
         return delta / whole if whole and whole > 0 and delta is not None else None

@@ -228,4 +228,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 53
+    assert count(parser()) == 54
