@@ -134,8 +134,9 @@ def mmt(*arguments: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A command, its gin file and bindings, where it trains and how many steps; of baselines, how
-    many there are.
+    """A command, its gin file and bindings, and where it trains.
+
+    steps: of its training. baselines: how many models there are to be, 0 where it is one.
     """
 
     command: str

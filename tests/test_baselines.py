@@ -82,12 +82,12 @@ def load(*bindings):
 def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, limit, batches):
     load("BASELINE_BATCH_SIZE=2", f"pipeline.eval_batches.limit={limit}")
     with Class("all").configured() as (program, plan):
-        job = _Trainer(cache.open_cache(toy), None)._job(program, plan, "deu_Latn", toy)
-        train, held_out = job.data()
+        trainer = _Trainer(cache.open_cache(toy), None)
+        train, held_out = trainer._job(program, plan, "deu_Latn", toy).data()
         train.close()
         assert len(list(held_out)) == batches
         short = dataclasses.replace(plan, feature_lengths={"inputs": 1, "targets": 1})
-        job = _Trainer(cache.open_cache(toy), None)._job(program, short, "deu_Latn", toy)
+        job = trainer._job(program, short, "deu_Latn", toy)
         with (
             pytest.warns(UserWarning, match="nothing is left of deu_Latn"),
             pytest.raises(ValueError, match="deu_Latn: no validation example fits in"),
