@@ -1,6 +1,7 @@
 """benchmarks/bible100: the descriptions that its script writes, and its committed result."""
 
 import gzip
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 from benchmarks.bible100 import corpus
 from eval.report import report
+from eval.study import Study
+from mmt import config
 from mmt.data import corpora
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,3 +74,23 @@ def test_the_committed_rows_render_the_committed_report(tmp_path):
     report([result / "results.jsonl"], tmp_path, examples=False)
     for name in ("report.md", "report.csv", "means.csv"):
         assert (tmp_path / name).read_bytes() == (result / name).read_bytes()
+
+
+STUDIES = [
+    path.relative_to(ROOT)
+    for path in sorted((ROOT / "benchmarks/bible100").rglob("*.gin"))
+    if "study.Study" in path.read_text()
+]
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=str)
+def test_a_studys_runs_each_have_a_folder_of_their_own(file, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    config.load([str(file)])
+    study, folders = config.configured(Study)(), []
+    for run in study.runs:
+        _, own, *bindings = shlex.split(run)
+        config.load([own], [*study.bindings, *bindings])
+        folders.append(config.macro("MODEL_DIR"))
+    assert len(set(folders)) == len(study.runs) > 1
+    assert {Path(folder).parent for folder in folders} == {Path(study.results).parent}
