@@ -22,6 +22,7 @@ from eval import analysis, cost, evaluate, testsets
 from eval.metrics import USUAL, Metrics
 from mmt import checkpoint, config, languages, lock, metrics, side_by_side, train, translate
 from mmt.data import cache, mixing, pipeline
+from mmt.data.stages import Stage
 
 CHOSEN = "chosen.txt"  # in a baseline's directory: how its settings were chosen
 TUNING = "tuning"  # beside the baselines' directories: those of the settings that were tried
@@ -37,6 +38,7 @@ class Plan:
     improvement before it stops.
     memory: GiB for all that are trained side by side; at_once: at most so many of them, 0: as
     many as the memory holds.
+    stages: of each one's training, as in `pipeline.train_batches`, of its language alone.
     """
 
     feature_lengths: Mapping[str, int]
@@ -47,6 +49,7 @@ class Plan:
     patience: int
     memory: float = 4.0
     at_once: int = 0
+    stages: Sequence[Stage] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -293,7 +296,8 @@ class _Trainer:
             if not len(held_out):
                 raise ValueError(f"{code}: no validation example fits in {plan.feature_lengths}")
             own = mixing.Mixing(languages=(code,), monolingual=0.0)
-            return pipeline.train_batches(where, mixing=own, seed=program.seed, **same), held_out
+            stages = [dataclasses.replace(one, mixing=own) for one in plan.stages or [Stage()]]
+            return pipeline.train_batches(where, stages=stages, seed=program.seed, **same), held_out
 
         steps = _steps(plan, self.opened.lengths(code, "train"))
         period = min(plan.period, steps)

@@ -60,7 +60,8 @@ def toy(tmp_path):
     """A cache of one language, 5 examples a split."""
     vocab.train(["eins zwei", "one two"], tmp_path / "v.model", size=280, tags=["<2eng>"])
     files = dict.fromkeys(("source", "target"), tmp_path / "v.model")
-    pairs = [([5], [6])] * 5
+    made = vocab.Vocabulary.load(tmp_path / "v.model")
+    pairs = [(made.encode("<2eng> eins zwei"), made.encode("one two"))] * 5
     examples = {(split, "deu_Latn"): lambda: pairs for split in ("train", "validation")}
     cache.build(
         tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
@@ -93,6 +94,20 @@ def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, lim
             pytest.raises(ValueError, match="deu_Latn: no validation example fits in"),
         ):
             job.data()
+
+
+def test_training_may_begin_with_a_stage_of_copying(toy):
+    load(
+        "BASELINE_BATCH_SIZE=1", "baselines.Plan.stages=[@a/stages.Stage(), @b/stages.Stage()]",
+        "a/stages.Stage.modifiers={'copied': 1.0}", "a/stages.Stage.until={'steps': 1}",
+    )  # fmt: skip
+    with Class("all").configured() as (program, plan):
+        made, _ = _Trainer(cache.open_cache(toy), None)._job(program, plan, "deu_Latn", toy).data()
+        texts = vocab.Vocabulary.load(toy.parent / "v.model")
+        read = [texts.decode(next(made)["encoder_input_tokens"][0].tolist()) for _ in range(40)]
+        made.close()
+    assert read[0].startswith("<2eng> one two")
+    assert read[-1].startswith("<2eng> eins zwei") and "one" not in read[-1]
 
 
 def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy, tmp_path):

@@ -57,6 +57,10 @@ def test_cases_and_marks():
                                                                   "(really)")  # fmt: skip
 
 
+def test_copied_is_the_translation_twice():
+    assert changed("copied", "guten Tag", "good day") == ("good day", "good day")
+
+
 def test_numbers_are_the_same_on_both_sides():
     several = {changed("numbers", "1 von 350 am 12. 7. 2021, 95", "of 350 1: 2021-7-12; 95", seed)
                for seed in range(50)}  # fmt: skip

@@ -107,10 +107,18 @@ def numbers(texts: Texts, chance: Chance) -> Texts:
     return Texts(*(re.sub(r"\d+", lambda m: new.get(m[0], m[0]), side) for side in texts))
 
 
+def copied(texts: Texts, chance: Chance) -> Texts:
+    """The translation as its own source (Currey et al. 2017). A first stage of nothing else
+    teaches a decoder to read its source, which real pairs teach slowly.
+    """
+    return Texts(texts.target, texts.target)
+
+
 # In the order in which they are applied; `merged` needs a second pair, see `Rewriter`.
 KINDS: Mapping[str, Callable[[Texts, Chance], Texts]] = {
     "numbers": numbers,
     "merged": lambda texts, chance: texts,
+    "copied": copied,
     "no_punctuation": no_punctuation,
     "typos": typos,
     "title_case": title_case,
