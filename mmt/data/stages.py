@@ -31,7 +31,8 @@ class Stage:
 
     until: counted from the start of the run, not of the stage, one of
       {'steps': 20000}: training steps; with packing to about 1 %, and over as many batches as the
-        open rows make (8 with a row a lane): see `Timeline`;
+        open rows make (8 with a row a lane): see `Timeline`. What modifiers do to lengths is not
+        foreseen: copies of a shorter language end their stage early;
       {'examples': 10**6}: examples drawn;
       {'Swahili': 2, 'yor': 0.5}: epochs, of all the languages named (by any name);
       {'validation_loss': 3}: until the mean over languages has not improved in 3 evaluations;
