@@ -58,7 +58,9 @@ def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int 
     The losses are those of `mmt.train.train` but for float32 rounding, and so are the run
     directories: at every validation a checkpoint, the last and the best are kept. `seconds` and
     `tokens_per_second` in metrics.jsonl count a run's share of the time. Started again after a
-    kill, each job goes on from its last checkpoint. ValueError where not even one model fits.
+    kill, each job goes on from its last checkpoint. ValueError where not even one model fits, and,
+    once the others are done, for those of which `log_every` steps were skipped (loss or gradient
+    not finite): they stop there, and are not finished.
     """
     if program.teacher is not None:
         raise ValueError("models that learn from a teacher cannot be trained side by side")
@@ -71,6 +73,11 @@ def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int 
                     training.step()
             finally:
                 training.close()
+            if training.diverged:
+                raise ValueError(
+                    f"no finite loss or gradient: {', '.join(training.diverged)}; is the learning "
+                    "rate too high? The others are trained"
+                )
 
 
 class _Run:
@@ -145,6 +152,7 @@ class _Training:
         self._losses: Any = None
         self._fresh: Any = None
         self._since = time.perf_counter()
+        self.diverged: list[str] = []  # and where
 
     def fill(self) -> bool:
         """Puts those who wait into free slots; whether there is anything to train."""
@@ -192,6 +200,10 @@ class _Training:
                 own = jax.tree.map(lambda x, slot=slot: x[slot], meters)
                 run.log.train_step(run.number, own, last=run.last)
                 run.log.flush()  # nothing waits for it: the meters are fetched
+                if not own.sums["steps"]:  # all were skipped
+                    self.diverged.append(f"{run.job.name} up to step {run.number}")
+                    run.close()
+                    self._runs[slot] = None
 
     def _validate(self) -> None:
         due = {slot: run for slot, run in enumerate(self._runs) if run and run.due}

@@ -81,6 +81,37 @@ def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once):
         assert checkpoint.best_step(ours) == checkpoint.best_step(theirs)
 
 
+class Diverging:
+    """Batches whose loss is not finite from the fourth on."""
+
+    def __init__(self, batches) -> None:
+        self._batches = batches
+        self.manifest = batches.manifest
+
+    def __next__(self) -> dict[str, np.ndarray]:
+        batch = next(self._batches)
+        if self._batches.index % 1000 > 3:
+            batch["decoder_loss_weights"][0, 0] = np.nan
+        return batch
+
+    def get_state(self) -> dict[str, int]:
+        return self._batches.get_state()
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self._batches.set_state(state)
+
+
+def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
+    tmp_path, toy_program, toy_batches
+):
+    made = jobs(tmp_path, toy_batches, steps=8, period=2)[:2]
+    made[1].data.batches = Diverging(made[1].data.batches)
+    with pytest.raises(ValueError, match="gradient: two up to step 6; .* The others are trained"):
+        side_by_side.train(toy_program(log_every=2), made, memory=1.0)
+    assert [job.finished() for job in made] == [True, False]
+    assert rows(tmp_path / "two")[-1] == {"step": 6, "skipped": 2}
+
+
 @pytest.mark.slow
 def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches, monkeypatch):
     program = toy_program()
