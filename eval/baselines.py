@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,8 @@ def tune(
     """The best of the candidates for these languages, and how it was chosen.
 
     trainer(class, languages, directory, text) trains them; what was tried stays in
-    `directory/tuning`, with a table of it in `least_N.json`. One candidate is not tried.
+    `directory/tuning`, with a table of it in `least_N.json`, and that of the best is also the
+    language's own run, not trained again. One candidate is not tried.
     """
     if len(candidates) == 1:
         return candidates[0], f"class {candidates[0]} for {candidates[0].least} pairs or more"
@@ -189,10 +191,23 @@ def tune(
     text = json.dumps({"losses": losses, "means": means, "chosen": best.name}, indent=1)
     (directory / TUNING / f"least_{best.least}.json").write_text(text + "\n", encoding="utf-8")
     others = ", ".join(f"{one} {means[one.name]:.3f}" for one in candidates)
-    return best, (
+    chosen = (
         f"class {best} for {best.least} pairs or more: the least mean validation loss on "
         f"{', '.join(tried)} of {others}"
     )
+    for code in tried:
+        _take(directory / TUNING / best.name / code, directory / code, chosen)
+    return best, chosen
+
+
+def _take(run: Path, model_dir: Path, chosen: str) -> None:
+    """The run becomes that of its language, unless it has one."""
+    if not model_dir.exists():
+        begun = model_dir.with_name(model_dir.name + ".copy")
+        shutil.rmtree(begun, ignore_errors=True)
+        shutil.copytree(run, begun)
+        (begun / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
+        begun.rename(model_dir)
 
 
 def best_loss(model_dir: Path) -> float:

@@ -179,6 +179,11 @@ def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
     assert "wet (A = 'wet') 3.500" in why and "dry (A = 'dry') 4.000" in why and "a, c" in why
     table = json.loads((tmp_path / "tuning" / "least_0.json").read_text())
     assert table["chosen"] == "wet" and table["losses"]["wild"] == {"a": 3.25, "c": 4.25}
+    taken = {path.parent.name: path.read_text() for path in tmp_path.glob("?/chosen.txt")}
+    assert taken == {"a": f"{why}\n", "c": f"{why}\n"}  # what was tried is not trained again
+    assert (tmp_path / "c/metrics.jsonl").read_text() == (
+        tmp_path / "tuning/wet/c/metrics.jsonl"
+    ).read_text()
     assert tune(classes[:1], ["a"], trainer=None, directory=tmp_path)[0] == classes[0]
 
 

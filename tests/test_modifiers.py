@@ -167,6 +167,18 @@ def test_only_seed_and_draw_decide(cached):
         stream(cached, ALL | {"typos": 0.3}).set_state(state)
 
 
+def test_a_stage_in_steps_foresees_what_modifiers_do_to_lengths(cached):
+    """Sentences twice as long, half as many a row: as with plain ones about 60 steps."""
+    merged = Stage({"steps": 60}, Mixing(languages=["deu"]), {"merged": 1.0})
+    batches = pipeline.train_batches(
+        cached[0], stages=[merged, Stage(mixing=Mixing(languages=["swh"]))],
+        feature_lengths=LONG, batch_size=16, lanes=8,
+    )  # fmt: skip
+    swahili = [bool((next(batches)["decoder_language_ids"] == 1).any()) for _ in range(80)]
+    batches.close()
+    assert abs(swahili.index(True) - 60) <= 8  # by what rows are open
+
+
 def test_the_ledger_counts_modified_tokens(cached, tmp_path):
     batches = stream(cached, ALL, feature_lengths={"inputs": 40, "targets": 64})
     tokens = Counter()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Int32
@@ -41,6 +41,7 @@ class Cache:
 
     directory: Path
     manifest: Manifest
+    has_text: ClassVar[bool] = True
 
     def records(self, language: str, split: str) -> records.Reader:
         """Random access: `len`, and [i] -> {'inputs': int32 [S], 'targets': int32 [T]}, no EOS."""

@@ -22,11 +22,11 @@ from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.mixing import is_monolingual, permute
 from mmt.data.modifiers import Ids, Rewriter
 from mmt.data.packing import Batch, Example, Packer, Row, assemble
-from mmt.data.stages import Part, Timeline
+from mmt.data.stages import Stage, Timeline
 
 _LOOK_UP = 256  # draws that a lane looks up at once
 _REMEMBERED = 1 << 20  # changes of examples, which the ledger asks for again
-_SAMPLE = 4096  # draws at a time
+_SAMPLE = 1024  # draws at a time
 _SAMPLE_ROWS = 1000
 _EPOCH = 0x9E3779B97F4A7C15  # odd: what an epoch adds to a language's key, modulo 2^64
 
@@ -162,9 +162,7 @@ class Draws:
         """
         numbers = np.asarray(draws, np.int64)
         languages, appearances, stages = self.timeline.at(numbers)
-        indices = self.places(languages, appearances)
-        triples = zip(draws, languages.tolist(), indices.tolist(), strict=True)
-        found = [self.split.example(*triple) for triple in triples]
+        found = self._plain(draws, languages, appearances)
         self._denoise(found, languages, appearances)
         for rewriter, own, kinds in self._chosen(numbers, languages, stages):
             made = self._made(rewriter, kinds, numbers[own], languages[own], appearances[own])
@@ -175,6 +173,22 @@ class Draws:
                     self._changes.clear()
                 self._changes[found[place].draw] = change
         return found
+
+    def plain(self, draws: Sequence[int]) -> list[Example]:
+        """The example of each draw without what modifiers make of it, and without its gaps: of text
+        its length alone.
+        """
+        return self._plain(draws, *self.timeline.at(np.asarray(draws, np.int64))[:2])
+
+    def _plain(
+        self,
+        draws: Sequence[int],
+        languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"],
+    ) -> list[Example]:
+        indices = self.places(languages, appearances).tolist()
+        triples = zip(draws, languages.tolist(), indices, strict=True)
+        return [self.split.example(*triple) for triple in triples]
 
     def _denoise(
         self,
@@ -310,20 +324,22 @@ def _key(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
 
 
-def density(split: Split, part: Part, *, open_rows: int) -> float:
-    """The examples that a row of a stage's mixture holds on average, of a sample of many rows."""
+def density(split: Split, stage: Stage, *, seed: int, open_rows: int) -> float:
+    """The examples that a row of a stage holds on average, of a sample of many rows. They are
+    modified as the stage has it, if the cache has their text.
+    """
     if not open_rows:
         return 1.0
-    random = np.random.default_rng(0)
+    alone = Timeline([dataclasses.replace(stage, until=None)], split.counts)
+    draws = Draws(split, alone, seed)
     rows, examples, first = 0, 0, 0
     packer = Packer(*split.shape, open_rows=open_rows)
+    sampled = draws.examples if stage.modifiers and split.cache.has_text else draws.plain
     while rows < _SAMPLE_ROWS:
-        languages, _ = part.at(np.arange(part.start + first, part.start + first + _SAMPLE))
-        first += _SAMPLE
-        indices = random.integers(0, [list(split.counts.values())[i] for i in languages])
-        for pair in zip(languages.tolist(), indices.tolist(), strict=True):
-            row = packer.add(split.example(0, *pair))
+        for example in sampled(range(first, first + _SAMPLE)):
+            row = packer.add(example)
             rows, examples = rows + (row is not None), examples + len(row or ())
+        first += _SAMPLE
     return examples / rows
 
 

@@ -76,7 +76,9 @@ def train_batches(
         [_of_those(split.counts, known, stage) for stage in several],
         split.counts,
         rows=batch_size,
-        density=functools.partial(density, split, open_rows=OPEN_ROWS if packing else 0),
+        density=functools.partial(
+            density, split, seed=seed, open_rows=OPEN_ROWS if packing else 0
+        ),
     )
     return TrainBatches(Draws(split, timeline, seed), shard, packing=packing)
 

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int32
@@ -53,7 +53,7 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
     The order is the schedule's own and the examples of every language are counted one by one, as if
     they came in the order of draws. How many come in so many rows is known only on average, from
     packing a sample, see `lanes.density`; so `examples`, `tokens`, `first` and `last` are about as
-    exact as the ratio of examples and rows, mostly to 1 %. Modifiers are not foreseen.
+    exact as the ratio of examples and rows, mostly to 1 %. Tokens are those before modifiers.
 
     ValueError: steps below 1, or of over 10^12 rows.
     """
@@ -146,6 +146,7 @@ class Estimated(Cache):
     """
 
     sampled: Mapping[str, Int32[np.ndarray, "_ 2"]]
+    has_text: ClassVar[bool] = False
 
     @classmethod
     def of(cls, corpus: Corpus, parts: Mapping[str, tuple[str, str]]) -> "Estimated":

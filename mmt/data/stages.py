@@ -31,8 +31,7 @@ class Stage:
 
     until: counted from the start of the run, not of the stage, one of
       {'steps': 20000}: training steps; with packing to about 1 %, and over as many batches as the
-        open rows make (8 with a row a lane): see `Timeline`. What modifiers do to lengths is not
-        foreseen: copies of a shorter language end their stage early;
+        open rows make (8 with a row a lane): see `Timeline`;
       {'examples': 10**6}: examples drawn;
       {'Swahili': 2, 'yor': 0.5}: epochs, of all the languages named (by any name);
       {'validation_loss': 3}: until the mean over languages has not improved in 3 evaluations;
@@ -75,7 +74,7 @@ class Part(NamedTuple):
         return found
 
 
-Density = Callable[[Part], float]  # of a stage, the examples that a row holds on average
+Density = Callable[[Stage], float]  # the examples that a row of it holds on average
 
 
 class Timeline:
@@ -105,7 +104,7 @@ class Timeline:
         *,
         ends: Sequence[int | None] = (),
         rows: int = 1,
-        density: Density = lambda part: 1.0,
+        density: Density = lambda stage: 1.0,
     ):
         self.stages = tuple(stages)
         self.counts = dict(counts)
@@ -113,7 +112,7 @@ class Timeline:
         self.parts: list[Part] = []
         self._again = functools.partial(Timeline, stages, counts, rows=rows, density=density)
         self._rows = rows
-        self._density = functools.cache(lambda number: density(self.parts[number]))
+        self._density = functools.cache(lambda number: density(self.stages[number]))
         _check(self.stages, counts)
         for number in range(len(self.stages)):
             start = self.ends[number - 1] if number else 0
