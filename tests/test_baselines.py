@@ -96,6 +96,7 @@ def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, lim
             job.data()
 
 
+@pytest.mark.slow
 def test_training_may_begin_with_a_stage_of_copying(toy):
     load(
         "BASELINE_BATCH_SIZE=1", "baselines.Plan.stages=[@a/stages.Stage(), @b/stages.Stage()]",

@@ -120,6 +120,7 @@ def test_microbatches_have_their_own_teacher_logits(toy_program, toy_teacher, to
         np.testing.assert_allclose(x, y, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_stopped_and_started_again_is_bit_identical_and_holds_no_teacher(
     tmp_path, toy_program, toy_teacher, student_batches
 ):

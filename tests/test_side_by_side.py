@@ -101,6 +101,7 @@ class Diverging:
         self._batches.set_state(state)
 
 
+@pytest.mark.slow
 def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
     tmp_path, toy_program, toy_batches
 ):

@@ -38,7 +38,9 @@ def sources(count, seed=0, longest=15):
     ]
 
 
-@pytest.mark.parametrize("decoding", [BEAM, SAMPLE], ids=["beam", "sampling"])
+@pytest.mark.parametrize(
+    "decoding", [BEAM, pytest.param(SAMPLE, marks=pytest.mark.slow)], ids=["beam", "sampling"]
+)
 def test_a_source_meets_the_same_program_whatever_shares_its_tile(trained, decoding):
     texts, search = sources(60, longest=25), make(trained, decoding).search
     together = search(texts)

@@ -25,7 +25,7 @@ def training_rows(directory) -> list[dict]:
     return [{k: v for k, v in row.items() if k not in clocks} for row in rows if "loss" in row]
 
 
-@pytest.mark.parametrize("moe_period", [0, 2])
+@pytest.mark.parametrize("moe_period", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_stopped_and_started_again_is_bit_identical(tmp_path, toy_program, toy_batches, moe_period):
     program = toy_program(moe_period=moe_period)
     whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=20)
@@ -50,6 +50,7 @@ def test_stopped_and_started_again_is_bit_identical(tmp_path, toy_program, toy_b
     assert [row["step"] for row in training_rows(tmp_path / "parts")] == [5, 10, 15, 20]
 
 
+@pytest.mark.slow
 def test_learns_to_reverse(tmp_path, toy_program, toy_batches):
     program = toy_program(
         emb_dim=64, optimizer=optax.adam(train.inverse_sqrt(0.005, warmup_steps=50)), log_every=100
