@@ -200,7 +200,8 @@ class _Training:
                 own = jax.tree.map(lambda x, slot=slot: x[slot], meters)
                 run.log.train_step(run.number, own, last=run.last)
                 run.log.flush()  # nothing waits for it: the meters are fetched
-                if not own.sums["steps"]:  # all were skipped
+                whole = run.number % self._program.log_every == 0
+                if whole and not own.sums["steps"]:  # all were skipped
                     self.diverged.append(f"{run.job.name} up to step {run.number}")
                     run.close()
                     self._runs[slot] = None
