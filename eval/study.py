@@ -56,7 +56,10 @@ class Study:
 
     def __post_init__(self) -> None:
         for run in self.runs:
-            command, *rest = shlex.split(run)
+            try:
+                command, *rest = shlex.split(run) or [""]
+            except ValueError as error:  # a quote that is not closed
+                raise ValueError(f"Study.runs: {run!r}: {error}") from None
             if command not in COMMANDS or not rest or not all("=" in one for one in rest[1:]):
                 raise ValueError(
                     f"Study.runs: {run!r}; expected a command of {', '.join(COMMANDS)}, its gin "
@@ -88,10 +91,13 @@ class Study:
         command, file, *bindings = shlex.split(run)
         bindings = [*self.bindings, *bindings]
         config.load([file], bindings)
-        directory = Path(config.macro("MODEL_DIR"))
+        directory, steps = config.macro("MODEL_DIR"), config.macro("TRAIN_STEPS")
+        if directory is None or steps is None:
+            missing = "MODEL_DIR" if directory is None else "TRAIN_STEPS"
+            raise ValueError(f"Study.runs: {run!r}: neither it nor {file} gives {missing}")
         wanted = config.macro("BASELINE_LANGUAGES", 0)
         count = wanted if isinstance(wanted, int) else len(wanted)
-        return Run(command, file, bindings, directory, config.macro("TRAIN_STEPS"), count)
+        return Run(command, file, bindings, Path(directory), steps, count)
 
 
 def targets(corpus: str) -> Iterator[str]:

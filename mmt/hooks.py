@@ -143,20 +143,25 @@ class Staged(Protocol):
 class EarlyStop:
     """Stops when `metric` has not improved in the last `patience` measurements.
 
-    metric: a key of validation rows; smaller is better unless `larger_is_better`. It looks at the
-    rows of `metrics.jsonl`, so that it remembers across restarts; several processes stop as the
-    first says.
+    metric: a key of validation rows; smaller is better unless `larger_is_better`. Those up to step
+    `since` do not count. It looks at the rows of `metrics.jsonl`, so that it remembers across
+    restarts; several processes stop as the first says.
     """
 
     patience: int
     metric: str = "validation_loss"
     larger_is_better: bool = False
+    since: int = 0
 
     def __call__(self, now: Step) -> bool:
-        if self.metric not in now.measured:
+        if self.metric not in now.measured or now.number <= self.since:
             return False
         values = distributed.from_first(
-            lambda: [row[self.metric] for row in now.log.rows() if self.metric in row]
+            lambda: [
+                row[self.metric]
+                for row in now.log.rows()
+                if self.metric in row and row["step"] > self.since
+            ]
         )
         sign = 1 if self.larger_is_better else -1
         best = int(np.argmax(sign * np.asarray(values)))

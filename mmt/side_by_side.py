@@ -30,7 +30,7 @@ class Job:
 
     data: opens its training batches and its held-out ones, of the same shapes for all jobs.
     steps: at most; period: steps between validations, each with a checkpoint; patience: validations
-    without improvement before it stops.
+    without improvement before it stops, of those after step `since`.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Job:
     steps: int
     period: int
     patience: int
+    since: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "period", "patience"):
@@ -52,15 +53,29 @@ class Job:
         return last >= self.steps or any("stopped" in row and row["step"] <= last for row in rows)
 
 
+class Diverged(ValueError):
+    """Models whose loss or gradient was no longer finite; the others of the call are trained.
+
+    names: of their jobs.
+    """
+
+    def __init__(self, found: Mapping[str, str]) -> None:
+        self.names = tuple(found)
+        super().__init__(
+            f"no finite loss or gradient: {', '.join(found.values())}; is the learning rate too "
+            "high? The others are trained"
+        )
+
+
 def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int = 0) -> None:
     """Trains every job, as many side by side as `memory` GiB hold, and at most `at_once` unless 0.
 
     The losses are those of `mmt.train.train` but for float32 rounding, and so are the run
     directories: at every validation a checkpoint, the last and the best are kept. `seconds` and
     `tokens_per_second` in metrics.jsonl count a run's share of the time. Started again after a
-    kill, each job goes on from its last checkpoint. ValueError where not even one model fits, and,
-    once the others are done, for those of which `log_every` steps were skipped (loss or gradient
-    not finite): they stop there, and are not finished.
+    kill, each job goes on from its last checkpoint. ValueError where not even one model fits;
+    Diverged, once the others are done, for those of which ten steps in a row or more were skipped
+    (loss or gradient not finite): they stop there, and are not finished.
     """
     if program.teacher is not None:
         raise ValueError("models that learn from a teacher cannot be trained side by side")
@@ -74,10 +89,7 @@ def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int 
             finally:
                 training.close()
             if training.diverged:
-                raise ValueError(
-                    f"no finite loss or gradient: {', '.join(training.diverged)}; is the learning "
-                    "rate too high? The others are trained"
-                )
+                raise Diverged(training.diverged)
 
 
 class _Run:
@@ -89,6 +101,7 @@ class _Run:
         self.languages = self.batches.manifest.languages
         self.seconds = 0.0  # its share of the time
         self.number = 0
+        self.skipped = 0  # steps in a row, as far as the log tells
         self.checkpoints = Checkpoints(job.model_dir, Policy(job.period, keep=1))
         self.log = metrics.Log(
             job.model_dir, job.steps, languages=self.languages, every=program.log_every,
@@ -115,7 +128,7 @@ class _Run:
         """Notes the validation and writes a checkpoint; whether training is over."""
         now = Step(self.number, state, self._program, self.batches, self.log, self.last)
         note_validation(now, sums)
-        stop = EarlyStop(self.job.patience)(now)
+        stop = EarlyStop(self.job.patience, since=self.job.since)(now)
         self.checkpoints.save(
             self.number, state.items(), data=position(self.batches), measured=now.measured
         )
@@ -152,7 +165,7 @@ class _Training:
         self._losses: Any = None
         self._fresh: Any = None
         self._since = time.perf_counter()
-        self.diverged: list[str] = []  # and where
+        self.diverged: dict[str, str] = {}  # names; and where
 
     def fill(self) -> bool:
         """Puts those who wait into free slots; whether there is anything to train."""
@@ -200,9 +213,12 @@ class _Training:
                 own = jax.tree.map(lambda x, slot=slot: x[slot], meters)
                 run.log.train_step(run.number, own, last=run.last)
                 run.log.flush()  # nothing waits for it: the meters are fetched
-                whole = run.number % self._program.log_every == 0
-                if whole and not own.sums["steps"]:  # all were skipped
-                    self.diverged.append(f"{run.job.name} up to step {run.number}")
+                if run.number % self._program.log_every == 0:
+                    every = own.sums["steps"] == 0
+                    run.skipped = run.skipped + self._program.log_every if every else 0
+                if run.skipped >= Policy.skips:
+                    where = f"{run.job.model_dir} up to step {run.number}"
+                    self.diverged[run.job.name] = where
                     run.close()
                     self._runs[slot] = None
 

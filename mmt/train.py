@@ -126,12 +126,12 @@ def train(
 
 
 def _check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:
-    """A stage of the data may go on until validation losses say so: a hook has to give them. A cap
-    on epochs may be made for fewer examples than these steps draw: a warning.
+    """A stage of the data may go on until validation losses say so: a hook has to give them. Of
+    a stage that never begins in these steps, and of a cap on epochs that is not kept, it warns.
     """
     if steps < 1:
         raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
-    for said in getattr(batches, "beyond_caps", lambda steps: [])(steps):
+    for said in getattr(batches, "warnings", lambda steps: [])(steps):
         warnings.warn(said, stacklevel=3)
     waits = getattr(batches, "waits_for_losses", False)
     if waits and not any(getattr(hook, "gives_losses", False) for hook in hooks):

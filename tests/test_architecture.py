@@ -106,6 +106,7 @@ MAY_IMPORT = {
     },
     "tasks": {"tasks", "mmt.data", "mmt.languages"},
     "eval.baselines": {"eval", "mmt"},
+    "eval.tuning": {"eval", "mmt"},
     "eval": {"eval", "mmt.translate", "mmt.languages", "mmt.data", "mmt.checkpoint", "mmt.hooks",
              "mmt.train", "mmt.config", "mmt.decoding", "mmt.distributed", "mmt.environment",
              "mmt.metrics", "mmt.parameters"},

@@ -6,20 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from eval.baselines import (
-    CHOSEN,
-    Class,
-    Judge,
-    Plan,
-    _steps,
-    _Trainer,
-    baselines,
-    choose,
-    grouped,
-    tune,
-)
+from eval.baselines import Judge, _steps, _Trainer, baselines, choose
+from eval.tuning import CHOSEN, Class, Plan
 from mmt import config
 from mmt.data import cache, vocab
+from mmt.data.stages import Stage
+from mmt.side_by_side import Diverged
 
 COUNTS = {f"{code}_Latn": 10 * size for size, code in enumerate(["yor", "swh", "fra", "deu"], 1)}
 
@@ -39,7 +31,10 @@ def test_names_in_their_order():
 
 @pytest.mark.parametrize(
     ("wanted", "message"),
-    [(0, "0 baselines"), (["zul"], "zul_Latn.*deu_Latn"), (["Germn"], "German")],
+    [
+        (0, "0 baselines"), ([], "a list of names"), ("deu", "a list of names"),
+        (["zul"], "zul_Latn.*deu_Latn"), (["Germn"], "German"),
+    ],
 )
 def test_what_cannot_be_had(wanted, message):
     with pytest.raises(ValueError, match=message):
@@ -53,6 +48,9 @@ def test_steps_are_epochs_within_bounds():
     assert _steps(plan, np.full((40, 2), [9, 4])) == 30
     assert _steps(plan, np.full((4, 2), [9, 4])) == 5
     assert _steps(plan, np.full((4000, 2), [9, 4])) == 50
+    copies = Stage({"steps": 7}, modifiers={"copied": 1.0})
+    staged = dataclasses.replace(plan, stages=[copies, Stage()])
+    assert _steps(staged, np.full((40, 2), [9, 4])) == 37  # passes are those over pairs
 
 
 @pytest.fixture
@@ -145,62 +143,33 @@ def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
     assert (done / CHOSEN).read_text() == "as it was\n"
 
 
-def test_classes_by_training_pairs():
-    low, other, high = Class("low"), Class("other"), Class("high", least=20)
-    assert grouped(COUNTS, [low, high, other]) == [
-        ([high], ["deu_Latn", "fra_Latn", "swh_Latn"]), ([low, other], ["yor_Latn"])
-    ]  # fmt: skip
-    assert grouped(COUNTS, [Class("rich", least=999), low]) == [
-        ([low], ["deu_Latn", "fra_Latn", "swh_Latn", "yor_Latn"])
-    ]
-    with pytest.raises(ValueError, match="no class of baselines for yor_Latn with fewer than 20"):
-        grouped(COUNTS, [high])
-    with pytest.raises(ValueError, match="low, low; each once"):
-        grouped(COUNTS, [low, low])
-    with pytest.raises(ValueError, match="tried_on differs at least = 0: low 4, other 2"):
-        grouped(COUNTS, [low, Class("other", tried_on=2)])
+def test_one_that_diverges_stops_no_other(toy, tmp_path, monkeypatch):
+    load("BASELINE_BATCH_SIZE=2")
+    judged = []
+
+    class Judging(Judge):
+        def check(self, languages):
+            pass
+
+        def __call__(self, translator, model_dir, language):
+            judged.append(language)
+
+    def diverges(trainer, one, codes, directory, chosen):
+        raise Diverged({"deu_Latn": "x/deu_Latn up to step 20"})
+
+    monkeypatch.setattr(_Trainer, "__call__", diverges)
+    with pytest.raises(ValueError, match="no finite loss or gradient: x/deu_Latn up to step 20"):
+        baselines(1, cache_dir=str(toy), directory=str(tmp_path / "out"),
+                  judge=Judging("cldr", "x"), describe_run=None)  # fmt: skip
+    assert not judged
 
 
-def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
-    losses = {"dry": 3.0, "wet": 2.5, "wild": 2.75}
-    asked = []
-
-    def trainer(one, codes, directory, chosen):
-        asked.append((one.name, list(codes)))
-        for i, code in enumerate(codes):
-            (directory / code).mkdir(parents=True)
-            rows = [{"step": step, "validation_loss": losses[one.name] + i + 1 / step}
-                    for step in (1, 2)]  # fmt: skip
-            text = "".join(json.dumps(row) + "\n" for row in rows)
-            (directory / code / "metrics.jsonl").write_text(text)
-
-    classes = [Class(name, bindings=[f"A = {name!r}"], tried_on=2) for name in losses]
-    best, why = tune(classes, ["a", "b", "c"], trainer=trainer, directory=tmp_path)
-    assert best.name == "wet" and asked == [(name, ["a", "c"]) for name in losses]
-    assert "wet (A = 'wet') 3.500" in why and "dry (A = 'dry') 4.000" in why and "a, c" in why
-    table = json.loads((tmp_path / "tuning" / "least_0.json").read_text())
-    assert table["chosen"] == "wet" and table["losses"]["wild"] == {"a": 3.25, "c": 4.25}
-    taken = {path.parent.name: path.read_text() for path in tmp_path.glob("?/chosen.txt")}
-    assert taken == {"a": f"{why}\n", "c": f"{why}\n"}  # what was tried is not trained again
-    assert (tmp_path / "c/metrics.jsonl").read_text() == (
-        tmp_path / "tuning/wet/c/metrics.jsonl"
-    ).read_text()
-    assert tune(classes[:1], ["a"], trainer=None, directory=tmp_path)[0] == classes[0]
-
-
-def test_a_class_changes_the_configuration_while_it_trains():
+def test_a_plan_is_refused_before_anything_is_trained_and_its_class_is_named(toy, tmp_path):
     load()
-    small = Class("small", bindings=["DROPOUT_RATE = 0.3", "transformer.Config.emb_dim = 64",
-                                     "baselines.Plan.epochs = 9.0"])  # fmt: skip
-    before = config.complete()
-    with small.configured() as (program, plan):
-        assert program.model.config.dropout_rate == 0.3 and program.model.config.emb_dim == 64
-        assert plan.epochs == 9.0 and plan.steps == (100, 700)
-        assert "transformer.Config.emb_dim = 64" in config.complete()
-    assert config.complete() == before
-    with pytest.raises(ValueError, match="nearest: DROPOUT_RATE"):
-        with Class("wrong", bindings=["DROPOUT_RAT = 0.3"]).configured():
-            pass
-    with pytest.raises(ValueError, match="gin: "):
-        with Class("wrong", bindings=["DROPOUT_RATE = )"]).configured():
-            pass
+    hasty = Class("hasty", bindings=["baselines.Plan.patience = 0"])
+    with pytest.raises(ValueError, match="Class hasty: .*patience: 0"):
+        baselines(
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=None, describe_run=None,
+            classes=[hasty],
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()

@@ -70,8 +70,9 @@ def test_one_row_has_no_other_sources(tmp_path, toy_program, toy_batches):
         )  # fmt: skip
 
 
-def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batches):
-    values = iter([3.0, 2.0, 2.5, 2.1, 9.0])
+@pytest.mark.parametrize(("since", "end"), [(0, 4), (2, 6)])
+def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batches, since, end):
+    values = iter([3.0, 2.0, 2.5, 2.1, 9.0, 8.0, 1.0])
 
     def measure(now):
         value = next(values)
@@ -79,10 +80,11 @@ def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batch
         now.log.write({"step": now.number, "validation_loss": value})
 
     run = {"model_dir": str(tmp_path), "steps": 50, "policy": Policy(period=1)}
-    state = train.train(toy_program(), toy_batches(), hooks=[measure, hooks.EarlyStop(2)], **run)
-    assert int(state.step) == 4  # the best was the second; two more did not improve
+    stop = hooks.EarlyStop(2, since=since)
+    state = train.train(toy_program(), toy_batches(), hooks=[measure, stop], **run)
+    assert int(state.step) == end  # the best was the second, the fourth; two more did not improve
     again = train.train(toy_program(), toy_batches(), hooks=[measure], **run)
-    assert int(again.step) == 4
+    assert int(again.step) == end
 
 
 def test_nothing_to_validate_on_is_said(tmp_path, toy_program, toy_batches):
@@ -141,11 +143,11 @@ def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(
     batches = StagedBatches(toy_batches())
     batches.waits_for_losses = True
     given = {"model_dir": str(tmp_path / "run"), "steps": 1}
-    batches.beyond_caps = lambda steps: [f"no cap for {steps}"]
+    batches.warnings = lambda steps: [f"no cap for {steps}"]
     refused = pytest.raises(ValueError, match=r"never end. Add @hooks.ValidationLoss\(\)")
     with pytest.warns(UserWarning, match="no cap for 1"), refused:
         train.train(toy_program(), batches, hooks=[lambda now: None], **given)
-    del batches.beyond_caps
+    del batches.warnings
     assert not (tmp_path / "run").exists()
     losses = hooks.ValidationLoss([next(toy_batches())], 2)
     train.train(toy_program(), batches, hooks=[losses], **given)

@@ -70,10 +70,17 @@ def test_a_cap_made_for_fewer_examples_is_not_kept_in_silence(make):
     said = f"examples = 200, but the run draws about {STEPS * BATCH}; bind examples"
     assert said in foreseen.notes[0] and said in shares.table(foreseen)
     two = [Stage({"steps": 20}, short), Stage(mixing=mixing.Mixing())]
-    assert not make(None, packing=False, stages=two).beyond_caps(25)
+    assert not make(None, packing=False, stages=two).warnings(25)
     two = [Stage({"steps": 60}, short), Stage(mixing=mixing.Mixing())]
-    (found,) = make(None, packing=False, stages=two).beyond_caps(70)
+    (found,) = make(None, packing=False, stages=two).warnings(70)
     assert "but stage 1 draws about 480;" in found
+
+
+def test_a_stage_that_never_begins_is_warned_of(make):
+    two = [Stage({"steps": 60}, mixing.Mixing()), Stage(mixing=mixing.Mixing())]
+    said = "stage 2 of 2 never begins: the one before ends after 480 examples, and the run draws"
+    assert make(None, packing=False, stages=two).warnings(60) == [f"{said} about 480"]
+    assert not make(None, packing=False, stages=two).warnings(61)
 
 
 def test_a_description_is_estimated(toy_corpus, tmp_path):

@@ -105,12 +105,13 @@ class Diverging:
 def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
     tmp_path, toy_program, toy_batches
 ):
-    made = jobs(tmp_path, toy_batches, steps=8, period=2)[:2]
+    made = jobs(tmp_path, toy_batches, steps=16, period=4)[:2]
     made[1].data.batches = Diverging(made[1].data.batches)
-    with pytest.raises(ValueError, match="gradient: two up to step 6; .* The others are trained"):
+    with pytest.raises(side_by_side.Diverged, match="two up to step 14; .*trained$") as e:
         side_by_side.train(toy_program(log_every=2), made, memory=1.0)
+    assert e.value.names == ("two",)
     assert [job.finished() for job in made] == [True, False]
-    assert rows(tmp_path / "two")[-1] == {"step": 6, "skipped": 2}
+    assert rows(tmp_path / "two")[-1] == {"step": 14, "skipped": 2}  # ten in a row
 
 
 @pytest.mark.slow

@@ -53,6 +53,15 @@ def make(**changes):
     return study.Study(**settings | changes)
 
 
+def test_a_run_that_is_none_is_named(folder):
+    for run in ("", "train 'a.gin"):
+        with pytest.raises(ValueError, match=f"Study.runs: {run!r}"):
+            make(runs=[run])
+    (folder / "d.gin").write_text("TRAIN_STEPS = 50\n")
+    with pytest.raises(ValueError, match="neither it nor d.gin gives MODEL_DIR"):
+        make(runs=["train d.gin"]).finish()
+
+
 def test_every_run_is_trained_and_judged_in_its_order_and_then_reported(commands, folder, capsys):
     runs = [RUNS[0], RUNS[1] + " MODEL_DIR=runs/two", RUNS[2]]
     files = make(runs=runs, bindings=["TRAIN_STEPS=50"]).finish()

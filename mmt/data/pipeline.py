@@ -240,9 +240,9 @@ class TrainBatches:
         self.set_state(state | {"stages": {"ends": timeline.ended(draw).ends, "losses": []}})
         return True
 
-    def beyond_caps(self, steps: int) -> list[str]:
-        """What to warn of where so many steps draw more examples than a cap was made for."""
-        return self.draws.timeline.beyond_caps(steps * self.batch_size)
+    def warnings(self, steps: int) -> list[str]:
+        """What to warn of in so many steps: stages that never begin, caps that are not kept."""
+        return self.draws.timeline.warnings(steps * self.batch_size)
 
     def ledger(self) -> Ledger:
         """What counts the examples seen up to a data state."""

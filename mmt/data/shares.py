@@ -113,8 +113,10 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
             "here it never does."
         )
     if any(stage.modifiers for stage in batches.draws.timeline.stages):
-        notes.append("Tokens are those before modifiers.")
-    return (*notes, *batches.beyond_caps(steps))
+        estimated = isinstance(split.cache, Estimated)
+        more = ", and so is when a stage `until` steps ends" if estimated else ""
+        notes.append(f"Tokens are those before modifiers{more}.")
+    return (*notes, *batches.warnings(steps))
 
 
 def open_source(source: str, mixture: str = "") -> Cache:

@@ -19,6 +19,7 @@ from mmt.data import mixing
 from mmt.data.mixing import Mixing, Schedule
 
 LOSS = "validation_loss"
+_NEVER = 10**15  # nothing lasts so many steps or epochs
 KINDS = ("steps", "examples", LOSS, f"{LOSS}/LANGUAGE", "LANGUAGE")
 
 Number = int | float
@@ -167,16 +168,23 @@ class Timeline:
         number = int(self._which(np.array([draw]))[0])
         return self._rows_before(number) + (draw - self.parts[number].start) / self._density(number)
 
-    def beyond_caps(self, rows: int) -> list[str]:
-        """What to warn of where a stage's part of so many rows has over 1 % more examples than its
-        mixture says, which its cap is reckoned with.
+    def warnings(self, rows: int) -> list[str]:
+        """What to warn of in a run of so many rows: a stage that never begins, and where a stage's
+        part has over 1 % more examples than its mixture says, which its cap is reckoned with.
         """
-        found = []
+        found, total = [], self.draws_in(rows)
+        for number, part in enumerate(self.parts):
+            if number and part.start >= total:
+                found.append(
+                    f"stage {number + 1} of {len(self.stages)} never begins: the one before ends "
+                    f"after {part.start:,} examples, and the run draws about {total:,}"
+                )
+                break
         for number, part in enumerate(self.parts):
             mixture = self.stages[number].mixing
             if mixture is None or mixture.max_epochs is None or mixture.examples is None:
                 continue
-            later = [self.draws_in(rows), *(other.start for other in self.parts[number + 1 :])]
+            later = [total, *(other.start for other in self.parts[number + 1 :])]
             if (drawn := min(later) - part.start) > 1.01 * mixture.examples:
                 stage = f"stage {number + 1}" if len(self.stages) > 1 else "the run"
                 found.append(
@@ -345,6 +353,6 @@ def _may_end(until: Any) -> bool:
         return False
     return all(
         isinstance(value, int | float) and not isinstance(value, bool)
-        and 0 < value < math.inf and (not kinds or value == int(value))
+        and 0 < value < _NEVER and (not kinds or value == int(value))
         for value in until.values()
     )  # fmt: skip
