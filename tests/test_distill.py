@@ -82,6 +82,7 @@ def test_a_step_is_switchs_mix_of_teacher_and_labels(toy_program, toy_teacher, t
     assert after.meters.sums["teacher_loss"] == pytest.approx(teacher_loss, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_student_that_is_its_teacher_stays_as_it_is(tmp_path, toy_program, toy_trained,
                                                       toy_batches):  # fmt: skip
     dense = quiet(toy_program())
