@@ -63,7 +63,7 @@ class Plan:
         for name in ("batch_size", "period", "patience"):
             if (value := getattr(self, name)) < 1:
                 raise ValueError(f"baselines.Plan.{name}: {value}; allowed: 1 or more")
-        for stage in [*(self.stages or [Stage()])][:-1]:
+        for stage in (self.stages or ())[:-1]:
             if "steps" not in (stage.until or {}):
                 raise ValueError(
                     f"baselines.Plan.stages: until = {stage.until}; allowed: {{'steps': N}}, and "
@@ -199,17 +199,19 @@ def _tried(
     one: Class, codes: Sequence[str], trainer: Trains, directory: Path
 ) -> dict[str, float]:
     """Best validation loss of each language with these settings, infinity where it diverged."""
+    words = f"tried: {one}"
     lost: tuple[str, ...] = ()
-    try:
-        trainer(one, codes, directory / one.name, f"tried: {one}")
-    except Diverged as error:
-        lost = error.names
     runs = {code: directory / one.name / code for code in codes}
     for run in runs.values():
-        if (was := (run / CHOSEN).read_text(encoding="utf-8").strip()) != f"tried: {one}":
+        file = run / CHOSEN
+        if file.is_file() and (was := file.read_text(encoding="utf-8").strip()) != words:
             raise ValueError(
                 f"{run} has other settings ({was}) than {one}: remove it or rename the class"
             )
+    try:
+        trainer(one, codes, directory / one.name, words)
+    except Diverged as error:
+        lost = error.names
     return {code: math.inf if code in lost else best_loss(run) for code, run in runs.items()}
 
 

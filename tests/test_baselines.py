@@ -143,7 +143,7 @@ def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
     assert (done / CHOSEN).read_text() == "as it was\n"
 
 
-def test_one_that_diverges_stops_no_other(toy, tmp_path, monkeypatch):
+def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
     load("BASELINE_BATCH_SIZE=2")
     judged = []
 
