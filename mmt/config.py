@@ -197,6 +197,7 @@ def _add(bindings: Sequence[str]) -> None:
             raise ValueError(f"--gin.{name}: no gin file has it{near}")
         _parse(imports, name, binding)
     _check_macros()
+    _check_scopes(bindings)
 
 
 def _macros() -> dict[str, Any]:
@@ -276,13 +277,27 @@ def _check_macros() -> None:
             raise ValueError(f"the macro {name} is made of itself: {name} = {known[name]!r}")
 
 
+def _check_scopes(bindings: Sequence[str]) -> None:
+    """ValueError for a binding of a scope in which nothing is built: it would do nothing."""
+    values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
+    known = {scope for one in _references(values) for scope in one.scopes}
+    for binding in bindings:
+        name = _halves(binding)[0]
+        for scope in name.split("/")[:-1]:
+            if scope not in known:
+                near = _nearest(scope, known - _macros().keys())
+                raise ValueError(f"--gin.{name}: nothing is built in a scope {scope!r}{near}")
+
+
 def _referred(value: Any) -> set[str]:
     """The macros that a value refers to, NAME as %NAME."""
-    return {
-        reference.scopes[-1]
-        for reference in _gin._iterate_flattened_values(value)
-        if isinstance(reference, _gin.ConfigurableReference) and reference.selector == "gin.macro"
-    }
+    return {one.scopes[-1] for one in _references(value) if one.selector == "gin.macro"}
+
+
+def _references(value: Any) -> list[Any]:
+    """What a value refers to, at any depth: @function and %MACRO."""
+    found = _gin._iterate_flattened_values(value)
+    return [one for one in found if isinstance(one, _gin.ConfigurableReference)]
 
 
 def _literal(binding: str) -> str:

@@ -55,6 +55,8 @@ def test_plain_text_needs_no_quotes():
         ([TINY], ["VOCAB_SIZE=%VOCAB_SIZES"],
          "VOCAB_SIZE = %VOCAB_SIZES: there is no macro VOCAB_SIZES; nearest: VOCAB_SIZE"),
         ([TINY], ["transformer.Config.emb_dim=(1, %EMB)"], r"Config.emb_dim = .* no macro EMB$"),
+        (["gin_configs/examples/stages.gin"], ["larg/stages.Stage.until={}"],
+         "in a scope 'larg'; nearest: large"),
     ],
 )
 def test_what_is_wrong_is_named(files, bindings, message):

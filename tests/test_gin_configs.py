@@ -1,6 +1,7 @@
 """Every gin file says what it is, loads, and builds its model's shapes."""
 
 import re
+import shlex
 from pathlib import Path
 
 import jax
@@ -143,6 +144,6 @@ def test_a_study_of_the_benchmark_names_files_that_are_there(file):
     config.load([str(file.relative_to(ROOT))])
     found = config.configured(study.Study)()
     for run in found.runs:
-        _, name, *bindings = run.split()
+        _, name, *bindings = shlex.split(run)
         config.load([name], [*bindings, *found.bindings])
         assert config.macro("MODEL_DIR").startswith("runs/bible100")
