@@ -18,6 +18,7 @@ from eval.metrics import USUAL, Metrics
 from eval.tuning import CHOSEN, Class, Plan, grouped, tune
 from mmt import checkpoint, config, languages, lock, side_by_side, train, translate
 from mmt.data import cache, mixing, pipeline
+from mmt.data.modifiers import Rewriter
 from mmt.data.stages import Stage
 from mmt.side_by_side import Diverged
 
@@ -52,11 +53,14 @@ def baselines(
             "or leave these out of BASELINE_LANGUAGES"
         )
     groups = grouped({code: counts[code] for code in codes}, classes)
-    for candidates, _ in groups:
+    for candidates, members in groups:
         for one in candidates:
-            with one.configured() as (program, _):
+            with one.configured() as (program, plan):
                 own = program.model.config
                 opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
+                for stage in plan.stages or ():
+                    for code in members if stage.modifiers else ():
+                        Rewriter(stage.modifiers, opened, [code], program.seed)  # or a ValueError
     judge.check(codes)
     trainer = _Trainer(opened, describe_run)
     with lock.held(directory):

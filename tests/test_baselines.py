@@ -164,12 +164,24 @@ def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
     assert not judged
 
 
-def test_a_plan_is_refused_before_anything_is_trained_and_its_class_is_named(toy, tmp_path):
+STAGES = "baselines.Plan.stages = [@stages.Stage()]"
+
+
+@pytest.mark.parametrize(
+    ("bindings", "message"),
+    [
+        (["baselines.Plan.patience = 0"], "Class hasty: .*patience: 0"),
+        ([STAGES, "stages.Stage.modifiers = {'typoes': 0.1}"], "'typoes'; nearest: typos"),
+        ([STAGES, "stages.Stage.modifiers = {'typos': {'fra': 0.1}}"], "language 'fra' is not among"),
+    ],
+)
+def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
+    toy, tmp_path, bindings, message
+):
     load()
-    hasty = Class("hasty", bindings=["baselines.Plan.patience = 0"])
-    with pytest.raises(ValueError, match="Class hasty: .*patience: 0"):
+    with pytest.raises(ValueError, match=message):
         baselines(
             1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=None, describe_run=None,
-            classes=[hasty],
+            classes=[Class("hasty", bindings=bindings)],
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
