@@ -58,9 +58,9 @@ def baselines(
             with one.configured() as (program, plan):
                 own = program.model.config
                 opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
-                for stage in plan.stages or ():
-                    for code in members if stage.modifiers else ():
-                        Rewriter(stage.modifiers, opened, [code], program.seed)  # or a ValueError
+                for wanted in [one.modifiers for one in plan.stages or () if one.modifiers]:
+                    for code in members:
+                        Rewriter(wanted, opened, [code], program.seed)  # or a ValueError
     judge.check(codes)
     trainer = _Trainer(opened, describe_run)
     with lock.held(directory):

@@ -172,7 +172,7 @@ STAGES = "baselines.Plan.stages = [@stages.Stage()]"
     [
         (["baselines.Plan.patience = 0"], "Class hasty: .*patience: 0"),
         ([STAGES, "stages.Stage.modifiers = {'typoes': 0.1}"], "'typoes'; nearest: typos"),
-        ([STAGES, "stages.Stage.modifiers = {'typos': {'fra': 0.1}}"], "language 'fra' is not among"),
+        ([STAGES, "stages.Stage.modifiers = {'typos': {'fra': 0.1}}"], "'fra' is not among"),
     ],
 )
 def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
