@@ -294,15 +294,15 @@ def test_what_is_wrong_is_named(made, tmp_path, monkeypatch):
     corpus, opened = made
     with pytest.raises(ValueError, match=r"monolingual is 1\.5; allowed: 0 \.\.\. 1"):
         Mixing(monolingual=1.5)
-    plain = tmp_path / "plain"
+    plain = tmp_path / "bare"
     plain.mkdir()
     (plain / "deu.tsv").write_text("Hallo\tHello\n" * 20)
     (plain / "corpus.toml").write_text('[train]\ndeu = "deu.tsv"\n')
-    with pytest.raises(ValueError, match=r"corpus 'plain' has no monolingual text; \[monoling"):
+    with pytest.raises(ValueError, match=r"corpus 'bare' has no monolingual text; \[monoling"):
         monolingual.register(corpora.load(plain))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        build.ensure_cache(Recipe(str(tmp_path / "p"), "plain_to_eng", str(plain), vocab_size=400))
+        build.ensure_cache(Recipe(str(tmp_path / "p"), "bare_to_eng", str(plain), vocab_size=400))
     train = {"feature_lengths": LENGTHS, "batch_size": 8}
     with pytest.raises(ValueError, match=r"monolingual is 0\.5, but the data has no monolingual"):
         pipeline.train_batches(tmp_path / "p", mixing=Mixing(monolingual=0.5), **train)
