@@ -13,50 +13,14 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, get_args
 
 from eval import metrics, results, rows
+from eval.checked import Checked
 
 FILE = "analysis.jsonl"
 MARKS = ("good", "fair", "poor")
 _KEY = results.KEY
 
-# What a number may be, by the name of its field, in rows of every kind.
-_SHARES = (
-    "copies", "empty", "short", "long", "looping", "not_english", "recited", "p_bootstrap",
-    "p_randomization", "low", "high", "load", "drop_rate", "entropy",
-)  # fmt: skip
-_SCORES = ("bleu_low", "bleu_high", "chrf_low", "chrf_high", "bleu")
-_DIFFERENCES = ("delta", "delta_low", "delta_high", "chrf_delta")
-_COUNTS = (
-    "sentences", "tokens", "steps", "seconds", "loss", "validation_loss", "parameters",
-    "active_parameters", "device_hours", "epochs",
-)  # fmt: skip
-_POSITIVE = ("resamples", "devices")
-_RANGES = {
-    **dict.fromkeys(_SHARES, (0.0, 1.0)),
-    **dict.fromkeys(_SCORES, (0.0, 100.0)),
-    **dict.fromkeys(_DIFFERENCES, (-100.0, 100.0)),
-    **dict.fromkeys(_COUNTS, (0.0, math.inf)),
-    **dict.fromkeys(_POSITIVE, (1.0, math.inf)),
-}
 
-
-class _Checked:
-    """Fields hold what their annotations and names say, or it is a ValueError."""
-
-    def __post_init__(self) -> None:
-        rows.check_types(self)
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if field.name in _RANGES:
-                rows.check_range(field.name, value, *_RANGES[field.name])
-            if field.name in ("source", "target") and value != field.default:
-                rows.check_code(field.name, value)
-        self._check()
-
-    def _check(self) -> None:
-        """What one field alone does not tell."""
-
-
-class _Row(_Checked):
+class _Row(Checked):
     """What the rows of all kinds share."""
 
     kind: ClassVar[str]
@@ -188,6 +152,20 @@ class Counts(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Texts(_Row):
+    """What a test set says of itself: `testsets.TestSet`'s domain and licence, '' where unknown."""
+
+    kind: ClassVar[str] = "texts"
+    about: ClassVar[tuple[str, ...]] = ("testset", "target")
+
+    system: str = ""
+    testset: str
+    target: str
+    domain: str
+    licence: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Trust(_Row):
     """How far scores on this test set can be trusted (`good`, `fair`, `poor`), and why."""
 
@@ -207,7 +185,7 @@ class Trust(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Bin(_Checked):
+class Bin(Checked):
     """Test lines whose overlap is at least `low` and below `high` (1.0 included in the last).
 
     bleu: None where there is no such line.
@@ -349,6 +327,7 @@ Row: TypeAlias = (
     | Comet
     | Paired
     | Counts
+    | Texts
     | Trust
     | Overlap
     | Routing

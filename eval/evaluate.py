@@ -100,7 +100,7 @@ def evaluate(
     results.check_name(system.name, "system")
     results.check_name(testset.name, "testset")
     results.add_rows(out, [])
-    analysis.read(analysis.beside(out))
+    _describe(testset, analysis.beside(out))
     judge = _Judge(testset, system, str(decoding), out, scores)
     judge.folder.mkdir(parents=True, exist_ok=True)
     done = judge.done()
@@ -121,6 +121,19 @@ def evaluate(
             done[code] = judge.score(code, hypotheses, seconds)
             progress.update(task, description=f"{system.name} {code} {done[code].bleu:.1f} BLEU")
     return [done[code] for code in testset.languages]
+
+
+def _describe(testset: TestSet, file: Path) -> None:
+    """Has an analysis file say what the test set says of itself now."""
+    own = analysis.Texts(
+        testset=testset.name,
+        target=testset.target,
+        domain=testset.domain,
+        licence=testset.licence,
+    )
+    known = {row.key: row for row in analysis.read(file)}
+    if own != known.get(own.key) and (own.key in known or own.domain or own.licence):
+        analysis.add(file, [own])
 
 
 def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float]:

@@ -20,6 +20,7 @@ from eval.analysis import (
     Recipe,
     Remark,
     Routing,
+    Texts,
     Trust,
 )
 from eval.results import Row
@@ -98,6 +99,14 @@ class Evidence:
         """How far scores of a language can be trusted."""
         found: Any = self._rows.get(("trust", testset, source, target))
         return found
+
+    def texts(self, testset: str, target: str) -> str:
+        """Domain and licence of a test set, as `news; licence: CC0`, as far as known."""
+        found = self._rows.get(("texts", testset, target))
+        if not isinstance(found, Texts):
+            return ""
+        licence = f"licence: {found.licence}" if found.licence else ""
+        return "; ".join(filter(None, (found.domain, licence)))
 
     def costs(self, system: str) -> Sequence[Cost]:
         """What training took: one row, or one for every language of a bilingual system."""

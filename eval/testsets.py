@@ -72,7 +72,8 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
 
     name is one of
       * `cldr`, a folder with `corpus.toml`, or such a file: a corpus' `split` (`test` where None);
-        its own target holds, and an id such as `JHN.4.10` tells the document, `JHN.4`;
+        its own target, domain and licence hold, and an id such as `JHN.4.10` tells the document,
+        `JHN.4`;
       * a folder of a published set, as it is unpacked: FLORES-200, FLORES+ (`devtest` where split
         is None; a split's own folder, `flores200_dataset/dev`, is as good), TICO-19, NTREX-128;
       * a folder of plain files: `<language>.src` and `<language>.ref`, or `<language>.tsv` with
@@ -152,7 +153,7 @@ def _from_corpus(corpus: corpora.Corpus, split: str) -> TestSet:
         there = ", ".join(name for name in corpora.SPLITS if corpus.files[name])
         raise ValueError(f"corpus {corpus.name!r} has no {split} split; it has: {there}")
     suffix = "" if split == "test" else f"-{split}"
-    return TestSet(corpus.name + suffix, corpus.target, found)
+    return TestSet(corpus.name + suffix, corpus.target, found, corpus.domain, corpus.licence)
 
 
 def _from_sacrebleu(name: str, target: str) -> TestSet:

@@ -1,4 +1,4 @@
-"""analysis.jsonl: rows of eleven kinds, strict and replaced by key."""
+"""analysis.jsonl: rows of every kind, strict and replaced by key."""
 
 import dataclasses
 import json
@@ -28,6 +28,7 @@ ROWS = [
         **KEY, packed=metrics.packed(np.ones((80, 10))), sentences=80, hypotheses="abc",
         references="def",
     ),
+    analysis.Texts(testset="phrases", target="eng_Latn", domain="news", licence="CC0"),
     analysis.Trust(
         testset="phrases", source="deu_Latn", target="eng_Latn", mark="poor",
         reasons=("only 80 sentences",), sentences=80,
@@ -65,8 +66,8 @@ def test_rows_of_all_kinds_come_back(tmp_path):
     analysis.add(path, ROWS)
     assert path.name == "analysis.jsonl" and analysis.read(path) == ROWS
     assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == [
-        "interval", "guards", "paired", "counts", "trust", "overlap", "routing", "curve", "cost",
-        "recipe", "remark",
+        "interval", "guards", "paired", "counts", "texts", "trust", "overlap", "routing", "curve",
+        "cost", "recipe", "remark",
     ]  # fmt: skip
     assert len({row.key for row in ROWS}) == len(ROWS)
 
@@ -110,6 +111,7 @@ def test_a_row_replaces_only_the_one_with_its_key(tmp_path, row):
         ("counts", {"sentences": 0}, "packed holds 480 bytes; expected 0 sentences"),
         ("trust", {"mark": "god"}, "mark is 'god'; allowed: good, fair, poor; nearest: 'good'"),
         ("trust", {"reasons": "few"}, "reasons is 'few'; expected a list"),
+        ("texts", {"licence": None}, "licence is None; expected text"),
         ("overlap", {"bins": [{"low": 0.5, "high": 0.1, "sentences": 1, "bleu": 1}]}, "low is 0.5"),
         ("overlap", {"bins": [{"low": 0}]}, "missing key 'high'"),
         ("routing", {"layer": "encoder1"}, "layer is 'encoder1'"),

@@ -50,6 +50,16 @@ def test_a_folder_is_read_as_described(folder):
     corpus.validate()
 
 
+def test_domain_and_licence_are_said_and_change_nothing_else(folder):
+    plain = corpora.load(folder)
+    assert (plain.domain, plain.licence) == ("", "")
+    said = 'domain = "news"\nlicence = "CC BY-SA 4.0"\n'
+    (folder / "corpus.toml").write_text(GOOD.replace("target", said + "target", 1), "utf-8")
+    corpus = corpora.load(folder)
+    assert (corpus.domain, corpus.licence) == ("news", "CC BY-SA 4.0")
+    assert corpus.hash() == plain.hash() and corpus.files == plain.files
+
+
 def test_a_folder_is_named_by_itself_its_file_or_a_string(folder, monkeypatch):
     whole = corpora.load(folder)
     assert corpora.load(str(folder)) == corpora.load(folder / "corpus.toml") == whole
@@ -123,6 +133,9 @@ def test_the_hash_is_of_the_content_and_not_of_the_place(folder, tmp_path):
         ('target = "t.en" }\nswh', 'tgt = "t.en" }\nswh', r"corpus\.toml:4: unknown key 'tgt'"),
         ('sw = "test.tsv"', 'om = "test.tsv"', r"corpus\.toml:8: om \(gaz_Latn\) has no \[train\]"),
         ("target =", "name = 'a b'\ntarget =", r"corpus\.toml:2: name is 'a b'; allowed"),
+        ("target =", "licence = 3\ntarget =", r"corpus\.toml:2: licence is 3; expected text"),
+        ("target =", 'domain = "a\\nb"\ntarget =', r"domain is 'a\\nb'; expected .* one line"),
+        ("target =", "license = 'CC0'\ntarget =", r"'license'; nearest: licence"),
         ("[train]", "train = 3\n[validation]", r"corpus\.toml:3: train must be a table"),
         ("[train]", "[train]\n[validation]", r"corpus\.toml:3: no languages"),
         ("[train]", "[train", r"corpus\.toml: .*line 3"),

@@ -162,6 +162,19 @@ def test_beside_the_rows_stand_intervals_guards_and_trust(run, tmp_path):
     assert refresh.refresh([tmp_path / "results.jsonl"]) == 0
 
 
+def test_a_test_set_s_domain_and_licence_are_kept_as_they_are_now(run, tmp_path):
+    def kept():
+        rows = analysis.read(tmp_path / "analysis.jsonl")
+        return [(row.domain, row.licence) for row in rows if row.kind == "texts"]
+
+    run(Dictionary())
+    assert kept() == []
+    for said in (("news", "CC0"), ("", "CC BY-SA 4.0"), ("", "")):
+        named = dataclasses.replace(TESTSET, domain=said[0], licence=said[1])
+        run(translator := Dictionary(), testset=named)
+        assert kept() == [said] and not translator.seen
+
+
 def test_other_scores_come_from_the_kept_texts(run):
     first = run(Dictionary())
     rows = run(translator := Dictionary(), scores=metrics.Metrics(ter=True))

@@ -33,6 +33,16 @@ def test_a_row_finds_its_own(known):
     assert evidence.trust("news", entry.language.code, "eng_Latn") is None
 
 
+@pytest.mark.parametrize(
+    ("domain", "licence", "said"),
+    [("news", "", "news"), ("", "CC0", "licence: CC0"), ("a, b", "CC0", "a, b; licence: CC0")],
+)
+def test_a_test_set_s_domain_and_licence_as_far_as_known(domain, licence, said):
+    texts = analysis.Texts(testset="set", target="eng_Latn", domain=domain, licence=licence)
+    assert Evidence([texts]).texts("set", "eng_Latn") == said
+    assert Evidence([texts]).texts("set", "fra_Latn") == ""
+
+
 def test_the_last_of_equal_keys_counts(known):
     rows, found, _ = known
     old = next(one for one in found if one.kind == "guards")

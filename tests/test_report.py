@@ -178,6 +178,13 @@ def test_markdown_tables_are_tables(render, whole):
         assert name.endswith(".png") and (whole / name).is_file()
 
 
+def test_domain_and_licence_stand_beside_the_test_set(tmp_path):
+    texts = analysis.Texts(testset="cldr", target="eng_Latn", domain="dates", licence="<CC0>")
+    report.report([write(tmp_path, seven(), [texts])], tmp_path / "out")
+    assert "Test set cldr (dates; licence: <CC0>);" in words(tmp_path / "out")
+    assert "dates; licence: " in (tmp_path / "out/report.md").read_text()
+
+
 def test_equal_rows_give_equal_bytes(whole):
     report.report([whole.parent / "results.jsonl"], whole.parent / "again")
     for path in whole.iterdir():

@@ -1,5 +1,6 @@
 """Test sets by name: corpora's, sacreBLEU's, caches'. Published folders: test_formats.py."""
 
+import dataclasses
 import gzip
 import os
 import re
@@ -80,6 +81,9 @@ def test_a_corpus_gives_its_test_split(corpus):
     assert testset.languages["deu_Latn"].sources == ("3 Stunden", "Ende März")
     assert testset.languages["deu_Latn"].references == ("3 hours", "the end of March")
     assert testsets.load(corpus / "corpus.toml") == testset
+    file = corpus / "corpus.toml"
+    file.write_text("domain = 'dates'\nlicence = 'CC0'\n" + file.read_text())
+    assert testsets.load(corpus) == dataclasses.replace(testset, domain="dates", licence="CC0")
 
 
 def test_another_split_has_another_name(corpus):

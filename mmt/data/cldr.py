@@ -35,6 +35,11 @@ from mmt.data.cldr_speaker import Missing, Speaker, plain
 LARGEST, SMALLEST = 20_000, 100  # training pairs of the first and the last language
 VARIED = 300  # so many training pairs of a language are chosen for their words
 HELD_OUT = {"test": 100, "validation": 50}  # pairs of every language
+DESCRIPTION = """name = "cldr"
+target = "eng"
+domain = "dates, numbers and names"
+licence = "Unicode-3.0"
+"""
 
 # Babel's locales, those with more text in the world first: a rough order after the sizes of web
 # crawls and Wikipedias. They are all that Babel has every kind of phrase for, but for variants of
@@ -124,7 +129,7 @@ def _write(folder: Path) -> None:
         f"[{split}]\n" + "".join(f'{code} = "{split}/{code}.tsv"\n' for code in sorted(codes))
         for split in corpora.SPLITS
     ]
-    (folder / "corpus.toml").write_text('name = "cldr"\ntarget = "eng"\n\n' + "\n".join(tables))
+    (folder / "corpus.toml").write_text("\n".join([DESCRIPTION, *tables]))
 
 
 class _Student:

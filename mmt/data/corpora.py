@@ -2,6 +2,8 @@
 
     name = "my_corpus"                                            # default: the folder's name
     target = "eng"                                                # default: English
+    domain = "news"                                               # in words, for reports;
+    licence = "CC BY-SA 4.0"                                      # nothing is made of it
     [train]
     deu = { source = "corpus.de.gz", target = "corpus.en.gz" }    # two files, line by line
     swh = "swh.tsv"                                               # source<TAB>target
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from mmt.data.rulebook import Rulebook
 
 SPLITS = ("train", "validation", "test")
+_SAID = ("domain", "licence")
 EMBEDDED = "cldr"  # what `load` takes for the corpus that needs no files
 
 
@@ -81,6 +84,7 @@ class Corpus:
       target: FLORES code of the side that is translated into.
       root: the folder of the description.
       reverse: read the other way, from the target into all languages: `reversed`.
+      domain, licence: in words, '' where the description has none.
       files: split -> FLORES code of the source -> its files, in the order they are read; beside
         the splits there may be 'monolingual', the text that has no translation.
       clean: the rules by which the training pairs are to be cleaned, where it has such.
@@ -92,6 +96,8 @@ class Corpus:
     files: Mapping[str, Mapping[str, tuple[Files, ...]]] = field(repr=False, hash=False)
     clean: "Rulebook | None" = field(default=None, repr=False, hash=False)
     reverse: bool = False
+    domain: str = ""
+    licence: str = ""
 
     def reversed(self) -> "Corpus":
         """The corpus for translating out of its target: a pair's source is its target, `language`
@@ -241,7 +247,7 @@ class _Description:
             raise ValueError(f"{file}: {error}") from None
 
     def corpus(self) -> Corpus:
-        allowed = ("name", "target", *SPLITS, MONOLINGUAL, "clean")
+        allowed = ("name", "target", *_SAID, *SPLITS, MONOLINGUAL, "clean")
         for key in self.content:
             if key not in allowed:
                 raise ValueError(f"{self._at(key)}: unknown key {key!r}; {_choices(key, allowed)}")
@@ -263,13 +269,22 @@ class _Description:
                         f"{self._at(key, split)}: {key} ({code}) has no [train] pairs; "
                         f"{_choices(code, sorted(files['train']))}"
                     )
-        corpus = Corpus(name, target, self.file.parent, files, self._clean())
+        domain, licence = map(self._said, _SAID)
+        corpus = Corpus(
+            name, target, self.file.parent, files, self._clean(), domain=domain, licence=licence
+        )
         if corpus.clean:
             named = [(code, corpus.entries(code, "train")) for code in files["train"]]
             names = [name for _, names in named for name in names]
             for fault in corpus.clean.check(dict(named), names):
                 raise ValueError(fault)
         return corpus
+
+    def _said(self, key: str) -> str:
+        text = self.content.get(key, "")
+        if not isinstance(text, str) or (text and not text.isprintable()):
+            raise ValueError(f"{self._at(key)}: {key} is {text!r}; expected text on one line")
+        return text
 
     def _clean(self) -> "Rulebook | None":
         if "clean" not in self.content:
