@@ -124,7 +124,8 @@ class Comparison:
 
     systems: the multilingual ones, in the rows' order. used: the rows that count, in their order;
     rows: all of them. allow: what the reader asked for, of ALLOWED. name: of an ablation (rows of
-    systems called `NAME:VALUE`, over the languages that all of them have), else "".
+    systems called `NAME:VALUE`, over the languages that all of them have), else ""; references: the
+    systems outside of an ablation that have all of its languages too.
     """
 
     testset: str
@@ -135,6 +136,7 @@ class Comparison:
     rows: tuple[Row, ...]
     allow: frozenset[str] = frozenset()
     name: str = ""
+    references: tuple[str, ...] = ()
     ablations: tuple["Comparison", ...] = ()
 
     def counts(self, entry: Entry) -> bool:
@@ -242,28 +244,38 @@ def mean_interval(values: Sequence[float]) -> Range | None:
 
 
 def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
-    """Systems called `NAME:VALUE` apart from the others; all of them meet the same baselines."""
+    """Systems called `NAME:VALUE` apart from the others, which each of these parts meets too."""
     apart: dict[str, list[Row]] = {}
     whole: list[Row] = []
     for row in rows:
         name, _, value = row.system.partition(":")
         varied = row.kind == "multilingual" and name and value
         (apart.setdefault(name, []) if varied else whole).append(row)
-    baselines = [row for row in rows if row.kind == "bilingual"]
     found = [
-        dataclasses.replace(_shared(_compare([*part, *baselines], allow)), name=name)
+        _ablation(_compare([*part, *whole], allow), name, {row.system for row in part})
         for name, part in apart.items()
     ]
     if not whole:
-        first = found[0]
-        return Comparison(first.testset, first.target, (), (), (), (), allow, "", tuple(found))
+        one = found[0]
+        return Comparison(one.testset, one.target, (), (), (), (), allow, ablations=tuple(found))
     return dataclasses.replace(_compare(whole, allow), ablations=tuple(found))
 
 
-def _shared(comparison: Comparison) -> Comparison:
-    """The same over the languages that all of its systems have."""
-    shared = tuple(e for e in comparison.entries if set(comparison.systems) <= set(e.rows))
-    return dataclasses.replace(comparison, entries=shared)
+def _ablation(comparison: Comparison, name: str, varied: set[str]) -> Comparison:
+    """The same of the `varied` systems, over the languages that all of them have."""
+    shared = tuple(e for e in comparison.entries if varied <= set(e.rows))
+    return dataclasses.replace(
+        comparison,
+        name=name,
+        entries=shared,
+        systems=tuple(s for s in comparison.systems if s in varied),
+        used=tuple(row for row in comparison.used if row.system in varied),
+        rows=tuple(row for row in comparison.rows if row.system in varied),
+        references=tuple(
+            s for s in comparison.systems
+            if s not in varied and shared and all(s in entry.rows for entry in shared)
+        ),
+    )  # fmt: skip
 
 
 def _compare(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:

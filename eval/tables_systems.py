@@ -118,20 +118,28 @@ def experts(rows: Sequence[Routing]) -> Table:
 
 
 def ablation(comparison: Comparison, evidence: Evidence) -> Table:
-    """A row per value of what was varied, over the languages that all have; by value if numbers."""
+    """A row per value of what was varied, over the languages that all have; by value if numbers.
+
+    The systems outside of the ablation that have these languages follow, as `system NAME`. A
+    validation loss is the last one measured.
+    """
     group = comparison.all
     columns = [Column(comparison.name), Column("Languages", "count"), Column("Mean BLEU", "score"),
                Column("Mean chrF++", "score"), Column("Mean ΔBLEU", "delta")]  # fmt: skip
     parts = [part for part in by_resource(group) if part.entries]
     columns += [Column("BLEU", "score", part.name) for part in parts]
-    columns += [Column("Device-hours", "amount")]
+    columns += [Column("Validation loss", "fine"), Column("Device-hours", "amount")]
     rows: list[tuple[Value, ...]] = []
-    for system in sorted(comparison.systems, key=_by_value):
+    for system in (*sorted(comparison.systems, key=_by_value), *comparison.references):
         cost = next(iter(evidence.costs(system)), None)
+        curve = evidence.curve(system)
+        losses = measured(curve, curve.validation_loss) if curve else []
+        varied = system in comparison.systems
         rows.append((
-            system.partition(":")[2].strip(), len(group.values(system, "bleu")),
+            system.partition(":")[2].strip() if varied else f"system {system}", len(group.values(system, "bleu")),
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
-            *(part.bleu(system) for part in parts), cost.device_hours if cost else None,
+            *(part.bleu(system) for part in parts), f"{losses[-1][1]:.3f}" if losses else None,
+            cost.device_hours if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
 

@@ -111,6 +111,9 @@ def test_ablations_stand_apart_over_the_languages_of_all():
     assert ablation.name == "T" and ablation.systems == ("T:1", "T:5")
     assert [entry.language.code for entry in ablation.entries] == ["deu_Latn"]
     assert ablation.all.delta("T:5") == 5
+    assert ablation.references == ("multi",)
+    assert ablation.all.delta("multi") == found.all.delta("multi")
+    assert {r.system for r in (*ablation.used, *ablation.rows)} == {"T:1", "T:5"}
     (alone,) = compare(rows[1:3])
     assert not alone.systems and not alone.entries and alone.ablations[0].systems == ("T:1", "T:5")
 

@@ -10,6 +10,8 @@ from eval import analysis, tables_systems
 from eval.comparison import compare
 from eval.evidence import GUARDS, Evidence
 
+LANGUAGES = ("deu_Latn", "swh_Latn")
+
 
 @pytest.fixture(scope="module")
 def whole():
@@ -98,8 +100,21 @@ def test_an_ablation_is_ordered_by_value():
     rows = [row(system=f"T: {value}", bleu=20.0) for value in ("20", "UniMax", "5", "1")]
     (found,) = compare([*rows, row(), baseline(bleu=15.0)])
     table = tables_systems.ablation(found.ablations[0], Evidence([]))
-    assert [values[0] for values in table.rows] == ["1", "5", "20", "UniMax"]
+    assert [values[0] for values in table.rows] == ["1", "5", "20", "UniMax", "system multi"]
+    assert "Validation loss" not in {column.label for column in table.columns}  # nobody has one
     assert table.columns[0].label == "T" and by_heading(table, 0)["Mean ΔBLEU"].value == 5
+
+
+def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
+    curve = analysis.Curve(
+        system="T:5", steps=(1, 2, 3), tokens=(10, 20, 30), seconds=(1.0, 2.0, 3.0),
+        loss=(4.0, 3.0, 2.0), validation_loss=(None, 3.25, None), bleu=(None, None, None),
+    )  # fmt: skip
+    rows = [row(system=f"T:{value}", source=code) for value in "15" for code in LANGUAGES]
+    (found,) = compare([*rows, *(row(source=code) for code in LANGUAGES[1:])])
+    table = tables_systems.ablation(found.ablations[0], Evidence([curve]))
+    assert [values[0] for values in table.rows] == ["1", "5"]  # `multi` lacks a language
+    assert [by_heading(table, n)["Validation loss"] for n in (0, 1)] == [None, "3.250"]
 
 
 def test_what_was_done_is_counted():
