@@ -136,7 +136,8 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
         losses = measured(curve, curve.validation_loss) if curve else []
         varied = system in comparison.systems
         rows.append((
-            system.partition(":")[2].strip() if varied else f"system {system}", len(group.values(system, "bleu")),
+            system.partition(":")[2].strip() if varied else f"system {system}",
+            len(group.values(system, "bleu")),
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
             *(part.bleu(system) for part in parts), f"{losses[-1][1]:.3f}" if losses else None,
             cost.device_hours if cost else None,
