@@ -100,7 +100,7 @@ class Comet(_Scored):
     hypotheses: str
 
     def _check(self) -> None:
-        rows.check_range("score", self.score, -math.inf, math.inf)
+        rows.check_range("score", self.score, -1e6)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -233,7 +233,7 @@ class Routing(_Row):
     tokens: int
 
     def _check(self) -> None:
-        if not re.fullmatch(r"(encoder|decoder)\.\d+", self.layer):
+        if not re.fullmatch(r"(encoder|decoder)\.\d{1,4}", self.layer):
             raise ValueError(f"layer is {self.layer!r}; expected one like 'encoder.1'")
         if abs(math.fsum(self.load) - 1) > 1e-3:
             raise ValueError(f"load sums to {math.fsum(self.load)}; expected 1")

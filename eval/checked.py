@@ -17,6 +17,7 @@ _COUNTS = (
     "active_parameters", "device_hours", "epochs",
 )  # fmt: skip
 _POSITIVE = ("resamples", "devices")
+_PARAGRAPHS = ("text",)  # of a recipe, of a remark
 _RANGES = {
     **dict.fromkeys(_SHARES, (0.0, 1.0)),
     **dict.fromkeys(_SCORES, (0.0, 100.0)),
@@ -31,6 +32,7 @@ class Checked:
 
     def __post_init__(self) -> None:
         rows.check_types(self)
+        rows.check_lines(self, except_for=_PARAGRAPHS)
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.name in _RANGES:

@@ -25,8 +25,8 @@ SMALL = 100  # a language with fewer sentences than this is left out of the mean
 RESOURCES = (("high", 25), ("mid", 52), ("low", 25))
 METRICS = ("bleu", "chrf", "spbleu", "ter")
 RESAMPLES = 2000  # for the interval of a mean
-Score = Literal["bleu", "chrf", "delta"]
-SCORES: tuple[Score, ...] = ("bleu", "chrf", "delta")
+Score = Literal["bleu", "chrf", "delta", "chrf_delta"]
+SCORES: tuple[Score, ...] = ("bleu", "chrf", "delta", "chrf_delta")
 
 
 class Range(NamedTuple):
@@ -59,8 +59,10 @@ class Entry:
         """A score of a multilingual system; None where there is none."""
         if system not in self.rows:
             return None
-        if score == "delta":
-            return self.rows[system].bleu - self.baseline.bleu if self.baseline else None
+        if score in ("delta", "chrf_delta"):
+            name = "bleu" if score == "delta" else "chrf"
+            ours, base = self.rows[system], self.baseline
+            return getattr(ours, name) - getattr(base, name) if base else None
         return getattr(self.rows[system], score)
 
 

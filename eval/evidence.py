@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from eval import analysis
+from eval import analysis, metrics
 from eval.analysis import (
     Comet,
     Cost,
@@ -27,6 +27,7 @@ from eval.results import Row
 
 SURE = 0.05  # a difference is significant where both tests give less than this
 RISKY = 0.05  # a guard is shown where it holds for at least this share of the outputs
+BROKEN = 0.5  # and where it holds for so many, the score says little
 _NEAR = 0.05  # BLEU: how far a paired row's difference may be from that of the rows it is about
 
 
@@ -75,18 +76,27 @@ class Evidence:
 
     def guards(self, row: Row | None) -> Guards | None:
         """What is wrong with a row's outputs."""
-        return self._about("guards", row)
+        return self._of_texts("guards", row)
+
+    def broken(self, row: Row | None) -> bool | None:
+        """Whether a guard but that for reciting holds for half of a row's outputs or more."""
+        found = self.guards(row)
+        if found is None:
+            return None
+        return any(share >= BROKEN for guard, share in shares(found) if guard.name != "recited")
+
+    def matchless(self, row: Row | None) -> bool | None:
+        """Whether no 4-gram of any output is right: then BLEU is what smoothing makes."""
+        found = self._of_texts("counts", row)
+        return not metrics.unpacked(found.packed, found.sentences)[:, 5].any() if found else None
 
     def comet(self, row: Row | None) -> Comet | None:
         """A row's COMET."""
-        return self._about("comet", row)
+        return self._of_texts("comet", row)
 
     def overlap(self, row: Row | None) -> Overlap | None:
-        """A row's BLEU by overlap with the training English, unless of other texts than its
-        interval.
-        """
-        found, interval = self._about("overlap", row), self._about("interval", row)
-        return None if interval and found and found.hypotheses != interval.hypotheses else found
+        """A row's BLEU by overlap with the training English."""
+        return self._of_texts("overlap", row)
 
     def paired(self, row: Row | None, against: Row | None) -> Paired | None:
         """The test of one row against another, unless it is about other scores than theirs."""
@@ -138,7 +148,7 @@ class Evidence:
     @property
     def remarks(self) -> Sequence[Remark]:
         """What was found on the way, in the order it was written down."""
-        return self._of_system.get(("remark", ""), [])
+        return [row for row in self._rows.values() if isinstance(row, Remark)]
 
     def systems(self, kind: str) -> list[str]:
         """The systems that have rows of this kind, in their order."""
@@ -148,6 +158,13 @@ class Evidence:
         """How often a row's system saw the language's pairs."""
         found = (cost.epochs.get(row.source) for cost in self.costs(row.system))
         return next((epochs for epochs in found if epochs is not None), None)
+
+    def _of_texts(self, kind: str, row: Row | None) -> Any:
+        """What is about the texts that a row scores: those of its interval, where it has one."""
+        found, interval = self._about(kind, row), self._about("interval", row)
+        if interval is None or found is None:
+            return found
+        return found if self.interval(row) and found.hypotheses == interval.hypotheses else None
 
     def _about(self, kind: str, row: Row | None, *more: str) -> Any:
         return row and self._rows.get((kind, *row.key, *more))

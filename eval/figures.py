@@ -131,12 +131,17 @@ def dots(
 ) -> None:
     """Dots of one look; who points at one sees its tip."""
     if xs:
-        axes.scatter(xs, ys, gid=f"tips {_BETWEEN.join(tips)}", **style)
+        axes.scatter(xs, ys, gid=f"tips {_unquoted(_BETWEEN.join(tips))}", **style)
 
 
 def tip(text: str) -> str:
     """The gid of a mark that shows a text to who points at it."""
-    return f"tip {text}"
+    return f"tip {_unquoted(text)}"
+
+
+def label(text: str) -> str:
+    """A label of a legend; matplotlib leaves out one that begins with `_`."""
+    return f" {text}" if text.startswith("_") else text
 
 
 def png(figure: Figure) -> bytes:
@@ -176,6 +181,11 @@ def inline(text: str, name: str) -> str:
     for key, value in PALETTE.items():
         text = text.replace(value, f"var(--{key})")
     return text
+
+
+def _unquoted(text: str) -> str:
+    """Text without the character that would end an id, and thereby how matplotlib writes it."""
+    return text.replace('"', "”")
 
 
 def _columns(labels: Sequence[str]) -> int:

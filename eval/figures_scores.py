@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from eval.analysis import Bin
-from eval.comparison import Comparison, Entry, mean_interval, sliding
+from eval.comparison import SMALL, Comparison, Entry, mean_interval, sliding
 from eval.evidence import Evidence
 from eval.figures import (
     PALETTE,
@@ -20,6 +20,7 @@ from eval.figures import (
     dashes,
     dots,
     empty,
+    label,
     legend,
     shortened,
     styled,
@@ -29,7 +30,8 @@ from eval.tables import interval, mean, text
 
 WINDOW = 10  # languages in a sliding mean, as in Figure 6 of GShard (Lepikhin et al., 2020)
 _NAMED, _CODED = 44, 140  # so many languages fit below the axis by name, by code
-_FEW = 3  # so many systems can show an interval at every language
+_LABELLED = 30  # of so many bars each has room for its number
+_FEW, _SEVERAL = 3, 6  # so many systems can show an interval at every language, of their means
 
 
 def delta_bleu(comparison: Comparison, evidence: Evidence) -> Figure:
@@ -86,7 +88,7 @@ def bleu_by_size(comparison: Comparison, evidence: Evidence) -> Figure:
                 sizes, means, linewidth=2, zorder=3.2,
                 color=colour(comparison.systems, system),
                 linestyle=dashes(comparison.systems, system),
-                label=system + (f", sliding mean of {WINDOW} languages" if few else ""),
+                label=label(system) + (f", sliding mean of {WINDOW} languages" if few else ""),
             )  # fmt: skip
         bilingual = [(entry, entry.baseline) for entry in comparison.entries if entry.baseline]
         dots(
@@ -107,7 +109,8 @@ def bleu_by_overlap(comparison: Comparison, evidence: Evidence) -> Figure | None
     """BLEU of test lines by how much of their reference the training English holds.
 
     A decoder that recites is good only at the right. A bin's BLEU is the mean over languages,
-    weighted by their sentences in it. None where there are no `overlap` rows.
+    weighted by their sentences in it; hollow where it has few. None where there are no `overlap`
+    rows.
     """
     systems = [*comparison.systems, ""]
     lines = {system: _overlap(comparison, evidence, system) for system in systems}
@@ -127,12 +130,15 @@ def bleu_by_overlap(comparison: Comparison, evidence: Evidence) -> Figure | None
         axes.set_zorder(counts.get_zorder() + 1)
         for system, bins in lines.items():
             there = [(p, one.bleu) for p, one in enumerate(bins) if one.bleu is not None]
+            shade = colour(comparison.systems, system) if system else PALETTE["ink"]
             axes.plot(
                 [place for place, _ in there], [bleu for _, bleu in there], "o", ms=5, linewidth=2,
-                color=colour(comparison.systems, system) if system else PALETTE["ink"],
                 linestyle=dashes(comparison.systems, system) if system else "--",
-                label=system or "bilingual baselines",
+                color=shade, label=label(system) or "bilingual baselines",
             )  # fmt: skip
+            for place, bleu in there:
+                if bins[place].sentences < SMALL:
+                    axes.plot(place, bleu, "o", ms=5, mfc=PALETTE["page"], mec=shade)
             for place, bleu in there:
                 said = f"{bleu:.1f} BLEU on {bins[place].sentences:,} lines"
                 who = system or "bilingual"
@@ -165,9 +171,9 @@ def _bars(
         ends = (test.delta_low, test.delta_high) if test else (delta, delta)
         if test:
             axes.vlines(place, *ends, color=PALETTE["muted"], linewidth=1, zorder=3)
-        if len(entries) <= _NAMED:
+        if len(entries) <= _LABELLED:
             axes.annotate(
-                f"{delta:+.1f}".replace("-", "−"), (place, ends[1] if delta >= 0 else ends[0]),
+                text(delta, "delta"), (place, ends[1] if delta >= 0 else ends[0]),
                 ha="center", va="bottom" if delta >= 0 else "top", textcoords="offset points",
                 xytext=(0, 3 if delta >= 0 else -3), size=9, color=PALETTE["muted"], zorder=6,
             )  # fmt: skip
@@ -212,12 +218,13 @@ def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None
         around = sliding([_delta(entries[place], system) for place in places], WINDOW)
         means = [fmean(values) for values in around]
         shade = PALETTE["ink"] if len(systems) == 1 else colour(systems, system)
-        if len(systems) <= _FEW and len(places) > 1:
+        if len(systems) <= _SEVERAL and len(places) > 1:
             ends = [mean_interval(values) for values in around]
             low, high = zip(*filter(None, ends), strict=True)
             axes.fill_between(
-                places, low, high, color=shade, alpha=0.14, linewidth=0, zorder=2.7 + index / 100
-            )
+                places, low, high, color=shade, linewidth=0, zorder=2.7 + index / 100,
+                alpha=0.14 if len(systems) <= _FEW else 0.1,
+            )  # fmt: skip
         axes.plot(places, means, color=PALETTE["page"], linewidth=4, zorder=3 + index / 10)
         axes.plot(
             places, means, linewidth=2, zorder=3.05 + index / 10, color=shade,
@@ -228,10 +235,11 @@ def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None
 def _mean_of(comparison: Comparison, system: str) -> str:
     found = mean(comparison.compared, system, "delta")
     assert found
-    if len(comparison.systems) > _FEW:
-        return f"{system}: mean {text(found.value, 'delta')}"
-    ends = interval(found, "delta", " (95 %: {})")
-    return f"{system}: mean {text(found.value, 'delta')}{ends}; line: sliding mean of {WINDOW}"
+    said = f"{label(system)}: mean {text(found.value, 'delta')}"
+    if len(comparison.systems) > _SEVERAL:
+        return said
+    line = f"; line: sliding mean of {WINDOW}" if len(comparison.systems) <= _FEW else ""
+    return f"{said}{interval(found, 'delta', ' (95 %: {})')}{line}"
 
 
 def _size_axis(axes: Axes, entries: Sequence[Entry]) -> None:

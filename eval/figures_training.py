@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from eval.analysis import Cost, Curve
 from eval.comparison import Comparison, mean_interval
 from eval.evidence import Evidence, measured
-from eval.figures import PALETTE, canvas, colour, dashes, legend_of_all, marker, styled, tip
+from eval.figures import PALETTE, canvas, colour, dashes, label, legend_of_all, marker, styled, tip
 from eval.tables import amount
 
 
@@ -65,8 +65,8 @@ def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None
                 said = tip(f"{name}: {y:.1f} {what}; {amount(x)} {axis.label}")
                 look = {"marker": marker(comparison.systems, system)} if system else {}
                 look = look or {"marker": "o", "mfc": PALETTE["page"]}
-                label = name if axis is COSTS[0] else None
-                axes.plot(x, y, ms=8, color=shade, gid=said, zorder=3, label=label, ls="", **look)
+                shown = label(name) if axis is COSTS[0] else None
+                axes.plot(x, y, ms=8, color=shade, gid=said, zorder=3, label=shown, ls="", **look)
             axes.margins(x=0.15, y=0.15)
             _mark(axes)
         panels[0].set_ylabel(what)
@@ -77,26 +77,27 @@ def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None
 def loss_by_tokens(systems: Sequence[str], evidence: Evidence) -> Figure | None:
     """Training loss (thin) and validation loss against target tokens; None without `curve` rows.
 
-    A second panel has validation BLEU where any was measured.
+    A second panel has validation BLEU where it was measured more than once.
     """
     curves = [(system, curve) for system in systems if (curve := evidence.curve(system))]
     curves = [(system, curve) for system, curve in curves if any(curve.tokens)]
     if not curves:
         return None
-    scored = any(value is not None for _, curve in curves for value in curve.bleu)
+    scored = any(len(measured(curve, curve.bleu)) > 1 for _, curve in curves)
     with styled():
         figure = canvas("Sample efficiency: loss against target tokens", height=4.4)
         panels = figure.subplots(1, 2 if scored else 1, squeeze=False)[0]
-        labels = ("loss (bold: validation)", "validation BLEU")
-        for axes, label in zip(panels, labels, strict=False):
+        labels = ("loss (bold: validation)", "validation BLEU, of few sentences")
+        for axes, what in zip(panels, labels, strict=False):
             axes.grid(True, axis="both")
             axes.set_xlabel("target tokens seen in training")
-            axes.set_ylabel(label)
+            axes.set_ylabel(what)
         for system, curve in curves:
             look: dict[str, Any] = {"color": colour(systems, system)}
             look["linestyle"] = dashes(systems, system)
             _line(panels[0], curve, curve.loss, linewidth=1, alpha=0.45, **look)
-            _line(panels[0], curve, curve.validation_loss, linewidth=2.2, label=system, **look)
+            named = {"label": label(system), **look}
+            _line(panels[0], curve, curve.validation_loss, linewidth=2.2, **named)
             if scored:
                 _line(panels[1], curve, curve.bleu, linewidth=2.2, marker="o", ms=3, **look)
         for axes in panels:

@@ -6,12 +6,12 @@ are for mmt.data.corpora, sacreBLEU's sets and what a test set is for testsets.p
 """
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from eval import rows
 from mmt import languages
 from mmt.data import lines
 
@@ -119,7 +119,7 @@ def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences]
     rows = _columns(metadata, "URL", "domain") if metadata.is_file() else []
     documents = {number: row[0] for number, row in enumerate(rows, 1)}
     texts = {code: (path, _lines(path)) for code, path in paths.items()}
-    domain = _all(dict.fromkeys(row[1] for row in rows))
+    domain = _all(dict.fromkeys(row[1] for row in rows if row[1].strip()))
     return _multiway(texts, target, (metadata, documents)), domain
 
 
@@ -139,14 +139,14 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
         for code, (path, own) in rows.items()
     }
     path, own = rows.get(target, (files[0], {}))
-    documents = {key: str(row.get("url") or "") for key, row in own.items()}
-    domain = _all(dict.fromkeys(str(row["domain"]) for row in own.values() if row.get("domain")))
+    documents = {key: row.get("url") or "" for key, row in own.items()}
+    domain = _all(dict.fromkeys(row["domain"] for row in own.values() if row.get("domain")))
     return _multiway(texts, target, (path, documents if all(documents.values()) else {})), domain
 
 
 def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     names = {path: match[1] for path in files if (match := _NTREX.fullmatch(path.name))}
-    paths = _by_language(names, varieties=True)
+    paths = _by_language(_once(names), varieties=True)
     folder = files[0].parent
     places = [place / "DOCUMENT_IDS.tsv" for place in (folder, folder.parent)]
     ids = next((path for path in places if path.is_file()), places[0])
@@ -171,7 +171,7 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
     if not others:
         raise ValueError(f"{files[0].parent}: no file has {target}; there: {files[0].name}, …")
     found = {}
-    for code, path in sorted(_by_language(others, varieties=True).items()):
+    for code, path in sorted(_by_language(_once(others), varieties=True).items()):
         rows = _columns(path, "sourceString", "targetString", "stringID")
         kept = [row for row in rows if row[0].strip() and row[1].strip()]
         if not kept:
@@ -268,6 +268,15 @@ def _by_language(names: Mapping[Path, str], *, varieties: bool = False) -> dict[
     return found
 
 
+def _once(names: Mapping[Path, str]) -> Mapping[Path, str]:
+    """The same, no name twice."""
+    found: dict[str, Path] = {}
+    for path, name in names.items():
+        if found.setdefault(name, path) is not path:
+            raise ValueError(f"{found[name]} and {path} are both {name}; leave one")
+    return names
+
+
 def _base(name: str) -> str:
     return re.split("[-_]", name)[0]
 
@@ -320,10 +329,13 @@ def _objects(path: Path) -> dict[Any, dict[str, Any]]:
     found: dict[Any, dict[str, Any]] = {}
     for number, line in _lines(path).items():
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}:{number}: no JSON: {error}") from None
-        if not isinstance(row, dict) or not isinstance(row.get("id"), int | str):
+            row = rows.parsed(line)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
+        for name in ("url", "domain"):
+            if not isinstance(said := row.get(name) or "", str) or not lines.one_line(said):
+                raise ValueError(f"{path}:{number}: {name} is {said!r}; expected text on one line")
+        if not isinstance(row.get("id"), int | str):
             raise ValueError(f"{path}:{number}: a row has an id")
         if not isinstance(row.get("text"), str) or not row["text"].strip():
             raise ValueError(f"{path}:{number}: text is {row.get('text')!r}; expected a sentence")

@@ -39,7 +39,25 @@ def on(comparison: Comparison, evidence: Evidence) -> tuple[Note, ...]:
             found.append(Note(f"{text} {len(doubled)}", _names(doubled)))
     found += _on_fairness(entries)
     found += _on_mixtures(comparison)
+    found += _on_outputs(comparison, evidence)
     return (*found, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
+
+
+def doubts(comparison: Comparison, evidence: Evidence) -> str:
+    """What the differences to the baselines may come from, in a sentence; '' where nothing is odd.
+
+    That is where a tenth of the languages or more have baselines whose outputs are mostly broken,
+    or a system and a baseline without a single right 4-gram.
+    """
+    rows = [(e, e.baseline, e.rows.get(comparison.lead or "")) for e in comparison.compared.entries]
+    broken = sum(bool(evidence.broken(baseline)) for _, baseline, _ in rows)
+    none = sum(all(map(evidence.matchless, pair)) for _, *pair in rows)
+    said = []
+    if rows and broken >= len(rows) / 10:
+        said.append(f"on {broken} most outputs of the bilingual model are broken")
+    if rows and none >= len(rows) / 10:
+        said.append(f"on {none} neither has one 4-gram right")
+    return f"But {' and '.join(said)}: see what is missing or uneven." if said else ""
 
 
 def on_systems(
@@ -105,6 +123,10 @@ def _on_fairness(entries: Sequence[Entry]) -> list[Note]:
         if unequal:
             text = f"The baseline has another {said} for {len(unequal)}"
             found.append(Note(text, _names(unequal)))
+    uneven = [e for e in entries if len({row.train_pairs for row in e.rows.values()}) > 1]
+    if uneven:
+        text = "The systems differ in their number of training pairs; shown is the first one's, for"
+        found.append(Note(f"{text} {len(uneven)}", _names(uneven)))
     systems = dict.fromkeys(entry.baseline.system for entry in entries if entry.baseline)
     if len(systems) > 1:
         found.append(
@@ -133,6 +155,29 @@ def _on_mixtures(comparison: Comparison) -> list[Note]:
     if uneven:
         text = f"Versions of the test set are mixed, as was allowed, for {len(uneven)}"
         found.append(Note(text, _names(uneven)))
+    return found
+
+
+def _on_outputs(comparison: Comparison, evidence: Evidence) -> list[Note]:
+    found = []
+    for system in (*comparison.systems, ""):
+        sides = [(e, e.rows.get(system) if system else e.baseline) for e in comparison.entries]
+        there = [(entry, row) for entry, row in sides if row]
+        who = system or "the baselines"
+        broken = [entry for entry, row in there if evidence.broken(row)]
+        if broken:
+            text = (
+                f"Half of the outputs of {who} or more are copies, empty, much too short or long, "
+                f"looping or in another language, so that BLEU says little, for {len(broken)} of "
+                f"{len(there)}"
+            )
+            found.append(Note(text, _names(broken)))
+        if none := [entry for entry, row in there if evidence.matchless(row)]:
+            text = (
+                f"Not one 4-gram in the outputs of {who} is right, so that BLEU is what smoothing "
+                f"makes of it (read chrF++), for {len(none)} of {len(there)}"
+            )
+            found.append(Note(text, _names(none)))
     return found
 
 

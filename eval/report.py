@@ -81,7 +81,7 @@ class Section:
     @property
     def answer(self) -> str:
         """What the figures say, in a sentence about the lead system."""
-        return _answer(self.comparison)
+        return _answer(self.comparison, self.evidence)
 
     @property
     def headline(self) -> list[tuple[str, str, str]]:
@@ -123,7 +123,8 @@ def report(
     OSError where a file cannot be read or written.
     """
     check_folder(out)
-    rows, folders, evidence, counts = _read([Path(file) for file in files])
+    once = {Path(file).resolve(): Path(file) for file in files}
+    rows, folders, evidence, counts = _read(list(once.values()))
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
     for comparison in compare(rows, allow=allow):
@@ -226,15 +227,19 @@ def _training(
     baselines = list(dict.fromkeys(row.system for row in used if row.kind == "bilingual"))
     loss = _draw({"loss_by_tokens": figures_training.loss_by_tokens(systems, evidence)}, contents)
     experts: list[tuple[str, tables.Table, Mapping[str, str]]] = []
-    for system in systems:
+    varied = list(
+        dict.fromkeys(s for one in comparisons for part in one.ablations for s in part.systems)
+    )
+    used += [row for one in comparisons for ablation in one.ablations for row in ablation.used]
+    for system in (*systems, *varied):
         at = dict.fromkeys(row.checkpoint for row in used if row.system == system)
         if rows := evidence.routing(system, at):
             pictures = figures_routing.experts(system, rows)
             stem = f"experts_{_slug(system)}"
-            stem = stem if f"{stem}.svg" not in contents else f"{stem}-{len(experts)}"
+            while any(name.startswith((f"{stem}.", f"{stem}_")) for name in contents):
+                stem += f"-{len(experts)}"
             named = {f"{stem}_{n}" if n else stem: one for n, one in enumerate(pictures)}
             experts.append((system, tables_systems.experts(rows), _draw(named, contents)))
-    varied = [s for one in comparisons for ablation in one.ablations for s in ablation.systems]
     return Training(
         notes.on_systems(systems, baselines, evidence),
         tables_systems.efficiency(systems, evidence),
@@ -256,7 +261,7 @@ def _draw(found: Mapping[str, Figure | None], contents: dict[str, bytes]) -> Dra
     return drawings
 
 
-def _answer(comparison: Comparison) -> str:
+def _answer(comparison: Comparison, evidence: Evidence) -> str:
     lead, group = comparison.lead, comparison.compared
     if lead is None:
         return ""
@@ -267,7 +272,8 @@ def _answer(comparison: Comparison) -> str:
     better = sum(delta > 0 for delta in deltas)
     ends = tables.interval(mean, "delta", " (95\N{NO-BREAK SPACE}% interval {})")
     what = f"{tables.text(mean.value, 'delta')} BLEU on average{ends}"
-    return f"{lead} is better than the bilingual model on {better} of {len(deltas)}: {what}."
+    said = f"{lead} is better than the bilingual model on {better} of {len(deltas)}: {what}."
+    return f"{said} {notes.doubts(comparison, evidence)}".rstrip()
 
 
 def _headline(
@@ -278,9 +284,9 @@ def _headline(
     deltas = compared.deltas(system)
     if deltas:
         ends = mean_interval(deltas)
-        said = f"{tables.interval(tables.Estimate(0, ends), 'delta')}" if ends else ""
+        said = tables.interval(tables.Estimate(0, ends), "delta", " (95 %: {})")
         over = f"{_count(len(deltas))} with a baseline"
-        cells.append((tables.text(compared.delta(system), "delta"), f"mean ΔBLEU {said}", over))
+        cells.append((tables.text(compared.delta(system), "delta"), f"mean ΔBLEU{said}", over))
         better = sum(delta > 0 for delta in deltas)
         tests = [sure(evidence.paired(e.rows.get(system), e.baseline)) for e in compared.entries]
         known = [test for test in tests if test is not None]
@@ -332,7 +338,7 @@ def _template(name: str) -> jinja2.Template:
     )
     environment.filters |= {
         "written": tables.text, "sorted_by": tables.number, "ends": tables.interval,
-        "markdown": _markdown, "drawn": _drawn, "indented": _indented,
+        "markdown": _markdown, "drawn": _drawn, "fenced": _fenced,
     }  # fmt: skip
     environment.tests |= {
         "estimate": lambda value: isinstance(value, tables.Estimate),
@@ -347,11 +353,12 @@ def _drawn(svg: str, name: str) -> Markup:
     return Markup(figures.inline(svg, re.sub(r"\W", "-", name)))
 
 
-def _indented(text: str) -> str:
+def _fenced(text: str) -> str:
     """Text as a block of code, whatever is in it."""
-    return "\n".join(f"    {line}" for line in text.splitlines())
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _markdown(text: Any) -> str:
     """Text that Markdown shows as it is, also in a table."""
-    return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", str(text))
+    return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", str(text))

@@ -13,6 +13,7 @@ from eval import rows as files
 from eval.rows import write_atomically as write_atomically
 
 KINDS = ("multilingual", "bilingual")
+LONGEST = 200  # bytes of a name that a figure's file may have
 KEY = ("system", "testset", "source", "target", "checkpoint", "decode")
 
 
@@ -52,6 +53,7 @@ class Row:
 
     def __post_init__(self) -> None:
         files.check_types(self)
+        files.check_lines(self)
         files.check_one_of("kind", self.kind, KINDS)
         for name in ("system", "testset"):
             check_name(getattr(self, name), name)
@@ -73,6 +75,8 @@ class Row:
 
 def check_name(name: str, what: str) -> None:
     """Raises ValueError unless `name` can name a folder below `hypotheses/`."""
+    if len(name.encode()) > LONGEST:
+        raise ValueError(f"{what} is {name[:20]!r}…; allowed: names of up to {LONGEST} bytes")
     if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
         raise ValueError(
             f"{what} is {name!r}; expected a name without slashes that does not start with a dot"

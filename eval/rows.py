@@ -12,7 +12,6 @@ import json
 import math
 import os
 import shutil
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mmt import languages
+from mmt.data.lines import one_line
+
+HUGE = 1e18  # no count, time or loss is larger
 
 
 class Keyed(Protocol):
@@ -45,10 +47,18 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
         if raw.strip():
             try:
-                rows.append((parse(_object(raw.decode())), raw))
-            except (ValueError, RecursionError) as error:
+                rows.append((parse(parsed(raw.decode())), raw))
+            except ValueError as error:
                 raise ValueError(f"{path}:{number}: {_reason(error)}") from error
     return rows
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """A JSON object; ValueError where a line is none, or has a key twice or half a character."""
+    try:
+        return _object(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_reason(error)) from error
 
 
 def add(
@@ -126,12 +136,21 @@ def check_types(instance: Any) -> None:
             raise ValueError(f"{name} is {_short(value)}; expected {_said(field.type)}")
 
 
+def check_lines(instance: Any, *, except_for: Sequence[str] = ()) -> None:
+    """ValueError for a field of text with a line break or another control character in it."""
+    for field in dataclasses.fields(instance):
+        value = getattr(instance, field.name)
+        if isinstance(value, str) and field.name not in except_for and not one_line(value):
+            raise ValueError(f"{field.name} is {_short(value)}; expected text on one line")
+
+
 def check_range(name: str, value: Any, low: float, high: float = math.inf) -> None:
     """ValueError for a number that is not `low` to `high` or not finite, alone, or in value."""
     numbers = value.values() if isinstance(value, Mapping) else value
     for number in (value,) if isinstance(value, int | float | None) else numbers:
-        if number is not None and not low <= number <= min(high + 1e-6, sys.float_info.max):
-            allowed = f"{low} to {high}" if high < math.inf else f"{low} or more"
+        if number is not None and not low <= number <= min(high + 1e-6, HUGE):
+            bounded = high < math.inf or number > HUGE
+            allowed = f"{low} to {min(high, HUGE)}" if bounded else f"{low} or more"
             raise ValueError(f"{name} is {number}; allowed: {allowed}")
 
 

@@ -170,8 +170,8 @@ def by_language(comparison: Comparison, evidence: Evidence) -> Table:
         of_system = (("ΔBLEU", "delta"), *_SCORES)
         columns += [Column(label, kind, system, place) for label, kind in of_system]
     columns += [Column(label, kind, "baseline") for label, kind in _SCORES]
-    columns += [Column("Sentences", "count"), Column("Trust", "grade"), Column("Code", "code")]
-    columns += [Column("Script"), Column("Family")]
+    columns += [Column("Sentences", "count"), Column("trust", "grade", "Test set")]
+    columns += [Column("Code", "code"), Column("Script"), Column("Family")]
     rows, tags = [], []
     resource = {
         entry.language.code: group.name
@@ -189,7 +189,8 @@ def by_language(comparison: Comparison, evidence: Evidence) -> Table:
         values.append(Grade(found.mark, found.reasons) if found else None)
         rows.append((*values, language.code, language.script, language.family))
         words = [resource.get(language.code, "small"), *_tags(comparison, entry, evidence)]
-        words += ["risky"] if any(isinstance(v, Risks) and v.marked for v in values) else []
+        lead = evidence.guards(entry.rows.get(comparison.lead or ""))
+        words += ["risky"] if lead and Risks(tuple(shares(lead))).marked else []
         tags.append(" ".join([*words, *([found.mark] if found else [])]))
     return Table(tuple(columns), tuple(rows), tuple(tags)).filled
 
@@ -221,6 +222,7 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
         Column("of its teacher's", "share", "Share of Δ"),
         Column("Mean BLEU", "score"),
         Column("by sentences", "score", "BLEU"), Column("Mean chrF++", "score"),
+        Column("Mean ΔchrF++", "delta"),
         Column("Mean COMET", "comet"), Column("Device-hours", "amount"),
         Column("Parameters", "amount"), Column("active", "amount", "Parameters"),
     )  # fmt: skip
@@ -246,6 +248,7 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
             up if tested else None, down if tested else None,
             kept(delta, best), kept(delta, group.delta(evidence.teacher(system))),
             mean(group, system, "bleu"), group.micro(system, "bleu"), group.chrf(system),
+            mean(group, system, "chrf_delta"),
             _comet([entry.rows.get(system) for entry in group.entries], evidence),
             *(getattr(cost, name, None) for name in _COST),
         ))  # fmt: skip

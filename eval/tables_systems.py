@@ -55,7 +55,8 @@ def costs(comparison: Comparison, evidence: Evidence) -> Table:
 def efficiency(systems: Sequence[str], evidence: Evidence) -> Table:
     """GShard's Table 2: target tokens until a loss is reached; empty without `curve` rows.
 
-    It is the validation loss where every system has one, else the training loss.
+    It is the validation loss where every system has one, else the training loss; between two
+    measurements it is taken to fall evenly.
     """
     curves = {s: curve for s in systems if (curve := evidence.curve(s)) and any(curve.tokens)}
     which = "validation loss"
@@ -69,7 +70,7 @@ def efficiency(systems: Sequence[str], evidence: Evidence) -> Table:
     columns += (Column("best", "fine", which), Column("Tokens in all", "amount"))
     rows: list[tuple[Value, ...]] = []
     for system, seen in reached.items():
-        first = [next((t for t, loss in seen if loss <= level), None) for level in levels]
+        first = [_reached(seen, level) for level in levels]
         best = min(loss for _, loss in seen)
         rows.append((system, *first, f"{best:.3f}", max(tokens for tokens, _ in seen)))
     return Table(columns, tuple(rows))
@@ -161,7 +162,8 @@ def recipe(comparison: Comparison) -> Table:
         rows.append((
             system, here[0].kind,
             *(_several(here, name) for name in ("checkpoint", "decode", "config")),
-            len(here), sentences, round(seconds), round(sentences / seconds) if seconds else None,
+            len(here), sentences, round(seconds),
+            round(sentences / seconds) if seconds > 1e-9 else None,
         ))  # fmt: skip
     return Table(columns, tuple(rows))
 
@@ -235,7 +237,7 @@ def _spent(found: Sequence[Cost]) -> list[Value]:
     return [
         sum(cost.parameters for cost in found), sum(cost.active_parameters for cost in found),
         ", ".join(dict.fromkeys(cost.device for cost in found)),
-        max(cost.devices for cost in found), steps, steps / seconds if seconds else None,
+        max(cost.devices for cost in found), steps, steps / seconds if seconds > 1e-9 else None,
         tokens, tokens / steps if steps else None, seconds / 3600, hours,
     ]  # fmt: skip
 
@@ -252,6 +254,22 @@ def _levels(losses: Sequence[Sequence[float]]) -> list[float]:
     high = max(max(min(seen) for seen in losses), (low + middle) / 2)
     ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return sorted((float(tick) for tick in ticks if tick >= low), reverse=True)
+
+
+def _reached(seen: Sequence[tuple[float, float]], level: float) -> float | None:
+    """The tokens at which a curve first comes down to a level, on the line between two points.
+
+    >>> _reached([(0, 5.0), (10, 4.0), (20, 3.0)], 3.5)
+    15.0
+    """
+    before: tuple[float, float] | None = None
+    for tokens, loss in seen:
+        if loss <= level:
+            if before is None:
+                return tokens
+            return before[0] + (tokens - before[0]) * (before[1] - level) / (before[1] - loss)
+        before = tokens, loss
+    return None
 
 
 def _unlike(first: str, text: str) -> str:

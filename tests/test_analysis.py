@@ -120,6 +120,7 @@ def test_a_row_replaces_only_the_one_with_its_key(tmp_path, row):
         ("curve", {"loss": [1.0, -1.0]}, "loss is -1.0; allowed: 0.0 or more"),
         ("cost", {"epochs": {"deu_Latn": -1}}, "epochs is -1"),
         ("cost", {"devices": 0}, "devices is 0"),
+        ("recipe", {"chosen": "a\x00"}, "chosen is 'a\\x00'; expected text on one line"),
         ("recipe", {"versions": {"jax": 1}}, "an object, each value text"),
     ],
 )  # fmt: skip

@@ -53,10 +53,10 @@ def test_a_folder_is_read_as_described(folder):
 def test_domain_and_licence_are_said_and_change_nothing_else(folder):
     plain = corpora.load(folder)
     assert (plain.domain, plain.licence) == ("", "")
-    said = 'domain = "news"\nlicence = "CC BY-SA 4.0"\n'
+    said = 'domain = "news\N{NO-BREAK SPACE}text"\nlicence = "CC BY-SA 4.0"\n'
     (folder / "corpus.toml").write_text(GOOD.replace("target", said + "target", 1), "utf-8")
     corpus = corpora.load(folder)
-    assert (corpus.domain, corpus.licence) == ("news", "CC BY-SA 4.0")
+    assert (corpus.domain, corpus.licence) == ("news\N{NO-BREAK SPACE}text", "CC BY-SA 4.0")
     assert corpus.hash() == plain.hash() and corpus.files == plain.files
 
 
@@ -134,6 +134,7 @@ def test_the_hash_is_of_the_content_and_not_of_the_place(folder, tmp_path):
         ('sw = "test.tsv"', 'om = "test.tsv"', r"corpus\.toml:8: om \(gaz_Latn\) has no \[train\]"),
         ("target =", "name = 'a b'\ntarget =", r"corpus\.toml:2: name is 'a b'; allowed"),
         ("target =", "licence = 3\ntarget =", r"corpus\.toml:2: licence is 3; expected text"),
+        ("target =", 'domain = "a\\u2028b"\ntarget =', r"domain is .* one line"),
         ("target =", 'domain = "a\\nb"\ntarget =', r"domain is 'a\\nb'; expected .* one line"),
         ("target =", "license = 'CC0'\ntarget =", r"'license'; nearest: licence"),
         ("[train]", "train = 3\n[validation]", r"corpus\.toml:3: train must be a table"),

@@ -2,10 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from made_up import made_up
 
-from eval import analysis
+from eval import analysis, metrics
 from eval.comparison import compare
 from eval.evidence import GUARDS, Evidence, measured, shares, sure
 
@@ -45,10 +46,51 @@ def test_a_test_set_s_domain_and_licence_as_far_as_known(domain, licence, said):
 
 def test_the_last_of_equal_keys_counts(known):
     rows, found, _ = known
-    old = next(one for one in found if one.kind == "guards")
+    kept = [one for one in found if one.kind != "interval"]
+    old = next(one for one in kept if one.kind == "guards")
     new = dataclasses.replace(old, empty=0.5)
     row = next(one for one in rows if one.key == old.key[1:])
-    assert Evidence([*found, new]).guards(row).empty == 0.5
+    assert Evidence([*kept, new]).guards(row).empty == 0.5
+
+
+def test_what_is_about_other_texts_than_the_score_s_is_left_out(known):
+    rows, found, evidence = known
+    row = rows[0]
+    interval = evidence.interval(row)
+    key = {name: getattr(row, name) for name in analysis.Comet.about}
+    comet = analysis.Comet(**key, score=0.9, model="m", hypotheses=interval.hypotheses)
+    assert Evidence([*found, comet]).comet(row) == comet and evidence.guards(row)
+    stale = dataclasses.replace(comet, hypotheses="of another translation")
+    assert Evidence([*found, stale]).comet(row) is None
+    guards = dataclasses.replace(evidence.guards(row), hypotheses="of another translation")
+    assert Evidence([*found, guards]).guards(row) is None
+    later = dataclasses.replace(row, bleu=row.bleu + 40)  # its interval is of other texts too
+    assert Evidence([*found, comet]).comet(later) is evidence.guards(later) is None
+    assert Evidence([comet]).comet(later) == comet  # nothing says of which texts the score is
+
+
+def test_broken_outputs_and_such_without_a_match(known):
+    rows, _, _ = known
+    key = {name: getattr(rows[0], name) for name in analysis.Guards.about}
+    shares = dict.fromkeys(("copies", "empty", "short", "long", "not_english"), 0.1)
+    for looping, recited, broken in ((0.5, 0.0, True), (0.49, 1.0, False)):
+        guards = analysis.Guards(
+            **key, **shares, looping=looping, recited=recited, sentences=80, hypotheses="x"
+        )
+        assert Evidence([guards]).broken(rows[0]) is broken
+    counts = np.array([[9, 9, 5, 3, 1, 0, 9, 8, 7, 6], [9, 9, 5, 3, 1, 0, 9, 8, 7, 6]])
+    for fours, matchless in ((0, True), (1, False)):
+        counts[1, 5] = fours
+        one = analysis.Counts(
+            **key, packed=metrics.packed(counts), sentences=2, hypotheses="x", references="y"
+        )
+        assert Evidence([one]).matchless(rows[0]) is matchless
+    assert Evidence([]).broken(rows[0]) is Evidence([]).matchless(rows[0]) is None
+
+
+def test_remarks_are_shown_whoever_they_are_about():
+    remarks = [analysis.Remark(title=name, text="b", system=name.strip("a")) for name in "ab"]
+    assert Evidence(remarks).remarks == remarks
 
 
 def test_overlap_of_other_texts_than_the_interval_is_left_out(known):

@@ -28,6 +28,20 @@ def test_every_mark_has_its_own_title():
     assert titles(figures.svg(drawn())) == ["one <script>&$a$", "two", "three", "a line"]
 
 
+def test_a_quotation_mark_ends_no_title():
+    found = titles(figures.svg(drawn("the \"big\" one's")))
+    assert found[0] == "one the ”big” one's"
+
+
+def test_a_name_with_a_low_line_has_its_place_in_the_legend():
+    with figures.styled():
+        figure = figures.canvas("A title")
+        axes = figure.add_subplot()
+        axes.plot([1, 2], label=figures.label("_dense"))
+        figures.legend(axes, above=1.0)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [" _dense"]
+
+
 def test_equal_input_gives_equal_bytes():
     assert figures.svg(drawn()) == figures.svg(drawn())
     assert figures.png(drawn()) == figures.png(drawn())

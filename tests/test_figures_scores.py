@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 from made_up import made_up
+from matplotlib.collections import FillBetweenPolyCollection
 from test_comparison import baseline, row, seven
 from test_figures import titles
 
@@ -49,6 +50,17 @@ def test_tested_languages_show_their_intervals(systems):
     tests = [one for one in found if one.kind == "paired"]
     assert sorted(drawn) == sorted((one.delta_low, one.delta_high) for one in tests)
     assert len(tests) == 5 * len(systems)
+
+
+@pytest.mark.parametrize(("count", "bands"), [(2, 2), (6, 6), (7, 0)])
+def test_means_of_several_systems_have_their_intervals(count, bands):
+    systems = tuple(f"_{place}" for place in range(count))
+    rows, found = made_up(12, systems)
+    axes = figures_scores.delta_bleu(compare(rows)[0], Evidence(found)).axes[0]
+    drawn = [one for one in axes.collections if isinstance(one, FillBetweenPolyCollection)]
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(drawn) == bands and len(said) == count
+    assert sum("95 %" in text for text in said) == bands
 
 
 def test_languages_with_few_sentences_are_pale_and_in_no_mean():

@@ -2,11 +2,12 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from made_up import made_up
 from test_comparison import baseline, row, seven
 
-from eval import notes
+from eval import analysis, metrics, notes
 from eval.comparison import compare
 from eval.evidence import Evidence
 
@@ -44,6 +45,44 @@ def test_unevenness_is_said():
     assert "another number of training pairs for 1: German" in text
     assert "another decoding for 1: German" in text
     assert "No row of other for 1: Swahili" in text
+
+
+def test_systems_trained_on_other_numbers_of_pairs_are_said():
+    text = said([row(), row(system="other", train_pairs=7)])
+    assert "their number of training pairs; shown is the first one's, for 1: German" in text
+    assert "differ" not in said([row(), row(system="other")])
+
+
+def about_outputs(rows, *, looping, matches):
+    """Guards and counts of all rows alike; of the first, a good system's."""
+    found = []
+    for place, one in enumerate(rows):
+        key = {name: getattr(one, name) for name in analysis.Guards.about}
+        shares = dict.fromkeys(("copies", "empty", "short", "long", "not_english"), 0.0)
+        found.append(analysis.Guards(
+            **key, **shares, looping=looping if place else 0.0, recited=None, sentences=200,
+            hypotheses="x",
+        ))  # fmt: skip
+        counts = np.tile([9, 9, 5, 3, 1, matches, 9, 8, 7, 6], (2, 1))
+        found.append(analysis.Counts(
+            **key, packed=metrics.packed(counts), sentences=2, hypotheses="x", references="y"
+        ))  # fmt: skip
+    return Evidence(found)
+
+
+def test_baselines_that_are_broken_are_said_and_with_the_answer():
+    rows = [row(), baseline()]
+    good = about_outputs(rows, looping=0.4, matches=1)
+    assert "looping" not in said(rows, good) and notes.doubts(compare(rows)[0], good) == ""
+    bad = about_outputs(rows, looping=0.6, matches=0)
+    assert "Half of the outputs of the baselines or more are copies" in said(rows, bad)
+    assert "BLEU says little, for 1 of 1: German" in said(rows, bad)
+    assert "Not one 4-gram in the outputs of multi is right" in said(rows, bad)
+    assert notes.doubts(compare(rows)[0], bad) == (
+        "But on 1 most outputs of the bilingual model are broken and on 1 neither has one 4-gram "
+        "right: see what is missing or uneven."
+    )
+    assert notes.doubts(compare(rows)[0], NOTHING) == ""
 
 
 def test_few_sentences_are_said_left_out_or_in():

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from made_up import made_up
+from markdown_it import MarkdownIt
 from test_comparison import baseline, row, seven
 from test_examples import interval_of, keep
 
@@ -183,6 +184,42 @@ def test_domain_and_licence_stand_beside_the_test_set(tmp_path):
     report.report([write(tmp_path, seven(), [texts])], tmp_path / "out")
     assert "Test set cldr (dates; licence: <CC0>);" in words(tmp_path / "out")
     assert "dates; licence: " in (tmp_path / "out/report.md").read_text()
+
+
+def test_recipes_are_code_in_markdown_whatever_is_in_them(tmp_path):
+    text = "# Macros:\n# =====\n````\nA = '</pre><script>alert(1)</script>'\n"
+    recipe = analysis.Recipe(
+        system="<img src=x>", config="c", text=text, seed=0, versions={"a": "b"}
+    )
+    rows = [row(system="<img src=x>")]
+    report.report([write(tmp_path, rows, [recipe])], tmp_path / "out")
+    tree = MarkdownIt().parse((tmp_path / "out/report.md").read_text())
+    assert [token.content for token in tree if token.type == "fence"] == [text + "\n"]
+    assert sum(token.type == "heading_open" and token.tag == "h1" for token in tree) == 1
+    html = "".join(token.content for token in tree if token.type == "html_block")
+    assert "&lt;img src=x&gt;</summary>" in html and "<img" not in html and "<script" not in html
+
+
+def test_an_ablation_s_experts_and_recipes_are_shown_once(tmp_path):
+    rows, found = made_up(4, ("dense", "moe"), layers=1)
+    name = {"moe": "experts:16"}
+    rows = [dataclasses.replace(one, system=name.get(one.system, one.system)) for one in rows]
+    found = [
+        dataclasses.replace(one, system=name.get(one.system, one.system)) for one in found
+        if one.kind in ("routing", "recipe")
+    ]  # fmt: skip
+    news = [dataclasses.replace(one, testset="news") for one in rows]
+    report.report([write(tmp_path, rows + news, found)], tmp_path / "out")
+    text = (tmp_path / "out/report.md").read_text()
+    assert text.count("### The experts of experts:16") == 1
+    assert text.count("<summary>experts:16</summary>") == 1
+    assert (tmp_path / "out/experts_experts-16.png").is_file()
+
+
+def test_a_file_given_twice_is_read_once(tmp_path):
+    file = write(tmp_path, seven())
+    report.report([file, tmp_path / "." / "results.jsonl"], tmp_path / "out")
+    assert "Several rows" not in words(tmp_path / "out")
 
 
 def test_equal_rows_give_equal_bytes(whole):

@@ -89,6 +89,9 @@ def test_rows_of_before_there_were_other_scores_are_read(tmp_path):
         (lambda values: values.update(source="qqq_Latn"), "qqq_Latn"),
         (lambda values: values.update(system="../../etc"), "system is '../../etc'"),
         (lambda values: values.update(testset=""), "testset is ''"),
+        (lambda values: values.update(testset="x" * 201), "allowed: names of up to 200 bytes"),
+        (lambda values: values.update(checkpoint="a\nb"), "'a\\nb'; expected text on one line"),
+        (lambda values: values.update(seconds=1e300), "seconds is 1e+300; allowed: 0 to 1e+18"),
     ],
 )
 def test_a_broken_row_names_file_and_line(tmp_path, edit, message):

@@ -85,6 +85,38 @@ def test_ranges_hold_for_a_number_a_list_and_a_map():
     for value in (2, (0.5, -1.0), {"x": float("inf")}, float("nan"), 10**400):
         with pytest.raises(ValueError, match="share is .*; allowed: 0 to 1"):
             rows.check_range("share", value, 0, 1)
-    for value in (float("inf"), 10**400):  # which no float can hold
-        with pytest.raises(ValueError, match="allowed: 1 or more"):
+    for value in (float("inf"), 10**400, 1.5e300):  # the first two no float can hold
+        with pytest.raises(ValueError, match=r"allowed: 1 to 1e\+18"):
             rows.check_range("steps", value, 1)
+    with pytest.raises(ValueError, match="steps is 0; allowed: 1 or more"):
+        rows.check_range("steps", 0, 1)
+
+
+def test_text_is_on_one_line():
+    @dataclasses.dataclass
+    class Named:
+        name: str
+        text: str = ""
+        size: int = 3
+
+    rows.check_lines(Named("تراکتور\N{ZERO WIDTH NON-JOINER}ها\N{NO-BREAK SPACE}x"))
+    rows.check_lines(Named("a", "b\nc"), except_for=["text"])
+    for value in ("a\nb", "\x00", "a\u2028b", "\ud800", "a\rb"):
+        with pytest.raises(ValueError, match="name is .*; expected text on one line"):
+            rows.check_lines(Named(value))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "no JSON: .* at column 2"),
+        ("[" * 100_000, "recursion"),
+        ('{"id": ' + "1" * 5000 + "}", "limit"),
+        ('{"a": 1, "a": 2}', "key 'a' is given twice"),
+        ('{"a": "\\ud800"}', "half of a character"),
+    ],
+)
+def test_a_line_that_is_no_object(line, message):
+    with pytest.raises(ValueError, match=message):
+        rows.parsed(line)
+    assert rows.parsed('{"a": [1, null]}') == {"a": [1, None]}

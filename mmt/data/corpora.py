@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmt import languages
-from mmt.data import entries, readers
+from mmt.data import entries, lines, readers
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.entries import choices as _choices
 from mmt.data.entries import misplaced as _misplaced
@@ -282,7 +282,7 @@ class _Description:
 
     def _said(self, key: str) -> str:
         text = self.content.get(key, "")
-        if not isinstance(text, str) or (text and not text.isprintable()):
+        if not isinstance(text, str) or not lines.one_line(text):
             raise ValueError(f"{self._at(key)}: {key} is {text!r}; expected text on one line")
         return text
 

@@ -5,11 +5,13 @@ what is broken here is a ValueError that names the file, and the line where ther
 """
 
 import codecs
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from mmt.data import packed
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 LONGEST = 1 << 24  # bytes of a line; a file without line feeds must not fill the memory
 
 
@@ -37,6 +39,15 @@ def count(path: Path) -> int:
     for chunk in packed.chunks(path):
         count, last = count + chunk.count(b"\n"), chunk[-1:]
     return count + (last != b"\n")
+
+
+def one_line(text: str) -> bool:
+    """Whether a text has no line break, no other control character and no half of a character.
+
+    >>> one_line("news\N{NO-BREAK SPACE}x"), one_line("a\\nb")
+    (True, False)
+    """
+    return not _CONTROL.search(text)
 
 
 def _decode(raw: bytes, path: Path, number: int) -> str:
