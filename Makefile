@@ -61,7 +61,7 @@ fuzz: env  ## broken input by the thousand: the long profile of tests/fuzz
 
 bible100: env  ## 108 real languages against 108 baselines: make bible100 DATA=<the packs>; goes on
 	@test -n "$(DATA)" || { echo "make bible100 DATA=<packs>: benchmarks/bible100/README.md"; exit 2; }
-	$(BIN)/python -m benchmarks.bible100.corpus $(DATA) runs/bible100/data
+	$(BIN)/python -m benchmarks.bible100.corpus '$(DATA)' runs/bible100/data
 	$(BIN)/mmt report --train benchmarks/bible100/study.gin
 
 clean:  ## remove what the demo made (not the environment)
