@@ -123,6 +123,8 @@ def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str]) -> Fig
             size=7,
         )
         panels[1].tick_params(labelleft=True)
+        key = f"full colour: {STRONG:g} × an expert's fair share of the tokens"
+        panels[1].set_xlabel(key, size=7, color=PALETTE["muted"], loc="left")
         for axes in panels[2:]:
             axes.yaxis.set_visible(False)
         panels[0].set_ylim(len(order.codes) - 0.5, -0.5)
