@@ -130,6 +130,15 @@ class Evidence:
         """The system that it was distilled from, else ""."""
         return next((recipe.teacher for recipe in self.recipes(system)), "")
 
+    def taught(self, system: str) -> Sequence[Cost]:
+        """What the training of its teachers took: one row, or that of the teacher's teacher too."""
+        found: list[Cost] = []
+        seen = {system}
+        while (system := self.teacher(system)) and system not in seen:
+            seen.add(system)
+            found += self.costs(system)[:1]
+        return found
+
     def curve(self, system: str) -> Curve | None:
         """Its training over time."""
         return next(iter(self._of_system.get(("curve", system), [])), None)

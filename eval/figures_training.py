@@ -15,16 +15,17 @@ from eval.tables import amount
 
 
 class Axis(NamedTuple):
-    """What a system may cost."""
+    """What a system may cost. summed: whether a student needs what its teacher took, too."""
 
     label: str
     of: Callable[[Cost], float]
+    summed: bool
 
 
 COSTS = (
-    Axis("device-hours", lambda cost: cost.device_hours),
-    Axis("parameters", lambda cost: cost.parameters),
-    Axis("target tokens seen in training", lambda cost: cost.tokens),
+    Axis("device-hours", lambda cost: cost.device_hours, True),
+    Axis("parameters", lambda cost: cost.parameters, False),
+    Axis("target tokens seen in training", lambda cost: cost.tokens, True),
 )
 
 
@@ -32,7 +33,8 @@ def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None
     """Mean ΔBLEU (BLEU where no language has a baseline) against device-hours, size and tokens.
 
     The baselines together are one point: their device-hours and tokens summed, the size of all of
-    them. None without `cost` rows of two systems.
+    them. A student's device-hours and tokens are with its teacher's. None without `cost` rows of
+    two systems.
     """
     group, score = comparison.compared, "delta"
     if not group.entries:
@@ -57,7 +59,8 @@ def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None
             axes.grid(True, axis="both")
             axes.set_xlabel(axis.label)
             for system, (values, costs) in points.items():
-                x, y = sum(axis.of(cost) for cost in costs), sum(values) / len(values)
+                needed = [*costs, *(evidence.taught(system) if axis.summed else [])]
+                x, y = sum(axis.of(cost) for cost in needed), sum(values) / len(values)
                 shade = colour(comparison.systems, system) if system else PALETTE["ink"]
                 name = system or f"{len(costs)} baselines"
                 if ends := mean_interval(values):

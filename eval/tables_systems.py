@@ -28,12 +28,16 @@ class Made(NamedTuple):
 
 
 def costs(comparison: Comparison, evidence: Evidence) -> Table:
-    """GShard's Table 1: a row per system and one for all baselines; empty without `cost` rows."""
+    """GShard's Table 1: a row per system and one for all baselines; empty without `cost` rows.
+
+    A student's device-hours stand with those of its teacher beside, which it needs too.
+    """
     columns = (
         Column("System"), Column("Parameters", "amount"), Column("active", "amount"),
         Column("Device", "text"), Column("Devices", "count"), Column("Steps", "count"),
         Column("Steps/s", "amount"), Column("Tokens", "amount"), Column("Tokens/step", "amount"),
-        Column("Hours", "amount"), Column("Device-hours", "amount"), Column("Mean BLEU", "score"),
+        Column("Hours", "amount"), Column("Device-hours", "amount"),
+        Column("with its teacher", "amount", "Device-hours"), Column("Mean BLEU", "score"),
         Column("Mean ΔBLEU", "delta"), Column("ΔBLEU per device-hour", "amount"),
     )  # fmt: skip
     group = comparison.all
@@ -41,14 +45,16 @@ def costs(comparison: Comparison, evidence: Evidence) -> Table:
     for system in comparison.systems:
         for cost in evidence.costs(system)[:1]:
             delta = group.delta(system)
-            worth = delta / cost.device_hours if delta is not None and cost.device_hours else None
+            hours = sum(one.device_hours for one in (cost, *evidence.taught(system)))
             rows.append((
-                system, *_spent([cost]), group.bleu(system), mean(group, system, "delta"), worth,
+                system, *_spent([cost]), hours if evidence.taught(system) else None,
+                group.bleu(system), mean(group, system, "delta"),
+                delta / hours if delta is not None and hours else None,
             ))  # fmt: skip
     for system in dict.fromkeys(e.baseline.system for e in comparison.entries if e.baseline):
         if found := evidence.costs(system):
             title = f"{system}, {len(found)} models in all"
-            rows.append((title, *_spent(found), group.baseline_bleu, None, None))
+            rows.append((title, *_spent(found), None, group.baseline_bleu, None, None))
     return Table(columns, tuple(rows)).filled
 
 

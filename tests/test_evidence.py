@@ -111,6 +111,24 @@ def test_systems_have_costs_recipes_and_curves(known):
     assert evidence.epochs(bilingual) == own.epochs[bilingual.source]
 
 
+def test_a_student_needs_its_teacher_s_training_too():
+    def made(system, teacher):
+        recipe = analysis.Recipe(
+            system=system, config="c", text="", seed=0, versions={}, teacher=teacher
+        )
+        cost = analysis.Cost(
+            system=system, steps=1, tokens=1.0, seconds=1.0, devices=1, device="core",
+            parameters=1, active_parameters=1, device_hours=1.0, epochs={},
+        )  # fmt: skip
+        return [recipe, cost]
+
+    rows = [*made("large", ""), *made("middle", "large"), *made("small", "middle")]
+    evidence = Evidence(rows)
+    assert [cost.system for cost in evidence.taught("small")] == ["middle", "large"]
+    assert not evidence.taught("large") and not evidence.taught("other")
+    assert len(Evidence([*made("a", "b"), *made("b", "a")]).taught("a")) == 1
+
+
 def test_routing_is_that_of_the_scored_checkpoint_or_the_last():
     old = analysis.Routing(
         system="moe", checkpoint="moe/1", testset="bible", layer="encoder.1", source="deu_Latn",

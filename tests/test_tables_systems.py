@@ -36,6 +36,12 @@ def test_costs_of_systems_and_of_all_baselines_together(whole):
     assert moe["Mean BLEU"] == comparison.all.bleu("moe")
     per_hour = comparison.all.delta("moe") / moe["Device-hours"]
     assert moe["ΔBLEU per device-hour"] == pytest.approx(per_hour)
+    student, teacher = by_heading(table, 2), moe["Device-hours"]
+    both = student["Device-hours with its teacher"]
+    assert both == student["Device-hours"] + teacher and student["System"] == "student"
+    per_hour = comparison.all.delta("student") / both
+    assert student["ΔBLEU per device-hour"] == pytest.approx(per_hour)
+    assert moe["Device-hours with its teacher"] is None
     assert bilingual["Parameters"] == 48_000_000 and bilingual["Device-hours"] == 3
     assert bilingual["Mean BLEU"] == comparison.all.baseline_bleu
     assert not tables_systems.costs(comparison, Evidence([])).rows
