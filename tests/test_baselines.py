@@ -120,8 +120,10 @@ def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy,
 
 def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_path):
     load()
-    judge = Judge(testset="cldr", out=str(tmp_path / "rows.jsonl"))
-    with pytest.raises(ValueError, match="no test set has got_Goth: cldr; add one"):
+    (folder := tmp_path / "one").mkdir()
+    (folder / "de.tsv").write_text("eins\tone\n")
+    judge = Judge(testset=str(folder), out=str(tmp_path / "rows.jsonl"))
+    with pytest.raises(ValueError, match="no test set has got_Goth: .*one; add one"):
         judge.check(["deu_Latn", "got_Goth"])
     manifest = toy / "manifest.json"
     counts = json.loads(manifest.read_text())

@@ -20,21 +20,11 @@ Pairs = dict[str, dict[str, list[tuple[str, str]]]]  # split -> language -> (sou
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made in a process of its own, where the tests' checks of annotations do not slow it down."""
-    code = "import sys, pathlib; from mmt.data import cldr; cldr.ensure(pathlib.Path(sys.argv[1]))"
-    root = tmp_path_factory.mktemp("data")
-    subprocess.run([sys.executable, "-c", code, str(root)], check=True, timeout=300)
-    (folder,) = root.iterdir()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def pairs(folder: Path) -> Pairs:
+def pairs(cldr_folder: Path) -> Pairs:
     read: Pairs = {}
     for split in corpora.SPLITS:
         read[split] = {}
-        for file in sorted((folder / split).glob("*.tsv")):
+        for file in sorted((cldr_folder / split).glob("*.tsv")):
             rows = [tuple(line.split("\t")) for line in file.read_text("utf-8").splitlines()]
             assert all(len(row) == 2 and all(row) for row in rows), file
             read[split][file.stem] = rows  # type: ignore[assignment]
@@ -51,8 +41,8 @@ def every(pairs: Pairs) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def test_a_corpus_folder_like_any_other(folder: Path, pairs: Pairs) -> None:
-    corpus = corpora.load(folder)
+def test_a_corpus_folder_like_any_other(cldr_folder: Path, pairs: Pairs) -> None:
+    corpus = corpora.load(cldr_folder)
     corpus.validate()
     assert (corpus.name, corpus.target) == ("cldr", "eng_Latn")
     assert corpus.languages == tuple(sorted(pairs["train"]))
@@ -212,11 +202,11 @@ def test_the_same_in_every_process_and_safe_when_two_start_at_once(tmp_path: Pat
 
 
 def test_made_once_and_never_half(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cldr_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
-    assert cldr.ensure(folder.parent) == folder
-    assert before == {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
+    before = {p: p.stat().st_mtime_ns for p in cldr_folder.rglob("*")}
+    assert cldr.ensure(cldr_folder.parent) == cldr_folder
+    assert before == {p: p.stat().st_mtime_ns for p in cldr_folder.rglob("*")}
 
     def interrupted(rank: int) -> int:
         raise KeyboardInterrupt
