@@ -65,8 +65,8 @@ def test_a_step_is_switchs_mix_of_teacher_and_labels(toy_program, toy_teacher, t
     batch["decoder_loss_weights"][2:, 3:] = 0.0
     state = program.init(3)
     inputs = [jnp.asarray(batch[f"{stack}coder_input_tokens"]) for stack in ("en", "de")]
-    own = program.model.apply({"params": state.params}, *inputs)
-    taught = program.teacher.model.apply(
+    own = jax.jit(program.model.apply)({"params": state.params}, *inputs)
+    taught = jax.jit(program.teacher.model.apply)(
         {"params": program.teacher.parameters(program.layout)}, *inputs
     )
     after, loss = program.step(state, program.place(batch))
