@@ -10,11 +10,11 @@ from mmt.program import Program
 
 
 def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
-    """Without dropout one batch cut in 1, 2 or 4 gives the same parameters to rounding."""
+    """Without dropout one batch cut in 4 gives the same parameters to rounding."""
     batch = next(toy_batches())
     batch["decoder_loss_weights"][3:, 2:] = 0.0  # parts of unequal token counts
     after = []
-    for microbatches in (1, 2, 4):
+    for microbatches in (1, 4):
         program = toy_program(microbatches=microbatches, optimizer=optax.sgd(1.0))
         config = program.model.config
         quiet = type(config)(**{**vars(config), "dropout_rate": 0.0})
