@@ -146,7 +146,7 @@ def report(
     if means := [row for s in sections for row in tables_systems.means(s.comparison)]:
         pages["means.csv"] = _csv(means)
     out.mkdir(parents=True, exist_ok=True)
-    for name, content in (pages | contents).items():
+    for name, content in (contents | pages).items():  # a page is never newer than its figures
         results.write_atomically(out / name, content)
     return [out / name for name in pages | contents]
 
