@@ -173,14 +173,19 @@ def inline(text: str, name: str) -> str:
     head, body = text[text.index("<svg") :].split(">", 1)
     box = re.search(r'viewBox="[^"]*"', head)
     assert box
-    text = f'<svg {box[0]} role="img">{body}'.replace("xlink:href", "href")
-    text = re.sub(r'(\sid="|"#|url\(#)', rf"\g<1>{name}-", text)
-    text = re.sub(r"<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)
-    text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    text = re.sub(r" font-family: [^;\"]*;?", "", text)
+    body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r"<[^>]*>", lambda tag: _inlined(tag[0], name), body)
+    return f'<svg {box[0]} role="img">{body}'
+
+
+def _inlined(tag: str, name: str) -> str:
+    """`inline` of one tag: what stands between tags is names, which stay as they are."""
+    tag = re.sub(r'(\sid="|"#|url\(#)', rf"\g<1>{name}-", tag.replace("xlink:href", "href"))
+    tag = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
+    tag = re.sub(r" font-family: [^;\"]*;?", "", tag)
     for key, value in PALETTE.items():
-        text = text.replace(value, f"var(--{key})")
-    return text
+        tag = tag.replace(value, f"var(--{key})")
+    return tag
 
 
 def _unquoted(text: str) -> str:

@@ -65,6 +65,13 @@ def test_inline_svg_is_part_of_its_page():
     assert re.findall(r'href="([^#][^"]{9})', text) == ["data:image"]
 
 
+def test_names_stay_as_they_are_in_a_page():
+    name = "#2f74b5 url(#a) font: 9px xlink:href"
+    page = ElementTree.fromstring(figures.inline(figures.svg(drawn(name)), "first"))
+    assert f"one {name}" in [element.text for element in page.iter("title")]
+    assert f"A title {name}" in [element.text for element in page.iter("text")]
+
+
 def test_systems_have_colours_of_their_own_and_then_lines():
     systems = [f"system {place}" for place in range(12)]
     looks = [(figures.colour(systems, s), figures.dashes(systems, s)) for s in systems]
