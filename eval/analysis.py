@@ -243,7 +243,8 @@ class Routing(_Row):
 class Curve(_Row):
     """A training run over time: parallel lists, None where not measured.
 
-    tokens: target tokens seen so far. seconds: since the start.
+    tokens: target tokens seen so far. seconds: since the start. language_validation_loss: the last
+    one of each language, where they are known.
     """
 
     kind: ClassVar[str] = "curve"
@@ -256,6 +257,7 @@ class Curve(_Row):
     loss: tuple[float | None, ...]
     validation_loss: tuple[float | None, ...]
     bleu: tuple[float | None, ...]
+    language_validation_loss: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def _check(self) -> None:
         for field in dataclasses.fields(self):

@@ -72,7 +72,13 @@ def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
         name: tuple(point.get(name) for point in kept.values())
         for name in ("tokens", "seconds", "loss", "validation_loss", "bleu")
     }
-    return Curve(system=system, steps=tuple(kept), **columns)
+    of_each: dict[str, float] = {}
+    for row in rows:
+        of_each = row.get("language_validation_loss") or of_each
+    return Curve(
+        system=system, steps=tuple(kept), **columns,
+        language_validation_loss={code: round(loss, 4) for code, loss in of_each.items()},
+    )  # fmt: skip
 
 
 def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:

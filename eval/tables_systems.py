@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from eval.analysis import Cost, Recipe, Routing
+from eval.analysis import Cost, Curve, Recipe, Routing
 from eval.comparison import SCORES, Comparison, Group, by_resource
 from eval.evidence import GUARDS, Evidence, measured, order_of_layer
 from eval.results import Row
@@ -128,7 +128,8 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
     """A row per value of what was varied, over the languages that all have; by value if numbers.
 
     The systems outside of the ablation that have these languages follow, as `system NAME`. A
-    validation loss is the last one measured.
+    validation loss is the last one measured, over the languages that all of the systems measured
+    it on; where there are none, or one does not say on which, each is over its own.
     """
     group = comparison.all
     columns = [Column(comparison.name), Column("Languages", "count"), Column("Mean BLEU", "score"),
@@ -136,20 +137,31 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
     parts = [part for part in by_resource(group) if part.entries]
     columns += [Column("BLEU", "score", part.name) for part in parts]
     columns += [Column("Validation loss", "fine"), Column("Device-hours", "amount")]
+    systems = (*sorted(comparison.systems, key=_by_value), *comparison.references)
+    losses = _last_losses([evidence.curve(system) for system in systems])
     rows: list[tuple[Value, ...]] = []
-    for system in (*sorted(comparison.systems, key=_by_value), *comparison.references):
+    for system, loss in zip(systems, losses, strict=True):
         cost = next(iter(evidence.costs(system)), None)
-        curve = evidence.curve(system)
-        losses = measured(curve, curve.validation_loss) if curve else []
         varied = system in comparison.systems
         rows.append((
             system.partition(":")[2].strip() if varied else f"system {system}",
             len(group.values(system, "bleu")),
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
-            *(part.bleu(system) for part in parts), f"{losses[-1][1]:.3f}" if losses else None,
+            *(part.bleu(system) for part in parts), f"{loss:.3f}" if loss else None,
             cost.device_hours if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
+
+
+def _last_losses(curves: Sequence[Curve | None]) -> list[float | None]:
+    last = [measured(curve, curve.validation_loss)[-1:] if curve else [] for curve in curves]
+    of_each = [curve.language_validation_loss for curve, here in zip(curves, last, strict=True)
+               if curve and here]  # fmt: skip
+    shared = set.intersection(*map(set, of_each)) if of_each else set()
+    if shared:
+        means = iter(fmean(losses[code] for code in shared) for losses in of_each)
+        return [next(means) if here else None for here in last]
+    return [here[0][1] if here else None for here in last]
 
 
 def recipe(comparison: Comparison) -> Table:

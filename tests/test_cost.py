@@ -20,7 +20,8 @@ def metrics(steps, *, validation=None):
             row["language_tokens"] = {"deu_Latn": 900.0, "swh_Latn": 100.0}
         yield row
         if validation and step % validation == 0:
-            yield {"step": step, "validation_loss": 50 / step, "language_validation_loss": {}}
+            of_each = {"deu_Latn": 40 / step, "swh_Latn": 60 / step}
+            yield {"step": step, "validation_loss": 50 / step, "language_validation_loss": of_each}
 
 
 @pytest.fixture
@@ -68,6 +69,7 @@ def test_a_run_has_cost_recipe_and_curve(run):
     assert curve.steps == tuple(range(10, 201, 10))
     assert curve.tokens[-1] == 2000 and curve.loss[-1] == 0.5
     assert [v for v in curve.validation_loss if v is not None] == [0.5, 0.25]
+    assert curve.language_validation_loss == {"deu_Latn": 0.2, "swh_Latn": 0.3}
     analysis.add(folder / "analysis.jsonl", [spent, recipe, curve])
     assert analysis.read(folder / "analysis.jsonl") == [spent, recipe, curve]
 

@@ -1,6 +1,7 @@
 """Tables of systems: sums, weighted shares, tokens to a loss, and recipes without repetition."""
 
 import dataclasses
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -165,3 +166,25 @@ def test_means_for_programs_are_those_of_the_groups(whole):
     for kind in ("resource", "script", "family"):
         here = [r for r in records if r["by"] == kind and r["system"] == "moe"]
         assert sum(r["languages"] for r in here) == whole_of["moe"]["languages"] == 11
+
+
+def test_validation_losses_of_an_ablation_are_over_the_same_languages():
+    few, many = (row(system=f"languages: {name}") for name in ("few", "many"))
+    (found,) = compare([few, many, baseline()])
+    of_each = {"many": {"deu_Latn": 2.0, "zul_Latn": 6.0}, "few": {"deu_Latn": 2.5}}
+    curves = [
+        dataclasses.replace(
+            curve(f"languages: {name}", [5.0, 4.5], [5.0, fmean(losses.values())]),
+            language_validation_loss=losses,
+        )
+        for name, losses in of_each.items()
+    ]
+
+    def losses(curves):
+        table = tables_systems.ablation(found.ablations[0], Evidence(curves))
+        return {values[0]: by_heading(table, n)["Validation loss"]
+                for n, values in enumerate(table.rows)}  # fmt: skip
+
+    assert losses(curves) == {"few": "2.500", "many": "2.000"}  # German alone
+    silent = dataclasses.replace(curves[0], language_validation_loss={})
+    assert losses([silent, curves[1]]) == {"few": "2.500", "many": "4.000"}
