@@ -25,6 +25,7 @@ SMALL = 100  # a language with fewer sentences than this is left out of the mean
 RESOURCES = (("high", 25), ("mid", 52), ("low", 25))
 METRICS = ("bleu", "chrf", "spbleu", "ter")
 RESAMPLES = 2000  # for the interval of a mean
+FEWEST = 5  # values that an interval of their mean can be drawn from
 Score = Literal["bleu", "chrf", "delta", "chrf_delta"]
 SCORES: tuple[Score, ...] = ("bleu", "chrf", "delta", "chrf_delta")
 
@@ -235,9 +236,9 @@ def mean_interval(values: Sequence[float]) -> Range | None:
     """The 95 % interval of a mean over languages, by bootstrap: the languages drawn anew.
 
     It says how far the mean would move with other languages of the same kind; percentiles of 2000
-    means with a fixed seed. None for fewer than two values.
+    means with a fixed seed. None for fewer than FEWEST values, which drawn anew hardly vary.
     """
-    if len(values) < 2:
+    if len(values) < FEWEST:
         return None
     found = np.asarray(values, np.float64)
     drawn = np.random.default_rng(0).integers(0, len(found), (RESAMPLES, len(found)))

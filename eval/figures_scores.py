@@ -218,9 +218,9 @@ def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None
         around = sliding([_delta(entries[place], system) for place in places], WINDOW)
         means = [fmean(values) for values in around]
         shade = PALETTE["ink"] if len(systems) == 1 else colour(systems, system)
-        if len(systems) <= _SEVERAL and len(places) > 1:
-            ends = [mean_interval(values) for values in around]
-            low, high = zip(*filter(None, ends), strict=True)
+        ends = list(filter(None, map(mean_interval, around)))
+        if len(systems) <= _SEVERAL and len(ends) == len(places):
+            low, high = zip(*ends, strict=True)
             axes.fill_between(
                 places, low, high, color=shade, linewidth=0, zorder=2.7 + index / 100,
                 alpha=0.14 if len(systems) <= _FEW else 0.1,

@@ -81,7 +81,7 @@ class Section:
     @property
     def answer(self) -> str:
         """What the figures say, in a sentence about the lead system."""
-        return _answer(self.comparison, self.evidence)
+        return notes.answer(self.comparison, self.evidence)
 
     @property
     def headline(self) -> list[tuple[str, str, str]]:
@@ -259,21 +259,6 @@ def _draw(found: Mapping[str, Figure | None], contents: dict[str, bytes]) -> Dra
             contents[f"{name}.png"] = figures.png(figure)
             contents[f"{name}.svg"] = drawings[name].encode()
     return drawings
-
-
-def _answer(comparison: Comparison, evidence: Evidence) -> str:
-    lead, group = comparison.lead, comparison.compared
-    if lead is None:
-        return ""
-    mean = tables.mean(group, lead, "delta")
-    if mean is None:
-        return ""
-    deltas = group.deltas(lead)
-    better = sum(delta > 0 for delta in deltas)
-    ends = tables.interval(mean, "delta", " (95\N{NO-BREAK SPACE}% interval {})")
-    what = f"{tables.text(mean.value, 'delta')} BLEU on average{ends}"
-    said = f"{lead} is better than the bilingual model on {better} of {len(deltas)}: {what}."
-    return f"{said} {notes.doubts(comparison, evidence)}".rstrip()
 
 
 def _headline(

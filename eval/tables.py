@@ -138,6 +138,8 @@ def text(value: Value, kind: str) -> str:
         return f"{value:,}"
     if kind == "delta":
         return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")  # there is no −0.0
+    if kind == "difference":  # of means, finer than of one language
+        return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")
     if kind == "share":
         return f"{value:.1%}".replace("%", " %")
     if kind == "amount":
@@ -152,13 +154,15 @@ def interval(value: Estimate, kind: str, frame: str = "{}") -> str:
     if value.range is None:
         return ""
     low, high = (text(end, kind) for end in value.range)
-    return frame.format(f"{low} to {high}" if kind == "delta" else f"{low}–{high}")
+    return frame.format(f"{low} to {high}" if kind in ("delta", "difference") else f"{low}–{high}")
 
 
 def amount(value: float) -> str:
-    """A large or small number in three digits: 0.042, 3.14, 57.3, 812, 4.2k, 1.5M, 600B."""
+    """A large or small number in three digits: 0.042, −3.14, 57.3, 812, 4.2k, 1.5M, 600B."""
+    if value < 0:
+        return f"−{amount(-value)}"
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
+        if value >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
 
@@ -267,7 +271,7 @@ def _comet(rows: Sequence[Row | None], evidence: Evidence) -> Estimate | None:
 def against_each_other(comparison: Comparison, evidence: Evidence) -> Table:
     """Mean difference in BLEU of the row's system less the column's, over languages of both."""
     systems, group = comparison.systems, comparison.all
-    columns = [Column("less"), *(Column(system, "delta") for system in systems)]
+    columns = [Column("less"), *(Column(system, "difference") for system in systems)]
     rows: list[tuple[Value, ...]] = []
     for system in systems:
         values: list[Value] = [system]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from matplotlib.ticker import MaxNLocator
 
 from eval.analysis import Cost, Curve, Recipe, Routing
-from eval.comparison import SCORES, Comparison, Group, by_resource
+from eval.comparison import SCORES, Comparison, Group, by_resource, mean_interval
 from eval.evidence import GUARDS, Evidence, measured, order_of_layer
 from eval.results import Row
 from eval.tables import Column, Estimate, Record, Table, Value, mean
@@ -245,6 +245,11 @@ def _means(comparison: Comparison, system: str, kind: str, part: Group) -> Recor
             score: found.value if found else None, f"{score} low": low, f"{score} high": high,
             f"{score} by sentences": part.micro(system, score),
         }  # fmt: skip
+    for other in comparison.systems:
+        if other != system and (less := part.differences(system, other)):
+            low, high = mean_interval(less) or (None, None)
+            name = f"bleu less {other}"
+            record |= {name: fmean(less), f"{name} low": low, f"{name} high": high}
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in record.items()}
 
 

@@ -35,9 +35,17 @@ def test_bars_up_and_down_and_the_sliding_mean_with_its_interval():
     axes = figures_scores.delta_bleu(found, NOTHING).axes[0]
     assert [bar.get_height() for bar in axes.patches] == [-10, 2, 14, 26]
     assert [line for line in axes.lines if list(line.get_ydata()) == [8, 8, 8, 8]]
+    assert not [one for one in axes.collections if len(one.get_paths()[0].vertices) > 8]  # too few
+
+
+def test_the_sliding_mean_has_its_interval_from_five_languages_on():
+    deltas = dict(zip(("deu", "fra", "spa", "swh", "zul"), (-10, 2, 14, 26, 3), strict=True))
+    rows = [row(source=f"{code}_Latn", bleu=20.0 + delta) for code, delta in deltas.items()]
+    (found,) = compare([*rows, *(baseline(source=one.source, bleu=20.0) for one in rows)])
+    axes = figures_scores.delta_bleu(found, NOTHING).axes[0]
     (band,) = (one for one in axes.collections if len(one.get_paths()[0].vertices) > 8)
     heights = band.get_paths()[0].vertices[:, 1]
-    assert (heights.min(), heights.max()) == pytest.approx(mean_interval([-10, 2, 14, 26]))
+    assert (heights.min(), heights.max()) == pytest.approx(mean_interval(list(deltas.values())))
 
 
 @pytest.mark.parametrize("systems", [("moe",), ("dense", "moe")])

@@ -85,6 +85,26 @@ def test_baselines_that_are_broken_are_said_and_with_the_answer():
     assert notes.doubts(compare(rows)[0], NOTHING) == ""
 
 
+def test_the_answer_is_given_without_broken_baselines_too():
+    codes = ("deu_Latn", "fra_Latn", "swh_Latn")
+    rows = [row(source=code, bleu=20.0 + n) for n, code in enumerate(codes)]
+    rows += [baseline(source=code, bleu=19.5) for code in codes]
+    (found,) = compare(rows)
+    broken = about_outputs([rows[2], rows[5]], looping=0.6, matches=1)
+    assert notes.answer(found, broken) == (
+        "multi is better than the bilingual model on 3 of 3: +1.5 BLEU on average. But on 1 most "
+        "outputs of the bilingual model are broken: see what is missing or uneven. Apart from it, "
+        "multi is better on 2 of 2: +1.0 BLEU on average."
+    )
+
+
+def test_an_answer_says_that_baselines_were_decoded_otherwise():
+    (found,) = compare([row(decode="beam=1"), baseline(decode="beam=4")])
+    assert notes.doubts(found, NOTHING).startswith(
+        "But on 1 the bilingual model was decoded otherwise: see"
+    )
+
+
 def test_few_sentences_are_said_left_out_or_in():
     rows = [row(), row(source="swh_Latn", sentences=99)]
     assert "1 of 2 languages have fewer than 100 sentences; they are shown but left" in said(rows)

@@ -163,6 +163,9 @@ def test_means_for_programs_are_those_of_the_groups(whole):
     assert whole_of["moe"]["bleu by sentences"] == pytest.approx(
         comparison.all.micro("moe", "bleu"), abs=1e-4
     )
+    less = [e.rows["moe"].bleu - e.rows["dense"].bleu for e in comparison.all.entries]
+    assert whole_of["moe"]["bleu less dense"] == pytest.approx(fmean(less), abs=1e-4)
+    assert whole_of["dense"]["bleu less moe"] == pytest.approx(-fmean(less), abs=1e-4)
     for kind in ("resource", "script", "family"):
         here = [r for r in records if r["by"] == kind and r["system"] == "moe"]
         assert sum(r["languages"] for r in here) == whole_of["moe"]["languages"] == 11
