@@ -7,6 +7,7 @@ written when its last sentence is out, so a kill loses nothing. BLEU itself is i
 import dataclasses
 import hashlib
 import itertools
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,8 +98,13 @@ def evaluate(
     Returns the rows in the test set's order. Raises ValueError for a broken results file and
     OSError where nothing can be written, both before the first sentence is translated.
     """
-    results.check_name(system.name, "system")
+    if system.kind == "bilingual":
+        results.check_name(system.name, "system")
+    else:
+        results.check_system(system.name)
     results.check_name(testset.name, "testset")
+    if out.name == analysis.beside(out).name:
+        raise ValueError(f"{out}: so is called what stands beside rows of scores; another")
     results.add_rows(out, [])
     _describe(testset, analysis.beside(out))
     judge = _Judge(testset, system, str(decoding), out, scores)
@@ -106,6 +112,8 @@ def evaluate(
     done = judge.done()
     refresh.of_rows(out, done.values())
     todo = [code for code in testset.languages if code not in done]
+    if others := judge.replaced(todo):
+        print(f"{out}: {others}", file=sys.stderr)
     stream = _Timed(line for code in todo for line in testset.languages[code].sources)
     target = _told(translator, testset)
     texts = stream.times(translator.translate(stream, target=target, decoding=decoding))
@@ -223,6 +231,31 @@ class _Judge:
                 if row is kept[code] and len(hypotheses) == row.sentences:
                     done[code] = self.score(code, hypotheses, row.seconds)
         return done
+
+    def replaced(self, codes: Sequence[str]) -> str:
+        """What a reader should know of the rows that new ones of these languages replace; '' where
+        they are of the same model and sentences, as far as that is known.
+        """
+        said = []
+        old = [
+            row for row in results.read_rows(self.out)
+            if (row.system, row.testset) == (self.system.name, self.testset.name)
+            and (row.checkpoint, row.decode) == (self.system.checkpoint, self.decode)
+            and row.target == self.testset.target and row.source in codes
+        ]  # fmt: skip
+        if models := [row for row in old if row.config != self.system.config]:
+            said.append(
+                f"{len(models)} of another model of this name (config {models[0].config}, now "
+                f"{self.system.config})"
+            )
+        if lines := [row for row in old if row.testset_version not in (None, self._version(row))]:
+            said.append(f"{len(lines)} of another version of the test set")
+        if not said:
+            return ""
+        return f"rows of {self.system.name} on {self.testset.name} are replaced: {', '.join(said)}"
+
+    def _version(self, row: Row) -> str:
+        return self.testset.version(row.source)
 
     def _is_kept(self, code: str) -> bool:
         """Whether translations are there, and sources and references are still the same."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from eval import tables
 from eval.comparison import METRICS, SMALL, Comparison, Entry, Group
 from eval.evidence import Evidence
+from mmt import languages
 
 
 class Note(NamedTuple):
@@ -32,15 +33,13 @@ def on(comparison: Comparison, evidence: Evidence) -> tuple[Note, ...]:
             if len(values) > 1:
                 parts = ", ".join(f"{value} for {count}" for value, count in values.items())
                 found.append(Note(f"Rows of {system} differ in {what}: {parts}"))
-    several = Counter((row.system, row.source) for row in comparison.rows)
-    for system in dict.fromkeys(row.system for row in comparison.rows):
-        doubled = [e for e in entries if several[system, e.language.code] > 1]
-        if doubled:
-            text = f"Several rows of {system}, of which the last one in the file counts, for"
-            found.append(Note(f"{text} {len(doubled)}", _names(doubled)))
+    found += _on_doubled(comparison)
     found += _on_fairness(entries)
     found += _on_mixtures(comparison)
     found += _on_outputs(comparison, evidence)
+    for part in comparison.ablations:
+        said = _on_unshared(part) + _on_small(part) + _on_doubled(part) + _on_mixtures(part)
+        found += [Note(f"Ablation {part.name}: {note.text}", note.names) for note in said]
     return (*found, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
 
 
@@ -144,6 +143,26 @@ def _on_small(comparison: Comparison) -> list[Note]:
     return [Note(f"{what}; {said}", _names(small))]
 
 
+def _on_doubled(comparison: Comparison) -> list[Note]:
+    found = []
+    several = Counter((row.system, row.source) for row in comparison.rows)
+    for system in dict.fromkeys(row.system for row in comparison.rows):
+        doubled = [e for e in comparison.entries if several[system, e.language.code] > 1]
+        if doubled:
+            text = f"Several rows of {system}, of which the last one in the file counts, for"
+            found.append(Note(f"{text} {len(doubled)}", _names(doubled)))
+    return found
+
+
+def _on_unshared(ablation: Comparison) -> list[Note]:
+    shared = {entry.language.code for entry in ablation.entries}
+    codes = dict.fromkeys(row.source for row in ablation.rows if row.source not in shared)
+    if not codes:
+        return []
+    text = f"Not all of it have {len(codes)} of {len(codes) + len(shared)} languages, left out"
+    return [Note(text, tuple(languages.find(code).name for code in codes))]
+
+
 def _on_fairness(entries: Sequence[Entry]) -> list[Note]:
     found = []
     for what, said in (("train_pairs", "number of training pairs"), ("decode", "decoding")):
@@ -236,10 +255,23 @@ def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
         lacking = [entry for entry, row in tested if not evidence.paired(row, entry.baseline)]
         who += " against the baseline with these scores"
         found += _lacking("paired", who, lacking, len(tested))
+    found += _on_recipes(comparison, evidence)
     found += _on_comet(comparison, evidence)
     codes = [(entry, entry.language.code) for entry in entries]
     lacking = [e for e, code in codes if not evidence.trust(comparison.testset, code, target)]
     return found + _lacking("trust", "", lacking, len(codes))
+
+
+def _on_recipes(comparison: Comparison, evidence: Evidence) -> list[Note]:
+    found = []
+    for system in comparison.systems:
+        scored = {entry.rows[system].config for entry in comparison.entries if system in entry.rows}
+        shown = {recipe.config for recipe in evidence.recipes(system)}
+        if shown and not shown & scored:
+            ours, theirs = (", ".join(sorted(one)) for one in (shown, scored))
+            text = f"The recipe shown of {system} is of config {ours}, its scores are of {theirs}"
+            found.append(Note(text))
+    return found
 
 
 def _on_comet(comparison: Comparison, evidence: Evidence) -> list[Note]:

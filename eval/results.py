@@ -83,6 +83,16 @@ def check_name(name: str, what: str) -> None:
         )
 
 
+def check_system(name: str) -> None:
+    """Raises ValueError unless `name` can be that of a multilingual system."""
+    check_name(name, "system")
+    if name == "baseline":
+        raise ValueError(
+            "a multilingual system is called 'baseline', as bilingual ones are in a report; it is "
+            "named by its folder: give that another name"
+        )
+
+
 def read_rows(path: Path) -> list[Row]:
     """The rows of a results file, in its order.
 

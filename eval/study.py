@@ -6,6 +6,7 @@ How a run trains is its own gin file's matter, how it is judged evaluate.py's.
 """
 
 import dataclasses
+import inspect
 import os
 import shlex
 import signal
@@ -17,12 +18,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from eval import analysis, results
+from eval import analysis, results, testsets
+from eval.metrics import Metrics
 from eval.overlap import Training
 from eval.refresh import refresh
-from eval.report import report
+from eval.report import check_folder, report
 from mmt import checkpoint, config
 from mmt.data import corpora, prepare
+from mmt.decoding import Decoding
 
 COMMANDS = ("train", "distill", "baselines")
 
@@ -55,6 +58,14 @@ class Study:
     remarks: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("runs", "testsets", "decoding", "scores", "bindings"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+                raise ValueError(f"Study.{name}: {value!r}; expected a list of texts")
+        if not self.runs:
+            raise ValueError("Study.runs: []; expected a run or more")
+        if not isinstance(self.remarks, Mapping):
+            raise ValueError(f"Study.remarks: {self.remarks!r}; expected headings with their texts")
         for run in self.runs:
             try:
                 command, *rest = shlex.split(run) or [""]
@@ -69,35 +80,89 @@ class Study:
     def finish(self) -> list[Path]:
         """Trains and judges what is missing, then writes the report; returns its files.
 
-        Where it stands is printed before each run. ValueError where a run fails: the report of what
-        is there is not written, and the next start goes on with that run.
+        Where it stands is printed before each run. ValueError, before anything is trained, for what
+        no run could be judged or reported by; and where a run fails: the report of what is there is
+        not written, and the next start goes on with that run.
         """
-        judged = [f"--gin.Decoding.{one}" for one in self.decoding]
-        judged += [f"--gin.Metrics.{one}" for one in self.scores]
-        for run in map(self._run, self.runs):
-            print_stand([_stand(one, Path(self.results)) for one in map(self._run, self.runs)])
+        runs = list(map(self._run, self.runs))
+        self._check(runs)
+        judged = [f"--gin.{one}" for one in self._judged]
+        for run in runs:
+            print_stand([_stand(one, Path(self.results)) for one in runs])
             mmt(run.command, f"--gin_file={run.file}", *(f"--gin.{one}" for one in run.bindings))
             for testset in self.testsets if run.command != "baselines" else ():
                 mmt("evaluate", "--model", str(run.directory), "--testset", testset,
                     "--out", self.results, *judged)  # fmt: skip
-        print_stand([_stand(one, Path(self.results)) for one in map(self._run, self.runs)])
+        print_stand([_stand(one, Path(self.results)) for one in runs])
         training = Training(targets(self.corpus)) if self.corpus else None
         refresh([Path(self.results)], training=training)
-        remarks = [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
-        analysis.add(analysis.beside(Path(self.results)), remarks)
+        analysis.add(analysis.beside(Path(self.results)), self._remarks())
         return report([self.results], Path(self.out), examples=self.examples)
 
     def _run(self, run: str) -> "Run":
         command, file, *bindings = shlex.split(run)
         bindings = [*self.bindings, *bindings]
-        config.load([file], bindings)
-        directory, steps = config.macro("MODEL_DIR"), config.macro("TRAIN_STEPS")
-        if directory is None or steps is None:
-            missing = "MODEL_DIR" if directory is None else "TRAIN_STEPS"
-            raise ValueError(f"Study.runs: {run!r}: neither it nor {file} gives {missing}")
+        try:
+            config.load([file], bindings)
+        except ValueError as error:
+            raise ValueError(f"Study.runs: {run!r}: {error}") from error
+        for name, kind in (("MODEL_DIR", str), ("TRAIN_STEPS", int)):
+            value = config.macro(name)
+            if value is None:
+                raise ValueError(f"Study.runs: {run!r}: neither it nor {file} gives {name}")
+            if not isinstance(value, kind):
+                expected = "a folder's name" if kind is str else "a number of steps"
+                raise ValueError(f"Study.runs: {run!r}: {name} is {value!r}; expected {expected}")
+        rows = config.macro("RESULTS")
+        if command == "baselines" and rows and Path(rows) != Path(self.results):
+            raise ValueError(
+                f"Study.runs: {run!r}: its baselines' rows go into {rows}, the study's are in "
+                f"{self.results}; have it end in RESULTS={self.results}"
+            )
+        directory, steps = Path(config.macro("MODEL_DIR")), config.macro("TRAIN_STEPS")
         wanted = config.macro("BASELINE_LANGUAGES", 0)
         count = wanted if isinstance(wanted, int) else len(wanted)
-        return Run(command, file, bindings, Path(directory), steps, count)
+        return Run(command, file, bindings, directory, steps, count)
+
+    @property
+    def _judged(self) -> list[str]:
+        decoding = [f"Decoding.{one}" for one in self.decoding]
+        return decoding + [f"Metrics.{one}" for one in self.scores]
+
+    def _remarks(self) -> list[analysis.Remark]:
+        return [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
+
+    def _check(self, runs: Sequence["Run"]) -> None:
+        """ValueError for what would else be found when all is trained."""
+        names: dict[str, Path] = {}
+        for run in runs:
+            name = run.directory.name
+            if run.command != "baselines":
+                results.check_system(name)
+                if name in names:
+                    raise ValueError(
+                        f"Study.runs: {names[name]} and {run.directory}: a system is named by its "
+                        f"folder, and both would be {name!r}"
+                    )
+                names[name] = run.directory
+        for name in self.testsets:
+            testsets.load(name)
+        config.bind(self._judged, (Decoding, Metrics))
+        config.configured(Decoding)()
+        config.configured(Metrics)()
+        if self.corpus:
+            corpora.load(self.corpus)
+        self._remarks()
+        check_folder(Path(self.out))
+
+
+def load(file: str, bindings: Sequence[str] = ()) -> Study:
+    """The study that a gin file describes. ValueError where it describes none."""
+    config.load([file], bindings)
+    for name, parameter in inspect.signature(Study).parameters.items():
+        if parameter.default is parameter.empty and config.bound(Study, name) is None:
+            raise ValueError(f"{file} is no study: it has no study.Study.{name}")
+    return config.configured(Study)()
 
 
 def targets(corpus: str) -> Iterator[str]:

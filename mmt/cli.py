@@ -112,7 +112,7 @@ def _train_loaded(command: str) -> int:
     batches.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
     train.check(program, batches.manifest, directory)
     _check_vocabulary(program, batches.manifest, directory)
-    if distributed.is_first():
+    if distributed.is_first() and not _stays(directory):
         describe_run(directory, config.configured(recipe.Recipe)().directory)
     try:
         config.configured(train.train)(program, batches)
@@ -122,6 +122,23 @@ def _train_loaded(command: str) -> int:
     finally:
         batches.close()
     return 0
+
+
+def _stays(directory: Path) -> bool:
+    """Whether the run is trained, so that what describes it stays as it is; settings that are now
+    others are told.
+    """
+    from mmt import config, train
+
+    file = directory / "config.gin"
+    if not file.is_file() or not train.is_trained(directory, config.macro("TRAIN_STEPS")):
+        return False
+    if others := config.unlike(file):
+        print(
+            f"mmt: {directory} is trained, and not with these settings, which change nothing now: "
+            f"{'; '.join(others)}. Another MODEL_DIR trains with them", file=sys.stderr,
+        )  # fmt: skip
+    return True
 
 
 def _check_vocabulary(program: Any, manifest: Any, directory: Path) -> None:
@@ -311,13 +328,11 @@ def _export(args: argparse.Namespace) -> None:
 
 def _report(args: argparse.Namespace) -> None:
     from eval import comparison, overlap, refresh, report, results, study
-    from mmt import config
 
     if args.train:
         if args.results or args.out or args.allow or args.comet or args.corpus:
             raise ValueError("--train: the study says what goes where; leave the others out")
-        config.load([args.train], args.bindings)
-        files = config.configured(study.Study)().finish()
+        files = study.load(args.train, args.bindings).finish()
     elif args.results and args.out:
         paths = [Path(file) for file in args.results]
         report.check_folder(Path(args.out))

@@ -134,6 +134,27 @@ def complete() -> str:
     return _gin._config_str(merged, max_line_length=100)
 
 
+def unlike(file: Path) -> list[str]:
+    """What is bound otherwise than in `file`, as `DROPOUT_RATE = 0.3, there 0.1`; what only one of
+    both binds is no difference, nor is who runs it, nor its MODEL_DIR.
+    """
+    ours = {key: dict(parameters) for key, parameters in _gin._CONFIG.items()}
+    with isolated(file):
+        theirs = {key: dict(parameters) for key, parameters in _gin._CONFIG.items()}
+    found = []
+    for (scope, selector), parameters in sorted(ours.items()):
+        if scope == "MODEL_DIR" or selector.startswith("mmt.distributed."):
+            continue
+        short = ".".join(selector.split(".")[-2:])
+        for name, value in parameters.items():
+            there = theirs.get((scope, selector), {}).get(name, value)
+            if repr(there) != repr(value):
+                full = scope if selector == "gin.macro" else f"{short}.{name}"
+                prefix = f"{scope}/" if scope and selector != "gin.macro" else ""
+                found.append(f"{prefix}{full} = {value!r}, there {there!r}")
+    return found
+
+
 def model_from(model_dir: str | Path) -> Transformer:
     """The model that a run directory's `config.gin` describes."""
     file = Path(model_dir) / "config.gin"

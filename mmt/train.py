@@ -63,6 +63,14 @@ class Terminated(Exception):
     """The run was asked to end (SIGTERM); its checkpoint is written."""
 
 
+def is_trained(model_dir: Path, steps: int | None) -> bool:
+    """Whether a run has done its steps, or was ended before by a hook's word."""
+    rows = metrics.read(model_dir / "metrics.jsonl")
+    last = max(available_steps(model_dir), default=0)
+    ended = any("stopped" in row and row["step"] <= last for row in rows)
+    return bool(last) and (ended or last >= (steps or np.inf))
+
+
 def train(
     program: Program,
     batches: Batches,

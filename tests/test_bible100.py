@@ -69,6 +69,30 @@ def test_a_folder_without_packs_is_named(tmp_path):
         corpus.describe(tmp_path / "nothing", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [("suggested_subsample", "size", r"manifest.tsv:1: no column suggested_subsample"),
+     ("\t20\n", "\tmany\n", r"manifest.tsv:3: suggested_subsample is 'many'; expected 1 or more"),
+     ("\t20\n", "\t0\n", r":3: suggested_subsample is '0'"),
+     ("\t300\t20\n", "\n", r":3: suggested_subsample is None"),
+     ("swh_Latn", "deu_Latn", r":3: deu_Latn is there twice"),
+     ("swh_Latn", "swx_Latn", r":3: .*swx_Latn"),
+     ("swh_Latn", "zul_Latn", r"no .*bible/train/zul_Latn.tsv.gz and 2 others")],
+)  # fmt: skip
+def test_a_broken_manifest_is_told_by_its_line(packs, tmp_path, old, new, message):
+    file = packs / "manifest.tsv"
+    file.write_text(file.read_text().replace(old, new, 1))
+    with pytest.raises(SystemExit, match=message):
+        corpus.main([str(packs), str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_may_be_called_anything(packs, tmp_path):
+    odd = packs.rename(tmp_path / "it's a \"pack\"")
+    corpus.describe(odd, tmp_path / "out")
+    assert len(list(corpora.load(str(tmp_path / "out/bible100")).pairs("yor", "train"))) == 10
+
+
 def test_the_committed_rows_render_the_committed_report(tmp_path):
     result = ROOT / "benchmarks/bible100/result"
     report([result / "results.jsonl"], tmp_path, examples=False)

@@ -37,6 +37,21 @@ def test_a_run_directory_holds_all_that_translating_needs(toy_run):
     assert set(rows[-1]["language_bleu"]) == {"deu_Latn", "fra_Latn", "swh_Latn"}
 
 
+def test_a_trained_run_keeps_what_describes_it(toy_run, mmt_command, tmp_path):
+    copy = tmp_path / "toy"
+    shutil.copytree(toy_run, copy)
+    before = (copy / "config.gin").read_bytes()
+    done = mmt_command(
+        "train", f"--gin_file={copy / 'config.gin'}", f"--gin.MODEL_DIR={copy}",
+        "--gin.DROPOUT_RATE=0.3",
+    )  # fmt: skip
+    error = done.stderr.decode()
+    assert done.returncode == 0, error
+    assert f"{copy} is trained, and not with these settings" in error
+    assert "DROPOUT_RATE = 0.3, there 0.1. Another MODEL_DIR trains with them" in error
+    assert (copy / "config.gin").read_bytes() == before
+
+
 def test_translate_line_by_line(toy_run, mmt_command):
     lines = "eins zwei\n\nnull\n"
     done = mmt_command("translate", "--model", toy_run, "--from", "de", stdin=lines.encode())

@@ -5,6 +5,7 @@ import itertools
 import json
 import time
 import types
+from pathlib import Path
 
 import pytest
 import sacrebleu
@@ -135,6 +136,31 @@ def test_a_kill_loses_no_finished_language(run, tmp_path):
     assert translator.seen == [*LANGUAGES["swh_Latn"].sources, *LANGUAGES["ita_Latn"].sources]
     assert [row.source for row in rows] == list(LANGUAGES)
     assert len(results.read_rows(tmp_path / "results.jsonl")) == 3
+
+
+def test_rows_of_another_model_or_text_are_not_replaced_in_silence(run, capsys):
+    run(Dictionary())
+    assert "replaced" not in capsys.readouterr().err
+    run(Dictionary(), system=dataclasses.replace(SYSTEM, config="def456"))
+    said = "rows of tiny on phrases are replaced: 3 of another model of this name (config abc123"
+    assert said in capsys.readouterr().err
+    german = LANGUAGES["deu_Latn"]
+    less = {"deu_Latn": Sentences(german.sources[1:], german.references[1:])}
+    run(Dictionary(), dataclasses.replace(TESTSET, languages=less),
+        system=dataclasses.replace(SYSTEM, config="def456"))  # fmt: skip
+    assert "1 of another version of the test set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"system": dataclasses.replace(SYSTEM, name="baseline")}, "called 'baseline'"),
+     ({"out": Path("x/analysis.jsonl")}, "what stands beside rows of scores")],
+)  # fmt: skip
+def test_what_no_report_could_read_is_refused_before_translating(run, changes, message):
+    translator = Dictionary()
+    with pytest.raises(ValueError, match=message):
+        run(translator, **changes)
+    assert not translator.seen
 
 
 def test_what_is_done_is_not_done_again(run):

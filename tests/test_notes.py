@@ -105,6 +105,27 @@ def test_an_answer_says_that_baselines_were_decoded_otherwise():
     )
 
 
+def test_what_is_odd_in_an_ablation_is_said_too():
+    rows = [
+        row(system="T:1", sentences=80), row(system="T:5", sentences=80),
+        row(system="T:5", sentences=80, bleu=3.0), row(system="T:1", source="swh_Latn"),
+    ]  # fmt: skip
+    text = said(rows)
+    assert "Ablation T: Not all of it have 1 of 2 languages, left out: Swahili." in text
+    assert "Ablation T: 1 of 1 languages have fewer than 100 sentences" in text
+    assert "Ablation T: Several rows of T:5, of which the last one in the file counts" in text
+
+
+def test_a_recipe_of_another_config_than_the_scores_is_told():
+    made = analysis.Recipe(
+        system="multi", config="other", text="A = 1\n", seed=0, versions={}, chosen=""
+    )
+    told = "The recipe shown of multi is of config other, its scores are of"
+    assert told in said([row()], Evidence([made]))
+    same = dataclasses.replace(made, config=row().config)
+    assert told not in said([row()], Evidence([same]))
+
+
 def test_few_sentences_are_said_left_out_or_in():
     rows = [row(), row(source="swh_Latn", sentences=99)]
     assert "1 of 2 languages have fewer than 100 sentences; they are shown but left" in said(rows)

@@ -22,8 +22,13 @@ def folder(tmp_path, monkeypatch):
     """Three gin files, in the working directory."""
     monkeypatch.chdir(tmp_path)
     for name, run in (("a", "moe"), ("b", "baselines"), ("c", "student")):
-        text = f"MODEL_DIR = 'runs/{run}'\nTRAIN_STEPS = 50\nBASELINE_LANGUAGES = ['de', 'fr']\n"
+        text = f"MODEL_DIR = 'runs/{run}'\nTRAIN_STEPS = 50\nRESULTS = 'r.jsonl'\n"
+        text += "BASELINE_LANGUAGES = ['de', 'fr']\n"
         (tmp_path / f"{name}.gin").write_text(text)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for side in ("src", "ref"):
+            (tmp_path / name / f"deu.{side}").write_text("3\n")
     return tmp_path
 
 
@@ -133,3 +138,35 @@ def test_a_study_that_is_stopped_stops_its_run_and_does_not_go_on(folder, monkey
 def test_a_run_is_a_command_and_a_file(run):
     with pytest.raises(ValueError, match="expected a command of train, distill, baselines"):
         make(runs=[run])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"testsets": ["oen"]}, "oen"), ({"testsets": "one"}, "Study.testsets: 'one'; expected a"),
+     ({"decoding": ["beem=1"]}, "Decoding.beem: nothing here has it; nearest: Decoding.beam"),
+     ({"decoding": ["beam=0"]}, "beam"), ({"scores": ["terr=True"]}, "nearest: Metrics.ter"),
+     ({"corpus": "crop"}, "crop"), ({"out": "a.gin"}, "a.gin is a file"),
+     ({"remarks": {"": 5}}, "expected text"), ({"remarks": ["a"]}, "expected headings"),
+     ({"runs": []}, "expected a run or more"), ({"runs": [3]}, "expected a list of texts"),
+     ({"runs": ["train aa.gin"]}, "'train aa.gin': no gin file 'aa.gin'"),
+     ({"runs": ["train a.gin MODEL_DIR=5"]}, "MODEL_DIR is 5; expected a folder's name"),
+     ({"runs": ["train a.gin TRAIN_STEPS='x'"]}, "TRAIN_STEPS is 'x'; expected a number"),
+     ({"runs": ["train a.gin MODEL_DIR=x/baseline"]}, "is called 'baseline'"),
+     ({"runs": ["train a.gin", "train a.gin MODEL_DIR=other/moe"]}, "both would be 'moe'"),
+     ({"runs": ["baselines b.gin RESULTS=x.jsonl"]}, "rows go into x.jsonl, the study's are in r")],
+)  # fmt: skip
+def test_what_could_not_be_judged_is_said_before_anything_is_trained(commands, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**changes).finish()
+    assert not commands
+
+
+def test_a_file_that_describes_no_study_is_named(folder):
+    with pytest.raises(ValueError, match=r"a\.gin is no study: it has no study\.Study\.runs"):
+        study.load("a.gin")
+    head = "from __gin__ import dynamic_registration\nfrom eval import study\n"
+    text = "study.Study:\n  runs = ['train a.gin']\n  testsets = ['one']\n  out = 'x'\n"
+    (folder / "s.gin").write_text(head + text)
+    with pytest.raises(ValueError, match=r"it has no study\.Study\.results"):
+        study.load("s.gin")
+    assert study.load("s.gin", ["study.Study.results='r.jsonl'"]).testsets == ["one"]

@@ -20,10 +20,14 @@ other is described here.
 """
 
 import csv
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from mmt import languages
+
+COLUMNS = ("code", "suggested_subsample", "test")  # of the manifest
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 FEW, FEW_NEWS = 200, 100  # lines of a test
 BIBLE = ("Bible verses", "each text its own")  # domain and licence
@@ -31,14 +35,13 @@ NEWS = ("news", "CC BY-SA 4.0")
 
 
 def describe(data: Path, out: Path) -> list[Path]:
-    """Writes the descriptions; returns their files. ValueError where a pack is not there."""
-    manifest = data / "manifest.tsv"
-    if not manifest.is_file():
-        raise ValueError(f"no {manifest}: DATA is a folder with the packs and their manifest")
-    with open(manifest, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    sizes = {row["code"]: int(row["suggested_subsample"]) for row in rows}
-    few = {row["code"]: min(int(row["test"]), FEW) for row in rows}  # some tests are smaller
+    """Writes the descriptions; returns their files. ValueError where a pack is not there, or the
+    manifest is broken.
+    """
+    manifest = _manifest(data / "manifest.tsv")
+    sizes = {code: size for code, (size, _) in manifest.items()}
+    few = {code: min(test, FEW) for code, (_, test) in manifest.items()}  # some are smaller
+    _check_packs(data, list(sizes))
     texts = {
         "bible100": (BIBLE, _bible(data / "bible", sizes)),
         "bible100all": (BIBLE, _bible(data / "bible", dict.fromkeys(sizes, 0))),
@@ -59,6 +62,47 @@ def describe(data: Path, out: Path) -> list[Path]:
         file.write_text("\n".join([*head, *lines, ""]))
         written.append(file)
     return written
+
+
+def _manifest(file: Path) -> dict[str, tuple[int, int]]:
+    """code -> (training pairs to use, lines of its test)."""
+    if not file.is_file():
+        raise ValueError(f"no {file}: DATA is a folder with the packs and their manifest")
+    found: dict[str, tuple[int, int]] = {}
+    try:
+        with open(file, encoding="utf-8-sig", newline="") as lines:
+            rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+            missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+            if missing:
+                raise ValueError(f"{file}:1: no column {', '.join(missing)}")
+            for row in rows:
+                where = f"{file}:{rows.line_num}"
+                try:
+                    code = languages.find(row["code"] or "").code
+                except ValueError as error:
+                    raise ValueError(f"{where}: {error}") from error
+                if code in found:
+                    raise ValueError(f"{where}: {code} is there twice")
+                for name in COLUMNS[1:]:
+                    if not (row[name] or "").isdecimal() or int(row[name]) < 1:
+                        raise ValueError(f"{where}: {name} is {row[name]!r}; expected 1 or more")
+                found[code] = int(row["suggested_subsample"]), int(row["test"])
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: no UTF-8: {error}") from error
+    if not found:
+        raise ValueError(f"{file}: no languages")
+    return found
+
+
+def _check_packs(data: Path, codes: list[str]) -> None:
+    """ValueError for packs that are not there; of the news some languages may lack."""
+    wanted = [data / "bible" / part / f"{code}.tsv.gz"
+              for part in SPLITS.values() for code in ("eng_Latn", *codes)]  # fmt: skip
+    news = [data / "ntrex" / f"{code}.tsv.gz" for code in codes]
+    wanted += [data / "ntrex/eng_Latn.tsv.gz", *([] if any(map(Path.is_file, news)) else news[:1])]
+    if missing := [file for file in wanted if not file.is_file()]:
+        more = f" and {len(missing) - 1} others" if missing[1:] else ""
+        raise ValueError(f"no {missing[0]}{more}; the manifest names it")
 
 
 def _bible(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
@@ -83,11 +127,23 @@ def _spread(sizes: dict[str, int], number: int) -> list[str]:
 
 
 def _entry(folder: Path, code: str, size: int) -> str:
-    source, target = (folder.resolve() / f"{name}.tsv.gz" for name in (code, "eng_Latn"))
+    source, target = (
+        json.dumps(str(folder.resolve() / f"{name}.tsv.gz"), ensure_ascii=False)
+        for name in (code, "eng_Latn")
+    )
     sample = f", sample = {size}" if size else ""
-    return f"{code} = {{ source = '{source}', target = '{target}', join = \"id\"{sample} }}"
+    return f'{code} = {{ source = {source}, target = {target}, join = "id"{sample} }}'
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) != 2:
+        raise SystemExit("python -m benchmarks.bible100.corpus DATA OUT")
+    try:
+        for path in describe(*map(Path, arguments)):
+            print(path)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"benchmarks.bible100.corpus: {error}") from error
 
 
 if __name__ == "__main__":
-    for path in describe(Path(sys.argv[1]), Path(sys.argv[2])):
-        print(path)
+    main(sys.argv[1:])
