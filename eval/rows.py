@@ -44,7 +44,12 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     (an object's keys and values -> a row) refuses, and OSError where the file cannot be read.
     """
     rows = []
-    for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        near = nearest(path.name, [one.name for one in path.parent.glob("*.jsonl")])
+        raise FileNotFoundError(error.errno, f"{error.strerror}{near}", str(path)) from error
+    for number, raw in enumerate(content.split(b"\n"), start=1):
         if raw.strip():
             try:
                 rows.append((parse(parsed(raw.decode())), raw))
@@ -101,8 +106,10 @@ def write_atomically(path: Path, content: bytes) -> None:
         if path.exists():
             shutil.copymode(path, temporary)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

@@ -117,7 +117,7 @@ def _train_loaded(command: str) -> int:
     try:
         config.configured(train.train)(program, batches)
     except train.Terminated as error:
-        print(f"mmt {command}: {error}", file=sys.stderr)
+        print(f"mmt {command}: {str(error).splitlines()[0]}", file=sys.stderr)
         return TERMINATED
     finally:
         batches.close()

@@ -138,6 +138,12 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_is_not_there_is_told_with_the_nearest(tmp_path):
+    (tmp_path / "results.jsonl").write_text("")
+    with pytest.raises(FileNotFoundError, match=r"nearest: 'results\.jsonl': .*resluts\.jsonl"):
+        results.read_rows(tmp_path / "resluts.jsonl")
+
+
 def test_a_place_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
