@@ -1,7 +1,7 @@
 """The tables of systems: what they cost, how fast they learnt, their experts, risks and recipes."""
 
 import difflib
-import math
+import re
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -128,8 +128,8 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
     """A row per value of what was varied, over the languages that all have; by value if numbers.
 
     The systems outside of the ablation that have these languages follow, as `system NAME`. A
-    validation loss is the last one measured, over the languages that all of the systems measured
-    it on; where there are none, or one does not say on which, each is over its own.
+    validation loss is the last one measured, over those of these languages that all systems
+    measured; where one does not say on which it did, each is over its own.
     """
     group = comparison.all
     columns = [Column(comparison.name), Column("Languages", "count"), Column("Mean BLEU", "score"),
@@ -138,7 +138,8 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
     columns += [Column("BLEU", "score", part.name) for part in parts]
     columns += [Column("Validation loss", "fine"), Column("Device-hours", "amount")]
     systems = (*sorted(comparison.systems, key=_by_value), *comparison.references)
-    losses = _last_losses([evidence.curve(system) for system in systems])
+    codes = {entry.language.code for entry in group.entries}
+    losses = _last_losses([evidence.curve(system) for system in systems], codes)
     rows: list[tuple[Value, ...]] = []
     for system, loss in zip(systems, losses, strict=True):
         cost = next(iter(evidence.costs(system)), None)
@@ -153,11 +154,11 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
     return Table(tuple(columns), tuple(rows)).filled
 
 
-def _last_losses(curves: Sequence[Curve | None]) -> list[float | None]:
+def _last_losses(curves: Sequence[Curve | None], codes: set[str]) -> list[float | None]:
     last = [measured(curve, curve.validation_loss)[-1:] if curve else [] for curve in curves]
     of_each = [curve.language_validation_loss for curve, here in zip(curves, last, strict=True)
                if curve and here]  # fmt: skip
-    shared = set.intersection(*map(set, of_each)) if of_each else set()
+    shared = codes.intersection(*of_each) if of_each else set()
     if shared:
         means = iter(fmean(losses[code] for code in shared) for losses in of_each)
         return [next(means) if here else None for here in last]
@@ -306,12 +307,10 @@ def _unlike(first: str, text: str) -> str:
     return difference if len(difference) < len(text) else text
 
 
-def _by_value(system: str) -> tuple[float, str]:
-    value = system.partition(":")[2].strip()
-    try:
-        return float(value), value
-    except ValueError:
-        return math.inf, value
+def _by_value(system: str) -> list[str | float]:
+    """By the numbers in it, as numbers, and the words between: 5, 20, T5, T20, UniMax."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", system.partition(":")[2].strip())
+    return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _several(rows: Sequence[Row], name: str) -> str:
