@@ -127,7 +127,7 @@ def report(
     rows, folders, evidence, counts = _read(list(once.values()))
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
-    for comparison in compare(rows, allow=allow):
+    for comparison in _compared(rows, list(once.values()), allow):
         _check_comet(comparison, evidence)
         slugs = [section.slug for section in sections]
         kept = folders if examples else {}
@@ -149,6 +149,18 @@ def report(
     for name, content in (contents | pages).items():  # a page is never newer than its figures
         results.write_atomically(out / name, content)
     return [out / name for name in pages | contents]
+
+
+def check(files: Sequence[Path], *, allow: Iterable[str] = ()) -> None:
+    """ValueError where rows of these files are broken or cannot be compared, as `report` says."""
+    _compared([row for file in files for row in results.read_rows(file)], files, allow)
+
+
+def _compared(rows: Sequence[Row], files: Sequence[Path], allow: Iterable[str]) -> list[Comparison]:
+    try:
+        return compare(rows, allow=allow)
+    except ValueError as error:
+        raise ValueError(f"{', '.join(map(str, files))}: {error}") from error
 
 
 def check_folder(out: Path) -> None:

@@ -327,7 +327,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    from eval import comparison, overlap, refresh, report, results, study
+    from eval import overlap, refresh, report, study
 
     if args.train:
         if args.results or args.out or args.allow or args.comet or args.corpus:
@@ -336,7 +336,7 @@ def _report(args: argparse.Namespace) -> None:
     elif args.results and args.out:
         paths = [Path(file) for file in args.results]
         report.check_folder(Path(args.out))
-        comparison.compare([r for p in paths for r in results.read_rows(p)], allow=args.allow)
+        report.check(paths, allow=args.allow)
         training = overlap.Training(study.targets(args.corpus)) if args.corpus else None
         refresh.refresh(paths, training=training)
         if args.comet:
