@@ -263,9 +263,12 @@ def _parse(imports: str, name: str, binding: str) -> None:
 
 def _parameters() -> list[str]:
     """'transformer.Config.emb_dim', ...: whatever can be bound of what the configuration names."""
+    values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
+    named = {selector for _, selector in _gin._CONFIG}
+    named |= {one.configurable.selector for one in _references(values)}
     return [
         f"{'.'.join(selector.split('.')[-2:])}.{name}"
-        for selector in {selector for _, selector in _gin._CONFIG if selector != "gin.macro"}
+        for selector in named - {"gin.macro"}
         for name in inspect.signature(_gin._REGISTRY[selector].wrapped).parameters
     ]
 

@@ -47,6 +47,7 @@ def test_plain_text_needs_no_quotes():
         ([TINY], ["VOCAB_SIZE"], "expected --gin.NAME=VALUE"),
         ([TINY], ["emb_dim=3"], "--gin.emb_dim: no gin.* nearest: transformer.Config.emb_dim"),
         ([TINY], ["Config.emb_dim=0"], "--gin.Config.emb_dim=0: .* nearest: transformer.Config.e"),
+        ([TINY], ["Transformer.rules=0"], "nearest: transformer.Transformer."),  # named, not bound
         ([TINY], ["VOCAB_SIZE=3\nx=4"], r"--gin.VOCAB_SIZE: '3\\nx=4'; .* on one line"),
         ([TINY], ["VOCAB_SIZE=%TARGET_VOCAB_SIZE", "TARGET_VOCAB_SIZE=(1, %VOCAB_SIZE)"],
          "macro VOCAB_SIZE is made of itself: VOCAB_SIZE = %TARGET_VOCAB_SIZE"),
