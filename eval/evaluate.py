@@ -104,7 +104,7 @@ def evaluate(
         results.check_system(system.name)
     results.check_name(testset.name, "testset")
     if out.name == analysis.beside(out).name:
-        raise ValueError(f"{out}: so is called what stands beside rows of scores; another")
+        raise ValueError(f"{out}: so is called the file beside the results; give them another")
     results.add_rows(out, [])
     _describe(testset, analysis.beside(out))
     judge = _Judge(testset, system, str(decoding), out, scores)

@@ -154,7 +154,7 @@ def test_rows_of_another_model_or_text_are_not_replaced_in_silence(run, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"system": dataclasses.replace(SYSTEM, name="baseline")}, "called 'baseline'"),
-     ({"out": Path("x/analysis.jsonl")}, "what stands beside rows of scores")],
+     ({"out": Path("x/analysis.jsonl")}, "the file beside the results")],
 )  # fmt: skip
 def test_what_no_report_could_read_is_refused_before_translating(run, changes, message):
     translator = Dictionary()
