@@ -61,7 +61,10 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
     console = Console(stderr=True)
     shown = {"console": console, "transient": True, "disable": not console.is_terminal}
     for key in track(list(languages), "intervals and guards", **shown):  # type: ignore[arg-type]
-        waiting += _missing(languages.pop(key), known, training)
+        items = languages.pop(key)
+        for item in items:
+            item.check()
+        waiting += _missing(items, known, training)
         if len(waiting) >= _AT_ONCE:
             count += _write(waiting)
             waiting = []
@@ -158,6 +161,11 @@ class Item:
         if any(abs(found - written) > 1e-3 for found, written in scores):
             return None
         return Judged(self.row, statistics.bleu, statistics.chrf, self.hash)
+
+    def check(self) -> None:
+        """ValueError where there are no texts, and the counts do not give the row's BLEU."""
+        if not self.is_there:
+            _ = self.compared
 
     @functools.cached_property
     def compared(self) -> Judged | None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import shutil
 
 import pytest
@@ -152,6 +153,18 @@ def test_counts_that_are_not_the_rows_own_are_not_taken(file, change, message):
     refresh.refresh([file])
     pairs = {(one.system, one.against) for one in found(file, "paired") if one.source == "deu_Latn"}
     assert not any(second.system in pair for pair in pairs) and pairs
+
+
+def test_a_score_that_its_own_counts_contradict_is_named(file):
+    """Also where nothing is to be compared anew."""
+    shutil.rmtree(file.parent / "hypotheses")
+    assert refresh.refresh([file]) == 0
+    (first, *others) = file.read_text().splitlines(keepends=True)
+    changed = json.loads(first)
+    changed["bleu"] += 1
+    file.write_text("".join([json.dumps(changed) + "\n", *others]))
+    with pytest.raises(ValueError, match=f"counts of {changed['system']}, .* one of them was chan"):
+        refresh.refresh([file])
 
 
 def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path):
