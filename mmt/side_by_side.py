@@ -250,6 +250,7 @@ class _Bar:
         self._console = Console(stderr=True)
         self._bar = metrics.progress_bar(self._console, disable=False)
         self._since = time.perf_counter()
+        self._running: int | None = None
 
     def __enter__(self) -> "_Bar":
         self._task = self._bar.add_task("train", total=self._total, text=self._text())
@@ -262,16 +263,21 @@ class _Bar:
 
     def at(self, running: int) -> None:
         """running: the steps of those under way, together."""
+        if self._running is None:
+            self._begun = self._done + running  # what an earlier start did is no measure of speed
+        self._running = running
         self._bar.update(self._task, completed=self._done + running)
 
     def finished(self, run: _Run) -> None:
         """One that stopped early is done with all its steps."""
         self._left -= 1
         self._done += run.job.steps
-        self._bar.update(self._task, completed=self._done, text=self._text())
+        self._running = (self._running or 0) - run.number
+        now = self._done + self._running
+        self._bar.update(self._task, completed=now, text=self._text())
         if not self._console.is_terminal:
-            steps = max(self._done - self._begun, 1)
-            minutes = (time.perf_counter() - self._since) / steps * (self._total - self._done) / 60
+            steps = max(now - self._begun, 1)
+            minutes = (time.perf_counter() - self._since) / steps * (self._total - now) / 60
             text = f"{run.job.name}: {run.number} steps; {self._text()}"
             self._console.print(f"{text}, about {minutes:.0f} min left", highlight=False)
 

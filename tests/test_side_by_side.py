@@ -151,3 +151,17 @@ def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches,
 def test_wrong_numbers(tmp_path, toy_batches, wrong):
     with pytest.raises(ValueError, match=f"one: {wrong} 0; allowed: 1 or more"):
         jobs(tmp_path, toy_batches, **{wrong: 0})
+
+
+def test_the_time_left_counts_the_steps_of_those_under_way(monkeypatch, capsys, tmp_path):
+    now = [0.0]
+    monkeypatch.setattr(side_by_side.time, "perf_counter", lambda: now[0])
+    jobs = [Job(name, tmp_path, dict, steps=100, period=50, patience=2) for name in "abcd"]
+    run = object.__new__(side_by_side._Run)  # no model
+    run.job, run.number = jobs[0], 97
+    with side_by_side._Bar(jobs, jobs) as bar:
+        bar.at(4)
+        now[0] = 6000.0
+        bar.at(4 * 97)
+        bar.finished(run)
+    assert "a: 97 steps; 1 of 4 trained, about 2 min left" in capsys.readouterr().err
