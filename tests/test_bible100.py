@@ -1,10 +1,12 @@
 """benchmarks/bible100: the descriptions that its script writes, and its committed result."""
 
 import gzip
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -93,11 +95,14 @@ def test_a_folder_may_be_called_anything(packs, tmp_path):
     assert len(list(corpora.load(str(tmp_path / "out/bible100")).pairs("yor", "train"))) == 10
 
 
-def test_the_committed_rows_render_the_committed_report(tmp_path):
-    result = ROOT / "benchmarks/bible100/result"
+@pytest.mark.parametrize("part", ["", "all"])
+def test_the_committed_rows_render_the_committed_report(tmp_path, part):
+    result = ROOT / "benchmarks/bible100/result" / part
     report([result / "results.jsonl"], tmp_path, examples=False)
     for name in ("report.md", "report.csv", "means.csv"):
         assert (tmp_path / name).read_bytes() == (result / name).read_bytes()
+    linked = re.findall(r"\(([\w.%-]+\.png)\)", (result / "report.md").read_text())
+    assert linked and all((result / unquote(name)).is_file() for name in linked)
 
 
 STUDIES = [
