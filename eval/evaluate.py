@@ -248,14 +248,12 @@ class _Judge:
                 f"{len(models)} of another model of this name (config {models[0].config}, now "
                 f"{self.system.config})"
             )
-        if lines := [row for row in old if row.testset_version not in (None, self._version(row))]:
+        version = self.testset.version
+        if lines := [row for row in old if row.testset_version not in (None, version(row.source))]:
             said.append(f"{len(lines)} of another version of the test set")
         if not said:
             return ""
         return f"rows of {self.system.name} on {self.testset.name} are replaced: {', '.join(said)}"
-
-    def _version(self, row: Row) -> str:
-        return self.testset.version(row.source)
 
     def _is_kept(self, code: str) -> bool:
         """Whether translations are there, and sources and references are still the same."""

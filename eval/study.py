@@ -106,8 +106,8 @@ class Study:
             config.load([file], bindings)
         except ValueError as error:
             raise ValueError(f"Study.runs: {run!r}: {error}") from error
-        for name, kind in (("MODEL_DIR", str), ("TRAIN_STEPS", int)):
-            value = config.macro(name)
+        given = {name: config.macro(name) for name in ("MODEL_DIR", "TRAIN_STEPS")}
+        for (name, value), kind in zip(given.items(), (str, int), strict=True):
             if value is None:
                 raise ValueError(f"Study.runs: {run!r}: neither it nor {file} gives {name}")
             if not isinstance(value, kind):
@@ -119,7 +119,7 @@ class Study:
                 f"Study.runs: {run!r}: its baselines' rows go into {rows}, the study's are in "
                 f"{self.results}; have it end in RESULTS={self.results}"
             )
-        directory, steps = Path(config.macro("MODEL_DIR")), config.macro("TRAIN_STEPS")
+        directory, steps = Path(given["MODEL_DIR"]), given["TRAIN_STEPS"]
         wanted = config.macro("BASELINE_LANGUAGES", 0)
         count = wanted if isinstance(wanted, int) else len(wanted)
         return Run(command, file, bindings, directory, steps, count)
