@@ -1,4 +1,4 @@
-"""Bilingual baselines: one model per language from the same cache, many trained side by side.
+"""Bilingual baselines: one model per language from the same text, many trained side by side.
 
 They answer the question whether a language is better off in the multilingual model. Each has the
 whole of its language's training data and nothing else, stops early on its own validation loss and
@@ -19,6 +19,7 @@ from eval.tuning import CHOSEN, Class, Plan, grouped, tune
 from mmt import checkpoint, config, languages, lock, side_by_side, train, translate
 from mmt.data import cache, mixing, pipeline
 from mmt.data.modifiers import Rewriter
+from mmt.data.own_vocabulary import own_vocabulary
 from mmt.data.stages import Stage
 from mmt.side_by_side import Diverged
 
@@ -57,16 +58,19 @@ def baselines(
         for one in candidates:
             with one.configured() as (program, plan):
                 own = program.model.config
-                opened.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
-                for wanted in [one.modifiers for one in plan.stages or () if one.modifiers]:
-                    for code in members:
-                        Rewriter(wanted, opened, [code], program.seed)  # or a ValueError
+                for code in members:
+                    text = _text(opened, program, plan, code)
+                    text.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
+                    for wanted in [one.modifiers for one in plan.stages or () if one.modifiers]:
+                        Rewriter(wanted, text, [code], program.seed)  # or a ValueError
     judge.check(codes)
     trainer = _Trainer(opened, describe_run)
     with lock.held(directory):
         lost: list[Diverged] = []
         for candidates, members in groups:
-            best, chosen = tune(candidates, members, trainer=trainer, directory=Path(directory))
+            best, chosen = tune(
+                candidates, members, trainer=trainer, rate=trainer.rate, directory=Path(directory)
+            )
             try:
                 trainer(best, members, Path(directory), chosen)
             except Diverged as error:
@@ -151,24 +155,36 @@ class _Trainer:
 
     def __call__(self, one: Class, codes: Sequence[str], directory: Path, chosen: str) -> None:
         with one.configured() as (program, plan):
-            train.check(program, self.opened.manifest, directory / codes[0])
-            shapes = program.shapes(len(self.opened.manifest.languages)).items()
+            texts = {code: _text(self.opened, program, plan, code) for code in codes}
+            manifest = texts[codes[0]].manifest
+            train.check(program, manifest, directory / codes[0])
+            shapes = program.shapes(len(manifest.languages)).items()
             for code in codes:
                 checkpoint.check_model(directory / code, shapes)
-            jobs = [self._job(program, plan, code, directory / code) for code in codes]
+            jobs = [self._job(program, plan, text, directory) for text in texts.items()]
             for job in jobs:
                 if not job.finished():  # what is done keeps the words it was done by
-                    self.describe_run(job.model_dir, str(self.opened.directory), [job.name])
+                    where = str(texts[job.name].directory)
+                    with config.changed([f"CACHE_DIR = {where!r}"]):
+                        self.describe_run(job.model_dir, where, [job.name])
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             side_by_side.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
+    def rate(self, one: Class, code: str) -> float:
+        """Tokens with EOS that its held-out targets have for one in the vocabulary of all."""
+        with one.configured() as (program, plan):
+            own = _text(self.opened, program, plan, code)
+        here, whole = ((t.lengths(code, "validation")[:, 1] + 1).sum() for t in (own, self.opened))
+        return float(here / whole)
+
     def _job(
-        self, program: train.Program, plan: Plan, code: str, model_dir: Path
+        self, program: train.Program, plan: Plan, text: tuple[str, cache.Cache], directory: Path
     ) -> side_by_side.Job:
+        code, opened = text
         same: dict[str, Any] = {
             "feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size
         }  # fmt: skip
-        where = self.opened.directory
+        where = opened.directory
 
         def data() -> Any:
             eval_batches = config.configured(pipeline.eval_batches)  # how many of them: by gin
@@ -180,10 +196,19 @@ class _Trainer:
             batches = pipeline.train_batches(where, stages=own_stages, seed=program.seed, **same)
             return batches, held_out
 
-        steps = _steps(plan, self.opened.lengths(code, "train"))
+        steps = _steps(plan, opened.lengths(code, "train"))
         period = min(plan.period, steps)
         since = plan.before_last  # what another stage measures says nothing of this one
-        return side_by_side.Job(code, model_dir, data, steps, period, plan.patience, since)
+        return side_by_side.Job(code, directory / code, data, steps, period, plan.patience, since)
+
+
+def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) -> cache.Cache:
+    """What a language's model reads: the cache of all, or one in a vocabulary of its own."""
+    if not plan.own_vocabulary:
+        return opened
+    model = program.model.config
+    sizes = {"source": model.vocab_size, "target": model.target_vocab_size or model.vocab_size}
+    return own_vocabulary(opened, code, sizes)
 
 
 def _steps(plan: Plan, lengths: np.ndarray) -> int:

@@ -28,6 +28,8 @@ TUNING = "tuning"  # beside the baselines' directories: those of the settings th
 
 # trains languages with the settings of a class in a directory; the text is that of CHOSEN
 Trains: TypeAlias = Callable[["Class", Sequence[str], Path, str], None]
+# tokens that a class has for one of the vocabulary of all, in what a language is validated on
+Rate: TypeAlias = Callable[["Class", str], float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Plan:
     many as the memory holds.
     stages: of each one's training, as in `pipeline.train_batches`, of its language alone; all but
     the last end after steps.
+    own_vocabulary: each has one that is trained on its own pairs, of the model's size
+    (`VOCAB_SIZE`) at most, and not that of all.
     """
 
     feature_lengths: Mapping[str, int]
@@ -54,6 +58,7 @@ class Plan:
     memory: float = 4.0
     at_once: int = 0
     stages: Sequence[Stage] | None = None
+    own_vocabulary: bool = False
 
     def __post_init__(self) -> None:
         if self.stages is not None and not stages.planned(self.stages, None):
@@ -153,6 +158,7 @@ def tune(
     members: Sequence[str],
     *,
     trainer: Trains,
+    rate: Rate,
     directory: Path,
 ) -> tuple[Class, str]:
     """The best of the candidates for these languages, and how it was chosen.
@@ -161,6 +167,8 @@ def tune(
     `directory/tuning`, with a table of it in `least_N.json`, and that of the best is also the
     language's own run, not trained again. A choice that was made among the same candidates holds,
     whatever the languages now. One candidate is not tried; one that diverges is not chosen.
+    Losses are in nats per token of the vocabulary of all, whichever a class has: those of its own
+    tokens times their `rate`.
 
     ValueError where all diverge, and for a run there of other settings of that name.
     """
@@ -172,7 +180,10 @@ def tune(
         return next(one for one in candidates if one.name == before["chosen"]), before["text"]
     places = np.linspace(0, len(members) - 1, min(candidates[0].tried_on, len(members)))
     tried = [members[place] for place in places.round().astype(int)]
-    losses = {one.name: _tried(one, tried, trainer, directory / TUNING) for one in candidates}
+    losses = {}
+    for one in candidates:
+        found = _tried(one, tried, trainer, directory / TUNING)
+        losses[one.name] = {code: loss * rate(one, code) for code, loss in found.items()}
     means = {name: float(np.mean(list(by_code.values()))) for name, by_code in losses.items()}
     best = min(candidates, key=lambda one: means[one.name])
     if not np.isfinite(means[best.name]):

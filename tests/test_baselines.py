@@ -81,12 +81,13 @@ def load(*bindings):
 def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, limit, batches):
     load("BASELINE_BATCH_SIZE=2", f"pipeline.eval_batches.limit={limit}")
     with Class("all").configured() as (program, plan):
-        trainer = _Trainer(cache.open_cache(toy), None)
-        train, held_out = trainer._job(program, plan, "deu_Latn", toy).data()
+        opened = cache.open_cache(toy)
+        trainer, text = _Trainer(opened, None), ("deu_Latn", opened)
+        train, held_out = trainer._job(program, plan, text, toy).data()
         train.close()
         assert len(list(held_out)) == batches
         short = dataclasses.replace(plan, feature_lengths={"inputs": 1, "targets": 1})
-        job = trainer._job(program, short, "deu_Latn", toy)
+        job = trainer._job(program, short, text, toy)
         with (
             pytest.warns(UserWarning, match="nothing is left of deu_Latn"),
             pytest.raises(ValueError, match="deu_Latn: no validation example fits in"),
@@ -101,7 +102,8 @@ def test_training_may_begin_with_a_stage_of_copying(toy):
         "a/stages.Stage.modifiers={'copied': 1.0}", "a/stages.Stage.until={'steps': 1}",
     )  # fmt: skip
     with Class("all").configured() as (program, plan):
-        made, _ = _Trainer(cache.open_cache(toy), None)._job(program, plan, "deu_Latn", toy).data()
+        text = "deu_Latn", cache.open_cache(toy)
+        made, _ = _Trainer(text[1], None)._job(program, plan, text, toy).data()
         texts = vocab.Vocabulary.load(toy.parent / "v.model")
         read = [texts.decode(next(made)["encoder_input_tokens"][0].tolist()) for _ in range(40)]
         made.close()

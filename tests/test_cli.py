@@ -11,6 +11,7 @@ import time
 import pytest
 
 from mmt import lock, metrics
+from mmt.data.manifest import read_manifest
 
 
 def fails(done, *words) -> None:
@@ -107,6 +108,10 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
         "--gin_file=gin_configs/runs/baseline.gin", f"--gin.CORPUS={toy_corpus}",
         f"--gin.MODEL_DIR={tmp_path / 'baselines'}", f"--gin.RESULTS={results}",
         "--gin.BASELINE_LANGUAGES=['swh', 'German']", "--gin.baselines.Plan.steps=(20, 20)",
+        "--gin.baselines.baselines.classes=[@low/baselines.Class(), @own/baselines.Class()]",
+        "--gin.low/baselines.Class.name='low'", "--gin.own/baselines.Class.name='own'",
+        "--gin.own/baselines.Class.least=400", "--gin.own/baselines.Class.bindings="
+        "['VOCAB_SIZE = 310', 'baselines.Plan.own_vocabulary = True']",
         MMT_DATA=str(toy_corpus.parent),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
@@ -118,6 +123,12 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
     assert {row["source"]: row["train_pairs"] for row in rows} == {
         "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60
     }  # fmt: skip
+    shared, own = (
+        read_manifest(tmp_path / f"baselines/{code}/manifest.json").vocabulary_size["source"]
+        for code in ("swh_Latn", "deu_Latn")
+    )
+    assert own <= 310 < shared
+    assert "-deu_Latn-310'" in (tmp_path / "baselines/deu_Latn/config.gin").read_text()
     texts = tmp_path / "hypotheses/bilingual/numbers/swh_Latn"
     scored = subprocess.run(
         [sys.executable, "-m", "sacrebleu", f"{texts}.ref", "-i", f"{texts}.hyp", "-m", "bleu",

@@ -69,13 +69,17 @@ class Trained:
             raise Diverged({codes[0]: f"{directory / codes[0]} up to step 2"})
 
 
+def even(one, code) -> float:
+    return 1.0
+
+
 def settings(*names: str) -> list[Class]:
     return [Class(name, bindings=[f"A = {name!r}"], tried_on=2) for name in names]
 
 
 def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
     trainer, classes = Trained(), settings("dry", "wet")
-    best, why = tune(classes, ["a", "b", "c"], trainer=trainer, directory=tmp_path)
+    best, why = tune(classes, ["a", "b", "c"], trainer=trainer, rate=even, directory=tmp_path)
     assert best.name == "wet" and trainer.asked == [("dry", ["a", "c"]), ("wet", ["a", "c"])]
     assert "wet (A = 'wet') 3.500" in why and "dry (A = 'dry') 4.000" in why and "a, c" in why
     table = json.loads((tmp_path / "tuning" / "least_0.json").read_text())
@@ -85,23 +89,35 @@ def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
     assert (tmp_path / "c/metrics.jsonl").read_text() == (
         tmp_path / "tuning/wet/c/metrics.jsonl"
     ).read_text()
-    assert tune(classes[:1], ["a"], trainer=None, directory=tmp_path)[0] == classes[0]
+    assert tune(classes[:1], ["a"], trainer=None, rate=even, directory=tmp_path)[0] == classes[0]
     # a choice holds, whatever the languages of the next start
-    assert tune(classes, ["a", "z"], trainer=None, directory=tmp_path) == (best, why)
+    assert tune(classes, ["a", "z"], trainer=None, rate=even, directory=tmp_path) == (best, why)
+
+
+def test_losses_of_other_tokens_are_compared_as_of_the_same_text(tmp_path):
+    def rate(one, code) -> float:  # "wet" has one and a half times the tokens, each easier to tell
+        return {"wet": 1.5, "dry": 1.0}[one.name]
+
+    best, why = tune(
+        settings("dry", "wet"), ["a"], trainer=Trained(), rate=rate, directory=tmp_path
+    )
+    assert best.name == "dry" and "dry (A = 'dry') 3.500, wet (A = 'wet') 4.500" in why
 
 
 def test_settings_that_diverge_are_not_chosen(tmp_path):
-    best, why = tune(settings("mad", "wild", "dry"), ["a"], trainer=Trained(), directory=tmp_path)
+    best, why = tune(
+        settings("mad", "wild", "dry"), ["a"], trainer=Trained(), rate=even, directory=tmp_path
+    )
     assert best.name == "dry" and "wild (A = 'wild') inf" in why and "mad (A = 'mad') inf" in why
     with pytest.raises(ValueError, match="for 0 pairs or more can be trained: all diverge"):
-        tune(settings("mad", "wild"), ["a"], trainer=Trained(), directory=tmp_path)
+        tune(settings("mad", "wild"), ["a"], trainer=Trained(), rate=even, directory=tmp_path)
 
 
 def test_a_run_that_was_tried_with_other_settings_is_not_taken(tmp_path):
-    tune(settings("dry", "wet"), ["a"], trainer=Trained(), directory=tmp_path)
+    tune(settings("dry", "wet"), ["a"], trainer=Trained(), rate=even, directory=tmp_path)
     other = [Class("dry", bindings=["A = 'drier'"]), Class("wet", bindings=["A = 'wet'"])]
     with pytest.raises(ValueError, match=r"dry.a has other settings \(tried: .* rename the class"):
-        tune(other, ["a"], trainer=Trained(), directory=tmp_path)
+        tune(other, ["a"], trainer=Trained(), rate=even, directory=tmp_path)
 
 
 def test_a_class_changes_the_configuration_while_it_trains():
