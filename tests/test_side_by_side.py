@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 
@@ -23,7 +24,11 @@ class Data:
         rows.index = 10**6 + start
         self.held_out = [next(rows) for _ in range(held_out)]
 
+    def begins(self) -> None:
+        pass
+
     def __call__(self):
+        self.begins()
         return self.batches, self.held_out
 
 
@@ -66,11 +71,28 @@ def near(a, b) -> bool:
     return a == b if isinstance(a, str) else bool(np.isclose(a, b, rtol=NEAR))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("at_once", [2, 0])
-def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once):
-    program = toy_program()
-    side_by_side.train(program, jobs(tmp_path, toy_batches), memory=1.0, at_once=at_once)
+@pytest.fixture
+def compiled():
+    """Grows by one with every program that is compiled."""
+    found: list[str] = []
+
+    def note(event: str, seconds: float, **_) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield found
+    jax.monitoring.clear_event_listeners()
+
+
+@pytest.mark.parametrize("at_once", [2, pytest.param(0, marks=pytest.mark.slow)])
+def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once, compiled):
+    program, made, begun = toy_program(), jobs(tmp_path, toy_batches), {}
+    for job in made:
+        job.data.begins = lambda name=job.name: begun.setdefault(name, len(compiled))
+    side_by_side.train(program, made, memory=1.0, at_once=at_once)
+    if at_once:  # the shortest takes the place of one that is done, in its programs
+        assert 0 < begun["one"] == len(compiled)
     for job in jobs(tmp_path / "alone", toy_batches):
         alone(program, job)
         stacked, single = rows(tmp_path / job.name), rows(job.model_dir)

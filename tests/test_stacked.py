@@ -12,7 +12,7 @@ def equal(a, b) -> bool:
     return jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), a, b))
 
 
-@pytest.mark.slow  # by way of side_by_side's tests it is tried always
+@pytest.mark.slow  # by way of test_side_by_side's first it is tried always
 @pytest.mark.parametrize("together", [1, 0])
 def test_only_slots_with_a_batch_are_trained(toy_program, toy_batches, together):
     program, batches = toy_program(), toy_batches()
