@@ -1,32 +1,20 @@
 """Folders of test sets as they are published -> sentences: FLORES, TICO-19, NTREX-128, plain text.
 
 Which format a folder has is found by its files, in the order of `FORMATS`; each has one small
-reader. A file is taken as it is or refused with its line, nothing is repaired. Corpus descriptions
-are for mmt.data.corpora, sacreBLEU's sets and what a test set is for testsets.py.
+reader, which says what file is which language; how files are read and joined is for multiway.py.
+Corpus descriptions are for mmt.data.corpora, sacreBLEU's sets and what a test set is for
+testsets.py.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from eval import rows
-from mmt import languages
-from mmt.data import lines
+from eval import multiway
+from eval.multiway import Sentences
 
 _SHARE_ALIKE = "CC BY-SA 4.0"
-
-
-class Sentences(NamedTuple):
-    """Source sentences and their translations, line by line.
-
-    documents: which document each sentence is from, as the set names it; () where that is unknown.
-    """
-
-    sources: tuple[str, ...]
-    references: tuple[str, ...]
-    documents: tuple[str, ...] = ()
 
 
 class Content(NamedTuple):
@@ -83,7 +71,9 @@ def read(folder: Path, *, split: str | None, target: str) -> Content:
     there = (inside,) if inside else form.there(folder)
     wanted = split or inside or form.splits[0]
     if wanted not in there:
-        raise ValueError(f"{folder}: {form.title} has no {wanted!r} split here, only {_all(there)}")
+        raise ValueError(
+            f"{folder}: {form.title} has no {wanted!r} split here, only {', '.join(there)}"
+        )
     files = form.files(folder, wanted)
     found, domain = form.read(files, target)
     if not found:
@@ -110,17 +100,16 @@ def _recognise(folder: Path) -> tuple[Format, Path, str]:
         if len(form.splits) > 1 and here.name in form.there(here.parent):
             return form, here.parent, here.name
     looked = [f"{form.example} ({form.title})" for form in FORMATS]
-    raise ValueError(f"{folder}: no test set; looked for corpus.toml, {_all(looked)}")
+    raise ValueError(f"{folder}: no test set; looked for corpus.toml, {', '.join(looked)}")
 
 
 def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
-    paths = _by_language({path: path.stem for path in files})
+    paths = multiway.by_language({path: path.stem for path in files})
     metadata = files[0].parent.parent / f"metadata_{files[0].suffix[1:]}.tsv"
-    rows = _columns(metadata, "URL", "domain") if metadata.is_file() else []
+    rows = multiway.columns(metadata, "URL", "domain") if metadata.is_file() else []
     documents = {number: row[0] for number, row in enumerate(rows, 1)}
-    texts = {code: (path, _lines(path)) for code, path in paths.items()}
-    domain = _all(dict.fromkeys(row[1] for row in rows if row[1].strip()))
-    return _multiway(texts, target, (metadata, documents)), domain
+    domain = ", ".join(dict.fromkeys(row[1] for row in rows if row[1].strip()))
+    return multiway.to_target(multiway.texts(paths), target, (metadata, documents)), domain
 
 
 def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
@@ -130,29 +119,30 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
                 f"{path}: FLORES+ is read from .jsonl, as it is published now; this file is of an "
                 "older release: take a newer one, or write its rows as JSON, one a line"
             )
-    paths = _by_language(
+    paths = multiway.by_language(
         {path: "_".join(path.stem.split("_")[:2]) for path in files}, varieties=True
     )
-    rows = {code: (path, _objects(path)) for code, path in paths.items()}
+    rows = {code: (path, multiway.objects(path)) for code, path in paths.items()}
     texts = {
         code: (path, {key: row["text"] for key, row in own.items()})
         for code, (path, own) in rows.items()
     }
     path, own = rows.get(target, (files[0], {}))
     documents = {key: row.get("url") or "" for key, row in own.items()}
-    domain = _all(dict.fromkeys(row["domain"] for row in own.values() if row.get("domain")))
-    return _multiway(texts, target, (path, documents if all(documents.values()) else {})), domain
+    domain = ", ".join(dict.fromkeys(row["domain"] for row in own.values() if row.get("domain")))
+    if not all(documents.values()):
+        documents = {}
+    return multiway.to_target(texts, target, (path, documents)), domain
 
 
 def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     names = {path: match[1] for path in files if (match := _NTREX.fullmatch(path.name))}
-    paths = _by_language(_once(names), varieties=True)
+    paths = multiway.by_language(multiway.once(names), varieties=True)
     folder = files[0].parent
     places = [place / "DOCUMENT_IDS.tsv" for place in (folder, folder.parent)]
     ids = next((path for path in places if path.is_file()), places[0])
-    documents = _lines(ids) if ids.is_file() else {}
-    texts = {code: (path, _lines(path)) for code, path in paths.items()}
-    return _multiway(texts, target, (ids, documents)), "news"
+    documents = multiway.numbered(ids) if ids.is_file() else {}
+    return multiway.to_target(multiway.texts(paths), target, (ids, documents)), "news"
 
 
 _NTREX = re.compile(r"newstest2019-(?:src|ref)\.(.+)\.txt")  # not `ref-2`, a second translation
@@ -164,15 +154,15 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
     turned = set()
     for path in files:
         first, _, second = path.stem.partition(".")[2].partition("-")
-        codes = _find(first, path), _find(second, path)
+        codes = multiway.code_of(first, path), multiway.code_of(second, path)
         if target in codes:
             others[path] = first if codes[1] == target else second
             turned |= {path} if codes[0] == target else set()
     if not others:
         raise ValueError(f"{files[0].parent}: no file has {target}; there: {files[0].name}, …")
     found = {}
-    for code, path in sorted(_by_language(_once(others), varieties=True).items()):
-        rows = _columns(path, "sourceString", "targetString", "stringID")
+    for code, path in sorted(multiway.by_language(multiway.once(others), varieties=True).items()):
+        rows = multiway.columns(path, "sourceString", "targetString", "stringID")
         kept = [row for row in rows if row[0].strip() and row[1].strip()]
         if not kept:
             raise ValueError(f"{path}: no row with both sides")
@@ -184,7 +174,7 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
 
 def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     sources, references, tables = (
-        _by_language({path: path.stem for path in files if path.suffix == suffix})
+        multiway.by_language({path: path.stem for path in files if path.suffix == suffix})
         for suffix in (".src", ".ref", ".tsv")
     )
     for code in sorted(sources.keys() ^ references.keys()):
@@ -197,11 +187,10 @@ def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], st
         if code == target:
             raise ValueError(f"{path}: {code} is the target, it cannot be a source")
         if code in tables:
-            found[code] = _pairs(path)
+            found[code] = multiway.pairs(path)
         else:
-            other = references[code]
-            sides = {code: (path, _lines(path)), target: (other, _lines(other))}
-            found |= _multiway(sides, target, (path, {}))
+            sides = multiway.texts({code: path, target: references[code]})
+            found |= multiway.to_target(sides, target, (path, {}))
     return dict(sorted(found.items())), ""
 
 
@@ -227,123 +216,3 @@ FORMATS = (
         ("*.src", "*.ref", "*.tsv"), "deu.src and deu.ref, or deu.tsv", _plain,
     ),
 )  # fmt: skip
-
-
-def _multiway(
-    texts: Mapping[str, tuple[Path, Mapping[Any, str]]],
-    target: str,
-    documents: tuple[Path, Mapping[Any, str]],
-) -> dict[str, Sentences]:
-    """All to the target, sentences by key (a line's number, an id); file and texts by language."""
-    folder = documents[0].parent
-    if target not in texts:
-        near = difflib.get_close_matches(target, texts, n=3, cutoff=0.0)
-        raise ValueError(f"{folder}: no {target} to translate into; nearest: {_all(near)}")
-    path, references = texts[target]
-    for other, own in (*texts.values(), *([documents] if documents[1] else [])):
-        if len(own) != len(references):
-            raise ValueError(
-                f"{other} has {len(own)} lines, {path} has {len(references)}: they must be parallel"
-            )
-        if odd := own.keys() - references.keys():
-            raise ValueError(f"{other}: no {min(map(str, odd))} in {path}: they must be parallel")
-    order = list(references)
-    ids = tuple(documents[1][key] for key in order if documents[1])
-    return {
-        code: Sentences(tuple(own[key] for key in order), tuple(references.values()), ids)
-        for code, (_, own) in sorted(texts.items())
-        if code != target
-    }
-
-
-def _by_language(names: Mapping[Path, str], *, varieties: bool = False) -> dict[str, Path]:
-    """The file of each language; where it may have varieties the shortest name, then the first."""
-    found: dict[str, Path] = {}
-    for path, name in sorted(names.items(), key=lambda item: (len(item[0].name), item[0])):
-        code = _find(name, path)
-        if code not in found:
-            found[code] = path
-        elif not varieties or _base(name) != _base(names[found[code]]):
-            raise ValueError(f"{found[code]} and {path} are both {code}; leave one")
-    return found
-
-
-def _once(names: Mapping[Path, str]) -> Mapping[Path, str]:
-    """The same, no name twice."""
-    found: dict[str, Path] = {}
-    for path, name in names.items():
-        if found.setdefault(name, path) is not path:
-            raise ValueError(f"{found[name]} and {path} are both {name}; leave one")
-    return names
-
-
-def _base(name: str) -> str:
-    return re.split("[-_]", name)[0]
-
-
-def _find(name: str, where: object) -> str:
-    try:
-        return languages.find(name).code
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-
-
-def _lines(path: Path) -> dict[int, str]:
-    found = dict(enumerate(lines.read(path), 1))
-    if not found:
-        raise ValueError(f"{path}: empty file")
-    for number, line in found.items():
-        if not line.strip():
-            raise ValueError(f"{path}:{number}: empty line")
-    return found
-
-
-def _pairs(path: Path) -> Sentences:
-    rows = [line.split("\t") for line in _lines(path).values()]
-    for number, row in enumerate(rows, 1):
-        if len(row) != 2:
-            raise ValueError(f"{path}:{number}: {len(row)} columns; a line is source<TAB>reference")
-        if not all(side.strip() for side in row):
-            raise ValueError(f"{path}:{number}: an empty side")
-    return Sentences(*zip(*rows, strict=True))
-
-
-def _columns(path: Path, *names: str) -> list[tuple[str, ...]]:
-    """The named columns of a TSV with a header, as rows.
-
-    A quotation mark is text: TICO-19's English has lines that start with one and go on after its
-    end, unescaped, which a CSV reader would change or join to the next.
-    """
-    header, *rows = [line.split("\t") for line in _lines(path).values()]
-    for name in names:
-        if name not in header:
-            raise ValueError(f"{path}:1: no column {name!r}; it has: {_all(header)}")
-    for number, row in enumerate(rows, 2):
-        if len(row) != len(header):
-            raise ValueError(f"{path}:{number}: {len(row)} columns, the header has {len(header)}")
-    return [tuple(row[header.index(name)] for name in names) for row in rows]
-
-
-def _objects(path: Path) -> dict[Any, dict[str, Any]]:
-    """The rows of a JSON Lines file by their `id`."""
-    found: dict[Any, dict[str, Any]] = {}
-    for number, line in _lines(path).items():
-        try:
-            row = rows.parsed(line)
-        except ValueError as error:
-            raise ValueError(f"{path}:{number}: {error}") from None
-        for name in ("url", "domain"):
-            if not isinstance(said := row.get(name) or "", str) or not lines.one_line(said):
-                raise ValueError(f"{path}:{number}: {name} is {said!r}; expected text on one line")
-        if not isinstance(row.get("id"), int | str):
-            raise ValueError(f"{path}:{number}: a row has an id")
-        if not isinstance(row.get("text"), str) or not row["text"].strip():
-            raise ValueError(f"{path}:{number}: text is {row.get('text')!r}; expected a sentence")
-        if row["id"] in found:
-            raise ValueError(f"{path}:{number}: id {row['id']!r} is there already")
-        found[row["id"]] = row
-    return found
-
-
-def _all(words: Iterable[str]) -> str:
-    return ", ".join(words)

@@ -15,7 +15,7 @@ import sacrebleu.utils
 from sacrebleu.dataset import DATASETS
 
 from eval import formats
-from eval.formats import Sentences as Sentences
+from eval.multiway import Sentences as Sentences
 from mmt import languages
 from mmt.data import corpora, vocab
 from mmt.data import lines as text_lines
