@@ -32,7 +32,8 @@ class Format(NamedTuple):
 
     splits: those it may have, the usual one first. patterns: globs of its files, `{split}` filled
     in. example: such a file, for people. read: (files of a split, FLORES code of the target) ->
-    sentences by FLORES code, and the domain.
+    sentences by FLORES code, and the domain. mark: a regular expression of names, one of which must
+    be there, where the globs alone would take another layout's files.
     """
 
     title: str
@@ -42,11 +43,13 @@ class Format(NamedTuple):
     patterns: tuple[str, ...]
     example: str
     read: Callable[[Sequence[Path], str], tuple[dict[str, Sentences], str]]
+    mark: str = ".*"
 
     def files(self, folder: Path, split: str) -> list[Path]:
         """The files of a split in `folder`, sorted; none where the folder is no such layout."""
-        found = [path for p in self.patterns for path in folder.glob(p.format(split=split))]
-        return sorted(path for path in found if path.is_file())
+        found = {path for p in self.patterns for path in folder.glob(p.format(split=split))}
+        files = sorted(path for path in found if path.is_file())
+        return files if any(re.fullmatch(self.mark, path.name) for path in files) else []
 
     def there(self, folder: Path) -> tuple[str, ...]:
         """The splits that lie in `folder`."""
@@ -105,7 +108,14 @@ def _recognise(folder: Path) -> tuple[Format, Path, str]:
 
 def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     paths = multiway.by_language({path: path.stem for path in files})
-    metadata = files[0].parent.parent / f"metadata_{files[0].suffix[1:]}.tsv"
+    return _flores_lines(paths, files[0].parent, target)
+
+
+def _flores_lines(
+    paths: Mapping[str, Path], folder: Path, target: str
+) -> tuple[dict[str, Sentences], str]:
+    """Files of a split's folder, line by line; documents and domains are in a file beside it."""
+    metadata = folder.parent / f"metadata_{folder.name}.tsv"
     rows = multiway.columns(metadata, "URL", "domain") if metadata.is_file() else []
     documents = {number: row[0] for number, row in enumerate(rows, 1)}
     domain = ", ".join(dict.fromkeys(row[1] for row in rows if row[1].strip()))
@@ -113,15 +123,22 @@ def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences]
 
 
 def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
-    for path in files:
-        if path.suffix != ".jsonl":
-            raise ValueError(
-                f"{path}: FLORES+ is read from .jsonl, as it is published now; this file is of an "
-                "older release: take a newer one, or write its rows as JSON, one a line"
-            )
+    """A name may go on after the script, with what variety it is: `twi_Latn_akua1239`."""
+    kinds = {path.suffix if path.suffix in _RECORDS else "": path for path in files}
+    if len(kinds) > 1:
+        one, other, *_ = sorted(kinds.values())
+        raise ValueError(f"{one} and {other} are of two releases of FLORES+; leave those of one")
+    if ".parquet" in kinds:
+        raise ValueError(
+            f"{files[0]}: FLORES+ is read from .jsonl, as it is published now; this file is of an "
+            "older release: take a newer one, or write its rows as JSON, one a line"
+        )
+    names = {path: path.suffix[1:] if "" in kinds else path.stem for path in files}
     paths = multiway.by_language(
-        {path: "_".join(path.stem.split("_")[:2]) for path in files}, varieties=True
+        {path: "_".join(name.split("_")[:2]) for path, name in names.items()}, varieties=True
     )
+    if "" in kinds:
+        return _flores_lines(paths, files[0].parent, target)
     rows = {code: (path, multiway.objects(path)) for code, path in paths.items()}
     texts = {
         code: (path, {key: row["text"] for key, row in own.items()})
@@ -133,6 +150,9 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
     if not all(documents.values()):
         documents = {}
     return multiway.to_target(texts, target, (path, documents)), domain
+
+
+_RECORDS = (".jsonl", ".parquet")  # the suffixes of releases with a row a sentence
 
 
 def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
@@ -201,7 +221,9 @@ FORMATS = (
     ),
     Format(
         "FLORES+", "flores_plus", _SHARE_ALIKE, ("devtest", "dev"),
-        ("{split}/*.jsonl", "{split}/*.parquet"), "devtest/deu_Latn.jsonl", _flores_plus,
+        ("{split}/{split}.*", "{split}/*.jsonl", "{split}/*.parquet"),
+        "devtest/deu_Latn.jsonl or devtest/devtest.deu_Latn", _flores_plus,
+        mark=r".+\.(jsonl|parquet|[a-z]{3}_[A-Z][a-z]{3}\w*)",
     ),
     Format(
         "TICO-19", "tico19", "CC0 1.0", ("test", "dev"),

@@ -48,6 +48,10 @@ def flores_plus(**texts):
     }  # fmt: skip
 
 
+def flores_plus_text(split="devtest", **texts):
+    return {f"{split}/{split}.{name}": lines for name, lines in texts.items()}
+
+
 def ntrex(**texts):
     names = {"eng_src": "src.eng", **{name: f"ref.{name.replace('_', '-')}" for name in texts}}
     texts = {"eng_src": ENGLISH, **texts}
@@ -117,6 +121,27 @@ def test_of_several_varieties_a_language_has_its_own_file_or_the_first(write):
     assert found == dict.fromkeys(("nob_Latn", "twi_Latn"), (GERMAN, ENGLISH, URLS))
 
 
+def test_flores_plus_of_plain_files(write):
+    other = ("x", "y", "z")
+    files = flores_plus_text(eng_Latn=ENGLISH, cmn_Hans=GERMAN, nob_Latn=GERMAN)
+    files |= flores_plus_text(apc_Arab_sout3123=other, apc_Arab_nort3139=GERMAN)
+    folder = write(files | flores_plus_text("dev", eng_Latn=("1",), brx_Deva=("a",)))
+    found = testsets.load(folder)
+    assert (found.name, found.domain, found.licence) == ("flores_plus-devtest", "", "CC BY-SA 4.0")
+    assert found.languages == dict.fromkeys(
+        ("apc_Arab", "nob_Latn", "zho_Hans"), (GERMAN, ENGLISH, ())
+    )
+    dev = testsets.load(folder / "dev")
+    assert (dev.name, list(dev.languages)) == ("flores_plus-dev", ["brx_Deva"])
+
+
+def test_flores_plus_is_one_version_of_the_text_in_all_its_layouts(write, tmp_path):
+    plain = testsets.load(write(flores_plus_text(eng_Latn=ENGLISH, deu_Latn=GERMAN)))
+    (tmp_path / "set").rename(tmp_path / "plain")
+    rows = testsets.load(write(flores_plus(eng_Latn=ENGLISH, deu_Latn=GERMAN)))
+    assert (plain.name, plain.version("deu_Latn")) == (rows.name, rows.version("deu_Latn"))
+
+
 def test_ntrex(write):
     files = ntrex(deu=GERMAN, fra_CA=("x", "y", "z"), fra=GERMAN, eng_GB=("x", "y", "z"))
     files |= ntrex(ckb_Arab=GERMAN, zho_TW=GERMAN, azb=GERMAN)
@@ -183,6 +208,15 @@ def test_plain_files_and_tables(write):
         (flores_plus(eng_Latn=['{"id": 1, "text": "a", "url": "b\\nc"}']), r"1: url is 'b.nc'"),
         (flores_plus(eng_Latn=ENGLISH[:1], deu_Latn=['{"id": 1, "text": "a"}']), r"deu.*: no 1 in"),
         ({"devtest/deu_Latn.parquet": ["PAR1"]}, r"deu_Latn.parquet: FLORES\+ is read from .jsonl"),
+        (
+            flores_plus(eng_Latn=ENGLISH) | flores_plus_text(deu_Latn=GERMAN),
+            r"devtest.deu_Latn and .*eng_Latn.jsonl are of two releases of FLORES\+; leave",
+        ),
+        (flores_plus_text(eng_Latn=ENGLISH, deu_Latn=GERMAN[:2]), r"st.deu_Latn has 2 lines, .*3:"),
+        (flores_plus_text(eng_Latn=ENGLISH, xxx_Latn=GERMAN), r"st.xxx_Latn: unknown language"),
+        (flores_plus_text(eng_Latn=ENGLISH, gz=GERMAN), r"devtest.gz: unknown language 'gz'"),
+        (flores_plus_text(eng_Latn=ENGLISH, deu_Latn=SWAHILI), r"devtest.deu_Latn:3: empty line"),
+        (flores_plus_text(eng_Latn=ENGLISH, de=GERMAN, deu_Latn=GERMAN), r"de and .*are both deu"),
         (ntrex(deu=GERMAN, de=GERMAN), r"ref.de.txt and .*ref.deu.txt are both deu_Latn"),
         (
             ntrex(deu=GERMAN) | {"NTREX-128/newstest2019-ref.eng.txt": ENGLISH},
