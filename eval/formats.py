@@ -128,18 +128,13 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
     if len(kinds) > 1:
         one, other, *_ = sorted(kinds.values())
         raise ValueError(f"{one} and {other} are of two releases of FLORES+; leave those of one")
-    if ".parquet" in kinds:
-        raise ValueError(
-            f"{files[0]}: FLORES+ is read from .jsonl, as it is published now; this file is of an "
-            "older release: take a newer one, or write its rows as JSON, one a line"
-        )
     names = {path: path.suffix[1:] if "" in kinds else path.stem for path in files}
     paths = multiway.by_language(
         {path: "_".join(name.split("_")[:2]) for path, name in names.items()}, varieties=True
     )
     if "" in kinds:
         return _flores_lines(paths, files[0].parent, target)
-    rows = {code: (path, multiway.objects(path)) for code, path in paths.items()}
+    rows = {code: (path, multiway.records(path)) for code, path in paths.items()}
     texts = {
         code: (path, {key: row["text"] for key, row in own.items()})
         for code, (path, own) in rows.items()

@@ -7,13 +7,13 @@ formats.py.
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eval import rows
 from mmt import languages
-from mmt.data import lines
+from mmt.data import lines, readers_records
 
 
 class Sentences(NamedTuple):
@@ -140,24 +140,35 @@ def columns(path: Path, *names: str) -> list[tuple[str, ...]]:
     return [tuple(row[header.index(name)] for name in names) for row in rows]
 
 
-def objects(path: Path) -> dict[Any, dict[str, Any]]:
-    """The rows of a JSON Lines file by their `id`. ValueError, with the line, for one without `id`
-    or `text`, for an id that is there twice, and a `url` or `domain` that is no text on one line.
+def records(path: Path) -> dict[Any, dict[str, Any]]:
+    """The rows of a JSON Lines or a Parquet file by their `id`.
+
+    Raises ValueError, with the row, for one without `id` or `text`, for an id that is there twice,
+    and a `url` or `domain` that is no text on one line; and for a broken file.
     """
     found: dict[Any, dict[str, Any]] = {}
-    for number, line in numbered(path).items():
-        try:
-            row = rows.parsed(line)
-        except ValueError as error:
-            raise ValueError(f"{path}:{number}: {error}") from None
+    for at, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
         for name in ("url", "domain"):
             if not isinstance(said := row.get(name) or "", str) or not lines.one_line(said):
-                raise ValueError(f"{path}:{number}: {name} is {said!r}; expected text on one line")
+                raise ValueError(f"{at}: {name} is {said!r}; expected text on one line")
         if not isinstance(row.get("id"), int | str):
-            raise ValueError(f"{path}:{number}: a row has an id")
+            raise ValueError(f"{at}: a row has an id")
         if not isinstance(row.get("text"), str) or not row["text"].strip():
-            raise ValueError(f"{path}:{number}: text is {row.get('text')!r}; expected a sentence")
+            raise ValueError(f"{at}: text is {row.get('text')!r}; expected a sentence")
         if row["id"] in found:
-            raise ValueError(f"{path}:{number}: id {row['id']!r} is there already")
+            raise ValueError(f"{at}: id {row['id']!r} is there already")
         found[row["id"]] = row
     return found
+
+
+def _jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in numbered(path).items():
+        try:
+            yield f"{path}:{number}", rows.parsed(line)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, row in enumerate(readers_records.table(path), 1):
+        yield f"{path}: row {number}", row

@@ -48,6 +48,17 @@ def flores_plus(**texts):
     }  # fmt: skip
 
 
+def as_parquet(folder):
+    """The same rows as Parquet, in the place of their .jsonl."""
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra [formats]")
+    import pyarrow.parquet
+
+    for path in folder.glob("*/*.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
+        path.unlink()
+
+
 def flores_plus_text(split="devtest", **texts):
     return {f"{split}/{split}.{name}": lines for name, lines in texts.items()}
 
@@ -138,8 +149,20 @@ def test_flores_plus_of_plain_files(write):
 def test_flores_plus_is_one_version_of_the_text_in_all_its_layouts(write, tmp_path):
     plain = testsets.load(write(flores_plus_text(eng_Latn=ENGLISH, deu_Latn=GERMAN)))
     (tmp_path / "set").rename(tmp_path / "plain")
-    rows = testsets.load(write(flores_plus(eng_Latn=ENGLISH, deu_Latn=GERMAN)))
+    folder = write(flores_plus(eng_Latn=ENGLISH, deu_Latn=GERMAN))
+    rows = testsets.load(folder)
     assert (plain.name, plain.version("deu_Latn")) == (rows.name, rows.version("deu_Latn"))
+    as_parquet(folder)
+    assert testsets.load(folder) == rows
+    assert rows.languages["deu_Latn"].documents == URLS
+
+
+def test_a_faulty_row_of_parquet_is_told_by_its_number(write):
+    texts = {"eng_Latn": ENGLISH, "deu_Latn": ['{"id": 0, "text": "a"}', '{"id": 1, "text": ""}']}
+    folder = write(flores_plus(**texts))
+    as_parquet(folder)
+    with pytest.raises(ValueError, match=r"deu_Latn.parquet: row 2: text is ''; expected a sent"):
+        testsets.load(folder)
 
 
 def test_ntrex(write):
@@ -207,7 +230,11 @@ def test_plain_files_and_tables(write):
         (flores_plus(eng_Latn=['{"id": 1, "text": "a", "domain": ["b"]}']), r"domain is \['b'\]"),
         (flores_plus(eng_Latn=['{"id": 1, "text": "a", "url": "b\\nc"}']), r"1: url is 'b.nc'"),
         (flores_plus(eng_Latn=ENGLISH[:1], deu_Latn=['{"id": 1, "text": "a"}']), r"deu.*: no 1 in"),
-        ({"devtest/deu_Latn.parquet": ["PAR1"]}, r"deu_Latn.parquet: FLORES\+ is read from .jsonl"),
+        ({"devtest/deu_Latn.parquet": ["PAR1"]}, r"deu_Latn.parquet: (damaged|reading it needs)"),
+        (
+            flores_plus(eng_Latn=ENGLISH) | {"devtest/eng_Latn.parquet": ["PAR1"]},
+            r"eng_Latn.jsonl and .*eng_Latn.parquet are of two releases",
+        ),
         (
             flores_plus(eng_Latn=ENGLISH) | flores_plus_text(deu_Latn=GERMAN),
             r"devtest.deu_Latn and .*eng_Latn.jsonl are of two releases of FLORES\+; leave",

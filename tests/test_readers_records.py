@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mmt.data import corpora, readers
+from mmt.data import corpora, readers, readers_records
 from mmt.data.files import Files
 
 LANGUAGES = ("deu_Latn", "eng_Latn")
@@ -137,6 +137,15 @@ def test_faults_of_tables_are_named(tmp_path):
     path.rename(tmp_path / "a.parquet.gz")
     with pytest.raises(ValueError, match="Parquet is packed by itself and read in place"):
         pairs(tmp_path / "a.parquet.gz")
+
+
+def test_whole_rows_of_a_table(tmp_path):
+    rows = [{"id": n, "text": f"zwei\u2028{n}", "more": [n]} for n in range(5)]
+    path = parquet(tmp_path / "a.parquet", rows, row_group_size=2)
+    assert list(readers_records.table(path)) == rows
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"a\.parquet: damaged: "):
+        list(readers_records.table(path))
 
 
 def test_faults_of_data_sets_are_named(tmp_path):

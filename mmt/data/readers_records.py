@@ -51,6 +51,19 @@ def parquet(files: Files) -> Iterator[Sides]:
             yield from _rows(batches, files)
 
 
+def table(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a Parquet file with all their columns, as Python's values. ValueError for a damaged
+    one.
+    """
+    with _Arrow(path):
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(_on_disk(path)) as file:
+            for batch in file.iter_batches(ROWS, use_threads=False):
+                batch.validate(full=True)
+                yield from batch.to_pylist()
+
+
 def count_parquet(files: Files) -> int:
     """By the file's own account."""
     with _Arrow(files.source):
