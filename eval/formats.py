@@ -106,6 +106,23 @@ def _recognise(folder: Path) -> tuple[Format, Path, str]:
     raise ValueError(f"{folder}: no test set; looked for corpus.toml, {', '.join(looked)}")
 
 
+def _flores101(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    own = next(path for path in files if re.fullmatch(_NO_SCRIPT, path.stem))
+    for path in files:
+        if not re.fullmatch(_NO_SCRIPT, path.stem):
+            raise ValueError(
+                f"{path} is not of FLORES-101, as {own} is, whose names have no script; leave the "
+                "files of one release"
+            )
+    names = {path: _FLORES_101.get(path.stem, path.stem) for path in files}
+    return _flores_lines(multiway.by_language(names), files[0].parent, target)
+
+
+_NO_SCRIPT = "[a-z]{3}|zho_simpl|zho_trad"
+# What its codes are in FLORES-200, by its table, where that is not what the code usually means.
+_FLORES_101 = {"zho_simpl": "zho_Hans", "zho_trad": "zho_Hant", "ful": "fuv_Latn"}
+
+
 def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     paths = multiway.by_language({path: path.stem for path in files})
     return _flores_lines(paths, files[0].parent, target)
@@ -210,6 +227,11 @@ def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], st
 
 
 FORMATS = (
+    Format(
+        "FLORES-101", "flores101", _SHARE_ALIKE, ("devtest", "dev"),
+        ("{split}/*.{split}",), "devtest/deu.devtest", _flores101,
+        mark=rf"({_NO_SCRIPT})\.\w+",
+    ),
     Format(
         "FLORES-200", "flores200", _SHARE_ALIKE, ("devtest", "dev"),
         ("{split}/*.{split}",), "devtest/deu_Latn.devtest", _flores200,

@@ -74,8 +74,9 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
       * `cldr`, a folder with `corpus.toml`, or such a file: a corpus' `split` (`test` where None);
         its own target, domain and licence hold, and an id such as `JHN.4.10` tells the document,
         `JHN.4`;
-      * a folder of a published set, as it is unpacked: FLORES-200, FLORES+ (`devtest` where split
-        is None; a split's own folder, `flores200_dataset/dev`, is as good), TICO-19, NTREX-128;
+      * a folder of a published set, as it is unpacked: FLORES-101, FLORES-200, FLORES+ (`devtest`
+        where split is None; a split's own folder, `flores200_dataset/dev`, is as good), TICO-19,
+        NTREX-128;
       * a folder of plain files: `<language>.src` and `<language>.ref`, or `<language>.tsv` with
         source<TAB>reference, for every language, named by any name of it (`deu.src`, `de.ref`);
       * `sacrebleu:wmt19/de-en`, or `sacrebleu:wmt14/full` for all its pairs into `target`: what

@@ -102,6 +102,22 @@ def test_flores200(write):
     assert into_german.languages == {"eng_Latn": (ENGLISH, GERMAN, URLS)}
 
 
+def test_flores101(write):
+    languages = ("ful", "lav", "orm", "zho_simpl", "zho_trad")
+    files = {f"devtest/{name}.devtest": GERMAN for name in languages}
+    rows = ["URL\tdomain", *(f"{url}\twiki" for url in URLS)]
+    folder = write(files | {"devtest/eng.devtest": ENGLISH, "metadata_devtest.tsv": rows})
+    found = testsets.load(folder)
+    assert (found.name, found.target) == ("flores101-devtest", "eng_Latn")
+    assert (found.domain, found.licence) == ("wiki", "CC BY-SA 4.0")
+    assert found.languages == dict.fromkeys(
+        ("fuv_Latn", "gaz_Latn", "lvs_Latn", "zho_Hans", "zho_Hant"), (GERMAN, ENGLISH, URLS)
+    )
+    assert testsets.load(folder / "devtest") == found
+    traditional = testsets.load(folder, target="zho_Hant").languages
+    assert traditional["zho_Hans"] == (GERMAN, GERMAN, URLS)
+
+
 def test_flores200_without_its_metadata_has_no_documents(write):
     files = flores200()
     del files["metadata_devtest.tsv"]
@@ -211,6 +227,17 @@ def test_plain_files_and_tables(write):
         ({"readme.txt": ["a"]}, r"no test set; looked for .*toml, .*FLORES-200.*NTREX.*deu.tsv"),
         (flores200() | {"devtest/xxx_Latn.devtest": GERMAN}, r"xxx_Latn.devtest: .*nearest"),
         (flores200() | {"devtest/de.devtest": GERMAN}, r"de.devtest and .*deu_Latn.* are both"),
+        (flores200() | {"devtest/fra.devtest": GERMAN}, r"deu_Latn.devtest is not of FLORES-101"),
+        ({"dev/eng.dev": ENGLISH, "dev/xxx.dev": ENGLISH}, r"FLORES-101 has no 'devtest' split"),
+        ({"devtest/eng.devtest": ENGLISH, "devtest/zzz.devtest": GERMAN}, r"zzz.devtest: unknown"),
+        (
+            {"devtest/eng.devtest": ENGLISH, "devtest/deu.devtest": GERMAN[:2]},
+            r"deu.devtest has 2 lines, .*eng.devtest has 3: they must be parallel",
+        ),
+        (
+            {f"devtest/{name}.devtest": ENGLISH for name in ("eng", "zho", "zho_simpl")},
+            r"zho.devtest and .*zho_simpl.devtest are both zho_Hans; leave one",
+        ),
         (flores200() | {"devtest/deu_Latn.devtest": GERMAN[:2]}, r"deu_Latn.* 2 lines, .*eng.* 3:"),
         (flores200() | {"devtest/deu_Latn.devtest": SWAHILI}, r"deu_Latn.devtest:3: empty line"),
         (flores200() | {"metadata_devtest.tsv": ["URL\tdomain", "a\tb"]}, r"metadata.* 1 lines"),
