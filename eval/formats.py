@@ -7,12 +7,13 @@ testsets.py.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from eval import multiway
 from eval.multiway import Sentences
+from mmt import languages
 
 _SHARE_ALIKE = "CC BY-SA 4.0"
 
@@ -32,8 +33,8 @@ class Format(NamedTuple):
 
     splits: those it may have, the usual one first. patterns: globs of its files, `{split}` filled
     in. example: such a file, for people. read: (files of a split, FLORES code of the target) ->
-    sentences by FLORES code, and the domain. mark: a regular expression of names, one of which must
-    be there, where the globs alone would take another layout's files.
+    sentences by FLORES code, and the domain. own: of the files that the globs find those that are
+    the set's, none where they are of another layout.
     """
 
     title: str
@@ -43,13 +44,12 @@ class Format(NamedTuple):
     patterns: tuple[str, ...]
     example: str
     read: Callable[[Sequence[Path], str], tuple[dict[str, Sentences], str]]
-    mark: str = ".*"
+    own: Callable[[Sequence[Path]], Sequence[Path]] = list
 
-    def files(self, folder: Path, split: str) -> list[Path]:
+    def files(self, folder: Path, split: str) -> Sequence[Path]:
         """The files of a split in `folder`, sorted; none where the folder is no such layout."""
         found = {path for p in self.patterns for path in folder.glob(p.format(split=split))}
-        files = sorted(path for path in found if path.is_file())
-        return files if any(re.fullmatch(self.mark, path.name) for path in files) else []
+        return self.own(sorted(path for path in found if path.is_file()))
 
     def there(self, folder: Path) -> tuple[str, ...]:
         """The splits that lie in `folder`."""
@@ -64,12 +64,16 @@ def read(folder: Path, *, split: str | None, target: str) -> Content:
     (NTREX-128: `por`, `por-BR`; FLORES+: `twi_Latn_akua1239`, `twi_Latn_asan1239`) the language's
     own file is read, or else the first by name.
 
+    folder may be the stem of Moses files too, `data/test` for `data/test.de` and `data/test.en`.
+
     Raises:
       ValueError: for a folder in none of the formats (with what was looked for) and a split that is
         not there (with those that are); naming the file, and the line where there is one, for an
         unknown language, two files of one, a missing target or side, sides of different length, an
         empty or undecodable line.
     """
+    if is_stem(folder):
+        return _of_stem(folder, split, target)
     form, folder, inside = _recognise(folder)
     there = (inside,) if inside else form.there(folder)
     wanted = split or inside or form.splits[0]
@@ -86,12 +90,24 @@ def read(folder: Path, *, split: str | None, target: str) -> Content:
     return Content(name + suffix, target, found, domain, form.licence)
 
 
+def is_stem(path: Path) -> bool:
+    """Whether `path` is what the names of Moses files begin with, `data/test` of `data/test.de`."""
+    return not path.exists() and path.name in _moses(path.parent.glob("*.*"))
+
+
 def document_of(name: str) -> str:
     """The document of a sentence's id: `JHN.4.10` -> `JHN.4`, `bbc.381790:1` -> `bbc.381790`.
 
     That is what precedes the last colon, or else the last full stop; '' for an id without either.
     """
     return name.rpartition(":" if ":" in name else ".")[0]
+
+
+def _of_stem(stem: Path, split: str | None, target: str) -> Content:
+    if split not in (None, "test"):
+        raise ValueError(f"{stem}: files of one stem have no {split!r} split; name its own stem")
+    files = list(_moses(stem.parent.glob("*.*"))[stem.name])
+    return Content(stem.name, target, _plain(files, target)[0], "", "")
 
 
 def _recognise(folder: Path) -> tuple[Format, Path, str]:
@@ -205,9 +221,24 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
 
 
 def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    named = [path for path in files if path.suffix in _SUFFIXES]
+    stems, folder = _moses(files), files[0].parent
+    if named and stems:
+        one = next(iter(stems))
+        raise ValueError(f"{folder}: {named[0].name} and {one}.* are of two layouts; leave one")
+    if len(stems) > 1:
+        several = ", ".join(stems)
+        raise ValueError(f"{folder}: {several} are test sets each; name one: {folder / min(stems)}")
+    for names in stems.values():
+        paths = multiway.by_language(names)
+        return multiway.to_target(multiway.texts(paths), target, (files[0], {})), ""
+    return _by_suffix(files, target), ""
+
+
+def _by_suffix(files: Sequence[Path], target: str) -> dict[str, Sentences]:
     sources, references, tables = (
         multiway.by_language({path: path.stem for path in files if path.suffix == suffix})
-        for suffix in (".src", ".ref", ".tsv")
+        for suffix in _SUFFIXES
     )
     for code in sorted(sources.keys() ^ references.keys()):
         path, lacking = (sources[code], "ref") if code in sources else (references[code], "src")
@@ -223,14 +254,45 @@ def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], st
         else:
             sides = multiway.texts({code: path, target: references[code]})
             found |= multiway.to_target(sides, target, (path, {}))
-    return dict(sorted(found.items())), ""
+    return dict(sorted(found.items()))
 
+
+def _plain_files(files: Sequence[Path]) -> Sequence[Path]:
+    moses = [path for names in _moses(files).values() for path in names]
+    return [*(path for path in files if path.suffix in _SUFFIXES), *moses]
+
+
+def _moses(files: Iterable[Path]) -> dict[str, dict[Path, str]]:
+    """Stem -> files STEM.LANGUAGE and their LANGUAGE, of stems with two or more languages; with all
+    files of such a stem, what is no language being for whoever reads it to refuse.
+    """
+    found: dict[str, dict[Path, str]] = {}
+    for path in sorted(files):
+        stem, _, name = path.name.removesuffix(".gz").rpartition(".")
+        if stem and path.suffix not in _SUFFIXES and path.is_file():
+            found.setdefault(stem, {})[path] = name
+    return {stem: own for stem, own in found.items() if sum(map(_known, own.values())) > 1}
+
+
+def _known(name: str) -> bool:
+    try:
+        return bool(languages.find(name))
+    except ValueError:
+        return False
+
+
+def _if_any(pattern: str) -> Callable[[Sequence[Path]], Sequence[Path]]:
+    """All files where the name of one is like `pattern`, a regular expression; or none."""
+    return lambda files: files if any(re.fullmatch(pattern, one.name) for one in files) else []
+
+
+_SUFFIXES = (".src", ".ref", ".tsv")  # of plain files that are named by their language
 
 FORMATS = (
     Format(
         "FLORES-101", "flores101", _SHARE_ALIKE, ("devtest", "dev"),
         ("{split}/*.{split}",), "devtest/deu.devtest", _flores101,
-        mark=rf"({_NO_SCRIPT})\.\w+",
+        _if_any(rf"({_NO_SCRIPT})\.\w+"),
     ),
     Format(
         "FLORES-200", "flores200", _SHARE_ALIKE, ("devtest", "dev"),
@@ -240,7 +302,7 @@ FORMATS = (
         "FLORES+", "flores_plus", _SHARE_ALIKE, ("devtest", "dev"),
         ("{split}/{split}.*", "{split}/*.jsonl", "{split}/*.parquet"),
         "devtest/deu_Latn.jsonl or devtest/devtest.deu_Latn", _flores_plus,
-        mark=r".+\.(jsonl|parquet|[a-z]{3}_[A-Z][a-z]{3}\w*)",
+        _if_any(r".+\.(jsonl|parquet|[a-z]{3}_[A-Z][a-z]{3}\w*)"),
     ),
     Format(
         "TICO-19", "tico19", "CC0 1.0", ("test", "dev"),
@@ -252,6 +314,6 @@ FORMATS = (
     ),
     Format(
         "plain text", "", "", ("test",),
-        ("*.src", "*.ref", "*.tsv"), "deu.src and deu.ref, or deu.tsv", _plain,
+        ("*.*",), "test.de and test.en, deu.src and deu.ref, or deu.tsv", _plain, _plain_files,
     ),
 )  # fmt: skip

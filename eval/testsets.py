@@ -79,6 +79,9 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
         NTREX-128;
       * a folder of plain files: `<language>.src` and `<language>.ref`, or `<language>.tsv` with
         source<TAB>reference, for every language, named by any name of it (`deu.src`, `de.ref`);
+      * a folder of Moses files, `<stem>.<language>` (or `.gz`) of two or more languages, of which
+        one is the target; where several stems are there, folder and stem: `data/test` for
+        `data/test.de` and `data/test.en`;
       * `sacrebleu:wmt19/de-en`, or `sacrebleu:wmt14/full` for all its pairs into `target`: what
         sacreBLEU has in its cache, where its command puts it (the error says how). A sentence with
         several references has the first that sacreBLEU takes.
@@ -96,7 +99,8 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
         if split not in (None, "test"):
             raise ValueError(f"{name} has no {split!r} split; dev sets have their own names there")
         return _from_sacrebleu(str(name).removeprefix(SACREBLEU), into)
-    if folder.is_dir() and not (folder / "corpus.toml").exists():
+    described = name == corpora.EMBEDDED or (folder / "corpus.toml").exists()
+    if not described and (folder.is_dir() or formats.is_stem(folder)):
         return TestSet(*formats.read(folder, split=split, target=into))
     return _from_corpus(corpora.load(name), split or "test")
 

@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--testset", required=True, metavar="NAME_OR_DIR",
         help="cldr, a corpus description (its test split), a folder of FLORES, NTREX-128, TICO-19 "
-        "or of deu.src and deu.ref, or sacrebleu:wmt19/de-en",
+        "or of test.de and test.en, or sacrebleu:wmt19/de-en",
     )  # fmt: skip
     evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")

@@ -1,5 +1,6 @@
 """Folders of published test sets: made-up ones of every layout, read through the one door."""
 
+import gzip
 import json
 
 import pytest
@@ -222,6 +223,47 @@ def test_plain_files_and_tables(write):
 
 
 @pytest.mark.parametrize(
+    ("german", "english"),
+    [
+        ("test.de", "test.en"),
+        ("test.deu_Latn", "test.eng_Latn"),
+        ("newstest2014.de-en.de", "newstest2014.de-en.en"),
+        ("all.German", "all.English"),
+    ],
+)
+def test_moses_files(write, german, english):
+    folder = write({german: GERMAN, english: ENGLISH, "README.md": ["a"], "scores.json": ["{}"]})
+    found = testsets.load(folder)
+    assert (found.name, found.target, found.domain, found.licence) == ("set", "eng_Latn", "", "")
+    assert found.languages == {"deu_Latn": (GERMAN, ENGLISH, ())}
+    assert testsets.load(folder / german.rpartition(".")[0]).languages == found.languages
+
+
+def test_moses_files_of_many_languages(write):
+    folder = write({"all.de": GERMAN, "all.en": ENGLISH, "all.sw": ("moja", "mbili", "tatu")})
+    with gzip.open(folder / "all.fr.gz", "wt") as file:
+        file.write("un\ndeux\ntrois\n")
+    found = testsets.load(folder)
+    assert list(found.languages) == ["deu_Latn", "fra_Latn", "swh_Latn"]
+    assert found.languages["fra_Latn"] == (("un", "deux", "trois"), ENGLISH, ())
+    french = testsets.load(folder, target="French").languages
+    assert french["swh_Latn"] == (("moja", "mbili", "tatu"), ("un", "deux", "trois"), ())
+
+
+def test_of_several_stems_one_is_named(write):
+    folder = write({"dev.de": GERMAN, "dev.en": ENGLISH, "test.de": ["a"], "test.en": ["b"]})
+    with pytest.raises(ValueError, match=r"set: dev, test are test sets each; name one: .*set/dev"):
+        testsets.load(folder)
+    found = testsets.load(folder / "test")
+    assert (found.name, found.languages) == ("test", {"deu_Latn": (("a",), ("b",), ())})
+    assert testsets.load(f"{folder}/dev").languages["deu_Latn"].sources == GERMAN
+    with pytest.raises(ValueError, match="no 'dev' split; name its own stem"):
+        testsets.load(folder / "test", split="dev")
+    with pytest.raises(ValueError, match="no corpus at .*set/tes'"):
+        testsets.load(folder / "tes")
+
+
+@pytest.mark.parametrize(
     ("files", "message"),
     [
         ({"readme.txt": ["a"]}, r"no test set; looked for .*toml, .*FLORES-200.*NTREX.*deu.tsv"),
@@ -290,6 +332,13 @@ def test_plain_files_and_tables(write):
         ({"de.src": ["a", "b", "c"], "de.ref": ["a", "b"]}, r"de.src has 3 lines, .*de.ref has 2"),
         ({"de.src": ["a", " "], "de.ref": ["a", "b"]}, r"de.src:2: empty line"),
         ({"de.src": [], "de.ref": []}, r"de.src: empty file"),
+        ({"a.de": GERMAN, "a.en": ENGLISH[:2]}, r"a.de has 3 lines, .*a.en has 2: they must be"),
+        ({"a.de": SWAHILI, "a.en": ENGLISH}, r"a.de:3: empty line"),
+        ({"a.de": GERMAN, "a.deu": GERMAN, "a.en": ENGLISH}, r"a.de and .*a.deu are both deu_Latn"),
+        ({"a.de": GERMAN, "a.fr": GERMAN}, r"no eng_Latn to translate into; nearest: .*deu_Latn"),
+        ({"a.de": GERMAN, "a.en": ENGLISH, "a.qqq": GERMAN}, r"a.qqq: unknown language 'qqq'"),
+        ({"a.de": GERMAN, "b.en": ENGLISH}, r"no test set; looked for .*test.de and test.en"),
+        ({"a.de": GERMAN, "a.en": ENGLISH, "de.tsv": ["a\tb"]}, r"de.tsv and a.\* are of two layo"),
         ({"de.src": ["a"]}, r"de.src: there is no .*de.ref"),
         ({"de.ref": ["a"]}, r"de.ref: there is no .*de.src"),
         ({"de.src": ["a"], "de.ref": ["a"], "deu.src": ["a"]}, r"de.src and .*deu.src are both"),
