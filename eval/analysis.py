@@ -153,7 +153,7 @@ class Counts(_Scored):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Texts(_Row):
-    """What a test set says of itself: `testsets.TestSet`'s domain and licence, '' where unknown."""
+    """What a test set says of itself, as `testsets.TestSet`; '' where unknown."""
 
     kind: ClassVar[str] = "texts"
     about: ClassVar[tuple[str, ...]] = ("testset", "target")
@@ -163,6 +163,7 @@ class Texts(_Row):
     target: str
     domain: str
     licence: str
+    citation: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

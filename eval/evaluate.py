@@ -138,9 +138,11 @@ def _describe(testset: TestSet, file: Path) -> None:
         target=testset.target,
         domain=testset.domain,
         licence=testset.licence,
+        citation=testset.citation,
     )
     known = {row.key: row for row in analysis.read(file)}
-    if own != known.get(own.key) and (own.key in known or own.domain or own.licence):
+    says = own.domain or own.licence or own.citation
+    if own != known.get(own.key) and (own.key in known or says):
         analysis.add(file, [own])
 
 

@@ -111,12 +111,12 @@ class Evidence:
         return found
 
     def texts(self, testset: str, target: str) -> str:
-        """Domain and licence of a test set, as `news; licence: CC0`, as far as known."""
+        """Of a test set `news; licence: CC0; cite: Some News, 2019`, as far as known."""
         found = self._rows.get(("texts", testset, target))
         if not isinstance(found, Texts):
             return ""
-        licence = f"licence: {found.licence}" if found.licence else ""
-        return "; ".join(filter(None, (found.domain, licence)))
+        said = {"": found.domain, "licence: ": found.licence, "cite: ": found.citation}
+        return "; ".join(what + text for what, text in said.items() if text)
 
     def costs(self, system: str) -> Sequence[Cost]:
         """What training took: one row, or one for every language of a bilingual system."""

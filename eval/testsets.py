@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -28,7 +29,7 @@ SACREBLEU = "sacrebleu:"  # what the name of one of its sets starts with
 class TestSet:
     """Sentences of several languages with references in one target language (FLORES codes).
 
-    name: what rows call it. domain, licence: in words, '' where unknown.
+    name: what rows call it. domain, licence, citation: in words, '' where unknown.
     """
 
     __test__ = False  # for pytest: not a test, whatever its name
@@ -38,6 +39,7 @@ class TestSet:
     languages: Mapping[str, Sentences]
     domain: str = ""
     licence: str = ""
+    citation: str = ""
 
     def only(self, names: Iterable[str]) -> "TestSet":
         """The same for some languages, by any name. ValueError for one that is not in it."""
@@ -84,7 +86,8 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
         `data/test.de` and `data/test.en`;
       * `sacrebleu:wmt19/de-en`, or `sacrebleu:wmt14/full` for all its pairs into `target`: what
         sacreBLEU has in its cache, where its command puts it (the error says how). A sentence with
-        several references has the first that sacreBLEU takes.
+        several references has the first that sacreBLEU takes. It knows no licences, of some sets
+        what to cite.
 
     >>> load("flores200_dataset").languages["deu_Latn"].documents[0]  # doctest: +SKIP
     'https://en.wikinews.org/wiki/...'
@@ -185,7 +188,15 @@ def _from_sacrebleu(name: str, target: str) -> TestSet:
         )
         domains += fields.get("domain") or fields.get("genre", [])
     name = dataset.replace("/", "_")
-    return TestSet(name, target, found, domain=", ".join(dict.fromkeys(domains)))
+    citation = _citation(DATASETS[dataset].citation or "")
+    return TestSet(name, target, found, ", ".join(dict.fromkeys(domains)), citation=citation)
+
+
+def _citation(bibtex: str) -> str:
+    """`title, year` of an entry, '' where there is none."""
+    title = re.search(r'^\s*title\s*=\s*["{](.+)["}],?\s*$', bibtex, re.MULTILINE)
+    year = re.search(r'^\s*year\s*=\s*["{]?(\d{4})', bibtex, re.MULTILINE)
+    return f"{re.sub('[{}]', '', title[1])}, {year[1]}" if title and year else ""
 
 
 def _side(pair: str, side: int) -> str:

@@ -188,15 +188,16 @@ def test_beside_the_rows_stand_intervals_guards_and_trust(run, tmp_path):
     assert refresh.refresh([tmp_path / "results.jsonl"]) == 0
 
 
-def test_a_test_set_s_domain_and_licence_are_kept_as_they_are_now(run, tmp_path):
+def test_what_a_test_set_says_of_itself_is_kept_as_it_is_now(run, tmp_path):
     def kept():
         rows = analysis.read(tmp_path / "analysis.jsonl")
-        return [(row.domain, row.licence) for row in rows if row.kind == "texts"]
+        return [(row.domain, row.licence, row.citation) for row in rows if row.kind == "texts"]
 
     run(Dictionary())
     assert kept() == []
-    for said in (("news", "CC0"), ("", "CC BY-SA 4.0"), ("", "")):
-        named = dataclasses.replace(TESTSET, domain=said[0], licence=said[1])
+    for said in (("", "", "News, 2019"), ("news", "CC0", ""), ("", "CC BY-SA 4.0", ""), ("",) * 3):
+        domain, licence, citation = said
+        named = dataclasses.replace(TESTSET, domain=domain, licence=licence, citation=citation)
         run(translator := Dictionary(), testset=named)
         assert kept() == [said] and not translator.seen
 

@@ -42,6 +42,8 @@ def test_a_test_set_s_domain_and_licence_as_far_as_known(domain, licence, said):
     texts = analysis.Texts(testset="set", target="eng_Latn", domain=domain, licence=licence)
     assert Evidence([texts]).texts("set", "eng_Latn") == said
     assert Evidence([texts]).texts("set", "fra_Latn") == ""
+    cited = dataclasses.replace(texts, citation="Numbers, 2019")
+    assert Evidence([cited]).texts("set", "eng_Latn") == f"{said}; cite: Numbers, 2019"
 
 
 def test_the_last_of_equal_keys_counts(known):

@@ -180,6 +180,30 @@ def test_sacrebleus_own_sets(cached, tmp_path):
     assert tuple(echo.split("\n")[:2]) == testset.languages["deu_Latn"].references
 
 
+@pytest.mark.parametrize(
+    ("name", "pair", "said"),
+    [
+        ("wmt17", "de-en", "Findings of the 2017 Conference on Machine Translation (WMT17), 2017"),
+        (
+            "multi30k/2016", "en-de",
+            "Multi30K: Multilingual English-German Image Descriptions, 2016",
+        ),
+        ("wmt20", "de-en", ""),
+    ],
+)  # fmt: skip
+def test_a_sacrebleu_set_says_what_to_cite_where_sacrebleu_does(cached, name, pair, said):
+    rows = {} if name.startswith("multi") else dict.fromkeys(("docid", "genre", "origlang"), [""])
+    cached(name, pair, src=["a"], ref=["b"], **rows)
+    found = testsets.load(f"sacrebleu:{name}/{pair}")
+    assert (found.citation, found.licence) == (said, "")
+
+
+def test_every_citation_of_sacrebleu_is_read():
+    cited = [testsets._citation(one.citation) for one in DATASETS.values() if one.citation]
+    assert len(cited) > 20
+    assert [said for said in cited if not re.fullmatch(r"[^{}\\\"]{20,}, \d{4}", said)] == []
+
+
 def test_all_pairs_of_a_sacrebleu_set_into_the_target(cached):
     for pair in ("en-fr", "en-de", "en-cs"):
         cached("multi30k/2016", pair, src=["hello", "world"], ref=[pair, "x"])
