@@ -3,6 +3,7 @@
 import gzip
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from benchmarks.bible100 import corpus
+from eval import testsets
 from eval.report import report
 from eval.study import Study
 from mmt import config
@@ -18,16 +20,17 @@ from mmt.data import corpora
 
 ROOT = Path(__file__).resolve().parent.parent
 CODES, SIZES = ("deu_Latn", "swh_Latn", "yor_Latn"), (25, 20, 10)
-LINES = {"bible/train": 30, "bible/dev": 6, "bible/test": 300, "ntrex": 150}
+LINES = {"bible/train": 30, "bible/dev": 6, "bible/test": 300, "ntrex": 150, "tico19": 40}
+HAVE = {"ntrex": 2, "tico19": 1}  # of the languages; the Bible has all
 
 
 @pytest.fixture
 def packs(tmp_path):
-    """Made-up packs in the format of the real ones, news without Yoruba."""
+    """Made-up packs in the format of the real ones, news without Yoruba, health in German alone."""
     folder = tmp_path / "packs"
     for part, size in LINES.items():
         (folder / part).mkdir(parents=True)
-        for code in ("eng_Latn", *CODES[: 2 if part == "ntrex" else 3]):
+        for code in ("eng_Latn", *CODES[: HAVE.get(part, 3)]):
             lines = "".join(f"{part}.{n}\t{code} {n}\n" for n in range(size))
             (folder / part / f"{code}.tsv.gz").write_bytes(gzip.compress(lines.encode()))
     sizes = "".join(f"{code}\t300\t{size}\n" for code, size in zip(CODES, SIZES, strict=True))
@@ -41,7 +44,7 @@ def test_the_descriptions_load_by_the_door_of_a_users_corpus(packs, tmp_path):
         [sys.executable, "-m", "benchmarks.bible100.corpus", packs, out],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert len(done.stdout.split()) == 6
+    assert len(done.stdout.split()) == 7
     whole = corpora.load(out / "bible100")
     assert [len(list(whole.pairs(code, "train"))) for code in CODES] == [*SIZES]
     assert [len(list(whole.pairs(code, "test"))) for code in CODES] == [300] * 3
@@ -64,6 +67,19 @@ def test_the_tests_for_two_cores_are_the_same_lines_of_every_language(packs, tmp
     news = corpora.load(tmp_path / "ntrex100few")
     assert set(news.languages) == set(CODES[:2])
     assert len(list(news.pairs("swh_Latn", "test"))) == corpus.FEW_NEWS
+
+
+def test_health_is_a_test_set_where_its_pack_is_there(packs, tmp_path):
+    corpus.describe(packs, tmp_path)
+    health = testsets.load(tmp_path / "tico100")
+    assert (health.name, health.domain, health.licence) == ("tico100", "health", "CC0")
+    assert list(health.languages) == ["deu_Latn"]
+    assert len(health.languages["deu_Latn"].sources) == LINES["tico19"]
+    (packs / "tico19/deu_Latn.tsv.gz").unlink()
+    with pytest.raises(ValueError, match=r"no .*tico19/deu_Latn.tsv.gz; the manifest names it"):
+        corpus.describe(packs, tmp_path / "broken")
+    shutil.rmtree(packs / "tico19")
+    assert "tico100" not in {file.parent.name for file in corpus.describe(packs, tmp_path / "few")}
 
 
 def test_a_folder_without_packs_is_named(tmp_path):
