@@ -95,12 +95,6 @@ class Group:
         """ΔBLEU of the languages that have both, in order."""
         return self.values(system, "delta")
 
-    def micro(self, system: str, score: Score) -> float | None:
-        """The mean of a score in which a language counts by its sentences."""
-        found = [(e.value(system, score), e.sentences) for e in self.entries]
-        pairs = [(value, weight) for value, weight in found if value is not None]
-        return fmean(*zip(*pairs, strict=True)) if pairs else None
-
     def differences(self, system: str, other: str) -> list[float]:
         """BLEU of one multilingual system less that of another, where both have a row."""
         both = [e.rows for e in self.entries if system in e.rows and other in e.rows]
@@ -234,16 +228,21 @@ def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
 
 
 def mean_interval(values: Sequence[float]) -> Range | None:
-    """The 95 % interval of a mean over languages, by bootstrap: the languages drawn anew.
+    """The 95 % interval of a mean over languages; see `interval`."""
+    return interval(np.asarray(values, np.float64), lambda drawn: drawn.mean(axis=1))
 
-    It says how far the mean would move with other languages of the same kind; percentiles of 2000
-    means with a fixed seed. None for fewer than FEWEST values, which drawn anew hardly vary.
+
+def interval(values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Range | None:
+    """The 95 % interval of a score of many languages, by bootstrap: the languages drawn anew.
+
+    It says how far the score would move with other languages of the same kind; percentiles of 2000
+    scores with a fixed seed. values: (languages, ...). score: from (RESAMPLES, languages, ...) to
+    (RESAMPLES,). None for fewer than FEWEST languages, which drawn anew hardly vary.
     """
     if len(values) < FEWEST:
         return None
-    found = np.asarray(values, np.float64)
-    drawn = np.random.default_rng(0).integers(0, len(found), (RESAMPLES, len(found)))
-    low, high = np.quantile(found[drawn].mean(axis=1), (0.025, 0.975))
+    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.quantile(score(values[drawn]), (0.025, 0.975))
     return Range(float(low), float(high))
 
 

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from eval import analysis, metrics
 from eval.analysis import (
     Comet,
@@ -60,6 +62,7 @@ class Evidence:
     def __init__(self, rows: Iterable[analysis.Row]) -> None:
         self._rows = {row.key: row for row in rows}
         self._of_system: dict[tuple[str, str], list[Any]] = {}
+        self._sums: dict[tuple[str, ...], np.ndarray] = {}  # of counts, which are slow to unpack
         for row in self._rows.values():
             self._of_system.setdefault((row.kind, row.system), []).append(row)
 
@@ -87,8 +90,17 @@ class Evidence:
 
     def matchless(self, row: Row | None) -> bool | None:
         """Whether no 4-gram of any output is right: then BLEU is what smoothing makes."""
-        found = self._of_texts("counts", row)
-        return not metrics.unpacked(found.packed, found.sentences)[:, 5].any() if found else None
+        found = self._counted(row)
+        return None if found is None else not found[5]
+
+    def sums(self, row: Row | None) -> np.ndarray | None:
+        """BLEU's counts of all sentences of a row (10,), see `metrics.bleu`, unless that makes
+        another BLEU of them than the row's.
+        """
+        found = self._counted(row)
+        if row is None or found is None:
+            return None
+        return found if abs(metrics.bleu(found) - row.bleu) <= _NEAR else None
 
     def comet(self, row: Row | None) -> Comet | None:
         """A row's COMET."""
@@ -167,6 +179,15 @@ class Evidence:
         """How often a row's system saw the language's pairs."""
         found = (cost.epochs.get(row.source) for cost in self.costs(row.system))
         return next((epochs for epochs in found if epochs is not None), None)
+
+    def _counted(self, row: Row | None) -> np.ndarray | None:
+        found = self._of_texts("counts", row)
+        if found is None:
+            return None
+        if found.key not in self._sums:
+            counts = metrics.unpacked(found.packed, found.sentences)
+            self._sums[found.key] = counts.sum(axis=0)
+        return self._sums[found.key]
 
     def _of_texts(self, kind: str, row: Row | None) -> Any:
         """What is about the texts that a row scores: those of its interval, where it has one."""

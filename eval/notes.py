@@ -255,11 +255,28 @@ def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
         lacking = [entry for entry, row in tested if not evidence.paired(row, entry.baseline)]
         who += " against the baseline with these scores"
         found += _lacking("paired", who, lacking, len(tested))
+    found += _on_counts(comparison, evidence)
     found += _on_recipes(comparison, evidence)
     found += _on_comet(comparison, evidence)
     codes = [(entry, entry.language.code) for entry in entries]
     lacking = [e for e, code in codes if not evidence.trust(comparison.testset, code, target)]
     return found + _lacking("trust", "", lacking, len(codes))
+
+
+def _on_counts(comparison: Comparison, evidence: Evidence) -> list[Note]:
+    """Whose micro means cannot be given."""
+    found = []
+    for system in (*comparison.systems, ""):
+        sides = [
+            (e, e.rows.get(system) if system else e.baseline) for e in comparison.all.entries
+        ]
+        there = [(entry, row) for entry, row in sides if row]
+        lacking = [entry for entry, row in there if evidence.sums(row) is None]
+        who = f" of {system}" if system else " of the baselines"
+        who += " with these scores, and so no micro mean"
+        found += _lacking("counts", f"{who}," if len(lacking) < len(there) else who,
+                          lacking, len(there))  # fmt: skip
+    return found
 
 
 def _on_recipes(comparison: Comparison, evidence: Evidence) -> list[Note]:

@@ -143,7 +143,7 @@ def report(
         "report.md": _template("report.md.j2").render(context).encode(),
         "report.csv": _csv(r for s in sections for r in tables.records(s.comparison, evidence)),
     }
-    if means := [row for s in sections for row in tables_systems.means(s.comparison)]:
+    if means := [row for s in sections for row in tables_systems.means(s.comparison, s.evidence)]:
         pages["means.csv"] = _csv(means)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (contents | pages).items():  # a page is never newer than its figures

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from eval import micro
 from eval.comparison import Comparison, Entry, Group, Range, Score, by_resource, mean_interval
 from eval.evidence import RISKY, Evidence, Guard, shares, sure
 from eval.results import Row
@@ -220,13 +221,12 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
     """A row per multilingual system: its means, and on how many languages it beats the baseline."""
     columns = (
         Column("System"), Column("Languages", "count"), Column("Mean ΔBLEU", "delta"),
-        Column("by sentences", "delta", "ΔBLEU"), Column("Languages up", "of"),
+        Column("micro", "delta", "ΔBLEU"), Column("Languages up", "of"),
         Column("up", "count", "significantly"), Column("down", "count", "significantly"),
         Column("of the best's", "share", "Share of Δ"),
         Column("of its teacher's", "share", "Share of Δ"),
-        Column("Mean BLEU", "score"),
-        Column("by sentences", "score", "BLEU"), Column("Mean chrF++", "score"),
-        Column("Mean ΔchrF++", "delta"),
+        Column("Mean BLEU", "score"), Column("micro", "score", "BLEU"),
+        Column("Mean chrF++", "score"), Column("Mean ΔchrF++", "delta"),
         Column("Mean COMET", "comet"), Column("Device-hours", "amount"),
         Column("Parameters", "amount"), Column("active", "amount", "Parameters"),
     )  # fmt: skip
@@ -247,12 +247,12 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
         cost = next(iter(evidence.costs(system)), None)
         rows.append((
             system, len(group.values(system, "bleu")), mean(group, system, "delta"),
-            group.micro(system, "delta"),
+            pooled(micro.delta(group, system, evidence)),
             f"{sum(d > 0 for d in deltas)} of {len(deltas)}" if deltas else None,
             up if tested else None, down if tested else None,
             kept(delta, best), kept(delta, group.delta(evidence.teacher(system))),
-            mean(group, system, "bleu"), group.micro(system, "bleu"), group.chrf(system),
-            mean(group, system, "chrf_delta"),
+            mean(group, system, "bleu"), pooled(micro.bleu(group, system, evidence)),
+            group.chrf(system), mean(group, system, "chrf_delta"),
             _comet([entry.rows.get(system) for entry in group.entries], evidence),
             *(getattr(cost, name, None) for name in _COST),
         ))  # fmt: skip
@@ -294,6 +294,11 @@ def mean(group: Group, system: str, score: Score) -> Estimate | None:
     """The macro mean of a score with its interval over languages."""
     values = group.values(system, score)
     return Estimate(sum(values) / len(values), mean_interval(values)) if values else None
+
+
+def pooled(found: micro.Micro | None) -> Estimate | None:
+    """A micro mean with its interval over languages."""
+    return Estimate(*found) if found else None
 
 
 def records(comparison: Comparison, evidence: Evidence) -> list[Record]:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
+from eval import micro
 from eval.analysis import Cost, Curve, Recipe, Routing
 from eval.comparison import SCORES, Comparison, Group, by_resource, mean_interval
 from eval.evidence import GUARDS, Evidence, measured, order_of_layer
 from eval.results import Row
-from eval.tables import Column, Estimate, Record, Table, Value, mean
+from eval.tables import Column, Estimate, Record, Table, Value, mean, pooled
 from mmt import languages
 
 _SHOWN = 3  # values of a field before the others are only counted
@@ -218,7 +219,7 @@ def signatures(comparison: Comparison) -> list[tuple[str, str]]:
     return [(name, signature) for name, signature in found if signature is not None]
 
 
-def means(comparison: Comparison) -> list[Record]:
+def means(comparison: Comparison, evidence: Evidence) -> list[Record]:
     """For programs: a record per system and group, with macro and micro means and intervals."""
     group = comparison.all
     groups = [("all", group), *(("resource", part) for part in by_resource(group))]
@@ -228,24 +229,26 @@ def means(comparison: Comparison) -> list[Record]:
     for system in comparison.systems:
         for kind, part in groups:
             if part.values(system, "bleu"):
-                found.append(_means(comparison, system, kind, part))
+                found.append(_means(comparison, system, kind, part, evidence))
     return found
 
 
-def _means(comparison: Comparison, system: str, kind: str, part: Group) -> Record:
+def _means(
+    comparison: Comparison, system: str, kind: str, part: Group, evidence: Evidence
+) -> Record:
     record: Record = {
         "testset": comparison.testset, "target": comparison.target.code, "system": system,
         "by": kind, "group": part.name, "languages": len(part.values(system, "bleu")),
         "with baseline": len(part.deltas(system)),
         "languages up": sum(delta > 0 for delta in part.deltas(system)),
     }  # fmt: skip
-    for score in SCORES:
-        found: Estimate | None = mean(part, system, score)
-        low, high = (found.range or (None, None)) if found else (None, None)
-        record |= {
-            score: found.value if found else None, f"{score} low": low, f"{score} high": high,
-            f"{score} by sentences": part.micro(system, score),
-        }  # fmt: skip
+    found: dict[str, Estimate | None] = {score: mean(part, system, score) for score in SCORES}
+    for name, of in (("", micro.bleu), ("baseline ", micro.baseline_bleu)):
+        found[f"{name}bleu micro"] = pooled(of(part, system, evidence))
+    found["delta micro"] = pooled(micro.delta(part, system, evidence))
+    for name, one in found.items():
+        low, high = (one.range or (None, None)) if one else (None, None)
+        record |= {name: one.value if one else None, f"{name} low": low, f"{name} high": high}
     for other in comparison.systems:
         if other != system and (less := part.differences(system, other)):
             low, high = mean_interval(less) or (None, None)

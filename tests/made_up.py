@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eval import analysis
+from eval import analysis, metrics
 from eval.results import Row
 from mmt import languages
 
@@ -77,6 +77,8 @@ def _about(row, baseline, rng):
                           hypotheses=texts),
         analysis.Guards(**key, **share, sentences=row.sentences, hypotheses=texts),
         analysis.Overlap(**key, bins=bins, hypotheses=texts),
+        analysis.Counts(**key, packed=metrics.packed(_counts(row)), sentences=row.sentences,
+                        hypotheses=texts, references=row.source),
     ]  # fmt: skip
     if row.kind == "multilingual":
         delta = row.bleu - baseline.bleu
@@ -88,6 +90,14 @@ def _about(row, baseline, rng):
             hypotheses=texts, against_hypotheses="b",
         ))  # fmt: skip
     return found
+
+
+def _counts(row):
+    """Counts of sentences of 50 words that give a row's BLEU: all precisions are as high."""
+    totals = np.tile([50, 49, 48, 47], (row.sentences, 1))
+    ends = np.round(np.cumsum(totals, axis=0) * row.bleu / 100)
+    matches = np.diff(ends, axis=0, prepend=0)
+    return np.concatenate([totals[:, :1], totals[:, :1], matches, totals], axis=1)
 
 
 def _training(system, place, pairs, rng):

@@ -53,13 +53,6 @@ def test_delta_is_the_difference_and_absent_without_a_baseline():
     assert len(found.compared.entries) == 4
 
 
-def test_a_mean_by_sentences_weighs_languages_by_them():
-    (found,) = compare([row(bleu=10.0, sentences=300), row(source="swh_Latn", bleu=50.0,
-                        sentences=100), baseline(sentences=300, bleu=4.0)])  # fmt: skip
-    assert found.all.bleu("multi") == 30 and found.all.micro("multi", "bleu") == 20
-    assert found.all.micro("multi", "delta") == 6 and found.all.micro("other", "bleu") is None
-
-
 def test_few_sentences_stay_out_of_means_unless_asked():
     rows = [row(bleu=10.0), row(source="swh_Latn", bleu=50.0, sentences=99),
             baseline(bleu=5.0), baseline(source="swh_Latn", bleu=5.0, sentences=99)]  # fmt: skip

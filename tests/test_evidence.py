@@ -87,6 +87,7 @@ def test_broken_outputs_and_such_without_a_match(known):
             **key, packed=metrics.packed(counts), sentences=2, hypotheses="x", references="y"
         )
         assert Evidence([one]).matchless(rows[0]) is matchless
+        assert Evidence([one]).sums(rows[0]) is None  # of another BLEU
     assert Evidence([]).broken(rows[0]) is Evidence([]).matchless(rows[0]) is None
 
 

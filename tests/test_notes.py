@@ -143,12 +143,13 @@ def test_what_was_allowed_is_said():
 def test_missing_analysis_is_said_by_kind_and_system():
     rows, found = made_up(3, ("moe",))
     assert not [n for n in notes.on(compare(rows)[0], Evidence(found)) if "No " in n.text]
-    code = compare(rows)[0].entries[0].language.code
+    code = compare(rows)[0].all.entries[0].language.code
     for kind, text in (
         ("interval", "No interval row of moe with these scores for 1"),
         ("guards", "No guards row of moe for 1"),
         ("paired", "No paired row of moe against the baseline with these scores for 1"),
         ("overlap", "No overlap row of moe for 1"),
+        ("counts", "No counts row of moe with these scores, and so no micro mean, for 1"),
     ):  # fmt: skip
         kept = [one for one in found
                 if (one.kind, one.system, getattr(one, "source", "")) != (kind, "moe", code)]
@@ -158,6 +159,9 @@ def test_missing_analysis_is_said_by_kind_and_system():
         assert f"No {kind} rows." in said(rows, without)
     alone = Evidence([one for one in found if one.kind != "guards" or one.system != "moe"])
     assert "No guards rows of moe." in said(rows, alone)
+    bare = Evidence([one for one in found if one.kind != "counts" or one.system == "moe"])
+    text = "No counts rows of the baselines with these scores, and so no micro mean."
+    assert text in said(rows, bare)
 
 
 def test_an_old_test_of_other_scores_is_missing():

@@ -6,7 +6,7 @@ import pytest
 from made_up import made_up
 from test_comparison import baseline, row, seven
 
-from eval import tables
+from eval import micro, tables
 from eval.comparison import Range, by_resource, compare
 from eval.evidence import GUARDS, Evidence
 
@@ -117,6 +117,10 @@ def test_systems_at_a_glance(whole):
     mine = statistics.fmean(deltas)
     assert values["Share of Δ of the best's"] == pytest.approx(mine / best)
     assert values["Share of Δ of its teacher's"] is None
+    pooled = micro.bleu(comparison.all, "moe", evidence)
+    assert (values["BLEU micro"].value, values["BLEU micro"].range) == pooled
+    assert values["ΔBLEU micro"].value < values["BLEU micro"].value
+    assert "BLEU micro" not in by_heading(tables.at_a_glance(comparison, NOTHING), 1)
     student = by_heading(table, 2)
     kept = comparison.all.delta("student") / mine
     assert student["Share of Δ of its teacher's"] == pytest.approx(kept)

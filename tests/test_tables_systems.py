@@ -8,7 +8,7 @@ import pytest
 from made_up import made_up
 from test_comparison import baseline, row, seven
 
-from eval import analysis, tables_systems
+from eval import analysis, micro, tables_systems
 from eval.comparison import compare
 from eval.evidence import GUARDS, Evidence
 
@@ -158,14 +158,18 @@ def test_recipes_are_whole_and_told_once(whole):
 
 
 def test_means_for_programs_are_those_of_the_groups(whole):
-    comparison, _ = whole
-    records = tables_systems.means(comparison)
+    comparison, evidence = whole
+    records = tables_systems.means(comparison, evidence)
     whole_of = {r["system"]: r for r in records if r["by"] == "all"}
     assert set(whole_of) == set(comparison.systems)
     assert whole_of["moe"]["delta"] == pytest.approx(comparison.all.delta("moe"), abs=1e-4)
-    assert whole_of["moe"]["bleu by sentences"] == pytest.approx(
-        comparison.all.micro("moe", "bleu"), abs=1e-4
-    )
+    pooled = micro.delta(comparison.all, "moe", evidence)
+    written = [whole_of["moe"][f"delta micro{end}"] for end in ("", " low", " high")]
+    assert written == pytest.approx([pooled.value, *pooled.range], abs=1e-4)
+    ours, base = (whole_of["moe"][f"{name}bleu micro"] for name in ("", "baseline "))
+    assert ours - base == pytest.approx(written[0], abs=2e-4)
+    bare = tables_systems.means(comparison, Evidence([]))
+    assert bare[0]["bleu"] and bare[0]["bleu micro"] is bare[0]["delta micro"] is None
     less = [e.rows["moe"].bleu - e.rows["dense"].bleu for e in comparison.all.entries]
     assert whole_of["moe"]["bleu less dense"] == pytest.approx(fmean(less), abs=1e-4)
     assert whole_of["dense"]["bleu less moe"] == pytest.approx(-fmean(less), abs=1e-4)
