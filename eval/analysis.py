@@ -297,6 +297,8 @@ class Recipe(_Row):
 
     config: hash as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
     a baseline's class was chosen, else "". teacher: the system that it was distilled from, else "".
+    corpus, vocabulary: hashes as in the run's manifest, the latter of 'source' and 'target'; empty
+    in rows of before they were noted.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -310,6 +312,8 @@ class Recipe(_Row):
     versions: Mapping[str, str]
     chosen: str = ""
     teacher: str = ""
+    corpus: str = ""
+    vocabulary: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
         return []
     source = next(iter(system.train_pairs)) if system.kind == "bilingual" else ""
     seconds = sum(row["seconds"] for row in trained)
+    manifest = read_manifest(model_dir / MANIFEST)
     counted = parameters.count(config.model_from(model_dir)).whole
     with config.isolated(model_dir / "config.gin"):
         seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
@@ -47,6 +48,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
             system=system.name, source=source, config=system.config,
             text=(model_dir / "config.gin").read_text(encoding="utf-8"), seed=seed,
             versions=noted.versions, chosen=chosen, teacher=teacher.name,
+            corpus=manifest.corpus_hash, vocabulary=manifest.vocabulary_hash,
         ),
     ]  # fmt: skip
     return found if source else [*found, curve(system.name, rows)]

@@ -77,6 +77,11 @@ class Evidence:
         room = _NEAR + found.bleu_high - found.bleu_low  # a bootstrap's interval may be skew
         return found if found.bleu_low - room <= row.bleu <= found.bleu_high + room else None
 
+    def hypotheses(self, row: Row | None) -> str | None:
+        """The hash of a row's texts, where it is known."""
+        found = self.interval(row) or self._of_texts("counts", row)
+        return found.hypotheses if found else None
+
     def guards(self, row: Row | None) -> Guards | None:
         """What is wrong with a row's outputs."""
         return self._of_texts("guards", row)

@@ -304,7 +304,7 @@ def pooled(found: micro.Micro | None) -> Estimate | None:
 def records(comparison: Comparison, evidence: Evidence) -> list[Record]:
     """`by_language` for programs: full precision, and the recipe of every score."""
     table = by_language(comparison, evidence)
-    recipe = ("system", "sentences", "checkpoint", "decode", "config", "seconds",
+    recipe = ("system", "sentences", "testset_version", "checkpoint", "decode", "config", "seconds",
               "bleu_signature", "chrf_signature")  # fmt: skip
     found = []
     for entry, values in zip(comparison.entries, table.rows, strict=True):
@@ -317,6 +317,7 @@ def records(comparison: Comparison, evidence: Evidence) -> list[Record]:
         for system in (*comparison.systems, "baseline"):
             row = entry.baseline if system == "baseline" else entry.rows.get(system)
             record |= {f"{system} {name}": getattr(row, name) if row else None for name in recipe}
+            record[f"{system} hypotheses"] = evidence.hypotheses(row)
             test = None if system == "baseline" else evidence.paired(row, entry.baseline)
             for name in ("p_bootstrap", "p_randomization"):
                 record[f"{system} {name}"] = getattr(test, name) if test else None

@@ -201,6 +201,11 @@ def recipes(systems: Iterable[str], evidence: Evidence) -> list[Made]:
             facts = [("config", ", ".join(dict.fromkeys(row.config for row in rows)))]
             facts += [("chosen", chosen)] if chosen else []
             facts += [("seed", ", ".join(dict.fromkeys(str(row.seed) for row in rows)))]
+            hashes = (
+                ("corpus", [row.corpus for row in rows if row.corpus]),
+                ("vocabulary", [one for row in rows for one in row.vocabulary.values()]),
+            )
+            facts += [(name, ", ".join(dict.fromkeys(found))) for name, found in hashes if found]
             facts += [(name, version) for name, version in sorted(rows[0].versions.items())]
             count = f", {len(names)} language{'' if len(names) == 1 else 's'}" if names else ""
             made.append(Made(f"{system}{count}", tuple(facts), _unlike(first, text), names))

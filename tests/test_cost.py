@@ -70,6 +70,9 @@ def test_a_run_has_cost_recipe_and_curve(run):
     assert curve.tokens[-1] == 2000 and curve.loss[-1] == 0.5
     assert [v for v in curve.validation_loss if v is not None] == [0.5, 0.25]
     assert curve.language_validation_loss == {"deu_Latn": 0.2, "swh_Latn": 0.3}
+    manifest = json.loads((folder / MANIFEST).read_text())
+    assert recipe.corpus == manifest["corpus_hash"] == "0"
+    assert recipe.vocabulary == manifest["vocabulary_hash"] and all(recipe.vocabulary.values())
     analysis.add(folder / "analysis.jsonl", [spent, recipe, curve])
     assert analysis.read(folder / "analysis.jsonl") == [spent, recipe, curve]
 

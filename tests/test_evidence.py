@@ -68,6 +68,10 @@ def test_what_is_about_other_texts_than_the_score_s_is_left_out(known):
     assert Evidence([*found, guards]).guards(row) is None
     later = dataclasses.replace(row, bleu=row.bleu + 40)  # its interval is of other texts too
     assert Evidence([*found, comet]).comet(later) is evidence.guards(later) is None
+    assert evidence.hypotheses(row) == interval.hypotheses
+    assert evidence.hypotheses(later) is evidence.hypotheses(None) is None
+    without = Evidence([one for one in found if one.kind != "interval"])
+    assert without.hypotheses(row) == interval.hypotheses, "that of the counts"
     assert Evidence([comet]).comet(later) == comet  # nothing says of which texts the score is
 
 

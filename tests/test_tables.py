@@ -142,7 +142,12 @@ def test_records_carry_the_recipe_and_full_precision(whole):
     assert record["multi checkpoint"] == "multi/1" and record["baseline checkpoint"] == "bi/1"
     assert record["baseline system"] == "bilingual" and record["multi bleu_signature"] == "13a"
     assert record["counts in means"] == 1 and record["multi p_bootstrap"] is None
+    assert record["multi hypotheses"] is record["multi testset_version"] is None
+    (versioned,) = compare([row(testset_version="v1")])
+    assert tables.records(versioned, NOTHING)[0]["multi testset_version"] == "v1"
     record = tables.records(*whole)[0]
+    entry = whole[0].entries[0]
+    assert record["moe hypotheses"] == f"moe-{entry.language.code}"
     assert record["moe BLEU low"] < record["moe BLEU"] < record["moe BLEU high"]
     assert record["moe ΔBLEU low"] < record["moe ΔBLEU"] and "moe copies" in record
     assert all(isinstance(value, str | int | float | None) for value in record.values())

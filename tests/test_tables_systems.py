@@ -155,6 +155,12 @@ def test_recipes_are_whole_and_told_once(whole):
     assert [len(one.languages) for one in made] == [2, 1]
     assert made[0].text == config and "+C = 8" in made[1].text and "D = 4" not in made[1].text
     assert dict(made[1].facts)["chosen"] == "best of 3"
+    assert not {"corpus", "vocabulary"} & set(dict(made[0].facts)), "of rows without"
+    corpora, sides = ("c1", "c2", ""), {"source": "s", "target": "t"}
+    rows = [dataclasses.replace(one, text="A = 1\n", corpus=corpus, vocabulary=sides)
+            for one, corpus in zip(rows, corpora, strict=True)]  # fmt: skip
+    facts = dict(tables_systems.recipes(["bilingual"], Evidence(rows))[0].facts)
+    assert (facts["corpus"], facts["vocabulary"]) == ("c1, c2", "s, t")
 
 
 def test_means_for_programs_are_those_of_the_groups(whole):
