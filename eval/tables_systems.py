@@ -137,7 +137,8 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
                Column("Mean chrF++", "score"), Column("Mean ΔBLEU", "delta")]  # fmt: skip
     parts = [part for part in by_resource(group) if part.entries]
     columns += [Column("BLEU", "score", part.name) for part in parts]
-    columns += [Column("Validation loss", "fine"), Column("Device-hours", "amount")]
+    columns += [Column("Validation loss", "fine"), Column("Steps", "count"),
+                Column("Device-hours", "amount")]  # fmt: skip
     systems = (*sorted(comparison.systems, key=_by_value), *comparison.references)
     codes = {entry.language.code for entry in group.entries}
     losses = _last_losses([evidence.curve(system) for system in systems], codes)
@@ -150,7 +151,7 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
             len(group.values(system, "bleu")),
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
             *(part.bleu(system) for part in parts), f"{loss:.3f}" if loss else None,
-            cost.device_hours if cost else None,
+            cost.steps if cost else None, cost.device_hours if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
 

@@ -117,6 +117,16 @@ def test_an_ablation_is_ordered_by_value():
     assert table.columns[0].label == "T" and by_heading(table, 0)["Mean ΔBLEU"].value == 5
 
 
+def test_an_ablation_tells_the_steps_of_its_values_and_references(whole):
+    _, evidence = whole
+    varied = dataclasses.replace(evidence.costs("moe")[0], system="T:1", steps=2400)
+    (found,) = compare([row(system="T:1"), row(system="T:5"), row(system="moe")])
+    costs = Evidence([varied, *evidence.costs("moe")])
+    table = tables_systems.ablation(found.ablations[0], costs)
+    steps = {values[0]: by_heading(table, n)["Steps"] for n, values in enumerate(table.rows)}
+    assert steps == {"1": 2400, "5": None, "system moe": 5000}
+
+
 def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
     curve = analysis.Curve(
         system="T:5", steps=(1, 2, 3), tokens=(10, 20, 30), seconds=(1.0, 2.0, 3.0),
