@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from eval import tables
+from eval.analysis import Curve
 from eval.comparison import METRICS, SMALL, Comparison, Entry, Group
 from eval.evidence import Evidence
 from mmt import languages
@@ -37,8 +38,10 @@ def on(comparison: Comparison, evidence: Evidence) -> tuple[Note, ...]:
     found += _on_fairness(entries)
     found += _on_mixtures(comparison)
     found += _on_outputs(comparison, evidence)
+    found += _on_steps(comparison, evidence)
     for part in comparison.ablations:
         said = _on_unshared(part) + _on_small(part) + _on_doubled(part) + _on_mixtures(part)
+        said += _on_steps(part, evidence)
         found += [Note(f"Ablation {part.name}: {note.text}", note.names) for note in said]
     return (*found, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
 
@@ -231,6 +234,31 @@ def _on_outputs(comparison: Comparison, evidence: Evidence) -> list[Note]:
             )
             found.append(Note(text, _names(none)))
     return found
+
+
+def _on_steps(comparison: Comparison, evidence: Evidence) -> list[Note]:
+    """Which rows are of another step than the last that the system's cost is of, and cannot be of
+    the checkpoint of the lowest validation loss, which is judged too.
+    """
+    found = []
+    for system in comparison.systems:
+        checkpoints = dict.fromkeys(row.checkpoint for row in comparison.used
+                                    if row.system == system)  # fmt: skip
+        for cost in evidence.costs(system)[:1]:
+            for checkpoint in checkpoints:
+                step = checkpoint.rpartition("/")[2].rpartition("+")[2]  # `a/1+2` is their average
+                if step.isdigit() and not _is_judged(int(step), cost.steps, evidence.curve(system)):
+                    text = f"The rows of {system} are of step {int(step):,}"
+                    found.append(Note(f"{text}, its cost and curve of step {cost.steps:,}"))
+    return found
+
+
+def _is_judged(step: int, last: int, curve: Curve | None) -> bool:
+    """Whether `mmt evaluate` may choose a step of a run that is at its last one."""
+    measured = zip(curve.steps, curve.validation_loss, strict=True) if curve else ()
+    losses = {at: loss for at, loss in measured if loss is not None}
+    best = step in losses and losses[step] <= losses.get(last, losses[step])
+    return step == last or best
 
 
 def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:

@@ -126,6 +126,33 @@ def test_a_recipe_of_another_config_than_the_scores_is_told():
     assert told not in said([row()], Evidence([same]))
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "losses", "told"),
+    [("2400", (3.0, 2.0), False), ("2000", (None, None), True), ("2000", (3.0, 2.0), True),
+     ("2000", (None, 2.0), True), ("2000", (2.0, 3.0), False), ("2000", (2.0, None), False),
+     ("2000+2400", (None, None), False), ("1000+2000", (None, None), True),
+     ("imported", (None, None), False)],
+    ids=["last", "old", "not the best", "not measured", "best", "the only one measured",
+         "an average", "an old average", "no step"],
+)  # fmt: skip
+def test_rows_of_an_old_checkpoint_are_told(checkpoint, losses, told):
+    rows, found = made_up(2, ("moe", "T:1"))
+    trained = Evidence([
+        dataclasses.replace(one, steps=2400) if one.kind == "cost" else
+        dataclasses.replace(
+            one, steps=(2000, 2400), tokens=(1.0, 2.0), seconds=(1.0, 2.0), loss=(1.0, 1.0),
+            validation_loss=losses, bleu=(None, None),
+        )
+        for one in found if one.kind in ("cost", "curve")
+    ])  # fmt: skip
+    rows = [dataclasses.replace(one, checkpoint=f"{one.system}/{checkpoint}") for one in rows]
+    text = said(rows, trained)
+    for system in ("The rows of moe are", "Ablation T: The rows of T:1 are"):
+        whole = f"{system} of step 2,000, its cost and curve of step 2,400."
+        assert (whole in text) is told
+    assert "rows of bilingual" not in text and text.count("its cost and curve") == 2 * told
+
+
 def test_few_sentences_are_said_left_out_or_in():
     rows = [row(), row(source="swh_Latn", sentences=99)]
     assert "1 of 2 languages have fewer than 100 sentences; they are shown but left" in said(rows)
