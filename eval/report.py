@@ -113,9 +113,10 @@ def report(
 
     Beside each results file its analysis.jsonl is read, where there is one. `report.html` holds
     everything and refers to nothing outside; `report.md`; `report.csv` (a line per language),
-    `means.csv` (per system and group, where there are means); and figures as PNG and SVG: for every
-    test set `delta_bleu_<test set>` (Figure 6 of GShard), `bleu_by_size_…`, and as far as there are
-    rows `quality_by_cost_…`, `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>`.
+    `means.csv` (per system and group, where there are means), `pairs.csv` (per language and two
+    multilingual systems, where there are two); and figures as PNG and SVG: for every test set
+    `delta_bleu_<test set>` (Figure 6 of GShard), `bleu_by_size_…`, and as far as there are rows
+    `quality_by_cost_…`, `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>`.
 
     allow: what is else refused or left out, of comparison.ALLOWED. examples: whether sentences are
     shown; without them no text of a test set is in the report, as if none had been kept. Raises
@@ -143,8 +144,9 @@ def report(
         "report.md": _template("report.md.j2").render(context).encode(),
         "report.csv": _csv(r for s in sections for r in tables.records(s.comparison, evidence)),
     }
-    if means := [row for s in sections for row in tables_systems.means(s.comparison, s.evidence)]:
-        pages["means.csv"] = _csv(means)
+    for name, of in (("means", tables_systems.means), ("pairs", tables_systems.pairs)):
+        if found := [row for s in sections for row in of(s.comparison, s.evidence)]:
+            pages[f"{name}.csv"] = _csv(found)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (contents | pages).items():  # a page is never newer than its figures
         results.write_atomically(out / name, content)

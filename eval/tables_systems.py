@@ -1,6 +1,7 @@
 """The tables of systems: what they cost, how fast they learnt, their experts, risks and recipes."""
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -10,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from eval import micro
 from eval.analysis import Cost, Curve, Recipe, Routing
-from eval.comparison import SCORES, Comparison, Group, by_resource, mean_interval
+from eval.comparison import SCORES, Comparison, Entry, Group, by_resource, mean_interval
 from eval.evidence import GUARDS, Evidence, measured, order_of_layer
 from eval.results import Row
 from eval.tables import Column, Estimate, Record, Table, Value, mean, pooled
@@ -223,6 +224,37 @@ def signatures(comparison: Comparison) -> list[tuple[str, str]]:
         for row in comparison.used
     }
     return [(name, signature) for name, signature in found if signature is not None]
+
+
+def pairs(comparison: Comparison, evidence: Evidence) -> list[Record]:
+    """For programs: a record per language and two multilingual systems, each two once, of the
+    comparison or of one of its ablations; with interval and tests, where they were tested.
+    """
+    found = []
+    for part in (comparison, *comparison.ablations):
+        for system, other in itertools.combinations(part.systems, 2):
+            for entry in part.entries:
+                if system in entry.rows and other in entry.rows:
+                    found.append(_pair(comparison, entry, system, other, evidence))
+    return found
+
+
+def _pair(
+    comparison: Comparison, entry: Entry, system: str, other: str, evidence: Evidence
+) -> Record:
+    ours, theirs = entry.rows[system], entry.rows[other]
+    test = evidence.paired(ours, theirs)
+    values = ("delta_low", "delta_high", "p_bootstrap", "p_randomization")
+    low, high, *p = [getattr(test, name) if test else None for name in values]
+    return {
+        "testset": comparison.testset, "target": comparison.target.code,
+        "Language": entry.language.name, "Code": entry.language.code,
+        "Train pairs": entry.train_pairs, "system": system, "less": other,
+        "BLEU difference": round(ours.bleu - theirs.bleu, 4), "low": low, "high": high,
+        **dict(zip(values[2:], p, strict=True)),
+        "chrF++ difference": round(ours.chrf - theirs.chrf, 4),
+        "counts in means": int(comparison.counts(entry)),
+    }  # fmt: skip
 
 
 def means(comparison: Comparison, evidence: Evidence) -> list[Record]:

@@ -149,6 +149,11 @@ def test_the_same_numbers_in_every_format(whole):
         means = {r["system"]: r for r in csv.DictReader(file) if r["by"] == "all"}
     text = f"{float(means['moe']['delta']):+.1f}"
     assert set(means) == {"dense", "moe"} and text in words(whole)
+    with open(whole / "pairs.csv", newline="") as file:
+        pairs = [r for r in csv.DictReader(file) if (r["system"], r["less"]) == ("dense", "moe")]
+    less = {r["Code"]: float(r["dense BLEU"]) - float(r["moe BLEU"]) for r in records}
+    assert {r["Code"]: float(r["BLEU difference"]) for r in pairs} == pytest.approx(less, abs=2e-4)
+    assert "[pairs.csv](pairs.csv)" in markdown and "pairs.csv" in words(whole)
 
 
 def test_the_answer_comes_first(render, whole):

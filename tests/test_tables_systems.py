@@ -194,6 +194,33 @@ def test_means_for_programs_are_those_of_the_groups(whole):
         assert sum(r["languages"] for r in here) == whole_of["moe"]["languages"] == 11
 
 
+def test_every_two_systems_are_compared_language_by_language():
+    codes = (*LANGUAGES, "zul_Latn")
+    rows = [row(source=code, bleu=30.0 + place, sentences=99 + place)
+            for place, code in enumerate(codes)]  # fmt: skip
+    rows += [row(system=name, source=code, bleu=28.0, sentences=99 + place) for place, code in
+             enumerate(LANGUAGES) for name in ("other", "T:1", "T:5", "T:9")]  # fmt: skip
+    key = {name: getattr(rows[0], name) for name in analysis.Interval.about}
+    test = analysis.Paired(
+        **key, against="other", against_checkpoint=row().checkpoint, delta=2.0, delta_low=0.5,
+        delta_high=3.5, p_bootstrap=0.01, p_randomization=0.02, chrf_delta=0.0, resamples=9,
+        seed=0, hypotheses="x", against_hypotheses="y",
+    )  # fmt: skip
+    (found,) = compare(rows)
+    records = tables_systems.pairs(found, Evidence([test]))
+    assert [(r["system"], r["less"], r["Code"]) for r in records] == [
+        (system, other, code)
+        for system, other in (("multi", "other"), ("T:1", "T:5"), ("T:1", "T:9"), ("T:5", "T:9"))
+        for code in LANGUAGES
+    ]
+    tested, untested = records[:2]
+    assert (tested["BLEU difference"], tested["low"], tested["high"]) == (2, 0.5, 3.5)
+    assert (tested["p_bootstrap"], tested["p_randomization"]) == (0.01, 0.02)
+    assert untested["BLEU difference"] == 3 and untested["low"] is untested["p_bootstrap"] is None
+    assert [r["counts in means"] for r in records[:2]] == [0, 1], "German has 99 sentences"
+    assert not tables_systems.pairs(compare(rows[:3])[0], Evidence([test]))
+
+
 def test_validation_losses_of_an_ablation_are_over_the_same_languages():
     few, many = (row(system=f"languages: {name}") for name in ("few", "many"))
     (found,) = compare([few, many, baseline()])
