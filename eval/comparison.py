@@ -9,7 +9,7 @@ import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -27,8 +27,10 @@ RESOURCES = (("high", 25), ("mid", 52), ("low", 25))
 METRICS = ("bleu", "chrf", "spbleu", "ter")
 RESAMPLES = 2000  # for the interval of a mean
 FEWEST = 5  # values that an interval of their mean can be drawn from
-Score = Literal["bleu", "chrf", "delta", "chrf_delta"]
-SCORES: tuple[Score, ...] = ("bleu", "chrf", "delta", "chrf_delta")
+Score = Literal[
+    "bleu", "chrf", "delta", "chrf_delta", "spbleu", "spbleu_delta", "ter", "ter_delta"
+]
+SCORES: tuple[Score, ...] = get_args(Score)
 
 
 class Range(NamedTuple):
@@ -58,14 +60,14 @@ class Entry:
         return self.value(system, "delta")
 
     def value(self, system: str, score: Score) -> float | None:
-        """A score of a multilingual system; None where there is none."""
-        if system not in self.rows:
-            return None
-        if score in ("delta", "chrf_delta"):
-            name = "bleu" if score == "delta" else "chrf"
-            ours, base = self.rows[system], self.baseline
-            return getattr(ours, name) - getattr(base, name) if base else None
-        return getattr(self.rows[system], score)
+        """A score of a multilingual system, or by how much it differs from that of the baseline (of
+        TER less is better); None where there is none.
+        """
+        name = "bleu" if score == "delta" else score.removesuffix("_delta")
+        ours, base = getattr(self.rows.get(system), name, None), getattr(self.baseline, name, None)
+        if name == score or ours is None:
+            return ours
+        return None if base is None else ours - base
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +160,11 @@ class Comparison:
         score: Score = "delta" if any(e.baseline and e.rows for e in group.entries) else "bleu"
         means = {s: fmean(found) for s in self.systems if (found := group.values(s, score))}
         return max(means, key=lambda system: means[system], default=None)
+
+    @functools.cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """Those of SCORES that a multilingual system has on a language that counts in means."""
+        return tuple(s for s in SCORES if any(self.all.values(one, s) for one in self.systems))
 
     def by(self, key: Callable[[Language], str]) -> list[Group]:
         """Groups of languages with an equal key, the largest group first."""

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from eval import micro
-from eval.comparison import Comparison, Entry, Group, Range, Score, by_resource, mean_interval
+from eval.comparison import (
+    METRICS,
+    Comparison,
+    Entry,
+    Group,
+    Range,
+    Score,
+    by_resource,
+    mean_interval,
+)
 from eval.evidence import RISKY, Evidence, Guard, shares, sure
 from eval.results import Row
 
@@ -304,8 +313,9 @@ def pooled(found: micro.Micro | None) -> Estimate | None:
 def records(comparison: Comparison, evidence: Evidence) -> list[Record]:
     """`by_language` for programs: full precision, and the recipe of every score."""
     table = by_language(comparison, evidence)
-    recipe = ("system", "sentences", "testset_version", "checkpoint", "decode", "config", "seconds",
-              "bleu_signature", "chrf_signature")  # fmt: skip
+    recipe = ["system", "sentences", "testset_version", "checkpoint", "decode", "config", "seconds"]
+    signatures = [f"{metric}_signature" for metric in METRICS]
+    recipe += [s for s in signatures if any(getattr(row, s) for row in comparison.used)]
     found = []
     for entry, values in zip(comparison.entries, table.rows, strict=True):
         record: Record = {

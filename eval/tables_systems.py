@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from eval import micro
 from eval.analysis import Cost, Curve, Recipe, Routing
-from eval.comparison import SCORES, Comparison, Entry, Group, by_resource, mean_interval
+from eval.comparison import Comparison, Entry, Group, by_resource, mean_interval
 from eval.evidence import GUARDS, Evidence, measured, order_of_layer
 from eval.results import Row
 from eval.tables import Column, Estimate, Record, Table, Value, mean, pooled
@@ -280,7 +280,9 @@ def _means(
         "with baseline": len(part.deltas(system)),
         "languages up": sum(delta > 0 for delta in part.deltas(system)),
     }  # fmt: skip
-    found: dict[str, Estimate | None] = {score: mean(part, system, score) for score in SCORES}
+    found: dict[str, Estimate | None] = {
+        score: mean(part, system, score) for score in comparison.scores
+    }
     for name, of in (("", micro.bleu), ("baseline ", micro.baseline_bleu)):
         found[f"{name}bleu micro"] = pooled(of(part, system, evidence))
     found["delta micro"] = pooled(micro.delta(part, system, evidence))

@@ -53,6 +53,23 @@ def test_delta_is_the_difference_and_absent_without_a_baseline():
     assert len(found.compared.entries) == 4
 
 
+def test_scores_that_only_some_rows_have_are_averaged_over_these():
+    more = {"spbleu_signature": "flores200", "ter_signature": "tercom"}
+    rows = [
+        row(spbleu=30.0, ter=60.0, **more), baseline(spbleu=20.0, ter=75.0, **more),
+        row(source="swh_Latn", spbleu=10.0, ter=90.0, **more), baseline(source="swh_Latn"),
+        row(source="ita_Latn"), baseline(source="ita_Latn", spbleu=9.0, ter=9.0, **more),
+    ]  # fmt: skip
+    (found,) = compare(rows)
+    expected = {"spbleu": [30, 10], "spbleu_delta": [10], "ter": [60, 90], "ter_delta": [-15]}
+    for score, values in expected.items():
+        assert found.all.values("multi", score) == values
+    assert found.all.values("other", "spbleu") == []
+    assert set(found.scores) == {"bleu", "chrf", "delta", "chrf_delta", *expected}
+    assert compare([row(), baseline()])[0].scores == ("bleu", "chrf", "delta", "chrf_delta")
+    assert compare([row()])[0].scores == ("bleu", "chrf")
+
+
 def test_few_sentences_stay_out_of_means_unless_asked():
     rows = [row(bleu=10.0), row(source="swh_Latn", bleu=50.0, sentences=99),
             baseline(bleu=5.0), baseline(source="swh_Latn", bleu=5.0, sentences=99)]  # fmt: skip

@@ -143,6 +143,10 @@ def test_records_carry_the_recipe_and_full_precision(whole):
     assert record["baseline system"] == "bilingual" and record["multi bleu_signature"] == "13a"
     assert record["counts in means"] == 1 and record["multi p_bootstrap"] is None
     assert record["multi hypotheses"] is record["multi testset_version"] is None
+    assert "multi ter_signature" not in record
+    (scored,) = compare([row(ter=9.0, ter_signature="tercom"), baseline()])
+    (record,) = tables.records(scored, NOTHING)
+    assert (record["multi ter_signature"], record["baseline ter_signature"]) == ("tercom", None)
     (versioned,) = compare([row(testset_version="v1")])
     assert tables.records(versioned, NOTHING)[0]["multi testset_version"] == "v1"
     record = tables.records(*whole)[0]

@@ -194,6 +194,16 @@ def test_means_for_programs_are_those_of_the_groups(whole):
         assert sum(r["languages"] for r in here) == whole_of["moe"]["languages"] == 11
 
 
+def test_means_have_spbleu_and_ter_where_rows_do(whole):
+    more = {"spbleu_signature": "flores200", "ter_signature": "tercom"}
+    rows = [row(spbleu=30.0, ter=60.0, **more), baseline(spbleu=20.0, ter=75.0, **more)]
+    record = tables_systems.means(compare(rows)[0], Evidence([]))[0]
+    assert [record[name] for name in ("spbleu", "spbleu_delta", "ter", "ter_delta")] == [
+        30, 10, 60, -15,
+    ]  # fmt: skip
+    assert not {"spbleu", "ter_delta low"} & set(tables_systems.means(*whole)[0])
+
+
 def test_every_two_systems_are_compared_language_by_language():
     codes = (*LANGUAGES, "zul_Latn")
     rows = [row(source=code, bleu=30.0 + place, sentences=99 + place)
