@@ -81,12 +81,8 @@ class Group:
         """A score of a multilingual system on each language that has it, in order."""
         return [value for e in self.entries if (value := e.value(system, score)) is not None]
 
-    def bleu(self, system: str) -> float | None:
-        """Mean BLEU of a multilingual system over the languages that it has a row for."""
-        return _mean(self.values(system, "bleu"))
-
     def chrf(self, system: str) -> float | None:
-        """The same for chrF++."""
+        """Mean chrF++ of a multilingual system over the languages that it has a row for."""
         return _mean(self.values(system, "chrf"))
 
     def delta(self, system: str) -> float | None:
@@ -108,14 +104,9 @@ class Group:
         return tuple(e for e in self.entries if e.baseline)
 
     @property
-    def baseline_bleu(self) -> float | None:
-        """Mean BLEU of the baselines."""
-        return _mean(e.baseline.bleu for e in self.entries if e.baseline)
-
-    @property
-    def baseline_chrf(self) -> float | None:
-        """The same for chrF++."""
-        return _mean(e.baseline.chrf for e in self.entries if e.baseline)
+    def baseline_bleus(self) -> list[float]:
+        """BLEU of the baselines, in order."""
+        return [e.baseline.bleu for e in self.entries if e.baseline]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ from eval import (
     tables_systems,
 )
 from eval import examples as sentences
-from eval.comparison import SMALL, Comparison, Group, by_resource, compare, mean_interval
+from eval.comparison import SMALL, Comparison, Group, Score, by_resource, compare
 from eval.evidence import GUARDS, RISKY, Evidence, sure
 from eval.examples import Shown
 from eval.notes import Note
@@ -281,11 +281,10 @@ def _headline(
     everything, compared = comparison.all, comparison.compared
     cells = []
     deltas = compared.deltas(system)
-    if deltas:
-        ends = mean_interval(deltas)
-        said = tables.interval(tables.Estimate(0, ends), "delta", " (95 %: {})")
+    if mean := tables.mean(compared, system, "delta"):
+        said = tables.interval(mean, "delta", " (95 %: {})")
         over = f"{_count(len(deltas))} with a baseline"
-        cells.append((tables.text(compared.delta(system), "delta"), f"mean ΔBLEU{said}", over))
+        cells.append((tables.text(mean.value, "delta"), f"mean ΔBLEU{said}", over))
         better = sum(delta > 0 for delta in deltas)
         tests = [sure(evidence.paired(e.rows.get(system), e.baseline)) for e in compared.entries]
         known = [test for test in tests if test is not None]
@@ -297,9 +296,11 @@ def _headline(
             over = f"{_count(len(low.deltas(system)))}, {most:,} pairs or fewer"
             cells.append((tables.text(low.delta(system), "delta"), "ΔBLEU, low-resource", over))
     count = _count(len(everything.values(system, "bleu")))
-    for name, mean in (("BLEU", everything.bleu(system)), ("chrF++", everything.chrf(system))):
-        if mean is not None:
-            cells.append((tables.text(mean, "score"), f"mean {name}", count))
+    scores: tuple[tuple[str, Score], ...] = (("BLEU", "bleu"), ("chrF++", "chrf"))
+    for name, score in scores:
+        if mean := tables.mean(everything, system, score):
+            said = tables.interval(mean, "score", " (95 %: {})")
+            cells.append((tables.text(mean.value, "score"), f"mean {name}{said}", count))
     return cells
 
 

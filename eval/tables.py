@@ -6,6 +6,7 @@ and how they were made: tables_systems.py.
 
 import dataclasses
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
 from eval import micro
@@ -219,9 +220,10 @@ def by_group(comparison: Comparison, groups: Sequence[Group], label: str) -> Tab
     rows: list[tuple[Value, ...]] = []
     for group in groups:
         values: list[Value] = [group.name, len(group.entries), _range(group)]
-        values += [len(group.baselines), group.baseline_bleu]
+        values += [len(group.baselines), averaged(group.baseline_bleus)]
         for system in comparison.systems:
-            values += [mean(group, system, "delta"), group.bleu(system), group.chrf(system)]
+            values += [mean(group, system, "delta"), mean(group, system, "bleu")]
+            values.append(group.chrf(system))
         rows.append(tuple(values))
     return Table(tuple(columns), tuple(rows)).filled
 
@@ -271,10 +273,7 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
 def _comet(rows: Sequence[Row | None], evidence: Evidence) -> Estimate | None:
     """The mean COMET of the rows that have one."""
     found = [comet.score for row in rows if (comet := evidence.comet(row))]
-    if not found:
-        return None
-    tip = f"over the {len(found)} languages that its encoder knows"
-    return Estimate(sum(found) / len(found), mean_interval(found), tip=tip)
+    return averaged(found, f"over the {len(found)} languages that its encoder knows")
 
 
 def against_each_other(comparison: Comparison, evidence: Evidence) -> Table:
@@ -294,15 +293,19 @@ def against_each_other(comparison: Comparison, evidence: Evidence) -> Table:
             tests = [sure(evidence.paired(*rows)) for rows in both]
             if any(test is not None for test in tests):
                 said += f", {tests.count(True)} of all differ significantly"
-            values.append(Estimate(sum(found) / len(found), mean_interval(found), tip=said))
+            values.append(averaged(found, said))
         rows.append(tuple(values))
     return Table(tuple(columns), tuple(rows))
 
 
 def mean(group: Group, system: str, score: Score) -> Estimate | None:
     """The macro mean of a score with its interval over languages."""
-    values = group.values(system, score)
-    return Estimate(sum(values) / len(values), mean_interval(values)) if values else None
+    return averaged(group.values(system, score))
+
+
+def averaged(values: Sequence[float], tip: str = "") -> Estimate | None:
+    """The mean of a value for every language, with its interval over languages."""
+    return Estimate(fmean(values), mean_interval(values), tip=tip) if values else None
 
 
 def pooled(found: micro.Micro | None) -> Estimate | None:

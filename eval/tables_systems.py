@@ -14,7 +14,7 @@ from eval.analysis import Cost, Curve, Recipe, Routing
 from eval.comparison import Comparison, Entry, Group, by_resource, mean_interval
 from eval.evidence import GUARDS, Evidence, measured, order_of_layer
 from eval.results import Row
-from eval.tables import Column, Estimate, Record, Table, Value, mean, pooled
+from eval.tables import Column, Estimate, Record, Table, Value, averaged, mean, pooled
 from mmt import languages
 
 _SHOWN = 3  # values of a field before the others are only counted
@@ -50,13 +50,13 @@ def costs(comparison: Comparison, evidence: Evidence) -> Table:
             hours = sum(one.device_hours for one in (cost, *evidence.taught(system)))
             rows.append((
                 system, *_spent([cost]), hours if evidence.taught(system) else None,
-                group.bleu(system), mean(group, system, "delta"),
+                mean(group, system, "bleu"), mean(group, system, "delta"),
                 delta / hours if delta is not None and hours else None,
             ))  # fmt: skip
     for system in dict.fromkeys(e.baseline.system for e in comparison.entries if e.baseline):
         if found := evidence.costs(system):
             title = f"{system}, {len(found)} models in all"
-            rows.append((title, *_spent(found), None, group.baseline_bleu, None, None))
+            rows.append((title, *_spent(found), None, averaged(group.baseline_bleus), None, None))
     return Table(columns, tuple(rows)).filled
 
 
@@ -151,7 +151,7 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
             system.partition(":")[2].strip() if varied else f"system {system}",
             len(group.values(system, "bleu")),
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
-            *(part.bleu(system) for part in parts), f"{loss:.3f}" if loss else None,
+            *(mean(part, system, "bleu") for part in parts), f"{loss:.3f}" if loss else None,
             cost.steps if cost else None, cost.device_hours if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled

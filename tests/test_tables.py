@@ -7,7 +7,7 @@ from made_up import made_up
 from test_comparison import baseline, row, seven
 
 from eval import micro, tables
-from eval.comparison import Range, by_resource, compare
+from eval.comparison import Range, by_resource, compare, mean_interval
 from eval.evidence import GUARDS, Evidence
 
 NOTHING = Evidence([])
@@ -99,8 +99,10 @@ def test_tags_tell_what_a_filter_asks_for(whole):
 def test_a_group_s_row(compared):
     values = by_heading(tables.by_group(compared, [compared.all], "Size"), 0)
     assert values["Languages"] == 7 and values["with baseline"] == 4
-    assert values["multi BLEU"] == 43 and values["multi ΔBLEU"].value == 8
-    assert values["multi ΔBLEU"].range is None  # of four
+    assert values["multi BLEU"].value == 43 and values["multi ΔBLEU"].value == 8
+    assert values["multi BLEU"].range == mean_interval(range(40, 47))
+    assert values["multi ΔBLEU"].range is values["baseline BLEU"].range is None  # of four
+    assert values["baseline BLEU"].value == 35
 
 
 def test_systems_at_a_glance(whole):
