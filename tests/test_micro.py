@@ -68,6 +68,14 @@ def test_a_micro_mean_is_the_bleu_of_all_sentences_together(seven):
     assert abs(everything - fmean(one.bleu for one in rows[: len(ours)])) > 0.1, "it is no macro"
 
 
+def test_orders_without_a_match_are_smoothed_once_for_all_languages():
+    rng = np.random.default_rng(0)
+    bad = [judged(row, code, 5, 0.9, rng) for code in CODES]
+    rows, counts, lines = zip(*bad, strict=True)
+    assert not any(metrics.unpacked(c.packed, c.sentences)[:, 5].any() for c in counts)
+    assert of(rows, counts).value == pytest.approx(corpus_bleu(sum(lines, [])))
+
+
 def test_its_interval_draws_languages_anew(seven):
     ours, theirs = seven
     rows, counts, _ = zip(*ours[:-1], *theirs, strict=True)
