@@ -296,7 +296,8 @@ class Recipe(_Row):
     """How a system was made. source: of a bilingual one, else "".
 
     config: hash as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
-    a baseline's class was chosen, else "". teacher: the system that it was distilled from, else "".
+    a baseline's class was chosen, else "". teacher: the system that it was distilled from, initial:
+    the one whose weights it began with, else "".
     corpus, vocabulary: hashes as in the run's manifest, the latter of 'source' and 'target'; empty
     in rows of before they were noted.
     """
@@ -312,6 +313,7 @@ class Recipe(_Row):
     versions: Mapping[str, str]
     chosen: str = ""
     teacher: str = ""
+    initial: str = ""
     corpus: str = ""
     vocabulary: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

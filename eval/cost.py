@@ -10,7 +10,7 @@ from typing import Any
 
 from eval.analysis import Cost, Curve, Recipe
 from eval.evaluate import System
-from mmt import config, environment, metrics, parameters
+from mmt import config, environment, metrics, parameters, train
 from mmt.data import cache, mixing
 from mmt.data import recipe as recipes
 from mmt.data.manifest import MANIFEST, read_manifest
@@ -35,6 +35,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     counted = parameters.count(config.model_from(model_dir)).whole
     with config.isolated(model_dir / "config.gin"):
         seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
+        initial = Path(config.value(train.Program, "initial_model_dir", ""))
     found: list[Cost | Curve | Recipe] = [
         Cost(
             system=system.name, source=source, steps=trained[-1]["step"],
@@ -48,6 +49,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
             system=system.name, source=source, config=system.config,
             text=(model_dir / "config.gin").read_text(encoding="utf-8"), seed=seed,
             versions=noted.versions, chosen=chosen, teacher=teacher.name,
+            initial=initial.name,
             corpus=manifest.corpus_hash, vocabulary=manifest.vocabulary_hash,
         ),
     ]  # fmt: skip

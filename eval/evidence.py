@@ -147,14 +147,16 @@ class Evidence:
         """The system that it was distilled from, else ""."""
         return next((recipe.teacher for recipe in self.recipes(system)), "")
 
-    def taught(self, system: str) -> Sequence[Cost]:
-        """What the training of its teachers took: one row, or that of the teacher's teacher too."""
-        found: list[Cost] = []
-        seen = {system}
-        while (system := self.teacher(system)) and system not in seen:
-            seen.add(system)
-            found += self.costs(system)[:1]
-        return found
+    def before(self, system: str) -> Sequence[Cost]:
+        """What the training took of the systems that it needed first: its teacher, the one whose
+        weights it began with, and what these needed.
+        """
+        needed = [system]
+        for one in needed:
+            made = self.recipes(one)[:1]
+            parents = [name for recipe in made for name in (recipe.teacher, recipe.initial)]
+            needed += dict.fromkeys(name for name in parents if name and name not in needed)
+        return [cost for one in needed[1:] for cost in self.costs(one)[:1]]
 
     def curve(self, system: str) -> Curve | None:
         """Its training over time."""

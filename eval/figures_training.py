@@ -33,7 +33,8 @@ def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None
     """Mean ΔBLEU (BLEU where no language has a baseline) against device-hours, size and tokens.
 
     The baselines together are one point: their device-hours and tokens summed, the size of all of
-    them. A student's device-hours and tokens are with its teacher's. None without `cost` rows of
+    them. A student's device-hours and tokens are with its teacher's, and likewise those of a system
+    that began with another's weights. None without `cost` rows of
     two systems.
     """
     group, score = comparison.compared, "delta"
@@ -59,7 +60,7 @@ def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None
             axes.grid(True, axis="both")
             axes.set_xlabel(axis.label)
             for system, (values, costs) in points.items():
-                needed = [*costs, *(evidence.taught(system) if axis.summed else [])]
+                needed = [*costs, *(evidence.before(system) if axis.summed else [])]
                 x, y = sum(axis.of(cost) for cost in needed), sum(values) / len(values)
                 shade = colour(comparison.systems, system) if system else PALETTE["ink"]
                 name = system or f"{len(costs)} baselines"

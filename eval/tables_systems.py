@@ -32,14 +32,15 @@ class Made(NamedTuple):
 def costs(comparison: Comparison, evidence: Evidence) -> Table:
     """GShard's Table 1: a row per system and one for all baselines; empty without `cost` rows.
 
-    A student's device-hours stand with those of its teacher beside, which it needs too.
+    Beside the device-hours of a student, and of a system that began with another's weights, stand
+    those with its parents', which it needs too.
     """
     columns = (
         Column("System"), Column("Parameters", "amount"), Column("active", "amount"),
         Column("Device", "text"), Column("Devices", "count"), Column("Steps", "count"),
         Column("Steps/s", "amount"), Column("Tokens", "amount"), Column("Tokens/step", "amount"),
         Column("Hours", "amount"), Column("Device-hours", "amount"),
-        Column("with its teacher", "amount", "Device-hours"), Column("Mean BLEU", "score"),
+        Column("with its parents", "amount", "Device-hours"), Column("Mean BLEU", "score"),
         Column("Mean ΔBLEU", "delta"), Column("ΔBLEU per device-hour", "amount"),
     )  # fmt: skip
     group = comparison.all
@@ -47,9 +48,10 @@ def costs(comparison: Comparison, evidence: Evidence) -> Table:
     for system in comparison.systems:
         for cost in evidence.costs(system)[:1]:
             delta = group.delta(system)
-            hours = sum(one.device_hours for one in (cost, *evidence.taught(system)))
+            more = _with_parents(system, cost, evidence)
+            hours = cost.device_hours if more is None else more
             rows.append((
-                system, *_spent([cost]), hours if evidence.taught(system) else None,
+                system, *_spent([cost]), more,
                 mean(group, system, "bleu"), mean(group, system, "delta"),
                 delta / hours if delta is not None and hours else None,
             ))  # fmt: skip
@@ -139,7 +141,8 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
     parts = [part for part in by_resource(group) if part.entries]
     columns += [Column("BLEU", "score", part.name) for part in parts]
     columns += [Column("Validation loss", "fine"), Column("Steps", "count"),
-                Column("Device-hours", "amount")]  # fmt: skip
+                Column("Device-hours", "amount"),
+                Column("with its parents", "amount", "Device-hours")]  # fmt: skip
     systems = (*sorted(comparison.systems, key=_by_value), *comparison.references)
     codes = {entry.language.code for entry in group.entries}
     losses = _last_losses([evidence.curve(system) for system in systems], codes)
@@ -153,6 +156,7 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
             *(mean(part, system, "bleu") for part in parts), f"{loss:.3f}" if loss else None,
             cost.steps if cost else None, cost.device_hours if cost else None,
+            _with_parents(system, cost, evidence) if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
 
@@ -307,6 +311,12 @@ def _spent(found: Sequence[Cost]) -> list[Value]:
         max(cost.devices for cost in found), steps, steps / seconds if seconds > 1e-9 else None,
         tokens, tokens / steps if steps else None, seconds / 3600, hours,
     ]  # fmt: skip
+
+
+def _with_parents(system: str, cost: Cost, evidence: Evidence) -> float | None:
+    """Its device-hours and those of the systems that it needed first; None where it needed none."""
+    before = evidence.before(system)
+    return sum(one.device_hours for one in (cost, *before)) if before else None
 
 
 def _levels(losses: Sequence[Sequence[float]]) -> list[float]:

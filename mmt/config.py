@@ -115,6 +115,12 @@ def bound(function: Callable[..., Any], parameter: str) -> Any:
     return _gin._CONFIG.get(("", selector), {}).get(parameter)
 
 
+def value(function: Callable[..., Any], parameter: str, default: Any = None) -> Any:
+    """The same, evaluated; `default` where it binds nothing."""
+    found = bound(function, parameter)
+    return default if found is None else copy.deepcopy(found)
+
+
 def complete() -> str:
     """The configuration as one gin file: every binding, and for what was built so far also the
     defaults in force, so that the same model comes out when a default changes one day.

@@ -90,7 +90,19 @@ def test_a_student_names_its_teacher(run):
     folder = run(metrics(50))
     with (folder / "config.gin").open("a") as file:
         file.write("TEACHER_DIR = 'runs/moe'\n")
-    assert cost.cost(folder, system_of(folder, step=50))[1].teacher == "moe"
+    recipe = cost.cost(folder, system_of(folder, step=50))[1]
+    assert (recipe.teacher, recipe.initial) == ("moe", "")
+
+
+@pytest.mark.parametrize(
+    "binding", ["'runs/dense'", "%INITIAL_MODEL_DIR\nINITIAL_MODEL_DIR = 'runs/dense'"]
+)
+def test_a_run_names_the_one_whose_weights_it_began_with(run, binding):
+    folder = run(metrics(50))
+    with (folder / "config.gin").open("a") as file:
+        file.write(f"from mmt import train\ntrain.Program.initial_model_dir = {binding}\n")
+    recipe = cost.cost(folder, system_of(folder, step=50))[1]
+    assert (recipe.teacher, recipe.initial) == ("", "dense")
 
 
 def test_a_long_run_keeps_its_validations_and_few_points_beside(run):

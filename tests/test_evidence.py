@@ -118,11 +118,12 @@ def test_systems_have_costs_recipes_and_curves(known):
     assert evidence.epochs(bilingual) == own.epochs[bilingual.source]
 
 
-def test_a_student_needs_its_teacher_s_training_too():
-    def made(system, teacher):
+def test_a_system_needs_its_parents_training_too():
+    def made(system, teacher, initial=""):
         recipe = analysis.Recipe(
-            system=system, config="c", text="", seed=0, versions={}, teacher=teacher
-        )
+            system=system, config="c", text="", seed=0, versions={}, teacher=teacher,
+            initial=initial,
+        )  # fmt: skip
         cost = analysis.Cost(
             system=system, steps=1, tokens=1.0, seconds=1.0, devices=1, device="core",
             parameters=1, active_parameters=1, device_hours=1.0, epochs={},
@@ -130,10 +131,14 @@ def test_a_student_needs_its_teacher_s_training_too():
         return [recipe, cost]
 
     rows = [*made("large", ""), *made("middle", "large"), *made("small", "middle")]
+    rows += [*made("tuned", "", "small"), *made("both", "large", "middle"), *made("own", "", "own")]
     evidence = Evidence(rows)
-    assert [cost.system for cost in evidence.taught("small")] == ["middle", "large"]
-    assert not evidence.taught("large") and not evidence.taught("other")
-    assert len(Evidence([*made("a", "b"), *made("b", "a")]).taught("a")) == 1
+    assert [cost.system for cost in evidence.before("small")] == ["middle", "large"]
+    assert [cost.system for cost in evidence.before("tuned")] == ["small", "middle", "large"]
+    assert [cost.system for cost in evidence.before("both")] == ["large", "middle"]
+    assert not evidence.before("large") and not evidence.before("other")
+    assert not evidence.before("own")
+    assert len(Evidence([*made("a", "b"), *made("b", "a")]).before("a")) == 1
 
 
 def test_routing_is_that_of_the_scored_checkpoint_or_the_last():

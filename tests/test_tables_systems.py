@@ -39,11 +39,11 @@ def test_costs_of_systems_and_of_all_baselines_together(whole):
     per_hour = comparison.all.delta("moe") / moe["Device-hours"]
     assert moe["ΔBLEU per device-hour"] == pytest.approx(per_hour)
     student, teacher = by_heading(table, 2), moe["Device-hours"]
-    both = student["Device-hours with its teacher"]
+    both = student["Device-hours with its parents"]
     assert both == student["Device-hours"] + teacher and student["System"] == "student"
     per_hour = comparison.all.delta("student") / both
     assert student["ΔBLEU per device-hour"] == pytest.approx(per_hour)
-    assert moe["Device-hours with its teacher"] is None
+    assert moe["Device-hours with its parents"] is None
     assert bilingual["Parameters"] == 48_000_000 and bilingual["Device-hours"] == 3
     bleus = [entry.baseline.bleu for entry in comparison.all.entries]
     assert bilingual["Mean BLEU"].value == pytest.approx(fmean(bleus))
@@ -125,8 +125,13 @@ def test_an_ablation_tells_the_steps_of_its_values_and_references(whole):
     _, evidence = whole
     varied = dataclasses.replace(evidence.costs("moe")[0], system="T:1", steps=2400)
     (found,) = compare([row(system="T:1"), row(system="T:5"), row(system="moe")])
-    costs = Evidence([varied, *evidence.costs("moe")])
+    made = dataclasses.replace(evidence.recipes("moe")[0], system="T:1", initial="moe")
+    costs = Evidence([varied, made, *evidence.costs("moe")])
     table = tables_systems.ablation(found.ablations[0], costs)
+    first, moe = by_heading(table, 0), by_heading(table, -1)
+    both = first["Device-hours"] + moe["Device-hours"]
+    assert first["Device-hours with its parents"] == both
+    assert moe["Device-hours with its parents"] is None
     steps = {values[0]: by_heading(table, n)["Steps"] for n, values in enumerate(table.rows)}
     assert steps == {"1": 2400, "5": None, "system moe": 5000}
 
