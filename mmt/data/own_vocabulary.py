@@ -48,7 +48,10 @@ def own_vocabulary(shared: Cache, language: str, sizes: Mapping[str, int]) -> Ca
             files[side] = Path(folder, f"{side}.model")
             column = vocab.SIDES.index(side)
             texts = itertools.chain.from_iterable(pairs) if joint else [p[column] for p in pairs]
-            vocab.train(texts, files[side], size=sizes[side], tags=_tags(shared, pairs))
+            try:
+                vocab.train(texts, files[side], size=sizes[side], tags=_tags(shared, pairs))
+            except ValueError as error:
+                raise ValueError(f"{language}: {str(error).partition(': ')[2]}") from None
         files = {side: files["both" if joint else side] for side in ("source", "target")}
         examples = functools.partial(_examples, shared, language, files)
         cache.build(
