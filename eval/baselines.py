@@ -7,6 +7,7 @@ is judged at its best checkpoint. How their settings are chosen is in tuning.py.
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def baselines(
             f"no validation examples for {', '.join(without)}: a baseline stops by them; give some "
             "or leave these out of BASELINE_LANGUAGES"
         )
+    judge.check(codes)
     groups = grouped({code: counts[code] for code in codes}, classes)
     for candidates, members in groups:
         for one in candidates:
@@ -63,7 +65,6 @@ def baselines(
                     text.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
                     for wanted in [one.modifiers for one in plan.stages or () if one.modifiers]:
                         Rewriter(wanted, text, [code], program.seed)  # or a ValueError
-    judge.check(codes)
     trainer = _Trainer(opened, describe_run)
     with lock.held(directory):
         lost: list[Diverged] = []
@@ -171,10 +172,21 @@ class _Trainer:
             side_by_side.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
     def rate(self, one: Class, code: str) -> float:
-        """Tokens with EOS that its held-out targets have for one in the vocabulary of all."""
+        """Tokens with EOS that its held-out targets have for one in the vocabulary of all; warns
+        where other examples fit, for then the losses are not of the same text.
+        """
         with one.configured() as (program, plan):
             own = _text(self.opened, program, plan, code)
-        here, whole = ((t.lengths(code, "validation")[:, 1] + 1).sum() for t in (own, self.opened))
+        lengths = [text.lengths(code, "validation") + 1 for text in (own, self.opened)]
+        room = [plan.feature_lengths["inputs"], plan.feature_lengths["targets"]]
+        fit = [(found <= room).all(axis=1) for found in lengths]
+        if (fit[0] != fit[1]).any():
+            warnings.warn(
+                f"{one.name}: {fit[0].sum()} of {len(fit[0])} validation examples of {code} fit, "
+                f"in the vocabulary of all {fit[1].sum()}: losses are compared as if of the same",
+                stacklevel=2,
+            )
+        here, whole = (found[fit[0] & fit[1], 1].sum() for found in lengths)
         return float(here / whole)
 
     def _job(

@@ -106,8 +106,10 @@ def document_of(name: str) -> str:
 def _of_stem(stem: Path, split: str | None, target: str) -> Content:
     if split not in (None, "test"):
         raise ValueError(f"{stem}: files of one stem have no {split!r} split; name its own stem")
-    files = list(_moses(stem.parent.glob("*.*"))[stem.name])
-    return Content(stem.name, target, _plain(files, target)[0], "", "")
+    found = _moses(stem.parent.glob("*.*"))
+    folder = stem.parent.resolve().name
+    name = f"{folder}-{stem.name}" if len(found) > 1 else folder
+    return Content(name, target, _plain(list(found[stem.name]), target)[0], "", "")
 
 
 def _recognise(folder: Path) -> tuple[Format, Path, str]:
@@ -123,13 +125,6 @@ def _recognise(folder: Path) -> tuple[Format, Path, str]:
 
 
 def _flores101(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
-    own = next(path for path in files if re.fullmatch(_NO_SCRIPT, path.stem))
-    for path in files:
-        if not re.fullmatch(_NO_SCRIPT, path.stem):
-            raise ValueError(
-                f"{path} is not of FLORES-101, as {own} is, whose names have no script; leave the "
-                "files of one release"
-            )
     names = {path: _FLORES_101.get(path.stem, path.stem) for path in files}
     return _flores_lines(multiway.by_language(names), files[0].parent, target)
 
@@ -181,6 +176,7 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
 
 
 _RECORDS = (".jsonl", ".parquet")  # the suffixes of releases with a row a sentence
+_PLAIN_FLORES = r"\.[a-z]{3}_[A-Z][a-z]{3}\w*"  # and of those with a file a language
 
 
 def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
@@ -221,11 +217,7 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
 
 
 def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
-    named = [path for path in files if path.suffix in _SUFFIXES]
     stems, folder = _moses(files), files[0].parent
-    if named and stems:
-        one = next(iter(stems))
-        raise ValueError(f"{folder}: {named[0].name} and {one}.* are of two layouts; leave one")
     if len(stems) > 1:
         several = ", ".join(stems)
         raise ValueError(f"{folder}: {several} are test sets each; name one: {folder / min(stems)}")
@@ -258,8 +250,9 @@ def _by_suffix(files: Sequence[Path], target: str) -> dict[str, Sentences]:
 
 
 def _plain_files(files: Sequence[Path]) -> Sequence[Path]:
-    moses = [path for names in _moses(files).values() for path in names]
-    return [*(path for path in files if path.suffix in _SUFFIXES), *moses]
+    """Those that are named by their language, or else those of Moses' stems."""
+    named = [path for path in files if path.suffix in _SUFFIXES]
+    return named or [path for names in _moses(files).values() for path in names]
 
 
 def _moses(files: Iterable[Path]) -> dict[str, dict[Path, str]]:
@@ -281,9 +274,16 @@ def _known(name: str) -> bool:
         return False
 
 
-def _if_any(pattern: str) -> Callable[[Sequence[Path]], Sequence[Path]]:
-    """All files where the name of one is like `pattern`, a regular expression; or none."""
-    return lambda files: files if any(re.fullmatch(pattern, one.name) for one in files) else []
+def _flores101_files(files: Sequence[Path]) -> Sequence[Path]:
+    """All of them, where none has a script; the codes of FLORES-200 have."""
+    return files if all(re.fullmatch(_NO_SCRIPT, path.stem) for path in files) else []
+
+
+def _flores_plus_files(files: Sequence[Path]) -> Sequence[Path]:
+    """The records, and the plain files of a whole release, which has `devtest`."""
+    records = [path for path in files if path.suffix in _RECORDS]
+    plain = [path for path in files if re.fullmatch(_PLAIN_FLORES, path.suffix)]
+    return [*records, *(path for path in plain if (path.parent.parent / "devtest").is_dir())]
 
 
 _SUFFIXES = (".src", ".ref", ".tsv")  # of plain files that are named by their language
@@ -292,7 +292,7 @@ FORMATS = (
     Format(
         "FLORES-101", "flores101", _SHARE_ALIKE, ("devtest", "dev"),
         ("{split}/*.{split}",), "devtest/deu.devtest", _flores101,
-        _if_any(rf"({_NO_SCRIPT})\.\w+"),
+        _flores101_files,
     ),
     Format(
         "FLORES-200", "flores200", _SHARE_ALIKE, ("devtest", "dev"),
@@ -302,7 +302,7 @@ FORMATS = (
         "FLORES+", "flores_plus", _SHARE_ALIKE, ("devtest", "dev"),
         ("{split}/{split}.*", "{split}/*.jsonl", "{split}/*.parquet"),
         "devtest/deu_Latn.jsonl or devtest/devtest.deu_Latn", _flores_plus,
-        _if_any(r".+\.(jsonl|parquet|[a-z]{3}_[A-Z][a-z]{3}\w*)"),
+        _flores_plus_files,
     ),
     Format(
         "TICO-19", "tico19", "CC0 1.0", ("test", "dev"),

@@ -247,7 +247,8 @@ def _on_steps(comparison: Comparison, evidence: Evidence) -> list[Note]:
         for cost in evidence.costs(system)[:1]:
             for checkpoint in checkpoints:
                 step = checkpoint.rpartition("/")[2].rpartition("+")[2]  # `a/1+2` is their average
-                if step.isdigit() and not _is_judged(int(step), cost.steps, evidence.curve(system)):
+                curve = evidence.curve(system)
+                if step.isdecimal() and not _is_judged(int(step), cost.steps, curve):
                     text = f"The rows of {system} are of step {int(step):,}"
                     found.append(Note(f"{text}, its cost and curve of step {cost.steps:,}"))
     return found

@@ -286,6 +286,7 @@ def _means(
     }  # fmt: skip
     found: dict[str, Estimate | None] = {
         score: mean(part, system, score) for score in comparison.scores
+        if len(part.values(system, score)) in (record["languages"], record["with baseline"])
     }
     for name, of in (("", micro.bleu), ("baseline ", micro.baseline_bleu)):
         found[f"{name}bleu micro"] = pooled(of(part, system, evidence))

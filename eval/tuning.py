@@ -188,7 +188,8 @@ def tune(
     best = min(candidates, key=lambda one: means[one.name])
     if not np.isfinite(means[best.name]):
         raise ValueError(f"no settings for {best.least} pairs or more can be trained: all diverge")
-    table = Table("settings", *tried, "mean", title="validation loss, nats per token")
+    title = "validation loss, nats per token of the vocabulary of all"
+    table = Table("settings", *tried, "mean", title=title)
     for one in candidates:
         row = [*losses[one.name].values(), means[one.name]]
         table.add_row(str(one), *(f"{loss:.3f}" for loss in row), style="bold" * (one == best))

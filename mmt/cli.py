@@ -164,12 +164,17 @@ def _check_vocabulary(program: Any, manifest: Any, directory: Path) -> None:
 def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ()) -> None:
     """Puts into a run directory what translating needs beside the checkpoints: the vocabulary, the
     configuration, and the manifest with `languages` (default: all of the cache's); and on what it
-    is trained. Each file is the old or the new one, whole, at any moment.
+    is trained. Each file is the old or the new one, whole, at any moment. ValueError where
+    there are checkpoints of another text.
     """
     from mmt import config, environment
     from mmt.data import cache
+    from mmt.data.manifest import MANIFEST, read_manifest
+    from mmt.steps import available_steps
 
     found = cache.open_cache(Path(cache_dir))
+    if (directory / MANIFEST).is_file() and available_steps(directory):
+        found.manifest.check_goes_on(read_manifest(directory / MANIFEST), directory)
     directory.mkdir(parents=True, exist_ok=True)
     for left in directory.glob(".new-*"):
         shutil.rmtree(left)

@@ -68,6 +68,19 @@ def toy(tmp_path):
     return tmp_path / "cache"
 
 
+class Judging:
+    """Takes every language; notes which are judged."""
+
+    def __init__(self) -> None:
+        self.judged: list[str] = []
+
+    def check(self, languages) -> None:
+        pass
+
+    def __call__(self, translator, model_dir, language) -> None:
+        self.judged.append(language)
+
+
 def load(*bindings):
     config.load(
         ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin",
@@ -115,8 +128,9 @@ def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy,
     load("transformer.Config.eos_id=2")
     with pytest.raises(ValueError, match=r"the cache has the eos id 1, the model 2"):
         baselines(
-            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=None, describe_run=None
-        )
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=Judging(),
+            describe_run=None,
+        )  # fmt: skip
     assert not (tmp_path / "out").exists()
 
 
@@ -149,14 +163,7 @@ def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
 
 def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
     load("BASELINE_BATCH_SIZE=2")
-    judged = []
-
-    class Judging(Judge):
-        def check(self, languages):
-            pass
-
-        def __call__(self, translator, model_dir, language):
-            judged.append(language)
+    judge = Judging()
 
     def diverges(trainer, one, codes, directory, chosen):
         raise Diverged({"deu_Latn": "x/deu_Latn up to step 20"})
@@ -164,8 +171,8 @@ def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(_Trainer, "__call__", diverges)
     with pytest.raises(ValueError, match="no finite loss or gradient: x/deu_Latn up to step 20"):
         baselines(1, cache_dir=str(toy), directory=str(tmp_path / "out"),
-                  judge=Judging("cldr", "x"), describe_run=None)  # fmt: skip
-    assert not judged
+                  judge=judge, describe_run=None)  # fmt: skip
+    assert not judge.judged
 
 
 STAGES = "baselines.Plan.stages = [@stages.Stage()]"
@@ -185,7 +192,23 @@ def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
     load()
     with pytest.raises(ValueError, match=message):
         baselines(
-            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=None, describe_run=None,
-            classes=[Class("hasty", bindings=bindings)],
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=Judging(),
+            describe_run=None, classes=[Class("hasty", bindings=bindings)],
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
+
+
+def test_losses_of_other_tokens_are_compared_by_what_fits(toy):
+    load()
+    trainer = _Trainer(cache.open_cache(toy), None)
+    own = ["VOCAB_SIZE = 270", "baselines.Plan.own_vocabulary = True"]
+    assert trainer.rate(Class("all"), "deu_Latn") == 1.0
+    rate = trainer.rate(Class("few", bindings=own), "deu_Latn")
+    opened = cache.open_cache(toy.with_name("cache-deu_Latn-270"))
+    few, target = (
+        int(one.lengths("deu_Latn", "validation")[0, 1]) + 1 for one in (opened, trainer.opened)
+    )
+    assert rate == few / target > 1
+    room = f"baselines.Plan.feature_lengths = {{'inputs': 40, 'targets': {target}}}"
+    with pytest.warns(UserWarning, match="short: 0 of 5 validation examples of deu_Latn fit, in"):
+        trainer.rate(Class("short", bindings=[*own, room]), "deu_Latn")

@@ -1,5 +1,6 @@
 """A manifest is what was written, what an older program wrote, or an error that says where."""
 
+import dataclasses
 import json
 
 import pytest
@@ -65,3 +66,15 @@ def test_a_broken_one_says_where(file):
         check(json.dumps(json.loads(content) | {key: value}), f"{key} is .*, which it cannot be")
     for broken in (b"[" * 100_000, b"\xff{}"):
         check(broken, "broken JSON")
+
+
+def test_a_run_goes_on_only_with_its_own_text(file):
+    before = read_manifest(file)
+    before.check_goes_on(before, file.parent)
+    for changes, words in (
+        ({"corpus_hash": "other"}, "corpus_hash than"),
+        ({"vocabulary_hash": {"source": "x", "target": "x"}, "corpus_hash": "other"},
+         "corpus_hash and vocabulary_hash than"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"of another {words} the cache; it is left"):
+            dataclasses.replace(before, **changes).check_goes_on(before, file.parent)

@@ -80,6 +80,8 @@ def test_it_is_made_once_and_anew_for_another_text(opened):
     changed = own_vocabulary(cache.open_cache(opened.directory), "ell_Grek", SIZES)
     assert changed.manifest.corpus_hash == "other" and changed.directory == own.directory
     assert changed.directory.stat().st_ino != made
+    (changed.directory / "train" / "ell_Grek.lengths.npy").unlink()  # no whole cache
+    assert read(own_vocabulary(cache.open_cache(opened.directory), "ell_Grek", SIZES), "train")
 
 
 def test_too_few_pieces_and_no_pairs(opened):

@@ -56,6 +56,16 @@ class Manifest:
                     "VOCABULARY_FROM = its run directory"
                 )
 
+    def check_goes_on(self, before: "Manifest", model_dir: Path) -> None:
+        """ValueError where a run of `before` was of another text, or of other pieces of it."""
+        what = "corpus_hash", "vocabulary_hash"
+        ours, theirs = ([getattr(one, name) for name in what] for one in (self, before))
+        if other := [name for name, a, b in zip(what, ours, theirs, strict=True) if a != b]:
+            raise ValueError(
+                f"{model_dir} has checkpoints of another {' and '.join(other)} than the cache; it "
+                "is left as it is: take another MODEL_DIR, or what it was trained on"
+            )
+
     @property
     def translated(self) -> tuple[str, ...]:
         """The languages of which there are pairs."""

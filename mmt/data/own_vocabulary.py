@@ -4,6 +4,7 @@ The text is read back from the cache, so neither the corpus nor SeqIO is needed.
 made gives every text back as it was; of a vocabulary from elsewhere it is what that keeps of it.
 """
 
+import contextlib
 import functools
 import itertools
 import tempfile
@@ -39,13 +40,13 @@ def own_vocabulary(shared: Cache, language: str, sizes: Mapping[str, int]) -> Ca
     sizes = {"both": sizes["source"], **sizes}
     name = "-".join([shared.directory.name, language, *(str(sizes[side]) for side in sides)])
     directory = shared.directory.with_name(name)
-    if directory.exists() and _same_text(cache.open_cache(directory), shared, language):
+    if _is_of(directory, shared, language):
         return cache.open_cache(directory)
     pairs = list(_pairs(shared, language, "train", every=-(-count // _MOST)))
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for side in sides:
-            files[side] = Path(folder, f"{side}.model")
+            files[side] = Path(folder, f"{language}.{side}.model")  # in what is warned of
             column = vocab.SIDES.index(side)
             texts = itertools.chain.from_iterable(pairs) if joint else [p[column] for p in pairs]
             try:
@@ -63,9 +64,13 @@ def own_vocabulary(shared: Cache, language: str, sizes: Mapping[str, int]) -> Ca
     return cache.open_cache(directory)
 
 
-def _same_text(own: Cache, shared: Cache, language: str) -> bool:
+def _is_of(directory: Path, shared: Cache, language: str) -> bool:
+    """Whether a whole cache of the shared one's text is there."""
     whole = shared.manifest.only([language])
-    return (own.manifest.corpus_hash, own.manifest.counts) == (whole.corpus_hash, whole.counts)
+    with contextlib.suppress(ValueError):
+        own = cache.open_cache(directory).manifest
+        return (own.corpus_hash, own.counts) == (whole.corpus_hash, whole.counts)
+    return False
 
 
 def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator[Pair]:
