@@ -182,7 +182,7 @@ class _Trainer:
         fit = [(found <= room).all(axis=1) for found in lengths]
         if (fit[0] != fit[1]).any():
             warnings.warn(
-                f"{one.name}: {fit[0].sum()} of {len(fit[0])} validation examples of {code} fit, "
+                f"{one.name}: {fit[0].sum()} of {fit[0].size} validation examples of {code} fit, "
                 f"in the vocabulary of all {fit[1].sum()}: losses are compared as if of the same",
                 stacklevel=2,
             )
