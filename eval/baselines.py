@@ -165,11 +165,16 @@ class _Trainer:
             jobs = [self._job(program, plan, text, directory) for text in texts.items()]
             for job in jobs:
                 if not job.finished():  # what is done keeps the words it was done by
-                    where = str(texts[job.name].directory)
-                    with config.changed([f"CACHE_DIR = {where!r}"]):
-                        self.describe_run(job.model_dir, where, [job.name])
+                    self._describe(one, job, texts[job.name])
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             side_by_side.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
+
+    def _describe(self, one: Class, job: side_by_side.Job, text: cache.Cache) -> None:
+        """A cache of its own is named in the run's configuration, else that of the class."""
+        where = str(text.directory)
+        named = [] if text is self.opened else [f"CACHE_DIR = {where!r}"]
+        with dataclasses.replace(one, bindings=[*one.bindings, *named]).configured():
+            self.describe_run(job.model_dir, where, [job.name])
 
     def rate(self, one: Class, code: str) -> float:
         """Tokens with EOS that its held-out targets have for one in the vocabulary of all; warns

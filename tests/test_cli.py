@@ -128,7 +128,12 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
         for code in ("swh_Latn", "deu_Latn")
     )
     assert own <= 310 < shared
-    assert "-deu_Latn-310'" in (tmp_path / "baselines/deu_Latn/config.gin").read_text()
+    of_all, of_own = (
+        (tmp_path / f"baselines/{code}/config.gin").read_text() for code in ("swh_Latn", "deu_Latn")
+    )
+    assert "-deu_Latn-310'" in of_own and "CACHE_DIR = @recipe.default_directory()" in of_all
+    lines = [{line.partition(" =")[0] for line in text.splitlines()} for text in (of_all, of_own)]
+    assert lines[0] == lines[1]  # the defaults in force too
     texts = tmp_path / "hypotheses/bilingual/numbers/swh_Latn"
     scored = subprocess.run(
         [sys.executable, "-m", "sacrebleu", f"{texts}.ref", "-i", f"{texts}.hyp", "-m", "bleu",
