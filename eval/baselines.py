@@ -18,7 +18,7 @@ from eval import analysis, cost, evaluate, testsets
 from eval.metrics import USUAL, Metrics
 from eval.tuning import CHOSEN, Class, Plan, grouped, tune
 from mmt import checkpoint, config, languages, lock, side_by_side, train, translate
-from mmt.data import cache, mixing, pipeline
+from mmt.data import cache, mixing, pipeline, recipe
 from mmt.data.modifiers import Rewriter
 from mmt.data.own_vocabulary import own_vocabulary
 from mmt.data.stages import Stage
@@ -170,9 +170,16 @@ class _Trainer:
             side_by_side.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
     def _describe(self, one: Class, job: side_by_side.Job, text: cache.Cache) -> None:
-        """A cache of its own is named in the run's configuration, else that of the class."""
+        """A cache of its own is named in the run's configuration, without a path of this machine
+        where it lies in the usual place.
+        """
         where = str(text.directory)
-        named = [] if text is self.opened else [f"CACHE_DIR = {where!r}"]
+        named = []
+        if text is not self.opened:
+            name = text.directory.name
+            usual = where == recipe.default_directory("", name=name)
+            named = [f"CACHE_DIR = {'@recipe.default_directory()' if usual else repr(where)}"]
+            named += [f"recipe.default_directory.name = {name!r}"] if usual else []
         with dataclasses.replace(one, bindings=[*one.bindings, *named]).configured():
             self.describe_run(job.model_dir, where, [job.name])
 

@@ -66,9 +66,15 @@ class Recipe:
 
 
 def default_directory(
-    mixture: str, *, vocab_size: int = 0, target_vocab_size: int = 0, vocabulary_from: str = ""
+    mixture: str,
+    *,
+    vocab_size: int = 0,
+    target_vocab_size: int = 0,
+    vocabulary_from: str = "",
+    name: str = "",
 ) -> str:
     """`$MMT_DATA/caches/<mixture>-<vocabulary>`: its size or sizes, or a hash of where it is from.
+    A `name` stands in place of both.
     """
     vocabulary = str(vocab_size or "own")
     if target_vocab_size:
@@ -76,4 +82,4 @@ def default_directory(
     if vocabulary_from:
         place = str(Path(vocabulary_from).absolute()).encode()
         vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(place).hexdigest()[:8]}"
-    return str(corpora.data_root() / "caches" / f"{mixture}-{vocabulary}")
+    return str(corpora.data_root() / "caches" / (name or f"{mixture}-{vocabulary}"))
