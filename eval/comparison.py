@@ -5,7 +5,6 @@ report.py, and what else is known of them for evidence.py.
 """
 
 import dataclasses
-import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
@@ -15,7 +14,7 @@ import numpy as np
 
 from eval import results
 from eval.results import Row
-from mmt import languages
+from mmt import languages, suggest
 from mmt.languages import Language
 
 # What a reader may ask for: rows of several signatures or versions of a test set side by side, and
@@ -177,10 +176,8 @@ def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Compariso
     """
     allowed = frozenset(allow)
     for name in sorted(allowed - set(ALLOWED)):
-        near = difflib.get_close_matches(name, ALLOWED, n=1, cutoff=0.0)
-        raise ValueError(
-            f"allow: {name!r}; allowed: {', '.join(ALLOWED)}; nearest: {', '.join(near)}"
-        )
+        near = suggest.hint(name, ALLOWED, cutoff=0.0)
+        raise ValueError(f"allow: {name!r}; allowed: {', '.join(ALLOWED)}{near}")
     kinds: dict[str, str] = {}
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:

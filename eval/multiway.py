@@ -5,14 +5,13 @@ file is taken as it is or refused with its line, nothing is repaired. Which layo
 formats.py.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eval import rows
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data import lines, readers_records
 
 
@@ -42,8 +41,8 @@ def to_target(
     """
     folder = documents[0].parent
     if target not in texts:
-        near = difflib.get_close_matches(target, texts, n=3, cutoff=0.0)
-        raise ValueError(f"{folder}: no {target} to translate into; nearest: {', '.join(near)}")
+        near = suggest.hint(target, texts, 3, cutoff=0.0)
+        raise ValueError(f"{folder}: no {target} to translate into{near}")
     path, references = texts[target]
     for other, own in (*texts.values(), *([documents] if documents[1] else [])):
         if len(own) != len(references):

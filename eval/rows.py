@@ -6,8 +6,8 @@ analysis.py). Here: files, locks, JSON, and whether a dataclass holds what its a
 
 import contextlib
 import dataclasses
-import difflib
 import fcntl
+import functools
 import json
 import math
 import os
@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data.lines import one_line
 
+_hint = functools.partial(suggest.hint, cutoff=0.5, show=repr)
 HUGE = 1e18  # no count, time or loss is larger
 
 
@@ -47,7 +48,7 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        near = nearest(path.name, [one.name for one in path.parent.glob("*.jsonl")])
+        near = _hint(path.name, [one.name for one in path.parent.glob("*.jsonl")])
         raise FileNotFoundError(error.errno, f"{error.strerror}{near}", str(path)) from error
     for number, raw in enumerate(content.split(b"\n"), start=1):
         if raw.strip():
@@ -121,7 +122,7 @@ def make(cls: type[Any], values: Mapping[str, Any]) -> Any:
     fields = {field.name: field for field in dataclasses.fields(cls)}
     missing = [name for name in fields if name not in values]
     unknown = [
-        repr(name) + nearest(name, missing or list(fields)) for name in values if name not in fields
+        repr(name) + _hint(name, missing or list(fields)) for name in values if name not in fields
     ]
     faults = [f"unknown key {name}" for name in unknown]
     faults += [
@@ -171,14 +172,8 @@ def check_one_of(name: str, value: str, allowed: Sequence[str]) -> None:
     """ValueError, with the nearest, for a value that is not `allowed`."""
     if value not in allowed:
         raise ValueError(
-            f"{name} is {value!r}; allowed: {', '.join(allowed)}{nearest(value, allowed)}"
+            f"{name} is {value!r}; allowed: {', '.join(allowed)}{_hint(value, allowed)}"
         )
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """`; nearest: 'bleu'`, or nothing where no name is near."""
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"; nearest: {close[0]!r}" if close else ""
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ are for metrics.py.
 """
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import re
@@ -17,7 +16,7 @@ from sacrebleu.dataset import DATASETS
 
 from eval import formats
 from eval.multiway import Sentences as Sentences
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data import corpora, vocab
 from mmt.data import lines as text_lines
 from mmt.data.cache import Cache
@@ -47,9 +46,10 @@ class TestSet:
         for name in names:
             code = languages.find(name).code
             if code not in self.languages:
+                near = suggest.hint(code, self.languages, 3, cutoff=0.0)
                 raise ValueError(
                     f"test set {self.name!r} has no {code} ({name!r}) among its "
-                    f"{len(self.languages)} languages; {_nearest(code, self.languages)}"
+                    f"{len(self.languages)} languages{near}"
                 )
             chosen[code] = self.languages[code]
         return dataclasses.replace(self, languages=chosen)
@@ -168,7 +168,8 @@ def _from_sacrebleu(name: str, target: str) -> TestSet:
     # The names of some sets have a slash too, as wmt14/full.
     dataset, _, pair = (name, "", "") if name in DATASETS else name.rpartition("/")
     if dataset not in DATASETS:
-        raise ValueError(f"sacreBLEU has no test set {name!r}; {_nearest(name, DATASETS)}")
+        near = suggest.hint(name, DATASETS, 3, cutoff=0.0)
+        raise ValueError(f"sacreBLEU has no test set {name!r}{near}")
     pairs = sorted(DATASETS[dataset].langpairs)
     if pair and pair not in pairs:
         raise ValueError(f"sacreBLEU's {dataset} has no {pair!r}; it has: {', '.join(pairs)}")
@@ -228,8 +229,3 @@ def _fields(dataset: str, pair: str) -> dict[str, list[str]]:
                 f"{len(values)}: they must be parallel"
             )
     return fields
-
-
-def _nearest(word: str, there: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(there), n=3, cutoff=0.0)
-    return f"nearest: {', '.join(near)}"

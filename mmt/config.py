@@ -7,7 +7,7 @@ by its name, undecorated. No config object travels through the code.
 import ast
 import contextlib
 import copy
-import difflib
+import functools
 import inspect
 import re
 import tokenize
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import gin
 from gin import config as _gin
 
+from mmt import suggest
 from mmt.model.transformer import Transformer
 
 _INSTALLED = Path(__file__).resolve().parent.parent  # holds gin_configs/, also in a wheel
@@ -25,6 +26,8 @@ _MACRO = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 
 T = TypeVar("T")
 _TOO_DEEP = RecursionError, MemoryError  # of Python's own parser, of brackets within brackets
+_hint = functools.partial(suggest.hint, cutoff=0.5)
+_hint_by_end = functools.partial(suggest.hint_by_end, cutoff=0.5)
 _FAULTS = SyntaxError, AttributeError, ImportError, TypeError, tokenize.TokenError, *_TOO_DEEP
 
 
@@ -41,7 +44,7 @@ def load(
     gin.clear_config()
     for file in files:
         if not Path(file).is_file() and not (_INSTALLED / file).is_file():
-            raise ValueError(f"no gin file {str(file)!r}{_nearest(str(file), _known_files())}")
+            raise ValueError(f"no gin file {str(file)!r}{_hint(str(file), _known_files())}")
     try:
         gin.parse_config_files_and_bindings(
             [str(file) for file in files], None, finalize_config=False
@@ -50,7 +53,7 @@ def load(
     except (OSError, NameError, *_FAULTS) as error:
         raise ValueError(f"gin: {error}") from error
     except ValueError as error:
-        raise ValueError(f"gin: {error}{_nearest_parameter(str(error))}") from error
+        raise ValueError(f"gin: {error}{_hint_of_parameter(str(error))}") from error
     required = [name for name, value in _macros().items() if _is_open(value)]
     if required and not may_leave_open:
         flags = " ".join(f"--gin.{name}=…" for name in required)
@@ -76,7 +79,7 @@ def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
         if full is None or "." not in name:
             short = [".".join(one.split(".")[len(known[one].split(".")) :]) for one in known]
             allowed = "; allowed: " + ", ".join(f"{door.__qualname__}.NAME" for door in doors)
-            near = _nearest_end(name, short) or allowed
+            near = _hint_by_end(name, short) or allowed
             raise ValueError(f"--gin.{name}: nothing here has it{near}")
         imports = f"from __gin__ import dynamic_registration\nimport {known[full]}\n"
         statement = _literal(f"{full}={value}")
@@ -220,7 +223,7 @@ def _add(bindings: Sequence[str]) -> None:
     for binding in bindings:
         name = _halves(binding)[0]
         if "." not in name and name not in known:
-            near = _nearest(name, known) or _nearest_end(name, _parameters())
+            near = _hint(name, known) or _hint_by_end(name, _parameters())
             raise ValueError(f"--gin.{name}: no gin file has it{near}")
         _parse(imports, name, binding)
     _check_macros()
@@ -263,7 +266,7 @@ def _parse(imports: str, name: str, binding: str) -> None:
     except _TOO_DEEP:
         raise ValueError(f"--gin.{name}: its value is nested too deeply") from None
     except NameError as error:
-        near = _nearest_end(name, _parameters()) if f"'{name.split('.')[0]}'" in str(error) else ""
+        near = _hint_by_end(name, _parameters()) if f"'{name.split('.')[0]}'" in str(error) else ""
         raise ValueError(f"--gin.{binding}: {str(error).splitlines()[0]}{near}") from error
 
 
@@ -295,7 +298,7 @@ def _check_macros() -> None:
             for name in sorted(_referred(value) - known.keys()):
                 at = scope if selector == "gin.macro" else f"{selector}.{parameter}"
                 raise ValueError(
-                    f"{at} = {value!r}: there is no macro {name}{_nearest(name, known)}"
+                    f"{at} = {value!r}: there is no macro {name}{_hint(name, known)}"
                 )
     refers = {name: _referred(value) for name, value in known.items()}
     for name in refers:
@@ -315,7 +318,7 @@ def _check_scopes(bindings: Sequence[str]) -> None:
         name = _halves(binding)[0]
         for scope in name.split("/")[:-1]:
             if scope not in known:
-                near = _nearest(scope, known - _macros().keys())
+                near = _hint(scope, known - _macros().keys())
                 raise ValueError(f"--gin.{name}: nothing is built in a scope {scope!r}{near}")
 
 
@@ -339,7 +342,7 @@ def _literal(binding: str) -> str:
     return f"{name} = {value!r}" if plain else f"{name} = {value}"
 
 
-def _nearest_parameter(message: str) -> str:
+def _hint_of_parameter(message: str) -> str:
     """For gin's "Configurable 'a.b' doesn't have a parameter named 'c'": what c may have meant."""
     found = re.search(r"onfigurable '(.+?)' doesn't have a parameter named '(\w+)'", message)
     if not found:
@@ -350,21 +353,8 @@ def _nearest_parameter(message: str) -> str:
         if function.__qualname__ == found[1].rsplit(".", 1)[-1]
         for name in inspect.signature(function).parameters
     ]
-    return _nearest(found[2], names)
+    return _hint(found[2], names)
 
 
 def _known_files() -> list[str]:
     return [str(path.relative_to(_INSTALLED)) for path in _INSTALLED.glob("gin_configs/**/*.gin")]
-
-
-def _nearest_end(name: str, names: Sequence[str]) -> str:
-    """As `_nearest`, where `name` may lack the beginning: 'emb_dim' is near 'a.Config.emb_dim'."""
-    parts = name.count(".") + 1
-    ends = {".".join(one.split(".")[-parts:]): one for one in sorted(names)}
-    close = difflib.get_close_matches(name, ends, n=1, cutoff=0.5)
-    return f"; nearest: {ends[close[0]]}" if close else ""
-
-
-def _nearest(name: str, names: Any) -> str:
-    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
-    return f"; nearest: {close[0]}" if close else ""

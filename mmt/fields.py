@@ -5,11 +5,12 @@ What values mean, and what a number may be beyond its type, is for the dataclass
 
 import collections.abc
 import dataclasses
-import difflib
 import types
 import typing
 from collections.abc import Sequence
 from typing import Any
+
+from mmt import suggest
 
 _MOST = 2**31 - 1  # what an array's dimension or a token id can be
 
@@ -31,10 +32,9 @@ def check(instance: Any, *, most: int = _MOST) -> None:
 def one_of(instance: Any, name: str, value: str, allowed: Sequence[str]) -> None:
     """ValueError, with the nearest, for a value of the field `name` that is not `allowed`."""
     if value not in allowed:
-        near = difflib.get_close_matches(value, allowed, n=1, cutoff=0.0)[0]
+        near = suggest.hint(value, allowed, cutoff=0.0)
         raise ValueError(
-            f"{type(instance).__name__}.{name}: {value!r}; allowed: {', '.join(allowed)}; "
-            f"nearest: {near}"
+            f"{type(instance).__name__}.{name}: {value!r}; allowed: {', '.join(allowed)}{near}"
         )
 
 

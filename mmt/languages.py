@@ -4,7 +4,6 @@ Files, results and training data carry a row's FLORES-200 code (`deu_Latn`); wha
 goes through `find`.  It knows no corpora and no models, and guesses nothing: unclear is an error.
 """
 
-import difflib
 import functools
 import re
 import unicodedata
@@ -12,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from mmt import suggest
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def _without_region(tag: str, tags: dict[str, Language]) -> Language | None:
 
 def _nearest(key: str, index: _Index) -> str:
     near: dict[str, Language] = {}
-    for match in difflib.get_close_matches(key, [*index.names, *index.tags], n=6):
+    for match in suggest.closest_names(key, [*index.names, *index.tags], 6):
         for language in index.names.get(match) or [index.tags[match]]:
             near[language.code] = language
     return f"nearest: {_listed(list(near.values())[:3], ', ')}; " if near else ""

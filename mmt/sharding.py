@@ -7,7 +7,6 @@ axis is decided here, by a table bound in gin. One device is a mesh too.
 import contextlib
 import contextvars
 import dataclasses
-import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,8 @@ import jax
 from flax import linen as nn
 from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+from mmt import suggest
 
 Axes = str | tuple[str, ...] | None  # of the mesh; several: their product
 Rules = tuple[tuple[str, Axes], ...]
@@ -99,7 +100,7 @@ class Layout:
             table.setdefault(logical, []).append(physical)
         for logical, rows in self.over.items():
             if logical not in table:
-                near = _nearest(logical, list(table))
+                near = suggest.hint(logical, table)
                 raise ValueError(
                     f"Layout.over: the model has no axis {logical!r}{near}; "
                     f"allowed: {', '.join(table)}"
@@ -113,7 +114,7 @@ class Layout:
                 if name not in self.mesh.axis_names:
                     raise ValueError(
                         f"rule ({logical!r}, {physical!r}): the mesh has no axis {name!r}, only "
-                        f"{self.mesh.axis_names}{_nearest(name, self.mesh.axis_names)}"
+                        f"{self.mesh.axis_names}{suggest.hint(name, self.mesh.axis_names)}"
                     )
 
     @contextlib.contextmanager
@@ -252,8 +253,3 @@ def _matching_spec(
 
 def _names(axes: Axes) -> set[str]:
     return {axes} if isinstance(axes, str) else set(axes or ())
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; nearest: {near[0]}" if near else ""

@@ -11,11 +11,12 @@ direction) and DGX H100's (400 Gbit/s InfiniBand a GPU beyond eight). Usable HBM
 libtpu 0.0.51 states when a program does not fit it, less than the 16, 32 or 95 GB of the sheets.
 """
 
-import difflib
 import math
 import os
 import re
 from dataclasses import dataclass
+
+from mmt import suggest
 
 EXAMPLES = (
     "v3:32x32", "v4:8x16x16", "v5e:16x16", "v5p:8x16x16", "v6e:16x16", "gpu:8", "cpu:8",
@@ -93,9 +94,8 @@ def parse(name: str) -> Topology:
     kind, _, sizes = name.strip().partition(":")
     known = ", ".join(EXAMPLES)
     if kind not in (*CHIPS, "cpu"):
-        near = difflib.get_close_matches(name, EXAMPLES, n=1, cutoff=0.3)
-        nearest = f"; nearest: {near[0]}" if near else ""
-        raise ValueError(f"unknown topology {name!r}{nearest}; known, of any size: {known}")
+        near = suggest.hint(name, EXAMPLES, cutoff=0.3)
+        raise ValueError(f"unknown topology {name!r}{near}; known, of any size: {known}")
     chip = CHIPS[kind] if kind != "cpu" else Chip(None, _memory(), None, None, 0, dimensions=0)
     dimensions = chip.dimensions or 1
     if not re.fullmatch(r"[1-9]\d{0,5}" + r"x[1-9]\d{0,5}" * (dimensions - 1), sizes):

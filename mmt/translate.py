@@ -5,7 +5,6 @@ part, the search that of `tiles`. It scores nothing and knows no test sets.
 """
 
 import dataclasses
-import difflib
 import io
 import itertools
 import re
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mmt import checkpoint, config, languages, sentences
+from mmt import checkpoint, config, languages, sentences, suggest
 from mmt.data.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.vocab import Vocabulary, files, find_tag
 from mmt.decoding import USUAL, Decoding
@@ -201,11 +200,12 @@ class Translator:
         if translated and language.code not in translated:
             names = {found.code: found.name for found in languages.all_languages()}
             known = {names.get(code, code): code for code in translated}
-            near = difflib.get_close_matches(language.name, known, n=3, cutoff=0.0)
+            near = suggest.hint(
+                language.name, known, 3, cutoff=0.0, show=lambda name: f"{name} ({known[name]})"
+            )
             raise ValueError(
                 f"source language {language.code} ({language.name}) is none of the "
-                f"{len(known)} that the model was trained on; nearest: "
-                + ", ".join(f"{name} ({known[name]})" for name in near)
+                f"{len(known)} that the model was trained on{near}"
             )
 
     def _tag(self, target: str | None) -> str:

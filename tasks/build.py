@@ -4,7 +4,6 @@
 files of the cache, and reading them without TensorFlow, are `mmt.data.cache`.
 """
 
-import difflib
 import functools
 import hashlib
 import importlib
@@ -18,7 +17,7 @@ import seqio
 import tensorflow as tf
 
 import tasks
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data import cache, corpora, prepare, vocab
 from mmt.data.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.recipe import Recipe
@@ -162,10 +161,10 @@ def find(mixture_or_task_name: str) -> list[seqio.Task]:
     """The tasks of a registered mixture, or the one task; ValueError names the nearest."""
     names = sorted({*seqio.MixtureRegistry.names(), *seqio.TaskRegistry.names()})
     if mixture_or_task_name not in names:
-        near = difflib.get_close_matches(mixture_or_task_name, names, n=3, cutoff=0.3)
+        near = suggest.hint(mixture_or_task_name, names, 3, cutoff=0.3)
         raise ValueError(
-            f"no mixture or task {mixture_or_task_name!r} is registered; nearest: "
-            f"{', '.join(near) or 'none (import its module, or register its corpus)'}"
+            f"no mixture or task {mixture_or_task_name!r} is registered"
+            f"{near or '; nearest: none (import its module, or register its corpus)'}"
         )
     return seqio.get_subtasks(seqio.get_mixture_or_task(mixture_or_task_name))
 

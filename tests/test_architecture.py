@@ -38,9 +38,13 @@ DOORS = {
     "datasketch": {"mmt.data.rules_between"},
 }
 
+# Leaves: any module may import them, they import no other file of the house.
+LEAVES = {"mmt.suggest"}
+
 # What a module (a prefix of names) may import of the house; anything else is an arrow too many.
 # cli is the one that may reach everything, lazily.
 MAY_IMPORT = {
+    **{leaf: set() for leaf in LEAVES},
     "mmt.languages": set(),
     "mmt.data": {"mmt.data", "mmt.fields", "mmt.languages"},
     "mmt.model.layers": set(),
@@ -150,7 +154,7 @@ def test_arrows_and_doors(name):
                 (prefix for prefix in MAY_IMPORT if within(name, {prefix})), key=len, default=None
             )
             assert rule, f"{name}: say in MAY_IMPORT what it may import"
-            assert within(module, MAY_IMPORT[rule]), f"{name} may not import {module}"
+            assert within(module, MAY_IMPORT[rule] | LEAVES), f"{name} may not import {module}"
 
 
 def test_model_and_data_never_meet():

@@ -5,7 +5,6 @@ Knows the architectures of T5 (1.0, 1.1, mT5, MADLAD-400), UMT5 and Switch Trans
 are `names`' and `hf`'s part.
 """
 
-import difflib
 import inspect
 import json
 import math
@@ -13,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mmt import suggest
 from mmt.model.config import Config
 from mmt.model.moe import MoeConfig, switch_top1
 
@@ -94,9 +94,9 @@ def to_config(found: Mapping[str, Any], generation: Mapping[str, Any], *, where:
     """
     kind = found.get("model_type")
     if not isinstance(kind, str) or kind not in MODEL_TYPES:
-        near = difflib.get_close_matches(str(kind), MODEL_TYPES, n=1, cutoff=0.0)[0]
+        near = suggest.hint(str(kind), MODEL_TYPES, cutoff=0.0)
         raise ValueError(
-            f"{where}: model_type is {kind!r}; allowed: {', '.join(MODEL_TYPES)}; nearest: {near}"
+            f"{where}: model_type is {kind!r}; allowed: {', '.join(MODEL_TYPES)}{near}"
         )
     architectures = found.get("architectures")
     for name in [] if architectures is None else _read(found, "architectures", where, _NAMES):

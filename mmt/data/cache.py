@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,6 +21,7 @@ from jaxtyping import Int32
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mmt import suggest
 from mmt.data import mixing, records
 from mmt.data.atomic import replacing
 from mmt.data.manifest import MANIFEST, Manifest, read_manifest
@@ -96,8 +96,8 @@ class Cache:
             (language, list(self.manifest.languages)),
         ):
             if name not in known:
-                nearest = ", ".join(get_close_matches(name, known, n=3, cutoff=0.0))
-                raise ValueError(f"{self.directory} has no {name!r}; nearest: {nearest}")
+                near = suggest.hint(name, known, 3, cutoff=0.0)
+                raise ValueError(f"{self.directory} has no {name!r}{near}")
         return self.manifest.counts[split].get(language, 0)
 
 

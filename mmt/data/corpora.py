@@ -37,14 +37,12 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data import entries, lines, readers
 from mmt.data.entries import MONOLINGUAL
-from mmt.data.entries import choices as _choices
 from mmt.data.entries import misplaced as _misplaced
 from mmt.data.files import Files
 
@@ -192,7 +190,7 @@ class Corpus:
 
     def _files(self, language: str, split: str) -> tuple[tuple[Files, ...], str]:
         if split not in (*SPLITS, MONOLINGUAL):
-            raise ValueError(f"unknown split {split!r}; {_choices(split, SPLITS)}")
+            raise ValueError(f"unknown split {split!r}; {suggest.choices(split, SPLITS)}")
         code = languages.find(language).code
         files = self.files.get(split, {}).get(code, ())
         return tuple(one for one in files if not (self.reverse and one.back_translated)), code
@@ -250,7 +248,8 @@ class _Description:
         allowed = ("name", "target", *_SAID, *SPLITS, MONOLINGUAL, "clean")
         for key in self.content:
             if key not in allowed:
-                raise ValueError(f"{self._at(key)}: unknown key {key!r}; {_choices(key, allowed)}")
+                choices = suggest.choices(key, allowed)
+                raise ValueError(f"{self._at(key)}: unknown key {key!r}; {choices}")
         name = self.content.get("name", re.sub(r"\W", "_", self.file.absolute().parent.name))
         if not isinstance(name, str) or not re.fullmatch(r"[\w.]+", name):
             raise ValueError(
@@ -267,7 +266,7 @@ class _Description:
                 if code not in files["train"]:
                     raise ValueError(
                         f"{self._at(key, split)}: {key} ({code}) has no [train] pairs; "
-                        f"{_choices(code, sorted(files['train']))}"
+                        f"{suggest.choices(code, sorted(files['train']))}"
                     )
         domain, licence = map(self._said, _SAID)
         corpus = Corpus(
@@ -344,8 +343,7 @@ def located(text: str, file: Path, key: str, table: str = "") -> str:
 
 def _near(path: Path, *others: str) -> str:
     there = [*(os.listdir(path.parent) if path.parent.is_dir() else []), *others]
-    near = get_close_matches(path.name, [one for one in there if one != path.name], n=2)
-    return f"; nearest: {', '.join(near)}" if near else ""
+    return suggest.hint(path.name, [name for name in there if name != path.name], 2)
 
 
 def _digest(path: Path) -> str:

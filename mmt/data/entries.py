@@ -3,7 +3,6 @@
 How files are read is for readers.py. Where the entry stands is said by corpora.py, not here.
 """
 
-import difflib
 import glob
 import itertools
 import os
@@ -13,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mmt import suggest
 from mmt.data import mtdata, packed, readers, readers_records
 from mmt.data.files import Files, code_of
 
@@ -69,7 +69,7 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     table = entry if isinstance(entry, dict) else {"pairs": entry}
     for key in table:
         if key not in _KEYS:
-            raise ValueError(f"unknown key {key!r}; {choices(key, _KEYS)}")
+            raise ValueError(f"unknown key {key!r}; {suggest.choices(key, _KEYS)}")
     one = [key for key in ("pairs", "mtdata") if key in table]
     for side in ("source", "target"):
         if (side in table) == bool(one):
@@ -98,7 +98,7 @@ def read_text(entry: object, place: Place) -> tuple[Files, ...]:
     table = entry if isinstance(entry, dict) else {"text": entry}
     for key in table:
         if key not in _TEXT_KEYS:
-            raise ValueError(f"unknown key {key!r}; {choices(key, _TEXT_KEYS)}")
+            raise ValueError(f"unknown key {key!r}; {suggest.choices(key, _TEXT_KEYS)}")
     if "text" not in table:
         raise ValueError(f"text is missing in {entry}")
     column = table.get("column", "")
@@ -334,12 +334,6 @@ def _suffix(path: Path) -> str:
     return Path(packed.name(path)).suffix
 
 
-def choices(word: str, allowed: Iterable[str]) -> str:
-    """'nearest: …; allowed: …' of a word that is not allowed."""
-    near = difflib.get_close_matches(word, list(allowed), n=1)
-    return (f"nearest: {near[0]}; " if near else "") + f"allowed: {', '.join(allowed)}"
-
-
 def misplaced(path: Path) -> str:
     """'…/a.tsv is a folder', or a link that leads nowhere; '' where it is neither."""
     what = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
@@ -355,8 +349,7 @@ def _near(path: Path) -> str:
     zip_file = packed.file(path)
     if zip_file != path:
         there = [name.rpartition("/")[2] for name in packed.members(zip_file)]
-    near = difflib.get_close_matches(path.name, there, n=2)
-    return f"; nearest: {', '.join(near)}" if near else ""
+    return suggest.hint(path.name, there, 2)
 
 
 def _there(folder: Path) -> str:

@@ -5,7 +5,6 @@ random access, and `permute` shuffles each language. It reads no data: `pipeline
 draws into examples.
 """
 
-import difflib
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
-from mmt import fields, languages
+from mmt import fields, languages, suggest
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 _TEXT = ".monolingual"
@@ -262,9 +261,9 @@ def resolve(name: str, known: Sequence[str]) -> str:
         code = name  # perhaps misspelt: say what the data has that is like it
     if code in known:
         return code
-    nearest = ", ".join(difflib.get_close_matches(code, known, n=3, cutoff=0.0)) or "none"
+    near = suggest.hint(code, known, 3, cutoff=0.0) or "; nearest: none"
     raise ValueError(
-        f"language {name!r} is not among the {len(known)} languages of the data; nearest: {nearest}"
+        f"language {name!r} is not among the {len(known)} languages of the data{near}"
     )
 
 

@@ -5,7 +5,6 @@ al. 2023). Which examples are modified, and how, is a function of seed and draw.
 tokens: they are decoded, modified and encoded again by the run's own vocabulary.
 """
 
-import difflib
 import functools
 import hashlib
 import random
@@ -17,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Bool, Int
 
+from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import Cache
 from mmt.data.stages import Modifiers, Number
@@ -150,10 +150,8 @@ class Rewriter:
         self._odds = np.zeros((len(self._kinds), len(codes)))
         for kind, odds in wanted.items():
             if kind not in KINDS:
-                near = difflib.get_close_matches(str(kind), KINDS, n=1, cutoff=0.0)[0]
-                raise ValueError(
-                    f"no modifier {kind!r}; nearest: {near}; allowed: {', '.join(KINDS)}"
-                )
+                near = suggest.hint(str(kind), KINDS, cutoff=0.0)
+                raise ValueError(f"no modifier {kind!r}{near}; allowed: {', '.join(KINDS)}")
             row = self._odds[self._kinds.index(kind)]
             if isinstance(odds, Mapping):
                 named = {name: codes.index(mixing.resolve(name, codes)) for name in odds}

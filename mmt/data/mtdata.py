@@ -13,12 +13,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from fnmatch import filter as matching
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from mmt import suggest
 from mmt.data import lines, packed
 from mmt.data.files import Files, code_of
 
@@ -50,10 +50,9 @@ def find(name: str, split: str, languages: tuple[str, str]) -> list[Files]:
     elif re.fullmatch(r"[^-\s]+-[^-\s]+-[^-\s]+-[^-\s]+-[^-\s]+", name):
         wanted = [name]
     else:
-        near = get_close_matches(name, recipes, n=3)
         raise ValueError(
             f"{name!r} is no id of mtdata, as group-name-version-deu-eng, and no recipe in "
-            f"{_root()}{'; nearest: ' + ', '.join(near) if near else ''}"
+            f"{_root()}{suggest.hint(name, recipes, 3)}"
         )
     found = _indexed(wanted)
     return [_files(found[one], one, languages) for one in wanted]

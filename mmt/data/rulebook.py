@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data import rules, rules_between
 from mmt.data.corpora import located
-from mmt.data.entries import choices
 from mmt.data.rules import About, Rule
 
 Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order they are applied
@@ -78,7 +77,7 @@ class Rulebook:
             if kind and name not in there[kind]:
                 found.append(
                     f"{self.at[level]}: the corpus has no {kind} {name!r}; "
-                    f"{choices(name, there[kind])}"
+                    f"{suggest.choices(name, there[kind])}"
                 )
         return found
 
@@ -180,7 +179,7 @@ def _rules(
         where = at(rule, name)
         if rule not in RULES:
             allowed = (*RULES, *(("default", "language", "corpus") if name == "clean" else ()))
-            raise ValueError(f"{where}: unknown rule {rule!r}; {choices(rule, allowed)}")
+            raise ValueError(f"{where}: unknown rule {rule!r}; {suggest.choices(rule, allowed)}")
         if not isinstance(value, bool | dict):
             raise ValueError(
                 f"{where}: {rule} is {value!r}; allowed: true, false, or its settings: "
@@ -198,7 +197,7 @@ def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
     found = {}
     for key, value in given.items():
         if key not in own:
-            raise ValueError(f"{where}: {rule} has no setting {key!r}; {choices(key, own)}")
+            raise ValueError(f"{where}: {rule} has no setting {key!r}; {suggest.choices(key, own)}")
         found[key] = _as(own[key], value)
         if found[key] is None:
             raise ValueError(f"{where}: {rule}: {key} is {value!r}; expected like {own[key]!r}")

@@ -4,7 +4,6 @@ A boundary between stages is a number of draws, the same for every lane: so it d
 the number of processes nor on packing. It reads no data; what a draw then is, is in `lanes.py`.
 """
 
-import difflib
 import functools
 import itertools
 import math
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from mmt import suggest
 from mmt.data import mixing
 from mmt.data.mixing import Mixing, Schedule
 
@@ -330,8 +330,8 @@ def _check_until(
         try:
             code = mixing.resolve(name, codes)
         except ValueError as error:
-            near = difflib.get_close_matches(key, ("steps", "examples", LOSS), n=1)
-            nearest = f"nearest: {near[0]!r}; or, as a language, " if near else ""
+            near = suggest.closest_name(key, ("steps", "examples", LOSS))
+            nearest = f"nearest: {near!r}; or, as a language, " if near else ""
             raise ValueError(f"{where}: until = {dict(until)}: {nearest}{error}") from None
         if (other := named.setdefault(code, key)) != key:
             raise ValueError(f"{where}: until = {dict(until)}: {other!r} and {key!r} are {code}")

@@ -5,7 +5,6 @@ normalised: decode(encode(text)) == text for every text without U+2581, Sentence
 space; what no piece covers is spelled in bytes.
 """
 
-import difflib
 import functools
 import hashlib
 import io
@@ -21,7 +20,7 @@ from typing import Any
 
 import sentencepiece
 
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data import mixing
 from mmt.data.corpora import Corpus, Pair
 from mmt.data.entries import MONOLINGUAL
@@ -131,8 +130,8 @@ def training_texts(
     beside them half as many monolingual texts as pairs, where the corpus has some).
     """
     if side not in SIDES:
-        nearest = difflib.get_close_matches(side, SIDES, n=1, cutoff=0.0)[0]
-        raise ValueError(f"side is {side!r}, it must be one of {SIDES}; nearest: {nearest}")
+        near = suggest.hint(side, SIDES, cutoff=0.0)
+        raise ValueError(f"side is {side!r}, it must be one of {SIDES}{near}")
     for pair in _evenly(corpus, "train", temperature, limit):
         if side != "target":
             prefix = tag_of(corpus, pair.language)
@@ -232,8 +231,8 @@ class Vocabulary:
     def id(self, piece: str) -> int:
         """The id of a piece. ValueError, with the nearest pieces, if there is none."""
         if piece not in self._pieces:
-            nearest = ", ".join(difflib.get_close_matches(piece, self._pieces, n=3)) or "none"
-            raise ValueError(f"the vocabulary has no piece {piece!r}; nearest: {nearest}")
+            near = suggest.hint(piece, self._pieces, 3) or "; nearest: none"
+            raise ValueError(f"the vocabulary has no piece {piece!r}{near}")
         return self._pieces[piece]
 
     def piece(self, number: int) -> str:
@@ -288,8 +287,8 @@ def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str
     names = {code: f"{languages.find(code).name} ({code})" for code in sorted(set(known.values()))}
     if len(names) > 12:
         near = {languages.find(code).name: text for code, text in names.items()}
-        texts = difflib.get_close_matches(wanted.name, near, n=3, cutoff=0.0)
-        listed = f"{len(names)} languages; nearest: {', '.join(near[text] for text in texts)}"
+        hint = suggest.hint(wanted.name, near, 3, cutoff=0.0, show=near.__getitem__)
+        listed = f"{len(names)} languages{hint}"
     else:
         listed = ", ".join(names.values()) or "languages that its vocabulary has no tag for"
     raise ValueError(
