@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, get_args
 
 from eval import metrics, results, rows
-from eval.checked import Checked
+from mmt.checked import HUGE, within
 
 FILE = "analysis.jsonl"
 MARKS = ("good", "fair", "poor")
 _KEY = results.KEY
 
 
-class _Row(Checked):
+class _Row(rows.Checked):
     """What the rows of all kinds share."""
 
     kind: ClassVar[str]
@@ -52,11 +52,11 @@ class Interval(_Scored):
 
     kind: ClassVar[str] = "interval"
 
-    bleu_low: float
-    bleu_high: float
-    chrf_low: float
-    chrf_high: float
-    resamples: int
+    bleu_low: float = dataclasses.field(metadata=rows.SCORE)
+    bleu_high: float = dataclasses.field(metadata=rows.SCORE)
+    chrf_low: float = dataclasses.field(metadata=rows.SCORE)
+    chrf_high: float = dataclasses.field(metadata=rows.SCORE)
+    resamples: int = dataclasses.field(metadata=rows.POSITIVE)
     seed: int
     hypotheses: str
 
@@ -75,14 +75,14 @@ class Guards(_Scored):
 
     kind: ClassVar[str] = "guards"
 
-    copies: float
-    empty: float
-    short: float
-    long: float
-    looping: float
-    not_english: float | None
-    recited: float | None
-    sentences: int
+    copies: float = dataclasses.field(metadata=rows.SHARE)
+    empty: float = dataclasses.field(metadata=rows.SHARE)
+    short: float = dataclasses.field(metadata=rows.SHARE)
+    long: float = dataclasses.field(metadata=rows.SHARE)
+    looping: float = dataclasses.field(metadata=rows.SHARE)
+    not_english: float | None = dataclasses.field(metadata=rows.SHARE)
+    recited: float | None = dataclasses.field(metadata=rows.SHARE)
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
     hypotheses: str
 
 
@@ -95,12 +95,9 @@ class Comet(_Scored):
 
     kind: ClassVar[str] = "comet"
 
-    score: float
+    score: float = dataclasses.field(metadata=within(-1e6, HUGE))
     model: str
     hypotheses: str
-
-    def _check(self) -> None:
-        rows.check_range("score", self.score, -1e6)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,13 +113,13 @@ class Paired(_Scored):
 
     against: str
     against_checkpoint: str
-    delta: float
-    delta_low: float
-    delta_high: float
-    p_bootstrap: float
-    p_randomization: float
-    chrf_delta: float
-    resamples: int
+    delta: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    delta_low: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    delta_high: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    p_bootstrap: float = dataclasses.field(metadata=rows.SHARE)
+    p_randomization: float = dataclasses.field(metadata=rows.SHARE)
+    chrf_delta: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    resamples: int = dataclasses.field(metadata=rows.POSITIVE)
     seed: int
     hypotheses: str
     against_hypotheses: str
@@ -143,7 +140,7 @@ class Counts(_Scored):
     kind: ClassVar[str] = "counts"
 
     packed: str
-    sentences: int
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
     hypotheses: str
     references: str
 
@@ -179,23 +176,23 @@ class Trust(_Row):
     target: str
     mark: str
     reasons: tuple[str, ...]
-    sentences: int
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
 
     def _check(self) -> None:
         rows.check_one_of("mark", self.mark, MARKS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Bin(Checked):
+class Bin(rows.Checked):
     """Test lines whose overlap is at least `low` and below `high` (1.0 included in the last).
 
     bleu: None where there is no such line.
     """
 
-    low: float
-    high: float
-    sentences: int
-    bleu: float | None
+    low: float = dataclasses.field(metadata=rows.SHARE)
+    high: float = dataclasses.field(metadata=rows.SHARE)
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
+    bleu: float | None = dataclasses.field(metadata=rows.SCORE)
 
     def _check(self) -> None:
         _check_order(self, "low", "high")
@@ -228,10 +225,10 @@ class Routing(_Row):
     testset: str
     layer: str
     source: str
-    load: tuple[float, ...]
-    drop_rate: float
-    entropy: float
-    tokens: int
+    load: tuple[float, ...] = dataclasses.field(metadata=rows.SHARE)
+    drop_rate: float = dataclasses.field(metadata=rows.SHARE)
+    entropy: float = dataclasses.field(metadata=rows.SHARE)
+    tokens: int = dataclasses.field(metadata=rows.AMOUNT)
 
     def _check(self) -> None:
         if not re.fullmatch(r"(encoder|decoder)\.\d{1,4}", self.layer):
@@ -252,12 +249,12 @@ class Curve(_Row):
     about: ClassVar[tuple[str, ...]] = ("system",)
 
     system: str
-    steps: tuple[int, ...]
-    tokens: tuple[float | None, ...]
-    seconds: tuple[float | None, ...]
-    loss: tuple[float | None, ...]
-    validation_loss: tuple[float | None, ...]
-    bleu: tuple[float | None, ...]
+    steps: tuple[int, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    tokens: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    seconds: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    loss: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    validation_loss: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    bleu: tuple[float | None, ...] = dataclasses.field(metadata=rows.SCORE)
     language_validation_loss: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def _check(self) -> None:
@@ -280,15 +277,15 @@ class Cost(_Row):
 
     system: str
     source: str = ""
-    steps: int
-    tokens: float
-    seconds: float
-    devices: int
+    steps: int = dataclasses.field(metadata=rows.AMOUNT)
+    tokens: float = dataclasses.field(metadata=rows.AMOUNT)
+    seconds: float = dataclasses.field(metadata=rows.AMOUNT)
+    devices: int = dataclasses.field(metadata=rows.POSITIVE)
     device: str
-    parameters: int
-    active_parameters: int
-    device_hours: float
-    epochs: Mapping[str, float]
+    parameters: int = dataclasses.field(metadata=rows.AMOUNT)
+    active_parameters: int = dataclasses.field(metadata=rows.AMOUNT)
+    device_hours: float = dataclasses.field(metadata=rows.AMOUNT)
+    epochs: Mapping[str, float] = dataclasses.field(metadata=rows.AMOUNT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

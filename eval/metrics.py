@@ -20,6 +20,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.utils import SACREBLEU_DIR
 
 from eval import rows
+from mmt import checked
 
 SPBLEU = ("flores200", "flores101")
 
@@ -37,7 +38,7 @@ class Metrics:
     ter: bool = False
 
     def __post_init__(self) -> None:
-        rows.check_types(self)
+        checked.check(self, most=None, words=checked.JSON)
         rows.check_one_of("Metrics.spbleu", self.spbleu, ("", *SPBLEU))
         if self.spbleu:
             _check_model(self.spbleu)

@@ -11,14 +11,16 @@ from typing import Any
 
 from eval import rows as files
 from eval.rows import write_atomically as write_atomically
+from mmt.checked import HUGE, within
 
+_SCORE, _AMOUNT = within(0, 100, slack=1e-6), within(0, HUGE)
 KINDS = ("multilingual", "bilingual")
 LONGEST = 200  # bytes of a name that a figure's file may have
 KEY = ("system", "testset", "source", "target", "checkpoint", "decode")
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class Row(files.Checked):
     """The scores of one system on one language of one test set, and the recipe behind them.
 
     source, target: FLORES codes. bleu, chrf: 0 to 100, by sacreBLEU with the signatures beside
@@ -35,34 +37,26 @@ class Row:
     testset: str
     source: str
     target: str
-    bleu: float
+    bleu: float = dataclasses.field(metadata=_SCORE)
     bleu_signature: str
-    chrf: float
+    chrf: float = dataclasses.field(metadata=_SCORE)
     chrf_signature: str
-    sentences: int
-    train_pairs: int
+    sentences: int = dataclasses.field(metadata=within(1, HUGE))
+    train_pairs: int = dataclasses.field(metadata=_AMOUNT)
     checkpoint: str
     decode: str
-    seconds: float
+    seconds: float = dataclasses.field(metadata=_AMOUNT)
     config: str
-    spbleu: float | None = None
+    spbleu: float | None = dataclasses.field(default=None, metadata=_SCORE)
     spbleu_signature: str | None = None
-    ter: float | None = None
+    ter: float | None = dataclasses.field(default=None, metadata=_AMOUNT)
     ter_signature: str | None = None
     testset_version: str | None = None
 
-    def __post_init__(self) -> None:
-        files.check_types(self)
-        files.check_lines(self)
+    def _check(self) -> None:
         files.check_one_of("kind", self.kind, KINDS)
         for name in ("system", "testset"):
             check_name(getattr(self, name), name)
-        for name in ("source", "target"):
-            files.check_code(name, getattr(self, name))
-        for name in ("bleu", "chrf", "spbleu"):
-            files.check_range(name, getattr(self, name), 0, 100)
-        for name, low in (("sentences", 1), ("train_pairs", 0), ("seconds", 0), ("ter", 0)):
-            files.check_range(name, getattr(self, name), low)
         for name in ("spbleu", "ter"):
             if (getattr(self, name) is None) != (getattr(self, f"{name}_signature") is None):
                 raise ValueError(f"{name} and {name}_signature: give both or none")

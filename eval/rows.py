@@ -9,20 +9,25 @@ import dataclasses
 import fcntl
 import functools
 import json
-import math
 import os
 import shutil
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from mmt import languages, suggest
+from mmt import checked, languages, suggest
+from mmt.checked import HUGE, within
 from mmt.data.lines import one_line
 
 _hint = functools.partial(suggest.hint, cutoff=0.5, show=repr)
-HUGE = 1e18  # no count, time or loss is larger
+# Metadata of fields of numbers.
+SHARE = within(0.0, 1.0, slack=1e-6)
+SCORE = within(0.0, 100.0, slack=1e-6)
+DIFFERENCE = within(-100.0, 100.0, slack=1e-6)  # of scores
+AMOUNT = within(0.0, HUGE)
+POSITIVE = within(1.0, HUGE)
+_PARAGRAPHS = ("text",)  # of a recipe, of a remark
 
 
 class Keyed(Protocol):
@@ -35,7 +40,6 @@ class Keyed(Protocol):
 
 R = TypeVar("R", bound=Keyed)
 Parse = Callable[[dict[str, Any]], R]
-_KINDS = {str: "text", int: "a whole number", float: "a number"}
 
 
 def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
@@ -136,36 +140,21 @@ def make(cls: type[Any], values: Mapping[str, Any]) -> Any:
     return cls(**{name: _loaded(value, fields[name].type) for name, value in values.items()})
 
 
-def check_types(instance: Any) -> None:
-    """ValueError for a field that does not hold what its annotation says. A bool is no number."""
-    for field in dataclasses.fields(instance):
-        name, value = field.name, getattr(instance, field.name)
-        if not _is(value, field.type):
-            raise ValueError(f"{name} is {_short(value)}; expected {_said(field.type)}")
+class Checked:
+    """A dataclass for a row: fields hold what their annotations, ranges and names say."""
 
+    def __post_init__(self) -> None:
+        checked.check(self, most=None, words=checked.JSON)
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            name, value = field.name, getattr(self, field.name)
+            if isinstance(value, str) and name not in _PARAGRAPHS and not one_line(value):
+                raise ValueError(f"{name} is {checked.short(value)}; expected text on one line")
+            if name in ("source", "target") and value != field.default:
+                _check_code(name, value)
+        self._check()
 
-def check_lines(instance: Any, *, except_for: Sequence[str] = ()) -> None:
-    """ValueError for a field of text with a line break or another control character in it."""
-    for field in dataclasses.fields(instance):
-        value = getattr(instance, field.name)
-        if isinstance(value, str) and field.name not in except_for and not one_line(value):
-            raise ValueError(f"{field.name} is {_short(value)}; expected text on one line")
-
-
-def check_range(name: str, value: Any, low: float, high: float = math.inf) -> None:
-    """ValueError for a number that is not `low` to `high` or not finite, alone, or in value."""
-    numbers = value.values() if isinstance(value, Mapping) else value
-    for number in (value,) if isinstance(value, int | float | None) else numbers:
-        if number is not None and not low <= number <= min(high + 1e-6, HUGE):
-            bounded = high < math.inf or number > HUGE
-            allowed = f"{low} to {min(high, HUGE)}" if bounded else f"{low} or more"
-            raise ValueError(f"{name} is {number}; allowed: {allowed}")
-
-
-def check_code(name: str, code: str) -> None:
-    """ValueError unless `code` is a language's FLORES code."""
-    if languages.find(code).code != code:
-        raise ValueError(f"{name} is {code!r}; expected {languages.find(code).code!r}")
+    def _check(self) -> None:
+        """Raises ValueError for what no single field tells."""
 
 
 def check_one_of(name: str, value: str, allowed: Sequence[str]) -> None:
@@ -174,6 +163,12 @@ def check_one_of(name: str, value: str, allowed: Sequence[str]) -> None:
         raise ValueError(
             f"{name} is {value!r}; allowed: {', '.join(allowed)}{_hint(value, allowed)}"
         )
+
+
+def _check_code(name: str, code: str) -> None:
+    """Raises ValueError unless `code` is a language's FLORES code."""
+    if languages.find(code).code != code:
+        raise ValueError(f"{name} is {code!r}; expected {languages.find(code).code!r}")
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -204,37 +199,6 @@ def _loaded(value: Any, kind: Any) -> Any:
     if isinstance(value, dict) and dataclasses.is_dataclass(kind):
         return make(typing.cast(type[Any], kind), value)
     return value
-
-
-def _is(value: Any, kind: Any) -> bool:
-    origin, of = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType:
-        return any(_is(value, one) for one in of)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_is(one, of[0]) for one in value)
-    if origin is not None and issubclass(origin, Mapping):
-        return isinstance(value, Mapping) and all(
-            _is(key, of[0]) and _is(one, of[1]) for key, one in value.items()
-        )
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def _said(kind: Any) -> str:
-    origin, of = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType:
-        return " or ".join(_said(one) for one in of)
-    if origin is tuple:
-        return f"a list (in Python a tuple), each of it {_said(of[0])}"
-    if origin is not None:
-        return f"an object, each value {_said(of[1])}"
-    return "null" if kind is types.NoneType else _KINDS.get(kind, f"a {kind.__name__}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _reason(error: Exception) -> str:

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from typing import Any
 
-from mmt import fields
+from mmt import checked
 from mmt.decode import BeamSettings
 
 
@@ -51,7 +51,7 @@ class Decoding:
     prefix: str = ""
 
     def __post_init__(self) -> None:
-        fields.check(self)
+        checked.check(self)
         self.settings(1)
         least, most = self.min_length_ratio, self.max_length_ratio
         if most is not None and not 0 < most <= 1000:

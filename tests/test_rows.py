@@ -14,14 +14,11 @@ class Inner:
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class Made(rows.Checked):
     name: str
     parts: tuple[Inner, ...] = ()
     numbers: tuple[float | None, ...] = ()
     shares: Mapping[str, float] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        rows.check_types(self)
 
     @property
     def key(self):
@@ -79,31 +76,48 @@ def test_what_json_cannot_hold_is_not_written(tmp_path):
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
-def test_ranges_hold_for_a_number_a_list_and_a_map():
-    for value in (0.5, (0.5, None), {"x": 1.0}, None):
-        rows.check_range("share", value, 0, 1)
-    for value in (2, (0.5, -1.0), {"x": float("inf")}, float("nan"), 10**400):
-        with pytest.raises(ValueError, match="share is .*; allowed: 0 to 1"):
-            rows.check_range("share", value, 0, 1)
-    for value in (float("inf"), 10**400, 1.5e300):  # the first two no float can hold
-        with pytest.raises(ValueError, match=r"allowed: 1 to 1e\+18"):
-            rows.check_range("steps", value, 1)
-    with pytest.raises(ValueError, match="steps is 0; allowed: 1 or more"):
-        rows.check_range("steps", 0, 1)
-
-
 def test_text_is_on_one_line():
     @dataclasses.dataclass
-    class Named:
+    class Named(rows.Checked):
         name: str
         text: str = ""
         size: int = 3
 
-    rows.check_lines(Named("تراکتور\N{ZERO WIDTH NON-JOINER}ها\N{NO-BREAK SPACE}x"))
-    rows.check_lines(Named("a", "b\nc"), except_for=["text"])
+    Named("تراکتور\N{ZERO WIDTH NON-JOINER}ها\N{NO-BREAK SPACE}x")
+    Named("a", "b\nc")
     for value in ("a\nb", "\x00", "a\u2028b", "\ud800", "a\rb"):
         with pytest.raises(ValueError, match="name is .*; expected text on one line"):
-            rows.check_lines(Named(value))
+            Named(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Some(rows.Checked):
+    """A field with a range, one whose name says what it may be, and one with neither."""
+
+    load: tuple[float, ...] = dataclasses.field(metadata=rows.SHARE)
+    source: str = ""
+    height: float = -5.0
+
+    def _check(self) -> None:
+        if self.height > 100:
+            raise ValueError("too high")
+
+
+def test_a_field_says_its_range():
+    assert Some((0.0, 1.0), "deu_Latn").height == -5
+    with pytest.raises(ValueError, match=r"load is 1.5; allowed: 0.0 to 1.0"):
+        Some((0.5, 1.5))
+    with pytest.raises(ValueError, match="source is 'deu'; expected 'deu_Latn'"):
+        Some((0.5,), "deu")
+
+
+def test_types_come_first_and_what_one_field_does_not_tell_last():
+    with pytest.raises(ValueError, match="load is 'much'; expected a list"):
+        Some("much", "deu", 200.0)
+    with pytest.raises(ValueError, match="expected 'deu_Latn'"):
+        Some((), "deu", 200.0)
+    with pytest.raises(ValueError, match="too high"):
+        Some((), "deu_Latn", 200.0)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ draws into examples.
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
-from mmt import fields, languages, suggest
+from mmt import checked, languages, suggest
+from mmt.checked import within
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 _TEXT = ".monolingual"
@@ -76,25 +77,15 @@ class Mixing:
     ValueError for what none of these can be.
     """
 
-    temperature: float = 5.0
-    max_epochs: float | None = None
-    examples: int | None = None
+    temperature: float = field(default=5.0, metadata=within(0, above=True))
+    max_epochs: float | None = field(default=None, metadata=within(0, above=True))
+    examples: int | None = field(default=None, metadata=within(1))
     languages: Sequence[str] | None = None
-    at_least: int = 0
-    monolingual: float | None = None
+    at_least: int = field(default=0, metadata=within(0))
+    monolingual: float | None = field(default=None, metadata=within(0, 1))
 
     def __post_init__(self) -> None:
-        fields.check(self, most=2**63 - 1)
-        for name, fits, allowed in (
-            ("temperature", self.temperature > 0, "above 0"),
-            ("max_epochs", self.max_epochs is None or self.max_epochs > 0, "above 0, or None"),
-            ("examples", self.examples is None or self.examples >= 1, "1 or more, or None"),
-            ("at_least", self.at_least >= 0, "0 or more"),
-        ):
-            if not fits:
-                raise ValueError(f"Mixing.{name} = {getattr(self, name)}; allowed: {allowed}")
-        if self.monolingual is not None and not 0 <= self.monolingual <= 1:
-            raise ValueError(f"monolingual is {self.monolingual}; allowed: 0 ... 1, or None")
+        checked.check(self, most=2**63 - 1)
 
     def choose(self, known: Sequence[str]) -> list[str]:
         """The codes of `known` that `languages` names. ValueError, with the nearest, for others."""
@@ -262,9 +253,7 @@ def resolve(name: str, known: Sequence[str]) -> str:
     if code in known:
         return code
     near = suggest.hint(code, known, 3, cutoff=0.0) or "; nearest: none"
-    raise ValueError(
-        f"language {name!r} is not among the {len(known)} languages of the data{near}"
-    )
+    raise ValueError(f"language {name!r} is not among the {len(known)} languages of the data{near}")
 
 
 def _hash(value: UInt64[np.ndarray, "*shape"], salt: int) -> UInt64[np.ndarray, "*shape"]:

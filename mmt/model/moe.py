@@ -6,7 +6,7 @@ dropped, so that a token's result never depends on the tokens beside it. Who goe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float
 
-from mmt import fields
+from mmt import checked
+from mmt.checked import within
 from mmt.model import dispatch, layers
 from mmt.model.routing import MEASURES, Router, Routing, gshard_top2, switch_top1
 
@@ -30,33 +31,29 @@ class MoeConfig:
     capacity_factor=1.25, jitter=0.01. NLLB-200: output_masking=0.2.
     """
 
-    num_experts: int = 8
+    num_experts: int = field(default=8, metadata=within(1))
     router: Router = gshard_top2
-    mlp_dim: int = 0  # an expert's width; 0: as wide as the layers without experts
-    group_size: int = 1024  # tokens that share buffers; at most this many
-    capacity_factor: float = 1.0  # training; otherwise there is room for all (Switch has 2.0)
-    jitter: float = 0.0  # training: the router's input times 1 +- jitter
-    expert_dropout: float = 0.0  # training: inside the experts
-    output_masking: float = 0.0  # training: share of experts' outputs that is left out
-    init_scale: float = 0.1  # weights have standard deviation sqrt(init_scale / fan_in)
+    # an expert's width; 0: as wide as the layers without experts
+    mlp_dim: int = field(default=0, metadata=within(0))
+    # tokens that share buffers; at most this many
+    group_size: int = field(default=1024, metadata=within(1))
+    # training; otherwise there is room for all (Switch has 2.0)
+    capacity_factor: float = field(default=1.0, metadata=within(0, above=True, below=True))
+    # training: the router's input times 1 +- jitter
+    jitter: float = field(default=0.0, metadata=within(0, 1, below=True))
+    # training: inside the experts
+    expert_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
+    # training: share of experts' outputs that is left out
+    output_masking: float = field(default=0.0, metadata=within(0, 1, below=True))
+    # weights have standard deviation sqrt(init_scale / fan_in)
+    init_scale: float = field(default=0.1, metadata=within(0, above=True, below=True))
     router_dtype: str = "float32"  # bfloat16 is there to show what it costs
     dispatch: str = "auto"  # a way of `dispatch.WAYS`; auto: the fastest measured on the backend
 
     def __post_init__(self) -> None:
-        fields.check(self)
-        for name in ("num_experts", "group_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"MoeConfig.{name} = {getattr(self, name)}; allowed: 1 or more")
-        if self.mlp_dim < 0:
-            raise ValueError(f"MoeConfig.mlp_dim = {self.mlp_dim}; allowed: 0 or more")
-        for name in ("capacity_factor", "init_scale"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"MoeConfig.{name} = {getattr(self, name)}; allowed: above 0")
-        for name in ("jitter", "expert_dropout", "output_masking"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"MoeConfig.{name} = {getattr(self, name)}; allowed: 0 <= x < 1")
-        fields.one_of(self, "router_dtype", self.router_dtype, ("float32", "bfloat16"))
-        fields.one_of(self, "dispatch", self.dispatch, ("auto", *dispatch.WAYS))
+        checked.check(self)
+        checked.one_of(self, "router_dtype", self.router_dtype, ("float32", "bfloat16"))
+        checked.one_of(self, "dispatch", self.dispatch, ("auto", *dispatch.WAYS))
 
 
 class MoeMlp(nn.Module):

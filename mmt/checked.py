@@ -1,0 +1,185 @@
+"""Whether a dataclass holds what its annotations and ranges say; gin and JSON do not ask.
+
+A field's range is in its metadata: `emb_dim: int = field(default=512, metadata=within(1))`.
+What fields mean together is for the dataclass to check.
+"""
+
+import collections.abc
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mmt import suggest
+
+Number = int | float
+
+HUGE = 1e18  # no count, time or loss is larger
+_MOST = 2**31 - 1  # what an array's dimension or a token id can be
+_RANGE = "range"
+
+
+class Range(NamedTuple):
+    """The numbers from `low` to `high`, without `low` if `above`, without `high` if `below`.
+
+    slack: how far rounding may lead beyond `high`.
+    """
+
+    low: Number
+    high: Number = math.inf
+    above: bool = False
+    below: bool = False
+    slack: float = 0.0
+
+    def holds(self, number: Number) -> bool:
+        """Returns whether `number` is in the range; NaN is in none."""
+        enough = number > self.low if self.above else number >= self.low
+        return enough and (number < self.high if self.below else number <= self.high + self.slack)
+
+    def allowed(self, number: Number) -> str:
+        """Returns what is allowed instead of `number`: '1 or more', '0 to 1', '0 <= x < 1'."""
+        if self.high >= HUGE and not number > self.high:
+            return f"above {self.low}" if self.above else f"{self.low} or more"
+        if self.above or self.below:
+            signs = ["<" if without else "<=" for without in (self.above, self.below)]
+            return f"{self.low} {signs[0]} x {signs[1]} {self.high}"
+        return f"{self.low} to {self.high}"
+
+
+def within(
+    low: Number,
+    high: Number = math.inf,
+    *,
+    above: bool = False,
+    below: bool = False,
+    slack: float = 0.0,
+) -> dict[str, Range]:
+    """Returns metadata of a field: numbers in a `Range`, one or a tuple or mapping of them."""
+    return {_RANGE: Range(low, high, above, below, slack)}
+
+
+class Words(NamedTuple):
+    """How faults are told. Each text is a format of `owner`, `name`, `value` and `allowed`.
+
+    annotation: a type annotation in words.
+    """
+
+    type_fault: str
+    range_fault: str
+    annotation: Callable[[Any], str]
+
+
+def check(instance: Any, *, most: int | None = _MOST, words: Words | None = None) -> None:
+    """Raises ValueError for a field of another type than annotated, or beyond its range.
+
+    An int stands for a float too; a bool is no number, a text no sequence of texts.
+
+    most: what an int may be at most, with either sign. words: PYTHON if None; or JSON.
+    """
+    words = words or PYTHON
+    owner = type(instance).__name__
+    for field in dataclasses.fields(instance):
+        value = getattr(instance, field.name)
+        if not holds(value, field.type):
+            allowed = words.annotation(field.type)
+            raise ValueError(
+                words.type_fault.format(
+                    owner=owner, name=field.name, value=short(value), allowed=allowed
+                )
+            )
+        if most is not None and type(value) is int and abs(value) > most:
+            raise ValueError(f"{owner}.{field.name} = {value}; allowed: -{most} to {most}")
+    for field in dataclasses.fields(instance):
+        if _RANGE in field.metadata:
+            bounds, value = field.metadata[_RANGE], getattr(instance, field.name)
+            for number in _numbers(value):
+                if not bounds.holds(number):
+                    allowed = bounds.allowed(number)
+                    if holds(None, field.type):
+                        allowed += f", or {words.annotation(types.NoneType)}"
+                    raise ValueError(
+                        words.range_fault.format(
+                            owner=owner, name=field.name, value=number, allowed=allowed
+                        )
+                    )
+
+
+def one_of(instance: Any, name: str, value: str, allowed: Sequence[str]) -> None:
+    """Raises ValueError, with the nearest, unless the `value` of a field `name` is `allowed`."""
+    if value not in allowed:
+        near = suggest.hint(value, allowed, cutoff=0.0)
+        raise ValueError(
+            f"{type(instance).__name__}.{name}: {value!r}; allowed: {', '.join(allowed)}{near}"
+        )
+
+
+def holds(value: Any, annotation: Any) -> bool:
+    """Returns whether `value` is what `annotation` says, inside containers too."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is types.UnionType:
+        return any(holds(value, kind) for kind in inner)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(holds(item, inner[0]) for item in value)
+    if origin is collections.abc.Sequence:
+        several = isinstance(value, Sequence) and not isinstance(value, str)
+        return several and all(holds(item, inner[0]) for item in value)
+    if origin is collections.abc.Callable:
+        return callable(value)
+    if origin is not None and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(
+            holds(key, inner[0]) and holds(item, inner[1]) for key, item in value.items()
+        )
+    if isinstance(value, bool):
+        return annotation is bool
+    return isinstance(value, (int, float) if annotation is float else annotation)
+
+
+def _numbers(value: Any) -> Iterable[Number]:
+    """The numbers in a field's value: itself, or those of a tuple or a mapping; None is none."""
+    values = value.values() if isinstance(value, Mapping) else value
+    several = (value,) if isinstance(value, int | float | None) else values
+    return [number for number in several if number is not None]
+
+
+def short(value: Any) -> str:
+    """Returns how a value is written in a message, cut after 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _python(kind: Any) -> str:
+    if typing.get_origin(kind) is collections.abc.Callable:
+        return "a function"
+    if typing.get_origin(kind) is collections.abc.Sequence:
+        return f"list[{_python(*typing.get_args(kind))}]"
+    if typing.get_origin(kind) is types.UnionType:
+        return " | ".join(map(_python, typing.get_args(kind)))
+    if kind is types.NoneType:
+        return "None"
+    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+
+
+_JSON = {str: "text", int: "a whole number", float: "a number", types.NoneType: "null"}
+
+
+def _json(kind: Any) -> str:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:
+        return " or ".join(map(_json, inner))
+    if origin is tuple:
+        return f"a list (in Python a tuple), each of it {_json(inner[0])}"
+    if origin is not None:
+        return f"an object, each value {_json(inner[1])}"
+    return _JSON.get(kind, f"a {kind.__name__}")
+
+
+PYTHON = Words(
+    "{owner}.{name} = {value}; allowed: {allowed}",
+    "{owner}.{name} = {value}; allowed: {allowed}",
+    _python,
+)
+JSON = Words(
+    "{name} is {value}; expected {allowed}", "{name} is {value}; allowed: {allowed}", _json
+)
