@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mmt.data import corpora, prepare, rulebook
-from mmt.data.corpora import Pair
+from mmt.data.pair import Pair
 from mmt.data.rules import About, Dropped
 from mmt.data.rules_between import Learnt
 

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 from mmt import checkpoint, config, initial, lock, resumable
 from mmt.data import corpora
 from mmt.data.manifest import MANIFEST, read_manifest
+from mmt.data.pair import Pair
 from mmt.data.prepare import cleaned
 from mmt.decoding import USUAL, Decoding
 from mmt.model.transformer import Transformer
@@ -157,7 +158,7 @@ class Translations:
         count = corpus.count(code, "train")
         return min(count, self.pairs) if self.pairs else count
 
-    def _chosen(self, corpus: corpora.Corpus, code: str) -> Iterator[corpora.Pair]:
+    def _chosen(self, corpus: corpora.Corpus, code: str) -> Iterator[Pair]:
         count, chosen = corpus.count(code, "train"), self._count(corpus, code)
         for i, pair in enumerate(corpus.pairs(code, "train")):
             if (i + 1) * chosen // count > i * chosen // count:

@@ -17,6 +17,7 @@ import tasks
 from mmt.data import corpora, mixing, vocab
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.entries import MONOLINGUAL
+from mmt.data.pair import Pair
 from tasks.sources import CorpusSource
 
 
@@ -96,7 +97,7 @@ class TextSource(CorpusSource):
         entries = self.corpus.files[MONOLINGUAL][mixing.language_of(self.language)]
         return [f"{place}-{entry.name}" for place, entry in enumerate(entries)]
 
-    def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[corpora.Pair]:
+    def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[Pair]:
         return self.corpus.part(*part).pairs(mixing.language_of(self.language), MONOLINGUAL)
 
 

@@ -12,6 +12,7 @@ import seqio
 import tensorflow as tf
 
 from mmt.data import corpora, prepare, vocab
+from mmt.data.pair import Pair
 
 
 @runtime_checkable
@@ -98,9 +99,9 @@ class CorpusSource(seqio.DataSource):
                 "corpus": np.array([pair.corpus for pair in some], object),
             }
 
-    def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[corpora.Pair]:
+    def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[Pair]:
         return self.cleaned.part(*part).pairs(self.language, split)
 
 
-def _source(pair: corpora.Pair) -> str:
+def _source(pair: Pair) -> str:
     return vocab.marked(pair.source, back_translated=pair.back_translated)

@@ -18,6 +18,7 @@ import tensorflow as tf
 import tasks
 from mmt import languages
 from mmt.data import corpora
+from mmt.data.pair import Pair
 
 
 def register_tfds(
@@ -77,12 +78,12 @@ class TfdsCorpus(corpora.Corpus):
     def languages(self) -> tuple[str, ...]:
         return tuple(sorted(self.sets))
 
-    def pairs(self, language: str, split: str) -> Iterator[corpora.Pair]:
+    def pairs(self, language: str, split: str) -> Iterator[Pair]:
         """Streams the pairs of a split; `line` is the example's number, from 1."""
         examples = TfdsSource(self, language).get_dataset(split, shuffle=False)
         for number, example in enumerate(examples.as_numpy_iterator(), start=1):
             source, target = example["inputs"].decode(), example["targets"].decode()
-            yield corpora.Pair(source, target, language, self.name, number)
+            yield Pair(source, target, language, self.name, number)
 
     def entries(self, language: str, split: str) -> tuple[str, ...]:
         """One, with the corpus's name; none where the set has no such split."""

@@ -4,7 +4,7 @@ from collections import Counter
 
 from mmt.data import clean, corpora, rulebook
 from mmt.data.clean import Cleaner, Tally
-from mmt.data.corpora import Pair
+from mmt.data.pair import Pair
 from mmt.data.rules import About, Dropped
 
 ABOUT = About("deu_Latn", "eng_Latn")

@@ -7,7 +7,7 @@ import pytest
 
 from mmt.data.clean import Outcome, Tally
 from mmt.data.clean_report import Report
-from mmt.data.corpora import Pair
+from mmt.data.pair import Pair
 from mmt.data.rules import Dropped
 from mmt.data.rules_between import Learnt
 

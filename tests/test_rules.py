@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.data import rules
-from mmt.data.corpora import Pair
+from mmt.data.pair import Pair
 from mmt.data.rules import About, Dropped
 
 

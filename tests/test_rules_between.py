@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mmt.data.corpora import Pair
+from mmt.data.pair import Pair
 from mmt.data.rules import About, Dropped, normalised
 from mmt.data.rules_between import Learnt, Lengths, Seen, duplicates, one_side, overlap, ratio
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from mmt import languages
 from mmt.data import rulebook
-from mmt.data.corpora import SPLITS, Corpus, Pair
+from mmt.data.corpora import SPLITS, Corpus
+from mmt.data.pair import Pair
 from mmt.data.rulebook import Rulebook, Settings
 from mmt.data.rules import About, Dropped
 from mmt.data.rules_between import Learnt, Lengths, TestSets

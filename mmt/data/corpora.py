@@ -38,13 +38,14 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mmt import languages, suggest
-from mmt.data import entries, lines, readers
+from mmt.data import entries, lines, readers, toml_place
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.entries import misplaced as _misplaced
 from mmt.data.files import Files
+from mmt.data.pair import Pair
 
 if TYPE_CHECKING:
     from mmt.data.rulebook import Rulebook
@@ -52,25 +53,6 @@ if TYPE_CHECKING:
 SPLITS = ("train", "validation", "test")
 _SAID = ("domain", "licence")
 EMBEDDED = "cldr"  # what `load` takes for the corpus that needs no files
-
-
-class Pair(NamedTuple):
-    """One sentence and its translation; where it is from is (corpus, line).
-
-    Attributes:
-      language: FLORES code of the source.
-      corpus: the name of the entry: its `name`, else the source's file as the description has it.
-      line: in the source's file; in files without lines the number of the unit or row.
-      back_translated: whether a model made the source.
-    """
-
-    source: str
-    target: str
-    language: str
-    corpus: str
-    line: int
-    id: str = ""  # of a multi-way corpus: `JHN.4.10`
-    back_translated: bool = False
 
 
 @dataclass(frozen=True)
@@ -288,7 +270,7 @@ class _Description:
     def _clean(self) -> "Rulebook | None":
         if "clean" not in self.content:
             return None
-        from mmt.data import rulebook  # which needs `Pair` from here
+        from mmt.data import rulebook  # late: it loads ftfy, and few corpora have rules
 
         return rulebook.parse(self.content["clean"], self._at, folder=self.file.parent)
 
@@ -321,24 +303,7 @@ class _Description:
             raise ValueError(f"{at}: {what}: {error}") from None
 
     def _at(self, key: str, table: str = "") -> str:
-        return located(self.text, self.file, key, table)
-
-
-def located(text: str, file: Path, key: str, table: str = "") -> str:
-    """'file:line' of a key in a TOML text, or of the table of that name, as people write them; else
-    'file'.
-    """
-    inside = ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            inside = re.sub(r"""[\s"']""", "", header[1])
-            here = f"{inside}.".startswith(f"{table}.{key}." if table else f"{key}.")
-        else:
-            word = re.match(r"""\s*["']?([^"'=.]*?)["']?\s*[=.]""", line)
-            here = inside == table and word is not None and word[1] == key
-        if here:
-            return f"{file}:{number}"
-    return str(file)
+        return toml_place.located(self.text, self.file, key, table)
 
 
 def _near(path: Path, *others: str) -> str:

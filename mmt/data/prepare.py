@@ -24,9 +24,10 @@ from mmt.data import clean, lines, rulebook
 from mmt.data.atomic import packed, read_json, working, write_json
 from mmt.data.clean import Cleaner, Tally
 from mmt.data.clean_report import Report
-from mmt.data.corpora import SPLITS, Corpus, Pair, data_root, load
+from mmt.data.corpora import SPLITS, Corpus, data_root, load
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.files import Files
+from mmt.data.pair import Pair
 from mmt.data.rulebook import Rulebook
 from mmt.data.rules import About
 from mmt.data.rules_between import Learnt, Lengths, TestSets

@@ -25,8 +25,8 @@ from typing import Any
 
 from mmt import languages, suggest
 from mmt.data import rules, rules_between
-from mmt.data.corpora import located
 from mmt.data.rules import About, Rule
+from mmt.data.toml_place import located
 
 Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order they are applied
 

@@ -16,7 +16,7 @@ import ftfy
 import regex
 from ftfy.badness import is_bad
 
-from mmt.data.corpora import Pair
+from mmt.data.pair import Pair
 
 
 class Dropped(NamedTuple):

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mmt.data.corpora import Pair
+from mmt.data.pair import Pair
 from mmt.data.rules import About, Dropped, Rule, normalised
 
 JUDGED = 20  # characters of the longer side; shorter pairs' ratios say little

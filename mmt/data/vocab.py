@@ -22,8 +22,9 @@ import sentencepiece
 
 from mmt import languages, suggest
 from mmt.data import mixing
-from mmt.data.corpora import Corpus, Pair
+from mmt.data.corpora import Corpus
 from mmt.data.entries import MONOLINGUAL
+from mmt.data.pair import Pair
 
 PAD, EOS, UNK = 0, 1, 2  # of what `train` makes, as T5; there is no BOS: decoders start with PAD
 SIDES = ("source", "target", "both")

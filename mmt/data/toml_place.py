@@ -1,0 +1,21 @@
+"""Where in a TOML file a key stands, for messages: tomllib does not say."""
+
+import re
+from pathlib import Path
+
+
+def located(text: str, file: Path, key: str, table: str = "") -> str:
+    """'file:line' of a key in a TOML text, or of the table of that name, as people write them; else
+    'file'.
+    """
+    inside = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            inside = re.sub(r"""[\s"']""", "", header[1])
+            here = f"{inside}.".startswith(f"{table}.{key}." if table else f"{key}.")
+        else:
+            word = re.match(r"""\s*["']?([^"'=.]*?)["']?\s*[=.]""", line)
+            here = inside == table and word is not None and word[1] == key
+        if here:
+            return f"{file}:{number}"
+    return str(file)
