@@ -37,7 +37,7 @@ def kept_bytes(config: Config, rows: int, length: int) -> int:
     mlp = len(config.mlp_activations) * config.mlp_dim + config.emb_dim
     layers = config.encoder_layers * (attention + mlp)
     layers += config.decoder_layers * (2 * attention + mlp)
-    return 4 * rows * length * (layers + (config.target_vocab_size or config.vocab_size))
+    return 4 * rows * length * (layers + config.target_vocabulary)
 
 
 def batch() -> dict[str, np.ndarray]:

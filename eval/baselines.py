@@ -231,7 +231,7 @@ def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) ->
     if not plan.own_vocabulary:
         return opened
     model = program.model.config
-    sizes = {"source": model.vocab_size, "target": model.target_vocab_size or model.vocab_size}
+    sizes = {"source": model.vocab_size, "target": model.target_vocabulary}
     return own_vocabulary(opened, code, sizes)
 
 

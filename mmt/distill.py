@@ -56,8 +56,7 @@ class Teacher:
                     f"teacher's (VOCABULARY_FROM={self.model_dir}), or distil by sequence, which "
                     "any vocabulary allows: gin_configs/runs/distill_sequences.gin"
                 )
-        sizes = [one.config.target_vocab_size or one.config.vocab_size
-                 for one in (self.model, model)]  # fmt: skip
+        sizes = [self.model.config.target_vocabulary, model.config.target_vocabulary]
         if sizes[0] != sizes[1]:
             raise ValueError(
                 f"the teacher {self.model_dir} has logits of {sizes[0]} pieces, the student of "

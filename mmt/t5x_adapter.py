@@ -127,10 +127,9 @@ class Model(models.EncoderDecoderModel):
         for name in ("pad_id", "start_id"):
             if getattr(config, name):
                 raise ValueError(f"Config.{name} = {getattr(config, name)}; in T5X allowed: 0")
-        sizes = {"input": config.vocab_size, "output": config.target_vocab_size}
+        sizes = {"input": config.vocab_size, "output": config.target_vocabulary}
         for side, size in sizes.items():
             vocabulary = getattr(self, f"{side}_vocabulary")
-            size = size or config.vocab_size
             if vocabulary.vocab_size > size:
                 raise ValueError(
                     f"the {side} vocabulary has {vocabulary.vocab_size} pieces, the model only "

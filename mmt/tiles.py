@@ -204,7 +204,7 @@ def trace(
     )
     memory, state = jax.tree.map(place, begun)
     until = _cache_lengths(settings.max_length)[0]
-    vocabulary = ids.target_vocab_size or ids.vocab_size
+    vocabulary = ids.target_vocabulary
     step = functools.partial(
         _go_on, model, settings=settings, until=until, vocabulary=vocabulary
     )  # with all parameters, the encoder's too: they lie on the devices

@@ -214,7 +214,7 @@ def check(program: Program, manifest: Any, model_dir: str | Path) -> None:
     """
     check_parents(program, model_dir)
     config, pieces = program.model.config, manifest.vocabulary_size
-    sizes = {"source": config.vocab_size, "target": config.target_vocab_size or config.vocab_size}
+    sizes = {"source": config.vocab_size, "target": config.target_vocabulary}
     for side, size in sizes.items():
         if pieces[side] > size:
             raise ValueError(

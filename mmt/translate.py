@@ -95,10 +95,7 @@ class Translator:
         if self.max_source_length < 8:  # one character may be tag, space, four bytes and end
             raise ValueError(f"max_source_length: {self.max_source_length}; allowed: 8 or more")
         sizes = self.model.config
-        embeddings = {
-            "source": sizes.vocab_size,
-            "target": sizes.target_vocab_size or sizes.vocab_size,
-        }
+        embeddings = {"source": sizes.vocab_size, "target": sizes.target_vocabulary}
         for side, vocabulary in self.vocabularies.items():
             trained = self.manifest.vocabulary_hash[side]
             if vocabulary.hash != trained:

@@ -119,6 +119,12 @@ def test_impossible_settings_are_errors(options, message, as_users_have_it):
         dataclasses.replace(CONFIG, **options)
 
 
+def test_the_target_has_the_vocabulary_of_both_sides_or_its_own():
+    assert dataclasses.replace(CONFIG, vocab_size=40).target_vocabulary == 40
+    two = dataclasses.replace(CONFIG, vocab_size=40, target_vocab_size=30)
+    assert two.target_vocabulary == 30
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_word_dropout_takes_whole_words_of_its_side_in_training_alone(side):
     """Without layers a row of logits is of its own word alone, and zero without it."""

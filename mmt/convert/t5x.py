@@ -294,7 +294,7 @@ def _inline(file: Path) -> dict[str, np.ndarray]:
 def _manifest(directory: Path, files: Mapping[str, Path], c: Config) -> Manifest:
     """No languages: on which ones the model was trained, the files do not say."""
     vocabularies = {side: Vocabulary.load(file) for side, file in files.items()}
-    sizes = {"source": c.vocab_size, "target": c.target_vocab_size or c.vocab_size}
+    sizes = {"source": c.vocab_size, "target": c.target_vocabulary}
     for side, vocabulary in vocabularies.items():
         if vocabulary.size > sizes[side] or vocabulary.eos != c.eos_id:
             raise ValueError(

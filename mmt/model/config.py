@@ -49,6 +49,11 @@ class Config:
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()
 
+    @property
+    def target_vocabulary(self) -> int:
+        """Returns the size of the target's vocabulary, its own or the one for both sides."""
+        return self.target_vocab_size or self.vocab_size
+
     def __post_init__(self) -> None:
         checked.check(self)
         deepest = max(self.encoder_layers, self.decoder_layers)

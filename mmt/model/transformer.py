@@ -37,7 +37,7 @@ class Transformer(nn.Module):
         self.encoder = Stack(c, decoder=False)
         self.decoder = Stack(c, decoder=True)
         if not c.tied_logits:
-            self.logits = layers.Logits(c.target_vocab_size or c.vocab_size, dtype)
+            self.logits = layers.Logits(c.target_vocabulary, dtype)
 
     def __call__(
         self,
