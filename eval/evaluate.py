@@ -14,22 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from eval import analysis, metrics, refresh, results
 from eval.metrics import Metrics
 from eval.results import Row
 from eval.testsets import TestSet
 from mmt.data.manifest import MANIFEST, read_manifest
 from mmt.decoding import USUAL, Decoding
+from mmt.progress import SENTENCES, progress_bar
 
 
 class Translates(Protocol):
@@ -117,17 +108,17 @@ def evaluate(
     stream = _Timed(line for code in todo for line in testset.languages[code].sources)
     target = _told(translator, testset)
     texts = stream.times(translator.translate(stream, target=target, decoding=decoding))
-    with _progress() as progress:
+    with progress_bar(*SENTENCES) as bar:
         total = sum(len(testset.languages[code].sources) for code in todo)
-        task = progress.add_task(system.name, total=total)
+        task = bar.add_task(system.name, total=total)
         for code in todo:
             hypotheses, seconds = [], 0.0
             for translation, cost in itertools.islice(texts, len(testset.languages[code].sources)):
                 hypotheses.append(_one_line(translation.hypotheses[0].text))
                 seconds += cost
-                progress.advance(task)
+                bar.advance(task)
             done[code] = judge.score(code, hypotheses, seconds)
-            progress.update(task, description=f"{system.name} {code} {done[code].bleu:.1f} BLEU")
+            bar.update(task, description=f"{system.name} {code} {done[code].bleu:.1f} BLEU")
     return [done[code] for code in testset.languages]
 
 
@@ -318,16 +309,3 @@ def _one_line(text: str) -> str:
 
 def _joined(lines: Iterable[str]) -> bytes:
     return "".join(_one_line(line) + "\n" for line in lines).encode()
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("sentences"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )

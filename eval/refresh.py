@@ -13,13 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from rich.console import Console
-from rich.progress import track
-
 from eval import analysis, guards, metrics, overlap, results, significance, trust
 from eval.overlap import Training
 from eval.results import Row
 from eval.significance import Judged
+from mmt.progress import track
 
 SUFFIXES = ("src", "hyp", "ref")
 _AT_ONCE = 500  # rows, before the file is written
@@ -58,9 +56,7 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
         about = item.row.testset, item.row.target, item.row.source
         languages.setdefault(about, []).append(item)
     count, waiting = 0, list[tuple[Path, analysis.Row]]()
-    console = Console(stderr=True)
-    shown = {"console": console, "transient": True, "disable": not console.is_terminal}
-    for key in track(list(languages), "intervals and guards", **shown):  # type: ignore[arg-type]
+    for key in track(list(languages), "intervals and guards", disable=None, transient=True):
         items = languages.pop(key)
         for item in items:
             item.check()

@@ -21,19 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)  # fmt: skip
 from tensorboardX import summary
 from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from mmt import distributed
+from mmt import distributed, progress
 
 _COUNT = itertools.count()  # of TensorBoard's files
 
@@ -97,7 +89,7 @@ class Log:
         self.stopped = False  # an earlier start of this run ended by a hook's word
         self._waited, self._clock, self._shown = 0.0, clock, shown and self._writes
         self._console = Console(stderr=True)
-        self._bar = progress_bar(self._console, disable=not self._shown)
+        self._bar = training_bar(self._console, disable=not self._shown)
         self._task = self._bar.add_task("train", total=steps, text="")
         self._waiting: list[Mapping[str, Any]] = []  # rows that the disk did not take yet
         self._told = False
@@ -317,10 +309,9 @@ def _snapshot(meters: Meters) -> Meters:
     return jax.tree.map(jnp.copy, meters)
 
 
-def progress_bar(console: Console, *, disable: bool) -> Progress:
-    """With the time that is left; a task has the field `text`."""
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn(),
-        TimeRemainingColumn(), TextColumn("{task.fields[text]}"),
-        console=console, disable=disable or not sys.stderr.isatty(), transient=False,
-    )  # fmt: skip
+def training_bar(console: Console, *, disable: bool) -> progress.Progress:
+    """Returns a bar with the time that is left; a task has the field `text`."""
+    parts = (progress.COUNT, progress.PERCENT, progress.REMAINING, "{task.fields[text]}")
+    return progress.progress_bar(
+        *parts, console=console, disable=disable or not sys.stderr.isatty()
+    )

@@ -17,11 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
-
 from mmt import collectives, topology
 from mmt.parameters import readable
+from mmt.progress import track
 
 Number = int | float | None  # None: not known
 _GIB = 2**30
@@ -276,8 +274,7 @@ def compared(
     """`plan` with each file of gin_configs/meshes in turn, one after another."""
     topology.parse(name)
     plans: dict[str, Plan | ValueError] = {}
-    shown = Console(stderr=True)
-    for mesh in track(meshes(), description="compiling for each mesh", console=shown):
+    for mesh in track(meshes(), "compiling for each mesh"):
         try:
             plans[Path(mesh).stem] = plan([*files, mesh], bindings, name, decode=decode)
         except ValueError as error:

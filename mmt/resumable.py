@@ -12,18 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from mmt import lock
 from mmt.data import lines
+from mmt.progress import SENTENCES, progress_bar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,21 +51,17 @@ def write(parts: Sequence[Part], rows: Iterable[str]) -> None:
     ... # doctest: +SKIP
     """
     coming = iter(rows)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TextColumn("sentences"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with progress_bar(*SENTENCES) as bar:
         done, total = sum(part.done for part in parts), sum(part.total for part in parts)
-        task = progress.add_task("", total=total, completed=done)
+        task = bar.add_task("", total=total, completed=done)
         for part in parts:
             if part.path.exists():
                 continue
-            progress.update(task, description=f"translating {part.path.stem}")
+            bar.update(task, description=f"translating {part.path.stem}")
             with part.begun.open("a", encoding="utf-8", newline="\n", buffering=1) as file:
                 for _ in range(part.total - part.done):
                     file.write(next(coming))
-                    progress.advance(task)
+                    bar.advance(task)
             os.replace(part.begun, part.path)
 
 

@@ -248,7 +248,7 @@ class _Bar:
         self._left = len(waiting)
         self._done = self._begun = self._total - sum(job.steps for job in waiting)
         self._console = Console(stderr=True)
-        self._bar = metrics.progress_bar(self._console, disable=False)
+        self._bar = metrics.training_bar(self._console, disable=False)
         self._since = time.perf_counter()
         self._running: int | None = None
 

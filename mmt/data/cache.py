@@ -18,8 +18,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Int32
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mmt import suggest
 from mmt.data import mixing, records
@@ -27,6 +25,7 @@ from mmt.data.atomic import replacing
 from mmt.data.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.vocab import PAD, Vocabulary, sentinel
 from mmt.data.workers import streaming
+from mmt.progress import COUNT, ELAPSED, progress_bar
 
 Tokens = Sequence[Any]  # (inputs, targets) or (inputs, targets, name of the corpus)
 Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; can be pickled
@@ -294,23 +293,16 @@ def _is_cache_of(directory: Path, manifest: Manifest) -> bool:
 
 def _with_progress(blocks: Iterable[_Block], label: str, keys: int) -> Iterator[_Block]:
     """The blocks, with a bar on a terminal's stderr, else a line every ten seconds."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns,
-        TextColumn("{task.fields[done]:,} examples"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task(label, total=keys, done=0)
+    parts = (COUNT, "{task.fields[done]:,} examples", ELAPSED)
+    with progress_bar(*parts, disable=None) as bar:
+        task = bar.add_task(label, total=keys, done=0)
         done, said, seen = 0, time.monotonic(), set()
         for block in blocks:
             yield block
             done += len(block.encoded)
             seen.add(block.key)
-            progress.update(task, completed=len(seen) - 1, done=done)
-            if not console.is_terminal and time.monotonic() - said > 10:
+            bar.update(task, completed=len(seen) - 1, done=done)
+            if not bar.console.is_terminal and time.monotonic() - said > 10:
                 said = time.monotonic()
                 print(f"{label}: {'/'.join(block.key)}, {done:,} examples", file=sys.stderr)
-        progress.update(task, completed=keys, done=done)
+        bar.update(task, completed=keys, done=done)

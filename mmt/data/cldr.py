@@ -25,12 +25,12 @@ from pathlib import Path
 
 import babel
 from rich.console import Console
-from rich.progress import track
 
 from mmt import languages
 from mmt.data import cldr_phrases, cldr_speaker, corpora
 from mmt.data.cldr_phrases import TRAIN_WEIGHTS, WEIGHTS, Drawer, Drawn, schedule
 from mmt.data.cldr_speaker import Missing, Speaker, plain
+from mmt.progress import track
 
 LARGEST, SMALLEST = 20_000, 100  # training pairs of the first and the last language
 VARIED = 300  # so many training pairs of a language are chosen for their words

@@ -19,8 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from mmt.progress import COUNT, REMAINING, progress_bar
 
 Work = Callable[[Any, Any, Callable[[int], None]], Any]
 Run = Callable[[str, Work, Sequence[Any], int], list[Any]]
@@ -179,19 +178,15 @@ def _progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """A function to be told how much is done: a bar on a terminal's stderr, else a line in ten
     seconds.
     """
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     start = said = time.monotonic()
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    ) as bar:
+    with progress_bar(COUNT, REMAINING, disable=None) as bar:
         task = bar.add_task(label, total=total)
 
         def show(done: int) -> None:
             nonlocal said
             bar.update(task, completed=done)
             now = time.monotonic()
-            if not console.is_terminal and now - said > 10 and done:
+            if not bar.console.is_terminal and now - said > 10 and done:
                 said = now
                 left = (now - start) * (total - done) / done
                 print(f"{label}: {done:,} of {total:,}, {left:.0f} s left", file=sys.stderr)
