@@ -29,8 +29,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from eval import baselines, results, study
-from mmt import config, stacked, train
+from eval import baselines, study
+from eval.baselines import stacked
+from eval.records import results
+from mmt import config, train
 from mmt.data import cache
 
 GIN = "gin_configs/examples/demo_baselines.gin"

@@ -17,10 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mmt.data import corpora, prepare, rulebook
+from mmt.data import corpora
+from mmt.data.cleaning import prepare, rulebook
+from mmt.data.cleaning.corpus_rules import Learnt
+from mmt.data.cleaning.rules import About, Dropped
 from mmt.data.pair import Pair
-from mmt.data.rules import About, Dropped
-from mmt.data.rules_between import Learnt
 
 LETTERS = {
     "deu_Latn": "aeinrstdhulcgmobwfkzpvjyxqäöüß", "rus_Cyrl": "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэф",

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from eval.figures import PALETTE
+from eval.report.figures.drawing import PALETTE
 from mmt import plan
 
 MODEL = "gin_configs/models/gshard_600b.gin"

@@ -17,7 +17,8 @@ from rich.table import Table
 
 from benchmarks.header import header
 from eval import evaluate, testsets
-from mmt import checkpoint, cli, metrics, translate
+from mmt import checkpoint, metrics, translate
+from mmt.cli import main as cli
 
 STEPS = 1500
 LINES = 40  # of the test split, per language

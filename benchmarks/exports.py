@@ -26,7 +26,7 @@ from benchmarks.header import header
 from eval import metrics, testsets
 from mmt.convert import ctranslate2 as convert
 from mmt.convert import hf
-from mmt.data.vocab import Vocabulary, find_tag
+from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import Decoding
 from mmt.translate import Translator
 

@@ -70,11 +70,11 @@ class Bench:
 
     def lost(self, options: Options) -> int:
         """Steps whose loss is not that of the whole run, and checkpoints that are not good."""
-        from mmt import integrity, steps
+        from mmt.checkpoint import digests, steps
 
         found, wanted = self.losses(options), self.losses(self.whole)
         bad = sum(
-            bool(integrity.damage(options.directory / "checkpoints" / str(step)))
+            bool(digests.damage(options.directory / "checkpoints" / str(step)))
             for step in steps.available_steps(options.directory)
         )
         return bad + sum(found.get(step) != loss for step, loss in wanted.items())
@@ -87,7 +87,7 @@ class Bench:
 
     def progress(self, process: Any, options: Options) -> None:
         """Until a run that was started has written another checkpoint, or has ended."""
-        from mmt import steps
+        from mmt.checkpoint import steps
 
         before = steps.available_steps(options.directory)
         while process.is_alive() and steps.available_steps(options.directory)[-1:] == before[-1:]:
@@ -95,7 +95,7 @@ class Bench:
 
     def wait(self, process: Any, options: Options, step: int) -> None:
         """Until a run has a checkpoint of this step or a later one."""
-        from mmt import steps
+        from mmt.checkpoint import steps
 
         while max(steps.available_steps(options.directory), default=0) < step:
             assert process.is_alive(), self.said(options)

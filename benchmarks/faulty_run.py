@@ -28,7 +28,7 @@ class Options(NamedTuple):
 
 def make_cache(directory: Path) -> None:
     """Two made-up languages whose translation is the source, one piece up."""
-    from mmt.data import cache, vocab
+    from mmt.data import cache, vocabulary
 
     rng = random.Random(0)
 
@@ -41,7 +41,7 @@ def make_cache(directory: Path) -> None:
 
     lines = ("".join(rng.choices("abcdefgh ", k=30)) for _ in range(500))
     model = directory.parent / "pieces.model"
-    vocab.train(lines, model, size=PIECES, tags=())
+    vocabulary.train(lines, model, size=PIECES, tags=())
     made = {
         (split, code): examples(count)
         for split, count in (("train", 400), ("validation", 20))

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import jax
 
-from mmt import environment
+from mmt.system import environment
 
 
 def header() -> str:

@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks.header import header
 from mmt.model.config import REMAT, Config
 from mmt.model.transformer import Transformer
-from mmt.program import Program
+from mmt.trainer import Program
 
 ROWS, LENGTH = 64, 128
 SIZES = Config(

@@ -9,9 +9,9 @@ span corruption, so that both see as many pairs as "none" does in 70 % of the st
 too; "back-translated" learns from the pairs and from what a reverse model, of as many steps, makes
 of English lines in each language of that third.
 
-The phrases are of the kinds that the test has (mmt/data/cldr.py), as if one had found monolingual
-text of the very domain. And the models are small and far from done: see what it takes before you
-take it for a law of nature. What is done in DIRECTORY (default: runs/monolingual) is not done
+The phrases are of the kinds that the test has (mmt/data/cldr/corpus.py), as if one had found
+monolingual text of the very domain. The models are small and far from converged, so the result
+may not hold for larger ones. What is done in DIRECTORY (default: runs/monolingual) is not done
 again. From scratch about 25 minutes on 2 CPU cores, and needs the extra [data].
 """
 
@@ -27,9 +27,11 @@ from rich.table import Table
 
 from benchmarks.header import header
 from eval import evaluate, testsets
-from mmt import checkpoint, cli, languages, metrics, translate
-from mmt.data import cldr, cldr_phrases, corpora
-from mmt.data.cldr_speaker import Missing, Speaker
+from mmt import checkpoint, languages, metrics, translate
+from mmt.cli import main as cli
+from mmt.data import cldr, corpora
+from mmt.data.cldr import phrases as cldr_phrases
+from mmt.data.cldr.speaker import Missing, Speaker
 
 STEPS = 500
 BEFORE = 150  # of them, where the text comes first

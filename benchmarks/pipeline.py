@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks.header import header
 from mmt import languages
-from mmt.data import cache, mixing, modifiers, pipeline, vocab
+from mmt.data import cache, mixing, modifiers, pipeline, vocabulary
 from mmt.data.stages import Stage
 
 LENGTHS = {"inputs": 256, "targets": 256}
@@ -61,8 +61,8 @@ def build(folder: Path, counts: dict[str, int]) -> Path:
         return directory
     texts = [f"{language.name} {language.code}" for language in languages.all_languages()]
     folder.mkdir(parents=True, exist_ok=True)
-    vocab.train(texts * 3, folder / "vocabulary.model", size=1200, tags=["<2eng>"])
-    pieces = vocab.Vocabulary.load(folder / "vocabulary.model").size
+    vocabulary.train(texts * 3, folder / "vocabulary.model", size=1200, tags=["<2eng>"])
+    pieces = vocabulary.Vocabulary.load(folder / "vocabulary.model").size
 
     def stream(number: int, count: int) -> cache.Examples:
         return lambda: made_up(number, count, pieces)

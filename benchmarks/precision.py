@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from mmt import cli, config, train
+from mmt import config, train
+from mmt.cli import main as cli
 from mmt.data import pipeline
 
 SEEDS, STEPS = 3, 300

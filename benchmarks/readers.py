@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mmt.data import readers
-from mmt.data.files import Files
+from mmt.data.readers.files import Files
 
 MIB = 2**20
 BAR = 1024  # MiB of memory

@@ -14,13 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from eval import analysis, metrics, refresh, results
+from eval import metrics
+from eval.analyses import update
 from eval.metrics import Metrics
-from eval.results import Row
+from eval.records import analysis, results
+from eval.records.results import Row
 from eval.testsets import TestSet
-from mmt.data.manifest import MANIFEST, read_manifest
+from mmt.data.cache.manifest import MANIFEST, read_manifest
 from mmt.decoding import USUAL, Decoding
-from mmt.progress import SENTENCES, progress_bar
+from mmt.system.progress import SENTENCES, progress_bar
 
 
 class Translates(Protocol):
@@ -101,7 +103,7 @@ def evaluate(
     judge = _Judge(testset, system, str(decoding), out, scores)
     judge.folder.mkdir(parents=True, exist_ok=True)
     done = judge.done()
-    refresh.of_rows(out, done.values())
+    update.of_rows(out, done.values())
     todo = [code for code in testset.languages if code not in done]
     if others := judge.replaced(todo):
         print(f"{out}: {others}", file=sys.stderr)
@@ -192,7 +194,7 @@ class _Judge:
         results.add_rows(self.out, [row])
         for suffix, text in self._texts(code).items():
             self._write(code, suffix, text)
-        refresh.of_rows(self.out, [row])
+        update.of_rows(self.out, [row])
         return row
 
     def done(self) -> dict[str, Row]:

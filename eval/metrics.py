@@ -19,7 +19,7 @@ from sacrebleu.tokenizers import tokenizer_spm
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.utils import SACREBLEU_DIR
 
-from eval import rows
+from eval.records import rows
 from mmt import checked
 
 SPBLEU = ("flores200", "flores101")

@@ -18,13 +18,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from eval import analysis, results, testsets
+from eval import testsets
+from eval.analyses.train_overlap import Training
+from eval.analyses.update import refresh
 from eval.metrics import Metrics
-from eval.overlap import Training
-from eval.refresh import refresh
+from eval.records import analysis, results
 from eval.report import check_folder, report
 from mmt import checkpoint, config
-from mmt.data import corpora, prepare
+from mmt.data import corpora
+from mmt.data.cleaning import prepare
 from mmt.decoding import Decoding
 
 COMMANDS = ("train", "distill", "baselines")

@@ -12,7 +12,7 @@ import numpy as np
 
 from eval import evaluate, testsets
 from mmt import distributed, translate
-from mmt.data import cache, vocab
+from mmt.data import cache, vocabulary
 from mmt.train import Step
 
 
@@ -71,6 +71,6 @@ class ValidationBleu:
         return found
 
     @functools.cached_property
-    def _vocabularies(self) -> dict[str, vocab.Vocabulary]:
+    def _vocabularies(self) -> dict[str, vocabulary.Vocabulary]:
         files = self._cache.vocabulary_files()
-        return {side: vocab.Vocabulary.load(path) for side, path in files.items()}
+        return {side: vocabulary.Vocabulary.load(path) for side, path in files.items()}

@@ -10,6 +10,7 @@ import copy
 import functools
 import inspect
 import re
+import sys
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -68,7 +69,7 @@ def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
     """
     gin.clear_config()
     known = {
-        f"{door.__module__}.{door.__qualname__}.{name}": door.__module__
+        f"{_public_module(door)}.{door.__qualname__}.{name}": _public_module(door)
         for door in doors
         for name, parameter in inspect.signature(door).parameters.items()
         if parameter.default is not parameter.empty
@@ -89,6 +90,17 @@ def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
             allowed = "a number, text, True, False or None"
             raise ValueError(f"--gin.{binding}: no such value; allowed: {allowed}") from error
         gin.parse_config(imports + statement)
+
+
+def _public_module(door: Callable[..., Any]) -> str:
+    """The outermost package that offers `door` under its name: `mmt.decoding` for `Decoding`."""
+    parts, first = door.__module__.split("."), door.__qualname__.split(".")[0]
+    offered = vars(sys.modules[door.__module__])[first]
+    for end in range(1, len(parts)):
+        package = ".".join(parts[:end])
+        if getattr(sys.modules.get(package), first, None) is offered:
+            return package
+    return door.__module__
 
 
 def configured(function: Callable[..., T]) -> Callable[..., T]:

@@ -17,16 +17,17 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
-from mmt import checkpoint, config, initial, lock, resumable
+from mmt import checkpoint, config, initial
 from mmt.data import corpora
-from mmt.data.manifest import MANIFEST, read_manifest
+from mmt.data.cache.manifest import MANIFEST, read_manifest
+from mmt.data.cleaning.prepare import cleaned
 from mmt.data.pair import Pair
-from mmt.data.prepare import cleaned
 from mmt.decoding import USUAL, Decoding
 from mmt.model.transformer import Transformer
-from mmt.program import FEATURES, Program
 from mmt.sharding import Layout
-from mmt.translate import Translator
+from mmt.system import lock
+from mmt.trainer import FEATURES, Program
+from mmt.translate import Translator, output_log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Translations:
         }  # fmt: skip
         whole = (folder / "corpus.toml").exists()
         with contextlib.nullcontext() if whole else lock.held(folder):
-            resumable.begin(folder / "translations.json", recipe)
+            output_log.begin(folder / "translations.json", recipe)
             if not (folder / "corpus.toml").exists():
                 self._complete(folder, corpus)
 
@@ -124,17 +125,17 @@ class Translations:
             copied["train"] = "references."
         for split, name in copied.items():
             for code in corpus.files[split]:
-                with resumable.whole(folder / f"{name}{code}.tsv") as file:
+                with output_log.whole(folder / f"{name}{code}.tsv") as file:
                     for pair in corpus.pairs(code, split):
-                        file.write(resumable.row(pair.source, pair.target))
+                        file.write(output_log.row(pair.source, pair.target))
         self._translate(folder, corpus)
-        with resumable.whole(folder / "corpus.toml") as file:
+        with output_log.whole(folder / "corpus.toml") as file:
             file.write(self._description(corpus))
 
     def _translate(self, folder: Path, corpus: corpora.Corpus) -> None:
         """The train split, language by language, as one stream through the translator."""
         todo = [
-            resumable.Part(folder / f"train.{code}.tsv", self._count(corpus, code))
+            output_log.Part(folder / f"train.{code}.tsv", self._count(corpus, code))
             for code in corpus.languages
         ]
         pairs, ahead = itertools.tee(
@@ -145,10 +146,10 @@ class Translations:
         found = Translator.load(self.teacher).translate(
             (pair.source for pair in ahead), target=corpus.target, decoding=self.decoding
         )
-        resumable.write(
+        output_log.write(
             todo,
             (
-                resumable.row(pair.source, said.text or pair.target)
+                output_log.row(pair.source, said.text or pair.target)
                 for pair, said in zip(pairs, found, strict=True)
             ),
         )

@@ -25,7 +25,8 @@ from tensorboardX import summary
 from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from mmt import distributed, progress
+from mmt import distributed
+from mmt.system import progress
 
 _COUNT = itertools.count()  # of TensorBoard's files
 

@@ -19,7 +19,7 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from mmt import distributed, initial, lock, metrics
+from mmt import distributed, initial, metrics
 from mmt.checkpoint import (
     Checkpoints,
     Policy,
@@ -28,8 +28,9 @@ from mmt.checkpoint import (
     check_model,
     raised_alone,
 )
-from mmt.program import Program
 from mmt.state import TrainState, account, position, restore
+from mmt.system import lock
+from mmt.trainer import Program
 
 
 @runtime_checkable

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mmt.data import corpora, mixing, prepare, vocab
+from mmt.data import corpora, mixing
+from mmt.data import vocabulary as vocab
+from mmt.data.cleaning import prepare
 
 
 @contextlib.contextmanager

@@ -18,8 +18,10 @@ import tensorflow as tf
 
 import tasks
 from mmt import languages, suggest
-from mmt.data import cache, corpora, prepare, vocab
-from mmt.data.manifest import MANIFEST, Manifest, read_manifest
+from mmt.data import cache, corpora
+from mmt.data import vocabulary as vocab
+from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
+from mmt.data.cleaning import prepare
 from mmt.data.recipe import Recipe
 from tasks import monolingual
 from tasks.sources import LanguageSource

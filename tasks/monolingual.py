@@ -14,7 +14,7 @@ import seqio
 import tensorflow as tf
 
 import tasks
-from mmt.data import corpora, mixing, vocab
+from mmt.data import corpora, mixing, vocabulary
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import Pair
@@ -127,11 +127,11 @@ def _sentinels(features: Mapping[str, seqio.Feature]) -> Callable[[], Sequence[i
     @functools.cache
     def found() -> Sequence[int]:
         files = {Path(one.vocabulary.sentencepiece_model_file) for one in features.values()}
-        sentinels = vocab.Vocabulary.load(files.pop()).sentinels
+        sentinels = vocabulary.Vocabulary.load(files.pop()).sentinels
         if files or not sentinels:
             raise ValueError(
                 "monolingual text needs one vocabulary for both sides, with sentinels "
-                f"({vocab.sentinel(0)}, …)"
+                f"({vocabulary.sentinel(0)}, …)"
             )
         return sentinels
 

@@ -11,7 +11,8 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from mmt.data import corpora, prepare, vocab
+from mmt.data import corpora, vocabulary
+from mmt.data.cleaning import prepare
 from mmt.data.pair import Pair
 
 
@@ -104,4 +105,4 @@ class CorpusSource(seqio.DataSource):
 
 
 def _source(pair: Pair) -> str:
-    return vocab.marked(pair.source, back_translated=pair.back_translated)
+    return vocabulary.marked(pair.source, back_translated=pair.back_translated)

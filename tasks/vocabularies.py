@@ -1,7 +1,7 @@
 """Vocabularies of a corpus: where they are kept, and how they are trained when first needed.
 
 SentencePiece models under `$MMT_DATA/vocabularies/`, for SeqIO's tasks and for the cache alike. The
-training itself, and the tokeniser without TensorFlow, are `mmt.data.vocab`.
+training itself, and the tokeniser without TensorFlow, are `mmt.data.vocabulary`.
 """
 
 import functools
@@ -14,7 +14,9 @@ from typing import Any
 import seqio
 import tensorflow as tf
 
-from mmt.data import corpora, prepare, vocab
+from mmt.data import corpora
+from mmt.data import vocabulary as vocab
+from mmt.data.cleaning import prepare
 
 VOCABULARY_SIZE = 8000  # pieces of a shared vocabulary, where the user names no other number
 

@@ -221,7 +221,7 @@ def test_training_and_translating_need_no_tensorflow():
 
 def test_command_line_options_are_counted():
     """A new knob is a gin binding, not a flag; whoever adds a flag says so here."""
-    from mmt.arguments import parser
+    from mmt.cli.arguments import parser
 
     def count(parser) -> int:
         total = 0

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import pytest
 
 from eval import study
-from mmt import config, initial, parameters, train
+from mmt import config, initial, train
 from mmt.convert import flat
 from mmt.model.transformer import Transformer
+from mmt.plan import parameters
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("gin_configs/**/*.gin"))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mmt import config
-from mmt.arguments import parser
-from mmt.back_translation import BackTranslation
+from mmt.cli.arguments import parser
 from mmt.translate import Decoding, Translator
+from mmt.translate.back_translation import BackTranslation
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

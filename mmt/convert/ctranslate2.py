@@ -12,7 +12,7 @@ from typing import Any
 
 from mmt import config
 from mmt.convert import hf, tokenizer
-from mmt.data.vocab import Vocabulary
+from mmt.data.vocabulary import Vocabulary
 
 
 def export(model_dir: str | Path, out: str | Path) -> None:

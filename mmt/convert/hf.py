@@ -22,8 +22,8 @@ import numpy as np
 from mmt import checkpoint, config
 from mmt.convert import flat, hf_config, names, tokenizer
 from mmt.convert.tensors import Tensors, Writer
-from mmt.data.manifest import MANIFEST, Manifest, read_manifest
-from mmt.data.vocab import Vocabulary, files
+from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
+from mmt.data.vocabulary import Vocabulary, files
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes
 

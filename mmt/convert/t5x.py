@@ -21,8 +21,8 @@ from flax import serialization, traverse_util
 from mmt import checkpoint, config
 from mmt.convert import flat
 from mmt.convert.hf import staged
-from mmt.data.manifest import Manifest
-from mmt.data.vocab import Vocabulary
+from mmt.data.cache.manifest import Manifest
+from mmt.data.vocabulary import Vocabulary
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mmt.data.vocab import Vocabulary
+from mmt.data.vocabulary import Vocabulary
 
 MODEL = "spiece.model"
 FILES = (

@@ -41,14 +41,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmt import languages, suggest
-from mmt.data import entries, lines, readers, toml_place
+from mmt.data import entries, readers
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.entries import misplaced as _misplaced
-from mmt.data.files import Files
 from mmt.data.pair import Pair
+from mmt.data.readers.files import Files
+from mmt.system import text_lines, toml_place
 
 if TYPE_CHECKING:
-    from mmt.data.rulebook import Rulebook
+    from mmt.data.cleaning.rulebook import Rulebook
 
 SPLITS = ("train", "validation", "test")
 _SAID = ("domain", "licence")
@@ -263,14 +264,14 @@ class _Description:
 
     def _said(self, key: str) -> str:
         text = self.content.get(key, "")
-        if not isinstance(text, str) or not lines.one_line(text):
+        if not isinstance(text, str) or not text_lines.one_line(text):
             raise ValueError(f"{self._at(key)}: {key} is {text!r}; expected text on one line")
         return text
 
     def _clean(self) -> "Rulebook | None":
         if "clean" not in self.content:
             return None
-        from mmt.data import rulebook  # late: it loads ftfy, and few corpora have rules
+        from mmt.data.cleaning import rulebook  # late: it loads ftfy, and few corpora have rules
 
         return rulebook.parse(self.content["clean"], self._at, folder=self.file.parent)
 

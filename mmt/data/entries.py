@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mmt import suggest
-from mmt.data import mtdata, packed, readers, readers_records
-from mmt.data.files import Files, code_of
+from mmt.data import readers
+from mmt.data.readers import mtdata
+from mmt.data.readers import records as readers_records
+from mmt.data.readers.files import Files, code_of
+from mmt.system import compression
 
 _KEYS = (
     "source", "target", "pairs", "mtdata", "join", "sample", "columns", "name", "back_translated",
@@ -130,7 +133,7 @@ def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
 
 def _texts(name: str, place: Place) -> list[Path]:
     path = place.root / name
-    if packed.exists(path):
+    if compression.exists(path):
         return [path]
     matches = [path] if path.is_dir() or not glob.has_magic(name) else _glob(path)
     found: list[Path] = []
@@ -202,7 +205,7 @@ def _text(value: object, what: str = "") -> str:
 def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
     """What the name of one file, folder, data set or glob means, in sorted order."""
     path = place.root / name
-    if packed.exists(path):
+    if compression.exists(path):
         return [(path, None)]
     if path.is_dir():
         return _folder(path, place)
@@ -233,7 +236,7 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
     for name in (source, target):
         path = root / name
         matched: dict[tuple[str, ...], Path] = {(): path}
-        if not packed.exists(path):
+        if not compression.exists(path):
             if not glob.has_magic(name):
                 raise _absent(path)
             matched = {_stars(path, match): match for match in _glob(path)}
@@ -310,7 +313,7 @@ def _by_language(
     """Files that differ in a suffix that is a language: x.de.gz and x.en.gz."""
     sides: dict[tuple[str, str], Path] = {}
     for path in paths:
-        stem, _, suffix = packed.name(path).rpartition(".")
+        stem, _, suffix = compression.name(path).rpartition(".")
         code = code_of(suffix)
         if stem and code in place.languages:
             if (stem, code) in sides:
@@ -331,7 +334,7 @@ def _by_language(
 
 def _suffix(path: Path) -> str:
     """The suffix before that of a packing."""
-    return Path(packed.name(path)).suffix
+    return Path(compression.name(path)).suffix
 
 
 def misplaced(path: Path) -> str:
@@ -346,9 +349,9 @@ def _absent(path: Path) -> ValueError:
 
 def _near(path: Path) -> str:
     there = os.listdir(path.parent) if path.parent.is_dir() else []
-    zip_file = packed.file(path)
+    zip_file = compression.file(path)
     if zip_file != path:
-        there = [name.rpartition("/")[2] for name in packed.members(zip_file)]
+        there = [name.rpartition("/")[2] for name in compression.members(zip_file)]
     return suggest.hint(path.name, there, 2)
 
 

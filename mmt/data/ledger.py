@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from mmt.data import atomic
-from mmt.data.lanes import Draws
+from mmt.data.virtual_shards import Draws
+from mmt.system import atomic
 
 FILE = "ledger.json"
 FIELDS = ("examples", "source_tokens", "target_tokens", "modified", "too_long")

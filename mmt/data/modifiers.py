@@ -20,7 +20,7 @@ from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import Cache
 from mmt.data.stages import Modifiers, Number
-from mmt.data.vocab import Vocabulary
+from mmt.data.vocabulary import Vocabulary
 
 T = TypeVar("T")
 Chance = Callable[[], float]  # in [0, 1), a new one every time

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mmt.data import cache, vocab
+from mmt.data import cache, vocabulary
 from mmt.data.cache import Cache
-from mmt.data.vocab import Vocabulary
+from mmt.data.vocabulary import Vocabulary
 
 _MOST = 60_000  # pairs that a vocabulary is trained on, as of a corpus
 
@@ -47,10 +47,10 @@ def own_vocabulary(shared: Cache, language: str, sizes: Mapping[str, int]) -> Ca
         files = {}
         for side in sides:
             files[side] = Path(folder, f"{language}.{side}.model")  # in what is warned of
-            column = vocab.SIDES.index(side)
+            column = vocabulary.SIDES.index(side)
             texts = itertools.chain.from_iterable(pairs) if joint else [p[column] for p in pairs]
             try:
-                vocab.train(texts, files[side], size=sizes[side], tags=_tags(shared, pairs))
+                vocabulary.train(texts, files[side], size=sizes[side], tags=_tags(shared, pairs))
             except ValueError as error:
                 raise ValueError(f"{language}: {str(error).partition(': ')[2]}") from None
         files = {side: files["both" if joint else side] for side in ("source", "target")}
@@ -87,7 +87,7 @@ def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator
 def _tags(shared: Cache, pairs: Sequence[Pair]) -> list[str]:
     """The marks that stand in this language's sources: '<2eng>', '<bt>' where a model made some."""
     source = Vocabulary.load(shared.vocabulary_files()["source"])
-    marks = [mark for mark in (*source.tags, vocab.BACK_TRANSLATED) if source.has(mark)]
+    marks = [mark for mark in (*source.tags, vocabulary.BACK_TRANSLATED) if source.has(mark)]
     return [mark for mark in marks if any(mark in text for text, _ in pairs)]
 
 

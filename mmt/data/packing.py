@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int, Int32, Shaped
 
-from mmt.data.records import Decoded
-from mmt.data.vocab import EOS, PAD
+from mmt.data.cache.records import Decoded
+from mmt.data.vocabulary import EOS, PAD
 
 Batch = dict[str, Shaped[np.ndarray, "rows _"]]
 

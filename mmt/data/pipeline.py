@@ -17,13 +17,13 @@ import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
 from mmt.data.cache import Cache, open_cache
+from mmt.data.cache.manifest import Manifest
 from mmt.data.denoising import Denoising
-from mmt.data.lanes import Draws, Lane, Split, density
 from mmt.data.ledger import Ledger
-from mmt.data.manifest import Manifest
 from mmt.data.mixing import Mixing, resolve
 from mmt.data.packing import Batch, Row
 from mmt.data.stages import Stage, Timeline, planned
+from mmt.data.virtual_shards import Draws, Lane, Split, density
 
 MOST_LANES = 64  # where the number of lanes is not given
 OPEN_ROWS = 8

@@ -7,7 +7,8 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from mmt.data import cache, corpora, vocab
+from mmt.data import cache, corpora
+from mmt.data import vocabulary as vocab
 
 
 @dataclasses.dataclass(frozen=True)

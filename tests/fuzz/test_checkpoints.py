@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from fuzz.strategies import damage, fuzzed
 from mmt import checkpoint
 from mmt.checkpoint import Checkpoints, Policy
+from tests.fuzz.strategies import damage, fuzzed
 
 ITEMS = {
     "params": {"a": np.arange(12.0).reshape(3, 4), "b": {"c": np.full(5, 7.0)}},

@@ -17,8 +17,8 @@ import zstandard
 from babel.messages import catalog, mofile, pofile
 from hypothesis import strategies as st
 
-from fuzz.strategies import damage, fuzzed
 from mmt.data import corpora
+from tests.fuzz.strategies import damage, fuzzed
 
 pyarrow = pytest.importorskip("pyarrow", reason="Parquet and data sets need the extra [formats]")
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from fuzz.strategies import damage, fuzzed
 from mmt import config
-from mmt.data import prepare, recipe
+from mmt.data import recipe
+from mmt.data.cleaning import prepare
 from mmt.decoding import Decoding
+from tests.fuzz.strategies import damage, fuzzed
 
 FILE = b"""from __gin__ import dynamic_registration
 from mmt.data import recipe

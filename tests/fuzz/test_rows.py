@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import made_up
 
-from eval import analysis, report, results
-from fuzz.strategies import PROFILE, damage, fuzzed
+from eval import report
+from eval.records import analysis, results
 from mmt.data import ledger
-from mmt.data.manifest import Manifest, read_manifest
+from mmt.data.cache.manifest import Manifest, read_manifest
+from tests.fuzz.strategies import PROFILE, damage, fuzzed
+from tests.helpers.made_up import made_up
 
 ROWS, ABOUT = made_up(2, ("dense", "moe"))
 MANIFEST = Manifest(

@@ -9,12 +9,12 @@ import re
 import pytest
 from hypothesis import strategies as st
 
-from fuzz.strategies import NASTY, fuzzed
-from mmt import translate
-from mmt.data import vocab
-from mmt.data.manifest import Manifest
+from mmt.data import vocabulary
+from mmt.data.cache.manifest import Manifest
+from mmt.decoding.bucketing import Found
 from mmt.model.transformer import Config, Transformer
-from mmt.tiles import Found
+from mmt.translate import translator as translate
+from tests.fuzz.strategies import NASTY, fuzzed
 
 ODD = [
     *(one for one in NASTY if len(one) < 9000), b"\r\n", b"\n", b"\n", b"\r", "\u2028".encode(),
@@ -48,8 +48,8 @@ class Chunks(io.BytesIO):
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
     file = tmp_path_factory.mktemp("stdin") / "vocabulary.model"
-    vocab.train(["ein kleiner Satz", "日本"] * 9, file, size=300, tags=["<2eng>"])
-    known = vocab.Vocabulary.load(file)
+    vocabulary.train(["ein kleiner Satz", "日本"] * 9, file, size=300, tags=["<2eng>"])
+    known = vocabulary.Vocabulary.load(file)
     manifest = Manifest(
         "toy", "eng_Latn", (), {}, "1",
         dict.fromkeys(("source", "target"), known.hash), dict.fromkeys(("source", "target"), 300),

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from fuzz.strategies import damage, fuzzed
-from mmt.data import corpora, rulebook
+from mmt.data import corpora
+from mmt.data.cleaning import rulebook
+from tests.fuzz.strategies import damage, fuzzed
 
 VALUES = [
     "true", "false", "0", "-3", "1.5", "nan", "1e999", '""', '"a.tsv"', '"../a.tsv"', '"no such"',

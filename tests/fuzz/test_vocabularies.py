@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from fuzz.strategies import damage, fuzzed
-from mmt.data import vocab
+from mmt.data import vocabulary
+from tests.fuzz.strategies import damage, fuzzed
 
 TEXTS = ["Ein Satz, <2eng> é日本 \x00", "", "a b", "\u2028\u2581", "<s></s><pad>", "x" * 3000]
 
@@ -15,7 +15,7 @@ TEXTS = ["Ein Satz, <2eng> é日本 \x00", "", "a b", "\u2028\u2581", "<s></s><p
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     file = tmp_path_factory.mktemp("vocabulary") / "whole.model"
-    vocab.train(["ein kleiner Satz", "日本"] * 9, file, size=300, tags=["<2eng>"])
+    vocabulary.train(["ein kleiner Satz", "日本"] * 9, file, size=300, tags=["<2eng>"])
     return file.read_bytes()
 
 
@@ -25,7 +25,7 @@ def test_broken_vocabularies(example, whole):
         file = Path(folder, "vocabulary.model")
         file.write_bytes(example.draw(damage(whole)))
         try:
-            found = vocab.Vocabulary.load(file)
+            found = vocabulary.Vocabulary.load(file)
         except ValueError as error:
             assert str(file) in str(error), error
             return

@@ -1,0 +1,1 @@
+"""Analyses of hypotheses and runs; each writes rows of analysis.jsonl."""

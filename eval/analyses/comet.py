@@ -1,0 +1,132 @@
+"""COMET of results whose texts are kept, by the user's own `comet-score` and a model on this disk.
+
+COMET (Rei et al., 2020) pins libraries that stand against ours, so it runs in its own environment;
+only its command has to be on the PATH. Nothing is downloaded. A language that the model's encoder
+was not trained on gets no score: COMET gives numbers for it, and they mean nothing.
+"""
+
+import hashlib
+import json
+import math
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import yaml
+
+from eval.analyses.update import SUFFIXES, Item, newest
+from eval.records import analysis
+
+COMMAND = "comet-score"
+ENCODERS = ("xlm-r", "xlmr", "infoxlm")  # in the names of those that know the languages below
+
+# XLM-R's languages (Conneau et al., 2020, table 6), all of which InfoXLM, XLM-R XL and their
+# distilled ones share; in the scripts that its data has, romanised ones left out.
+KNOWN = frozenset(
+    """
+    afr_Latn als_Latn amh_Ethi arb_Arab asm_Beng azj_Latn bel_Cyrl ben_Beng bos_Latn bre_Latn
+    bul_Cyrl cat_Latn ces_Latn cym_Latn dan_Latn deu_Latn ell_Grek eng_Latn epo_Latn est_Latn
+    eus_Latn fin_Latn fra_Latn fry_Latn gaz_Latn gla_Latn gle_Latn glg_Latn guj_Gujr hau_Latn
+    heb_Hebr hin_Deva hrv_Latn hun_Latn hye_Armn ind_Latn isl_Latn ita_Latn jav_Latn jpn_Jpan
+    kan_Knda kat_Geor kaz_Cyrl khk_Cyrl khm_Khmr kir_Cyrl kmr_Latn kor_Hang lao_Laoo lat_Latn
+    lit_Latn lvs_Latn mal_Mlym mar_Deva mkd_Cyrl mya_Mymr nld_Latn nob_Latn npi_Deva ory_Orya
+    pan_Guru pbt_Arab pes_Arab plt_Latn pol_Latn por_Latn ron_Latn rus_Cyrl san_Deva sin_Sinh
+    slk_Latn slv_Latn snd_Arab som_Latn spa_Latn srp_Cyrl sun_Latn swe_Latn swh_Latn tam_Taml
+    tel_Telu tgl_Latn tha_Thai tur_Latn uig_Arab ukr_Cyrl urd_Arab uzn_Latn vie_Latn xho_Latn
+    ydd_Hebr zho_Hans zho_Hant zsm_Latn
+    """.split()
+)
+
+
+def score(files: Sequence[Path], model: Path) -> tuple[int, list[str]]:
+    """Adds a `comet` row to analysis.jsonl for each row of results files that has its texts.
+
+    model: a checkpoint as COMET's authors publish it, `NAME/checkpoints/model.ckpt` with
+    `NAME/hparams.yaml`; all sentences go through one start of the command, for loading takes
+    longer than scoring. What has a score of this model and these texts is not scored again.
+
+    Returns how many rows were scored, and the codes of languages that were refused (source or
+    target not in KNOWN). Raises ValueError where the model or the command is not there, where the
+    encoder is none whose languages are known, and where the command fails; nothing is added then.
+    """
+    command, name = _command(), name_of(model)
+    known = {file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files}
+    wanted, refused = [], set[str]()
+    for item in newest(files):
+        if not item.is_there or item.judged is None:
+            continue
+        unknown = {item.row.source, item.row.target} - KNOWN
+        refused |= unknown
+        row = known[item.file].get(("comet", *item.row.key))
+        fresh = isinstance(row, analysis.Comet) and (row.model, row.hypotheses) == (name, item.hash)
+        if not unknown and not fresh:
+            wanted.append(item)
+    if wanted:
+        scores = iter(_run(command, model, wanted))
+        rows = [(item, _row(item, name, [next(scores) for _ in item.lines])) for item in wanted]
+        for file in files:
+            analysis.add(analysis.beside(file), [row for item, row in rows if item.file == file])
+    return len(wanted), sorted(refused)
+
+
+def name_of(model: Path) -> str:
+    """How a model's scores are signed: `wmt22-comet-da:1f2e3d4c5b6a`. Raises ValueError."""
+    if not (model.suffix == ".ckpt" and model.is_file()):
+        raise ValueError(
+            f"{model} is no COMET checkpoint: expected the file NAME/checkpoints/model.ckpt, as "
+            "COMET's own download_model leaves it; none is downloaded here"
+        )
+    folder = model.resolve().parent.parent
+    settings = folder / "hparams.yaml"
+    if not settings.is_file():
+        raise ValueError(f"{model}: no {settings}, which COMET needs; it names the encoder")
+    try:
+        encoder = str(dict(yaml.safe_load(settings.read_text())).get("pretrained_model"))
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise ValueError(f"{settings}: {error}") from error
+    if not any(part in encoder.lower() for part in ENCODERS):
+        raise ValueError(
+            f"{settings}: pretrained_model is {encoder!r}; known are the languages of XLM-R, of "
+            f"encoders named {', '.join(ENCODERS)}: what this one was trained on is not"
+        )
+    with open(model, "rb") as file:
+        return f"{folder.name}:{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
+
+
+def _command() -> str:
+    found = shutil.which(COMMAND)
+    if found is None:
+        raise ValueError(
+            f"{COMMAND} is not on the PATH; in an environment of its own: "
+            "`pip install unbabel-comet`"
+        )
+    return found
+
+
+def _run(command: str, model: Path, items: Iterable[Item]) -> list[float]:
+    """COMET of every sentence, in order."""
+    lines = [line for item in items for line in item.lines]
+    with tempfile.TemporaryDirectory() as folder:
+        for place, suffix in enumerate(SUFFIXES):
+            text = "".join(f"{line[place]}\n" for line in lines)
+            Path(folder, suffix).write_text(text, encoding="utf-8", newline="")
+        done = subprocess.run(
+            [command, "-s", "src", "-t", "hyp", "-r", "ref", "--model", str(model.resolve()),
+             "--only_system", "--to_json", "scores.json"],
+            cwd=folder, stdout=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+        out = Path(folder, "scores.json")
+        if done.returncode or not out.is_file():
+            raise ValueError(f"{COMMAND} ended with status {done.returncode}; see above")
+        found = [float(one["COMET"]) for one in json.loads(out.read_text())["hyp"]]
+    if len(found) != len(lines) or not all(map(math.isfinite, found)):
+        raise ValueError(f"{COMMAND} gave {len(found)} scores for {len(lines)} sentences, or NaN")
+    return found
+
+
+def _row(item: Item, name: str, scores: Sequence[float]) -> analysis.Comet:
+    about = {field: getattr(item.row, field) for field in analysis.Comet.about}
+    mean = round(sum(scores) / len(scores), 6)
+    return analysis.Comet(**about, score=mean, model=name, hypotheses=item.hash)

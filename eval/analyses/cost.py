@@ -1,0 +1,109 @@
+"""What training a run took, how it went and how it was made: its `cost`, `curve`, `recipe` rows.
+
+Read from the run directory alone, and the cache that it was trained on where that is still there.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from eval.evaluate import System
+from eval.records.analysis import Cost, Curve, Recipe
+from mmt import config, metrics, train
+from mmt.data import cache, mixing
+from mmt.data import recipe as recipes
+from mmt.data.cache.manifest import MANIFEST, read_manifest
+from mmt.plan import parameters
+from mmt.system import environment
+
+POINTS = 200  # of a curve, at most, beside those of validation
+
+
+def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Curve | Recipe]:
+    """The rows of a run directory as `system`; a bilingual one gets no curve.
+
+    chosen: how a baseline's settings were. [] for a model that was not trained here: it has no
+    metrics.jsonl. Raises ValueError where the directory's files are broken.
+    """
+    rows = metrics.read(model_dir / "metrics.jsonl")
+    trained = [row for row in rows if "loss" in row]
+    noted = environment.read(model_dir)
+    if not trained or noted is None:
+        return []
+    source = next(iter(system.train_pairs)) if system.kind == "bilingual" else ""
+    seconds = sum(row["seconds"] for row in trained)
+    manifest = read_manifest(model_dir / MANIFEST)
+    counted = parameters.count(config.model_from(model_dir)).whole
+    with config.isolated(model_dir / "config.gin"):
+        seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
+        initial = Path(config.value(train.Program, "initial_model_dir", ""))
+    found: list[Cost | Curve | Recipe] = [
+        Cost(
+            system=system.name, source=source, steps=trained[-1]["step"],
+            tokens=sum(row["target_tokens"] for row in trained), seconds=round(seconds, 1),
+            devices=noted.devices, device=noted.device, parameters=counted.total,
+            active_parameters=counted.active,
+            device_hours=round(seconds * noted.devices / 3600, 5),
+            epochs=epochs(model_dir, rows),
+        ),
+        Recipe(
+            system=system.name, source=source, config=system.config,
+            text=(model_dir / "config.gin").read_text(encoding="utf-8"), seed=seed,
+            versions=noted.versions, chosen=chosen, teacher=teacher.name,
+            initial=initial.name,
+            corpus=manifest.corpus_hash, vocabulary=manifest.vocabulary_hash,
+        ),
+    ]  # fmt: skip
+    return found if source else [*found, curve(system.name, rows)]
+
+
+def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
+    """Loss in nats per target token (the labels' own, without smoothing) over steps and tokens."""
+    tokens, seconds = 0.0, 0.0
+    points: dict[int, dict[str, float]] = {}
+    for row in rows:
+        if "loss" in row:
+            tokens, seconds = tokens + row["target_tokens"], seconds + row["seconds"]
+        point = points.setdefault(row["step"], {"tokens": tokens, "seconds": round(seconds, 1)})
+        point |= {"loss": row["nll"]} if "loss" in row else {}
+        point |= {name: row[name] for name in ("validation_loss", "bleu") if name in row}
+    every = max(1, len(points) // POINTS)
+    kept = {
+        step: point
+        for place, (step, point) in enumerate(points.items())
+        if place % every == every - 1 or {"validation_loss", "bleu"} & point.keys()
+    }
+    columns = {
+        name: tuple(point.get(name) for point in kept.values())
+        for name in ("tokens", "seconds", "loss", "validation_loss", "bleu")
+    }
+    of_each: dict[str, float] = {}
+    for row in rows:
+        of_each = row.get("language_validation_loss") or of_each
+    return Curve(
+        system=system, steps=tuple(kept), **columns,
+        language_validation_loss={code: round(loss, 4) for code, loss in of_each.items()},
+    )  # fmt: skip
+
+
+def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Passes over each language's training pairs, by target tokens; {} where the cache is gone."""
+    seen: Counter[str] = Counter()
+    for row in rows:
+        seen.update(row.get("language_tokens", {}))
+    with config.isolated(model_dir / "config.gin"):
+        directory = Path(config.configured(recipes.Recipe)().directory)
+    if not (directory / MANIFEST).is_file():
+        return {}
+    opened = cache.open_cache(directory)
+    own = read_manifest(model_dir / MANIFEST)
+    if opened.manifest.corpus_hash != own.corpus_hash:
+        return {}
+    found = {}
+    for code, tokens in seen.items():
+        if mixing.is_monolingual(code):
+            continue
+        whole = int((opened.lengths(code, "train")[:, 1] + 1).sum())
+        found[code] = round(tokens / whole, 3)
+    return found

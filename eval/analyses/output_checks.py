@@ -1,0 +1,116 @@
+"""What BLEU does not tell: outputs that are copies, empty, cut off, looping or not English.
+
+Each flag is a rule on one line, made to miss rather than to blame a right translation; a row has
+the shares. How far a test set itself can be trusted is in trust.py.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eval.analyses import english
+from eval.analyses.significance import key_of
+from eval.analyses.train_overlap import Training, normalised
+from eval.records.analysis import Guards
+from eval.records.results import Row
+
+_SLACK = 20  # characters; 'Yes.' for 'Yes, he is.' is no wrong length
+_SYLLABLE = re.compile(r"([^\W\d_]{1,4}?)\1{7,}")
+
+
+class Flags(NamedTuple):
+    """What is wrong with one output. not_english, recited: None where it cannot be known.
+
+    copy: the source again, but for case and punctuation. short, long: under half, over twice as
+    many characters as the reference, by over 20. looping: a phrase over and over. recited: another
+    line of the training target than the reference.
+    """
+
+    copy: bool
+    empty: bool
+    short: bool
+    long: bool
+    looping: bool
+    not_english: bool | None
+    recited: bool | None
+
+
+def flags(
+    source: str,
+    output: str,
+    reference: str,
+    *,
+    target: str = "eng_Latn",
+    training: Training | None = None,
+) -> Flags:
+    """What is wrong with `output`. target: FLORES code. training: the target side of training.
+
+    What the reference has too (a name that stays as it is, `holy, holy, holy, holy`) is right.
+
+    >>> flags("Das ist es.", "das ist es", "That is it.").copy
+    True
+    >>> flags("Sven Olson", "Sven Olson", "Sven Ohlson").copy  # names alone may stay
+    False
+    """
+    words, right = normalised(output), normalised(reference)
+    wrong = words != right
+    length, wanted = len(output.strip()), len(reference.strip())
+    return Flags(
+        copy=wrong and bool(words) and words == normalised(source) and not _is_names(source),
+        empty=wrong and not words,
+        short=bool(words) and length < wanted / 2 and wanted - length > _SLACK,
+        long=length > wanted * 2 and length - wanted > _SLACK,
+        looping=_loops(output, words) and not _loops(reference, right),
+        not_english=wrong and english.is_other(output) if target == "eng_Latn" else None,
+        recited=None if training is None else wrong and bool(words) and output in training,
+    )
+
+
+def guards(
+    row: Row,
+    lines: Sequence[tuple[str, str, str]],
+    hypotheses: str,
+    *,
+    training: Training | None = None,
+) -> Guards:
+    """The shares of flagged outputs of the texts that belong to `row`.
+
+    lines: source, output and reference of every sentence. hypotheses: hash of the texts.
+    """
+    found = [flags(*line, target=row.target, training=training) for line in lines]
+
+    def share(name: str) -> Any:
+        values = [getattr(one, name) for one in found]
+        return None if None in values else round(float(np.mean(values)), 6)
+
+    shares = {name: share(name) for name in Flags._fields if name != "copy"}
+    return Guards(
+        **key_of(row),
+        copies=share("copy"),
+        **shares,
+        sentences=len(found),
+        hypotheses=hypotheses,
+    )
+
+
+def _is_names(line: str) -> bool:
+    """Whether a line is nothing but numbers, and words with capitals as names are written."""
+    return all(word[0].isupper() for word in re.findall(r"[^\W\d_]+", line))
+
+
+def _loops(line: str, words: Sequence[str]) -> bool:
+    """A word four times in a row, a phrase three times, a syllable eight times; or a long line of
+    which under 40 % of the pairs of words are different.
+    """
+    if _SYLLABLE.search(line.casefold()):
+        return True
+    for length in range(1, len(words) // 3 + 1):
+        run, needed = 0, 3 if length == 1 else 2 * length
+        for index in range(length, len(words)):
+            run = run + 1 if words[index] == words[index - length] else 0
+            if run >= needed:
+                return True
+    pairs = list(zip(words, words[1:], strict=False))
+    return len(pairs) >= 20 and len(set(pairs)) < 0.4 * len(pairs)

@@ -1,0 +1,177 @@
+"""Which experts a model sends which language to: `routing` rows, a layer and a language each.
+
+It reads a test set's sentences with their references, as in training packed into rows and mixed;
+no score is computed. How the rows are drawn is for the report.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from eval.records.analysis import Routing
+from eval.testsets import TestSet
+from mmt import config
+from mmt.data import packing, vocabulary
+from mmt.data.cache import records
+from mmt.translate import Translator
+
+FEATURES = (
+    "encoder_input_tokens", "decoder_input_tokens", "encoder_segment_ids", "decoder_segment_ids",
+)  # fmt: skip
+STACKS = {"encoder": "source", "decoder": "target"}
+
+
+class Counts(NamedTuple):
+    """Of one layer: choices [languages, experts], and tokens and those without room [languages]."""
+
+    load: np.ndarray
+    tokens: np.ndarray
+    dropped: np.ndarray
+
+
+def routing(
+    translator: Translator, testset: TestSet, *, system: str, checkpoint: str,
+    sentences: int = 100, rows: int = 32, target_length: int = 0,
+) -> list[Routing]:  # fmt: skip
+    """A row per layer with experts and language; [] for a dense model.
+
+    The first `sentences` of each language are shuffled over the languages, packed into batches of
+    `rows` rows of the translator's `max_source_length` and of `target_length` (0: as long), best
+    those that the run was trained with (`as_trained`), and read without noise. load: shares
+    of the choices by expert. drop_rate: the share of tokens that would find no room, were this a
+    training batch. entropy: that of load, 1 where all experts are used alike.
+    """
+    if not translator.model.config.moe_period:
+        return []
+    codes = list(testset.languages)
+    totals: dict[str, Counts] = {}
+    lengths = translator.max_source_length, target_length or translator.max_source_length
+    for batch, ids in _batches(translator, testset, lengths, sentences=sentences, rows=rows):
+        for layer, counts in _count(translator, batch, ids, len(codes)).items():
+            before = totals.get(layer)
+            both = map(np.add, before, counts) if before else counts
+            totals[layer] = Counts(*both)
+    return [
+        _row(Counts(*(part[place] for part in counts)), system=system, checkpoint=checkpoint,
+             testset=testset.name, layer=layer, source=code)
+        for layer, counts in totals.items()
+        for place, code in enumerate(codes)
+        if counts.tokens[place]
+    ]  # fmt: skip
+
+
+def as_trained(model_dir: Path) -> dict[str, int]:
+    """The batches of a run, for `routing`; at most 32 rows. {} where it was not trained here."""
+    with config.isolated(model_dir / "config.gin"):
+        lengths, rows = config.macro("TASK_FEATURE_LENGTHS"), config.macro("BATCH_SIZE")
+    if lengths is None or rows is None:
+        return {}
+    return {"rows": min(rows, 32), "target_length": lengths["targets"]}
+
+
+def _row(counts: Counts, **about: Any) -> Routing:
+    load = counts.load / counts.load.sum()
+    used = load[load > 0]
+    entropy = -(used * np.log(used)).sum() / math.log(max(len(load), 2))
+    return Routing(
+        **about, load=tuple(round(float(share), 5) for share in load),
+        drop_rate=round(float(counts.dropped / counts.tokens), 5),
+        entropy=round(float(entropy), 5), tokens=int(counts.tokens),
+    )  # fmt: skip
+
+
+def _batches(
+    translator: Translator, testset: TestSet, lengths: tuple[int, int], *, sentences: int, rows: int
+) -> Iterator[tuple[packing.Batch, dict[str, np.ndarray]]]:
+    """Packed batches, and for each side the language of every token (-1 for padding)."""
+    sizes = translator.model.config
+    tag = vocabulary.tag(testset.target) + " " if translator.tagged else ""
+    encode = {side: one.encode for side, one in translator.vocabularies.items()}
+    examples: list[packing.Example] = []
+    tokens: list[Any] = []
+    for language, lines in enumerate(testset.languages.values()):
+        for text, reference in itertools.islice(zip(*lines[:2], strict=True), sentences):
+            pair = encode["source"](tag + text), encode["target"](reference)
+            source, target = (len(side) + 1 for side in pair)
+            if source <= lengths[0] and target <= lengths[1]:
+                examples.append(packing.Example(0, language, len(tokens), source, target))
+                tokens.append(pair)
+    packer = packing.Packer(*lengths, open_rows=rows)
+    order = np.random.default_rng(0).permutation(len(examples))
+    done = [packer.add(examples[place]) for place in order]
+    full = [row for row in done if row] + packer.open
+    for start in range(0, len(full), rows):
+        some = full[start : start + rows]
+        some += [[]] * (rows - len(some))
+        batch = packing.assemble(
+            some, _decoded(some, tokens), source=lengths[0], target=lengths[1],
+            pad=sizes.pad_id, eos=sizes.eos_id, start=sizes.start_id,
+        )  # fmt: skip
+        yield batch, {stack: _languages(some, batch[f"{stack}_segment_ids"]) for stack in STACKS}
+
+
+def _decoded(rows: list[packing.Row], tokens: list[Any]) -> records.Decoded:
+    flat = [example for row in rows for example in row]
+
+    def side(place: int) -> tuple[np.ndarray, np.ndarray]:
+        texts = [np.array(tokens[example.record][place], np.int32) for example in flat]
+        return np.concatenate(texts), np.array(list(map(len, texts)), np.int32)
+
+    languages = np.array([example.language for example in flat], np.int32)
+    return records.Decoded(*side(0), *side(1), languages)
+
+
+def _languages(rows: list[packing.Row], segments: np.ndarray) -> np.ndarray:
+    """The language of every token by the segment that it is in."""
+    most = max(map(len, rows))
+    table = np.full((len(rows), most + 1), -1)
+    for number, row in enumerate(rows):
+        table[number, 1 : len(row) + 1] = [example.language for example in row]
+    return np.take_along_axis(table, segments, axis=1)
+
+
+def _count(
+    translator: Translator, batch: packing.Batch, ids: dict[str, np.ndarray], languages: int
+) -> dict[str, Counts]:
+    sizes = translator.model.config
+    features = {name: batch[name] for name in FEATURES}
+    found = _forward(translator.model)(translator.params, features)
+    counts = {}
+    for stack, of_tokens in ids.items():
+        real = of_tokens.ravel() >= 0
+        language = of_tokens.ravel()[real]
+        for place, (expert, slot) in enumerate(zip(*found[stack], strict=True)):
+            group, choices = expert.shape[1:]
+            capacity = max(1, math.ceil(
+                choices * group * sizes.moe.capacity_factor / sizes.moe.num_experts
+            ))  # fmt: skip
+            flat = expert.reshape(-1, choices)[: real.size][real]
+            refused = (slot.reshape(-1, choices)[: real.size][real] >= capacity).all(axis=1)
+            load = np.zeros((languages, sizes.moe.num_experts))
+            np.add.at(load, (language[:, None], flat), 1)
+            count = functools.partial(np.bincount, language, minlength=languages)
+            layer = f"{stack}.{(place + 1) * sizes.moe_period}"
+            counts[layer] = Counts(load, count(), count(weights=refused))
+    return counts
+
+
+@functools.cache
+def _forward(model: Any) -> Any:
+    """(params, features) -> for each stack (experts, slots), each [layers G S k]."""
+
+    @jax.jit
+    def forward(params: Any, features: Any) -> Any:
+        _, found = model.apply({"params": params}, **features, mutable=["routing"])
+        stacks: dict[str, list[Any]] = {}
+        for path, leaf in jax.tree_util.tree_leaves_with_path(found["routing"]):
+            stack = next(part.key for part in path if getattr(part, "key", "") in STACKS)
+            stacks.setdefault(stack, []).append(leaf)
+        return stacks
+
+    return forward

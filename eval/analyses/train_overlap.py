@@ -1,0 +1,77 @@
+"""The target side that systems were trained on: do they translate, or recite it?
+
+Where many languages share their target lines (a Bible, a test suite), a decoder can learn these by
+heart. Which lines a corpus trains on is for its reader; how sure a BLEU is, for significance.py.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from eval import metrics
+from eval.analyses.significance import Judged, key_of
+from eval.records.analysis import Bin, Overlap
+
+EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_ORDER = 4
+_WORD = re.compile(r"\w+")
+
+
+class Training:
+    """The target lines of a training corpus: which they are, and their 4-grams of words.
+
+    Case, punctuation and spaces do not matter. 100,000 different lines of 25 words take about
+    250 MB.
+
+    >>> training = Training(["In the beginning was the Word,"])
+    >>> "in the beginning was the word" in training
+    True
+    >>> training.overlap("In the beginning was a king")  # of three 4-grams one
+    0.3333333333333333
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines: set[int] = set()
+        self._ngrams: set[int] = set()
+        for line in lines:
+            words = normalised(line)
+            if hash(words) not in self._lines:
+                self._lines.add(hash(words))
+                self._ngrams.update(_ngrams(words))
+
+    def __contains__(self, line: str) -> bool:
+        return hash(normalised(line)) in self._lines
+
+    def overlap(self, line: str) -> float | None:
+        """The share (0 to 1) of the line's 4-grams that training has; None for under 4 words."""
+        ngrams = list(_ngrams(normalised(line)))
+        return sum(one in self._ngrams for one in ngrams) / len(ngrams) if ngrams else None
+
+
+def overlap(system: Judged, references: Sequence[str], training: Training) -> Overlap:
+    """BLEU of a system's lines in five bins of their references' overlap with `training`.
+
+    A BLEU that is high only where the overlap is high was recited. Lines of under 4 words are in no
+    bin.
+    """
+    shares = np.array([training.overlap(line) for line in references], dtype=float)  # None is nan
+    places = np.where(np.isnan(shares), -1, np.searchsorted(EDGES[1:-1], shares, side="right"))
+    bins = []
+    for place, (low, high) in enumerate(zip(EDGES, EDGES[1:], strict=False)):
+        here = places == place
+        bleu = float(metrics.bleu(system.bleu[here].sum(axis=0)))
+        count = int(here.sum())
+        bins.append(
+            Bin(low=low, high=high, sentences=count, bleu=round(bleu, 4) if count else None)
+        )
+    return Overlap(**key_of(system.row), bins=tuple(bins), hypotheses=system.hypotheses)
+
+
+def normalised(line: str) -> tuple[str, ...]:
+    """The words of a line, without case and punctuation."""
+    return tuple(_WORD.findall(line.casefold()))
+
+
+def _ngrams(words: tuple[str, ...]) -> Iterator[int]:
+    return (hash(words[i : i + _ORDER]) for i in range(len(words) - _ORDER + 1))

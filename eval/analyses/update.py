@@ -1,0 +1,299 @@
+"""Brings analysis.jsonl up to date with the rows of results files and the texts beside them.
+
+Intervals, guards, trust, pairs and overlaps of what lies there; what is up to date is not computed
+again, which a hash of the texts tells. How each is computed is in significance.py, guards.py,
+trust.py and overlap.py.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from eval import metrics
+from eval.analyses import output_checks, significance, testset_quality, train_overlap
+from eval.analyses.significance import Judged
+from eval.analyses.train_overlap import Training
+from eval.records import analysis, results
+from eval.records.results import Row
+from mmt.system.progress import track
+
+SUFFIXES = ("src", "hyp", "ref")
+_AT_ONCE = 500  # rows, before the file is written
+
+_Known: TypeAlias = dict[tuple[str, ...], analysis.Row]  # by key
+
+
+def stem(results_file: Path, system: str, testset: str, source: str) -> Path:
+    """Where the texts of a row lie: `<stem>.src`, `.hyp`, `.ref`, a sentence a line."""
+    return results_file.parent / "hypotheses" / system / testset / source
+
+
+def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
+    """Adds missing and stale rows to `analysis.jsonl` beside each file; returns how many.
+
+    Of rows that differ in checkpoint or decoding only the last counts, whose texts are kept.
+    `interval`, `guards` and `trust` are for each of them that has its texts; `overlap` only with
+    `training`; `paired` for every multilingual system against the best bilingual one (as
+    `comparison.compare` chooses) and against each other multilingual one (those of an ablation,
+    `NAME:VALUE`, among themselves) that has translated the same sentences. Texts that do not give
+    a row's scores are not the row's, and left out. Where a row has no texts, as those of a result
+    that is published without them, its `counts` stand for them in `paired`.
+
+    Raises ValueError for a broken row, for texts of unequal numbers of lines, with the files, and
+    for counts that do not give their row's BLEU.
+    """
+    files = [file.resolve() for file in files]
+    known = {
+        file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files
+    }
+    languages: dict[tuple[str, ...], list[Item]] = {}  # items keep what they read: let go below
+    for item in newest(files):
+        counts = known[item.file].get(("counts", *item.row.key))
+        if isinstance(counts, analysis.Counts):
+            item = dataclasses.replace(item, counts=counts)
+        about = item.row.testset, item.row.target, item.row.source
+        languages.setdefault(about, []).append(item)
+    count, waiting = 0, list[tuple[Path, analysis.Row]]()
+    for key in track(list(languages), "intervals and guards", disable=None, transient=True):
+        items = languages.pop(key)
+        for item in items:
+            item.check()
+        waiting += _missing(items, known, training)
+        if len(waiting) >= _AT_ONCE:
+            count += _write(waiting)
+            waiting = []
+    return count + _write(waiting)
+
+
+def newest(files: Sequence[Path]) -> list["Item"]:
+    """The rows of results files; of those that differ in checkpoint or decoding only the last."""
+    found: dict[tuple[str, str, str, str], Item] = {}
+    for file in files:
+        for row in results.read_rows(file):
+            about = row.testset, row.target, row.source, row.system
+            found.pop(about, None)
+            found[about] = Item(row, file)
+    return list(found.values())
+
+
+def of_rows(file: Path, rows: Iterable[Row]) -> None:
+    """Adds what is missing of `interval`, `guards` and `trust` for some rows of a results file.
+
+    The same without pairs, for rows as they come.
+    """
+    known = {file: {row.key: row for row in analysis.read(analysis.beside(file))}}
+    waiting: list[tuple[Path, analysis.Row]] = []
+    for row in rows:
+        item = Item(row, file)
+        if item.is_there:
+            waiting += _alone(item, known[file], None)
+    _write(waiting)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Item:
+    """A row, the file it is from, and its texts, read when they are asked for.
+
+    hash: of the texts. lines: source, hypothesis and reference of every sentence. judged: None
+    where these do not give the row's scores. counts: what is known of texts that are not there.
+    """
+
+    row: Row
+    file: Path
+    counts: analysis.Counts | None = None
+
+    @functools.cached_property
+    def stem(self) -> Path:
+        return stem(self.file, self.row.system, self.row.testset, self.row.source)
+
+    @property
+    def is_there(self) -> bool:
+        return all(self.path(suffix).is_file() for suffix in SUFFIXES)
+
+    def path(self, suffix: str) -> Path:
+        return self.stem.with_name(f"{self.stem.name}.{suffix}")
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """As `cat x.src x.hyp x.ref | sha256sum | head -c 12` has it."""
+        if not self.is_there and self.counts:
+            return self.counts.hypotheses
+        return _hash(self.path(suffix).read_bytes() for suffix in SUFFIXES)
+
+    @functools.cached_property
+    def references(self) -> str | None:
+        """The hash of its references; None where nothing is known of its sentences."""
+        if self.is_there:
+            return _hash([self.path("ref").read_bytes()])
+        return self.counts.references if self.counts else None
+
+    @functools.cached_property
+    def texts(self) -> dict[str, tuple[str, ...]]:
+        found = {suffix: _lines(self.path(suffix)) for suffix in SUFFIXES}
+        for suffix in ("src", "hyp"):
+            if len(found[suffix]) != len(found["ref"]):
+                raise ValueError(
+                    f"{self.path(suffix)} has {len(found[suffix])} lines, {self.path('ref')} has "
+                    f"{len(found['ref'])}: they must be parallel; evaluate again"
+                )
+        return found
+
+    @functools.cached_property
+    def lines(self) -> list[tuple[str, str, str]]:
+        return list(zip(*(self.texts[suffix] for suffix in SUFFIXES), strict=True))
+
+    @functools.cached_property
+    def judged(self) -> Judged | None:
+        """None where the texts do not give the row's scores."""
+        if len(self.texts["ref"]) != self.row.sentences:
+            return None
+        statistics = _references(self.texts["ref"]).statistics(self.texts["hyp"])
+        scores = (
+            (metrics.bleu(statistics.bleu.sum(axis=0)), self.row.bleu),
+            (metrics.chrf(statistics.chrf.sum(axis=0)), self.row.chrf),
+        )
+        if any(abs(found - written) > 1e-3 for found, written in scores):
+            return None
+        return Judged(self.row, statistics.bleu, statistics.chrf, self.hash)
+
+    def check(self) -> None:
+        """ValueError where there are no texts, and the counts do not give the row's BLEU."""
+        if not self.is_there:
+            _ = self.compared
+
+    @functools.cached_property
+    def compared(self) -> Judged | None:
+        """Enough to compare BLEU: `judged`, or without texts the counts that are known of them."""
+        if self.is_there:
+            return self.judged
+        if not self.counts:
+            return None
+        bleu = metrics.unpacked(self.counts.packed, self.counts.sentences)
+        found = metrics.bleu(bleu.sum(axis=0))
+        if len(bleu) != self.row.sentences or abs(found - self.row.bleu) > 1e-3:
+            raise ValueError(
+                f"{analysis.beside(self.file)}: counts of {self.row.system}, {self.row.testset}, "
+                f"{self.row.source} give {len(bleu)} sentences and BLEU {found:.4f}, its row in "
+                f"{self.file.name} {self.row.sentences} and {self.row.bleu:.4f}; one of them was "
+                "changed: evaluate again"
+            )
+        return Judged(self.row, bleu, None, self.hash)
+
+
+def _missing(
+    items: Sequence[Item],
+    known: Mapping[Path, _Known],
+    training: Training | None,
+) -> Iterator[tuple[Path, analysis.Row]]:
+    """What is missing for one language of one test set."""
+    for item in items:
+        if item.is_there:
+            yield from _alone(item, known[item.file], training)
+    for ours, theirs, both in _pairs(items):
+        directions = ((ours, theirs), (theirs, ours)) if both else ((ours, theirs),)
+        stale = [pair for pair in directions if not _is_paired(*pair, known[pair[0].file])]
+        if not stale or ours.compared is None or theirs.compared is None:
+            continue
+        row = significance.paired(ours.compared, theirs.compared)
+        for one, _ in stale:
+            there = one is ours
+            yield one.file, row if there else significance.mirrored(row, ours.row, theirs.row)
+
+
+def _pairs(items: Sequence[Item]) -> Iterator[tuple[Item, Item, bool]]:
+    """Which systems are compared, and whether in both directions."""
+    many = [item for item in items if item.row.kind == "multilingual"]
+    bilingual = [item for item in items if item.row.kind == "bilingual"]
+    best = max(bilingual, key=lambda item: item.row.bleu, default=None)
+    wanted = [(item, best, False) for item in many if best is not None]
+    wanted += [
+        (one, other, True)
+        for one, other in itertools.combinations(many, 2)
+        if _ablation(one.row.system) == _ablation(other.row.system)
+    ]
+    for one, other, both in wanted:
+        if one.references is not None and one.references == other.references:
+            yield one, other, both
+
+
+def _ablation(system: str) -> str:
+    """NAME of a system called `NAME:VALUE`, which the report shows apart; else ""."""
+    name, _, value = system.partition(":")
+    return name if value else ""
+
+
+def _is_paired(ours: Item, theirs: Item, known: _Known) -> bool:
+    about = ("paired", *ours.row.key, theirs.row.system, theirs.row.checkpoint)
+    row = known.get(about)
+    return isinstance(row, analysis.Paired) and (row.hypotheses, row.against_hypotheses) == (
+        ours.hash,
+        theirs.hash,
+    )
+
+
+def _alone(
+    item: Item, known: _Known, training: Training | None
+) -> Iterator[tuple[Path, analysis.Row]]:
+    """What is missing for one row, whatever other systems there are."""
+    row, key = item.row, item.row.key
+    interval, guard = known.get(("interval", *key)), known.get(("guards", *key))
+    counts = known.get(("counts", *key))
+    old = not (isinstance(interval, analysis.Interval) and interval.hypotheses == item.hash)
+    uncounted = not (isinstance(counts, analysis.Counts) and counts.hypotheses == item.hash)
+    unguarded = not (isinstance(guard, analysis.Guards) and guard.hypotheses == item.hash)
+    if training is not None and isinstance(guard, analysis.Guards):
+        shared = known.get(("overlap", *key))
+        unguarded |= guard.recited is None or getattr(shared, "hypotheses", "") != item.hash
+    unmarked = ("trust", row.testset, row.source, row.target) not in known
+    if not (old or uncounted or unguarded or unmarked) or item.judged is None:
+        return
+    if old:
+        yield item.file, significance.interval(item.judged)
+    if uncounted:
+        yield item.file, _counts(item, item.judged)
+    if unguarded:
+        yield item.file, output_checks.guards(row, item.lines, item.hash, training=training)
+        if training is not None:
+            yield item.file, train_overlap.overlap(item.judged, item.texts["ref"], training)
+    lines = [(source, reference) for source, _, reference in item.lines]
+    mark = testset_quality.trust(row.testset, row.source, row.target, lines)
+    if known.get(mark.key) != mark:
+        known[mark.key] = mark
+        yield item.file, mark
+
+
+def _counts(item: Item, judged: Judged) -> analysis.Counts:
+    return analysis.Counts(
+        **significance.key_of(item.row),
+        packed=metrics.packed(judged.bleu),
+        sentences=item.row.sentences,
+        hypotheses=item.hash,
+        references=item.references or "",
+    )
+
+
+def _write(found: Sequence[tuple[Path, analysis.Row]]) -> int:
+    for file in dict.fromkeys(file for file, _ in found):
+        analysis.add(analysis.beside(file), [row for where, row in found if where == file])
+    return len(found)
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(path.read_bytes().decode().removesuffix("\n").split("\n"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: no UTF-8 at byte {error.start + 1}") from error
+
+
+@functools.lru_cache(maxsize=2)
+def _references(lines: tuple[str, ...]) -> metrics.References:
+    """Counted once for all systems of a language."""
+    return metrics.References(lines)

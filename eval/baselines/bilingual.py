@@ -1,0 +1,248 @@
+"""Bilingual baselines: one model per language from the same text, many trained side by side.
+
+They answer the question whether a language is better off in the multilingual model. Each has the
+whole of its language's training data and nothing else, stops early on its own validation loss and
+is judged at its best checkpoint. How their settings are chosen is in tuning.py.
+"""
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval import evaluate, testsets
+from eval.analyses import cost
+from eval.baselines import simultaneous
+from eval.baselines.simultaneous import Diverged
+from eval.baselines.tuning import CHOSEN, Class, Plan, grouped, tune
+from eval.metrics import USUAL, Metrics
+from eval.records import analysis
+from mmt import checkpoint, config, languages, train, translate
+from mmt.data import cache, mixing, pipeline, recipe
+from mmt.data.modifiers import Rewriter
+from mmt.data.own_vocabulary import own_vocabulary
+from mmt.data.stages import Stage
+from mmt.system import lock
+
+
+def baselines(
+    languages: Sequence[str] | int,
+    *,
+    cache_dir: str,
+    directory: str,
+    judge: "Judge",
+    describe_run: Callable[[Path, str, Sequence[str]], None],
+    classes: Sequence[Class] = (Class("all"),),
+) -> None:
+    """Trains a bilingual model per language in `directory/<language>`, then has each judged.
+
+    languages: names or codes; or a number: so many at most, spread evenly over them by size.
+    judge adds rows of each finished model to a results file. describe_run(model_dir, cache_dir,
+    [language]) makes a run directory of it. Started again, each goes on from its last checkpoint.
+    Raises ValueError, before anything is trained, for a language that the cache has not, that has
+    no validation examples or is in no test set, where no class is for a language or settings cannot
+    be trained, and where another process trains in `directory`; and, when all others are trained
+    and judged, for models that diverged.
+    """
+    opened = cache.open_cache(Path(cache_dir))
+    whole = opened.manifest.counts["train"]
+    counts = {code: whole[code] for code in opened.manifest.translated if code in whole}
+    codes = choose(counts, languages)
+    held_out = opened.manifest.counts.get("validation", {})
+    if without := [code for code in codes if not held_out.get(code)]:
+        raise ValueError(
+            f"no validation examples for {', '.join(without)}: a baseline stops by them; give some "
+            "or leave these out of BASELINE_LANGUAGES"
+        )
+    judge.check(codes)
+    groups = grouped({code: counts[code] for code in codes}, classes)
+    for candidates, members in groups:
+        for one in candidates:
+            with one.configured() as (program, plan):
+                own = program.model.config
+                for code in members:
+                    text = _text(opened, program, plan, code)
+                    text.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
+                    for wanted in [one.modifiers for one in plan.stages or () if one.modifiers]:
+                        Rewriter(wanted, text, [code], program.seed)  # or a ValueError
+    trainer = _Trainer(opened, describe_run)
+    with lock.held(directory):
+        lost: list[Diverged] = []
+        for candidates, members in groups:
+            best, chosen = tune(
+                candidates, members, trainer=trainer, rate=trainer.rate, directory=Path(directory)
+            )
+            try:
+                trainer(best, members, Path(directory), chosen)
+            except Diverged as error:
+                lost.append(error)
+        for code in codes:
+            if not any(code in error.names for error in lost):
+                model_dir = Path(directory) / code
+                judge(translate.Translator.load(model_dir), model_dir, code)
+        if lost:
+            raise ValueError("; ".join(map(str, lost)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Judge:
+    """Scores a baseline on its language of `testset`, of each that has it where they are several,
+    and adds the rows to the results file `out`, and beside it what its training took (without what
+    was tried for others of its class) and how its settings were chosen.
+
+    scores: what is asked for beside BLEU and chrF++.
+    """
+
+    testset: str | Sequence[str]
+    out: str
+    decoding: translate.Decoding = translate.USUAL
+    scores: Metrics = USUAL
+
+    def check(self, languages: Sequence[str]) -> None:
+        """ValueError for languages that no test set has."""
+        known = {code for one in self._sets() for code in one.languages}
+        if without := [code for code in languages if code not in known]:
+            raise ValueError(
+                f"no test set has {', '.join(without)}: {self.testset}; add one that does or leave "
+                "these out of BASELINE_LANGUAGES"
+            )
+
+    def _sets(self) -> list[testsets.TestSet]:
+        names = [self.testset] if isinstance(self.testset, str) else self.testset
+        return list(map(_testset, names))
+
+    def __call__(self, translator: translate.Translator, model_dir: Path, language: str) -> None:
+        step = checkpoint.best_step(model_dir)
+        system = evaluate.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
+        for judged in [one for one in self._sets() if language in one.languages]:
+            evaluate.evaluate(
+                translator, judged.only([language]), system=system, out=Path(self.out),
+                decoding=self.decoding, scores=self.scores,
+            )  # fmt: skip
+        chosen = (model_dir / CHOSEN).read_text(encoding="utf-8").strip()
+        analysis.add(analysis.beside(Path(self.out)), cost.cost(model_dir, system, chosen=chosen))
+
+
+_testset = functools.cache(testsets.load)  # the same for a hundred baselines
+
+
+def choose(counts: Mapping[str, int], wanted: Sequence[str] | int) -> list[str]:
+    """The codes named by `wanted`, or at most so many, spread evenly by size, largest first.
+
+    >>> choose({"deu_Latn": 9, "fra_Latn": 7, "swh_Latn": 5, "yor_Latn": 1}, 2)
+    ['deu_Latn', 'yor_Latn']
+    """
+    by_size = sorted(counts, key=lambda code: (-counts[code], code))
+    if isinstance(wanted, str) or wanted in ([], ()):
+        raise ValueError(f"BASELINE_LANGUAGES: {wanted!r}; allowed: a number or a list of names")
+    if isinstance(wanted, int):
+        if wanted < 1:
+            raise ValueError(f"BASELINE_LANGUAGES: {wanted} baselines; allowed: 1 or more")
+        places = np.linspace(0, len(by_size) - 1, min(wanted, len(by_size))).round().astype(int)
+        return [by_size[place] for place in places]
+    codes = [languages.find(name).code for name in wanted]
+    for code in codes:
+        if code not in counts:
+            raise ValueError(f"no baseline for {code}: the cache has only {', '.join(by_size)}")
+    return codes
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trainer:
+    """Trains languages with the settings of a class, each in its directory."""
+
+    opened: cache.Cache
+    describe_run: Callable[[Path, str, Sequence[str]], None]
+
+    def __call__(self, one: Class, codes: Sequence[str], directory: Path, chosen: str) -> None:
+        with one.configured() as (program, plan):
+            texts = {code: _text(self.opened, program, plan, code) for code in codes}
+            manifest = texts[codes[0]].manifest
+            train.check(program, manifest, directory / codes[0])
+            shapes = program.shapes(len(manifest.languages)).items()
+            for code in codes:
+                checkpoint.check_model(directory / code, shapes)
+            jobs = [self._job(program, plan, text, directory) for text in texts.items()]
+            for job in jobs:
+                if not job.finished():  # what is done keeps the words it was done by
+                    self._describe(one, job, texts[job.name])
+                    (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
+            simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
+
+    def _describe(self, one: Class, job: simultaneous.Job, text: cache.Cache) -> None:
+        """A cache of its own is named in the run's configuration, without a path of this machine
+        where it lies in the usual place.
+        """
+        where = str(text.directory)
+        named = []
+        if text is not self.opened:
+            name = text.directory.name
+            usual = where == recipe.default_directory("", name=name)
+            named = [f"CACHE_DIR = {'@recipe.default_directory()' if usual else repr(where)}"]
+            named += [f"recipe.default_directory.name = {name!r}"] if usual else []
+        with dataclasses.replace(one, bindings=[*one.bindings, *named]).configured():
+            self.describe_run(job.model_dir, where, [job.name])
+
+    def rate(self, one: Class, code: str) -> float:
+        """Tokens with EOS that its held-out targets have for one in the vocabulary of all; warns
+        where other examples fit, for then the losses are not of the same text.
+        """
+        with one.configured() as (program, plan):
+            own = _text(self.opened, program, plan, code)
+        lengths = [text.lengths(code, "validation") + 1 for text in (own, self.opened)]
+        room = [plan.feature_lengths["inputs"], plan.feature_lengths["targets"]]
+        fit = [(found <= room).all(axis=1) for found in lengths]
+        if (fit[0] != fit[1]).any():
+            warnings.warn(
+                f"{one.name}: {fit[0].sum()} of {fit[0].size} validation examples of {code} fit, "
+                f"in the vocabulary of all {fit[1].sum()}: losses are compared as if of the same",
+                stacklevel=2,
+            )
+        here, whole = (found[fit[0] & fit[1], 1].sum() for found in lengths)
+        return float(here / whole)
+
+    def _job(
+        self, program: train.Program, plan: Plan, text: tuple[str, cache.Cache], directory: Path
+    ) -> simultaneous.Job:
+        code, opened = text
+        same: dict[str, Any] = {
+            "feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size
+        }  # fmt: skip
+        where = opened.directory
+
+        def data() -> Any:
+            eval_batches = config.configured(pipeline.eval_batches)  # how many of them: by gin
+            held_out = eval_batches(cache_dir=where, languages=(code,), **same)
+            if not len(held_out):
+                raise ValueError(f"{code}: no validation example fits in {plan.feature_lengths}")
+            own = mixing.Mixing(languages=(code,), monolingual=0.0)
+            own_stages = [dataclasses.replace(one, mixing=own) for one in plan.stages or [Stage()]]
+            batches = pipeline.train_batches(where, stages=own_stages, seed=program.seed, **same)
+            return batches, held_out
+
+        steps = _steps(plan, opened.lengths(code, "train"))
+        period = min(plan.period, steps)
+        since = plan.before_last  # what another stage measures says nothing of this one
+        return simultaneous.Job(code, directory / code, data, steps, period, plan.patience, since)
+
+
+def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) -> cache.Cache:
+    """What a language's model reads: the cache of all, or one in a vocabulary of its own."""
+    if not plan.own_vocabulary:
+        return opened
+    model = program.model.config
+    sizes = {"source": model.vocab_size, "target": model.target_vocabulary}
+    return own_vocabulary(opened, code, sizes)
+
+
+def _steps(plan: Plan, lengths: np.ndarray) -> int:
+    """Those before the last stage and, were all rows filled up, of `plan.epochs` passes over
+    examples of these lengths.
+    """
+    room = np.array([plan.feature_lengths["inputs"], plan.feature_lengths["targets"]])
+    epoch = ((lengths + 1).sum(axis=0) / (plan.batch_size * room)).max()
+    return int(np.clip(plan.before_last + plan.epochs * epoch, *plan.steps))

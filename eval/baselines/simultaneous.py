@@ -1,0 +1,292 @@
+"""Many small models trained side by side, each as `mmt.train` would train it alone.
+
+Each has its own data, run directory, validation, early stopping and best checkpoint; one that is
+done makes room for the next. The compiled part is `stacked`.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+
+from eval.baselines.stacked import Stack, on_one_device, room
+from mmt import metrics
+from mmt.checkpoint import Checkpoints, Policy, available_steps, raised_alone
+from mmt.hooks import EarlyStop, note_validation
+from mmt.metrics import Meters
+from mmt.state import TrainState, position, restore
+from mmt.train import Batches, Step
+from mmt.trainer import Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A model to train in `model_dir`, as `mmt.train.train` would.
+
+    data: opens its training batches and its held-out ones, of the same shapes for all jobs.
+    steps: at most; period: steps between validations, each with a checkpoint; patience: validations
+    without improvement before it stops, of those after step `since`.
+    """
+
+    name: str
+    model_dir: Path
+    data: Callable[[], tuple[Batches, Iterable[Mapping[str, np.ndarray]]]]
+    steps: int
+    period: int
+    patience: int
+    since: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "period", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{self.name}: {name} {getattr(self, name)}; allowed: 1 or more")
+
+    def finished(self) -> bool:
+        """Whether its last checkpoint is its end, or where it was stopped early."""
+        last = max(available_steps(self.model_dir), default=0)
+        rows = metrics.read(self.model_dir / "metrics.jsonl")
+        return last >= self.steps or any("stopped" in row and row["step"] <= last for row in rows)
+
+
+class Diverged(ValueError):
+    """Models whose loss or gradient was no longer finite; the others of the call are trained.
+
+    names: of their jobs.
+    """
+
+    def __init__(self, found: Mapping[str, str]) -> None:
+        self.names = tuple(found)
+        super().__init__(
+            f"no finite loss or gradient: {', '.join(found.values())}; is the learning rate too "
+            "high? The others are trained"
+        )
+
+
+def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int = 0) -> None:
+    """Trains every job, as many side by side as `memory` GiB hold, and at most `at_once` unless 0.
+
+    The losses are those of `mmt.train.train` but for float32 rounding, and so are the run
+    directories: at every validation a checkpoint, the last and the best are kept. `seconds` and
+    `tokens_per_second` in metrics.jsonl count a run's share of the time. Started again after a
+    kill, each job goes on from its last checkpoint. ValueError where not even one model fits;
+    Diverged, once the others are done, for those of which ten steps in a row or more were skipped
+    (loss or gradient not finite): they stop there, and are not finished.
+    """
+    if program.teacher is not None:
+        raise ValueError("models that learn from a teacher cannot be trained side by side")
+    waiting = [job for job in jobs if not job.finished()]
+    with raised_alone(), _Bar(jobs, waiting) as bar:
+        if waiting:
+            training = _Training(on_one_device(program), waiting, bar, memory, at_once)
+            try:
+                while training.fill():
+                    training.step()
+            finally:
+                training.close()
+            if training.diverged:
+                raise Diverged(training.diverged)
+
+
+class _Run:
+    """A job under way."""
+
+    def __init__(self, job: Job, program: Program, shapes: TrainState) -> None:
+        self.job, self._program, self._shapes = job, program, shapes
+        self.batches, self.validation = job.data()
+        self.languages = self.batches.manifest.languages
+        self.seconds = 0.0  # its share of the time
+        self.number = 0
+        self.skipped = 0  # steps in a row, as far as the log tells
+        self.checkpoints = Checkpoints(job.model_dir, Policy(job.period, keep=1))
+        self.log = metrics.Log(
+            job.model_dir, job.steps, languages=self.languages, every=program.log_every,
+            languages_every=program.languages_every, clock=lambda: self.seconds, shown=False,
+        )  # fmt: skip
+
+    def restored(self) -> TrainState | None:
+        """The state to go on from, None for a new one; the data and the log are at that step."""
+        state = restore(self._shapes, self.batches, self.checkpoints)
+        self.number = 0 if state is None else int(state.step)
+        self.log.start(self.number)
+        return state
+
+    @property
+    def last(self) -> bool:
+        return self.number >= self.job.steps
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to validate."""
+        return self.last or self.number % self.job.period == 0
+
+    def measured(self, state: TrainState, sums: Meters) -> bool:
+        """Notes the validation and writes a checkpoint; whether training is over."""
+        now = Step(self.number, state, self._program, self.batches, self.log, self.last)
+        note_validation(now, sums)
+        stop = EarlyStop(self.job.patience, since=self.job.since)(now)
+        self.checkpoints.save(
+            self.number, state.items(), data=position(self.batches), measured=now.measured
+        )
+        return self.last or bool(stop)
+
+    def close(self) -> None:
+        """Waits until the checkpoints are written."""
+        with self.checkpoints, self.log:
+            _close(self.batches)
+
+
+class _Training:
+    """The stack, who is in which slot, and who waits."""
+
+    def __init__(
+        self, program: Program, jobs: Sequence[Job], bar: "_Bar", memory: float, at_once: int
+    ) -> None:
+        self._program, self._bar = program, bar
+        self._waiting = sorted(jobs, key=lambda job: job.steps)  # the longest first, at the end
+        batches, held_out = self._waiting[-1].data()
+        self._languages = len(batches.manifest.languages)
+        _close(batches)
+        example = next(iter(held_out), None)
+        if example is None:
+            raise ValueError(f"{self._waiting[-1].name}: the cache holds no validation examples")
+        together = 1 if jax.default_backend() == "cpu" else 0
+        slots = room(program, example, languages=self._languages, memory=memory, together=together)
+        slots = min(slots, at_once or slots, len(jobs))
+        slots += -slots % jax.local_device_count()
+        self._shapes = program.shapes(self._languages)
+        self._stack = Stack(program, self._languages, slots, together)
+        self._runs: list[_Run | None] = [None] * slots
+        self._states = self._stack.empty()
+        self._losses: Any = None
+        self._fresh: Any = None
+        self._since = time.perf_counter()
+        self.diverged: dict[str, str] = {}  # names; and where
+
+    def fill(self) -> bool:
+        """Puts those who wait into free slots; whether there is anything to train."""
+        devices = jax.local_device_count()
+        by_turns = np.arange(len(self._runs)).reshape(devices, -1).T.ravel().tolist()
+        for slot in by_turns:
+            if self._waiting and self._runs[slot] is None:
+                run = self._runs[slot] = _Run(self._waiting.pop(), self._program, self._shapes)
+                state = run.restored()
+                if state is None:
+                    self._fresh = self._fresh or self._program.start(self._languages)
+                    state = self._fresh
+                self._states = self._stack.put(self._states, slot, state)
+        return any(self._runs)
+
+    def step(self) -> None:
+        """A step of every run; then what is due after it."""
+        running = [run for run in self._runs if run]
+        batches = [
+            run.log.next_batch(run.batches, self._losses) if run else None for run in self._runs
+        ]
+        before = self._losses
+        self._states, self._losses = self._stack.step(self._states, batches)
+        jax.block_until_ready(before)  # one step ahead of the devices, not more
+        now = time.perf_counter()
+        for run in running:
+            run.number += 1
+            run.seconds += (now - self._since) / len(running)
+        self._since = now
+        self._bar.at(sum(run.number for run in running))
+        if any(run.last or run.number % self._program.log_every == 0 for run in running):
+            self._log()
+        if any(run.due for run in running):
+            self._validate()
+
+    def close(self) -> None:
+        """Lets go of all runs; their checkpoints are whole."""
+        for run in filter(None, self._runs):
+            run.close()
+
+    def _log(self) -> None:
+        meters = jax.tree.map(np.asarray, self._states.meters)
+        for slot, run in enumerate(self._runs):
+            if run:
+                own = jax.tree.map(lambda x, slot=slot: x[slot], meters)
+                run.log.train_step(run.number, own, last=run.last)
+                run.log.flush()  # nothing waits for it: the meters are fetched
+                if run.number % self._program.log_every == 0:
+                    every = own.sums["steps"] == 0
+                    run.skipped = run.skipped + self._program.log_every if every else 0
+                if run.skipped >= Policy.skips:
+                    where = f"{run.job.model_dir} up to step {run.number}"
+                    self.diverged[run.job.name] = where
+                    run.close()
+                    self._runs[slot] = None
+
+    def _validate(self) -> None:
+        due = {slot: run for slot, run in enumerate(self._runs) if run and run.due}
+        held_out = {slot: iter(run.validation) for slot, run in due.items()}
+        total: Any = None
+        while True:
+            batches = [next(held_out.get(slot, iter(())), None) for slot in range(len(self._runs))]
+            if not any(batch is not None for batch in batches):
+                break
+            total = self._stack.evaluate(total, self._states.params, batches)
+        sums = jax.tree.map(np.asarray, total)
+        for slot, run in due.items():
+            own = jax.tree.map(lambda x, slot=slot: x[slot], sums)
+            if run.measured(self._stack.take(self._states, slot), own):
+                run.close()
+                self._runs[slot] = None
+                self._bar.finished(run)
+
+
+class _Bar:
+    """One line for all: how far they are together, and how long it takes yet."""
+
+    def __init__(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> None:
+        self._total, self._all = sum(job.steps for job in jobs), len(jobs)
+        self._left = len(waiting)
+        self._done = self._begun = self._total - sum(job.steps for job in waiting)
+        self._console = Console(stderr=True)
+        self._bar = metrics.training_bar(self._console, disable=False)
+        self._since = time.perf_counter()
+        self._running: int | None = None
+
+    def __enter__(self) -> "_Bar":
+        self._task = self._bar.add_task("train", total=self._total, text=self._text())
+        self._bar.update(self._task, completed=self._done)
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+    def at(self, running: int) -> None:
+        """running: the steps of those under way, together."""
+        if self._running is None:
+            self._begun = self._done + running  # what an earlier start did is no measure of speed
+        self._running = running
+        self._bar.update(self._task, completed=self._done + running)
+
+    def finished(self, run: _Run) -> None:
+        """One that stopped early is done with all its steps."""
+        self._left -= 1
+        self._done += run.job.steps
+        self._running = (self._running or 0) - run.number
+        now = self._done + self._running
+        self._bar.update(self._task, completed=now, text=self._text())
+        if not self._console.is_terminal:
+            steps = max(now - self._begun, 1)
+            minutes = (time.perf_counter() - self._since) / steps * (self._total - now) / 60
+            text = f"{run.job.name}: {run.number} steps; {self._text()}"
+            self._console.print(f"{text}, about {minutes:.0f} min left", highlight=False)
+
+    def _text(self) -> str:
+        return f"{self._all - self._left} of {self._all} trained"
+
+
+def _close(batches: Batches) -> None:
+    """Stops those that read ahead."""
+    close = getattr(batches, "close", None)
+    if close:
+        close()

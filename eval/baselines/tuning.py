@@ -1,0 +1,244 @@
+"""Settings of bilingual baselines: classes of languages by their training pairs, and, of several
+settings of a class, the choice of the best by validation loss.
+
+A fair baseline is a strong one.
+"""
+
+import contextlib
+import dataclasses
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from eval.baselines.simultaneous import Diverged
+from eval.records import rows
+from mmt import config, metrics, train
+from mmt.data import stages
+from mmt.data.stages import Stage
+
+CHOSEN = "chosen.txt"  # in a baseline's directory: how its settings were chosen
+TUNING = "tuning"  # beside the baselines' directories: those of the settings that were tried
+
+# trains languages with the settings of a class in a directory; the text is that of CHOSEN
+Trains: TypeAlias = Callable[["Class", Sequence[str], Path, str], None]
+# tokens that a class has for one of the vocabulary of all, in what a language is validated on
+Rate: TypeAlias = Callable[["Class", str], float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How the baselines of a class train.
+
+    feature_lengths, batch_size: as in `pipeline.train_batches`.
+    epochs: at most so many passes over a language's pairs, after the stages before the last one,
+    all within `steps` (least, most).
+    period: steps between validations, each with a checkpoint; patience: validations without
+    improvement before it stops.
+    memory: GiB for all that are trained side by side; at_once: at most so many of them, 0: as
+    many as the memory holds.
+    stages: of each one's training, as in `pipeline.train_batches`, of its language alone; all but
+    the last end after steps.
+    own_vocabulary: each has one that is trained on its own pairs, of the model's size
+    (`VOCAB_SIZE`) at most, and not that of all.
+    """
+
+    feature_lengths: Mapping[str, int]
+    batch_size: int
+    epochs: float
+    steps: tuple[int, int]
+    period: int
+    patience: int
+    memory: float = 4.0
+    at_once: int = 0
+    stages: Sequence[Stage] | None = None
+    own_vocabulary: bool = False
+
+    def __post_init__(self) -> None:
+        if self.stages is not None and not stages.planned(self.stages, None):
+            raise ValueError("baselines.Plan.stages is empty; allowed: one Stage or more, or None")
+        if self.epochs <= 0:
+            raise ValueError(f"BASELINE_EPOCHS: {self.epochs}; allowed: more than 0")
+        for name in ("batch_size", "period", "patience"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"baselines.Plan.{name}: {value}; allowed: 1 or more")
+        for stage in (self.stages or ())[:-1]:
+            if "steps" not in (stage.until or {}):
+                raise ValueError(
+                    f"baselines.Plan.stages: until = {stage.until}; allowed: {{'steps': N}}, and "
+                    "nothing else before the last stage, since epochs are counted from there"
+                )
+        if self.before_last >= self.steps[1]:
+            raise ValueError(
+                f"baselines.Plan.stages: the last one begins after {self.before_last} steps, but "
+                f"there are at most {self.steps[1]} (TRAIN_STEPS)"
+            )
+
+    @property
+    def before_last(self) -> int:
+        """Steps before the last stage begins."""
+        ends = [stage.until["steps"] for stage in self.stages or () if stage.until]
+        return max(map(int, ends), default=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Class:
+    """Settings for languages with `least` training pairs or more, up to the next class's `least`.
+
+    bindings: of gin, by which it differs from the rest of the configuration: 'DROPOUT_RATE = 0.3',
+    'transformer.Config.emb_dim = 256', 'baselines.Plan.epochs = 80'.
+    tried_on: of several classes with the same `least`, each is first trained on so many of the
+    languages, spread evenly by size; the one of the least mean validation loss trains them all.
+    The same in all of them.
+    """
+
+    name: str
+    least: int = 0
+    bindings: Sequence[str] = ()
+    tried_on: int = 4
+
+    def __post_init__(self) -> None:
+        if self.tried_on < 1:
+            raise ValueError(f"baselines.Class {self.name}: tried_on {self.tried_on}; 1 or more")
+
+    @contextlib.contextmanager
+    def configured(self) -> Iterator[tuple[train.Program, Plan]]:
+        """Its settings, for the time of a `with` block also those of the configuration."""
+        with config.changed(self.bindings):
+            try:
+                found = config.configured(train.Program)(), config.configured(Plan)()
+            except ValueError as error:
+                raise ValueError(f"baselines.Class {self.name}: {error}") from None
+            yield found
+
+    def __str__(self) -> str:
+        return f"{self.name} ({', '.join(self.bindings) or 'as configured'})"
+
+
+def grouped(
+    counts: Mapping[str, int], classes: Sequence[Class]
+) -> list[tuple[list[Class], list[str]]]:
+    """The languages of each `least`, largest first, with the classes of it.
+
+    >>> low, high = Class("low"), Class("high", least=5)
+    >>> grouped({"deu_Latn": 9, "swh_Latn": 5, "yor_Latn": 1}, [low, high])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [([Class(name='high', least=5, bindings=(), tried_on=4)], ['deu_Latn', 'swh_Latn']),
+     ([Class(name='low', least=0, bindings=(), tried_on=4)], ['yor_Latn'])]
+    """
+    names = [one.name for one in classes]
+    if not classes or len(set(names)) < len(names):
+        raise ValueError(f"baselines.baselines.classes: {', '.join(names) or 'none'}; each once")
+    found, left = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    for least in sorted({one.least for one in classes}, reverse=True):
+        members = [code for code in left if left[code] >= least]
+        candidates = [one for one in classes if one.least == least]
+        if len({one.tried_on for one in candidates}) > 1:
+            tried = ", ".join(f"{one.name} {one.tried_on}" for one in candidates)
+            raise ValueError(f"baselines.Class.tried_on differs at least = {least}: {tried}")
+        if members:
+            found.append((candidates, members))
+        left = {code: count for code, count in left.items() if code not in members}
+    if left:
+        raise ValueError(
+            f"no class of baselines for {', '.join(left)} with fewer than "
+            f"{min(one.least for one in classes)} training pairs: give one of least = 0"
+        )
+    return found
+
+
+def tune(
+    candidates: Sequence[Class],
+    members: Sequence[str],
+    *,
+    trainer: Trains,
+    rate: Rate,
+    directory: Path,
+) -> tuple[Class, str]:
+    """The best of the candidates for these languages, and how it was chosen.
+
+    trainer(class, languages, directory, text) trains them; what was tried stays in
+    `directory/tuning`, with a table of it in `least_N.json`, and that of the best is also the
+    language's own run, not trained again. A choice that was made among the same candidates holds,
+    whatever the languages now. One candidate is not tried; one that diverges is not chosen.
+    Losses are in nats per token of the vocabulary of all, whichever a class has: those of its own
+    tokens times their `rate`.
+
+    ValueError where all diverge, and for a run there of other settings of that name.
+    """
+    if len(candidates) == 1:
+        return candidates[0], f"class {candidates[0]} for {candidates[0].least} pairs or more"
+    file = directory / TUNING / f"least_{candidates[0].least}.json"
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if before.get("candidates") == [*map(str, candidates)]:
+        return next(one for one in candidates if one.name == before["chosen"]), before["text"]
+    places = np.linspace(0, len(members) - 1, min(candidates[0].tried_on, len(members)))
+    tried = [members[place] for place in places.round().astype(int)]
+    losses = {}
+    for one in candidates:
+        found = _tried(one, tried, trainer, directory / TUNING)
+        losses[one.name] = {code: loss * rate(one, code) for code, loss in found.items()}
+    means = {name: float(np.mean(list(by_code.values()))) for name, by_code in losses.items()}
+    best = min(candidates, key=lambda one: means[one.name])
+    if not np.isfinite(means[best.name]):
+        raise ValueError(f"no settings for {best.least} pairs or more can be trained: all diverge")
+    title = "validation loss, nats per token of the vocabulary of all"
+    table = Table("settings", *tried, "mean", title=title)
+    for one in candidates:
+        row = [*losses[one.name].values(), means[one.name]]
+        table.add_row(str(one), *(f"{loss:.3f}" for loss in row), style="bold" * (one == best))
+    Console(stderr=True).print(table)
+    others = ", ".join(f"{one} {means[one.name]:.3f}" for one in candidates)
+    chosen = (
+        f"class {best} for {best.least} pairs or more: the least mean validation loss on "
+        f"{', '.join(tried)} of {others}"
+    )
+    for code in tried:
+        _take(directory / TUNING / best.name / code, directory / code, chosen)
+    made = {"candidates": [*map(str, candidates)], "losses": losses, "means": means}
+    text = json.dumps(made | {"chosen": best.name, "text": chosen}, indent=1)
+    rows.write_atomically(file, f"{text}\n".encode())
+    return best, chosen
+
+
+def _tried(
+    one: Class, codes: Sequence[str], trainer: Trains, directory: Path
+) -> dict[str, float]:
+    """Best validation loss of each language with these settings, infinity where it diverged."""
+    words = f"tried: {one}"
+    lost: tuple[str, ...] = ()
+    runs = {code: directory / one.name / code for code in codes}
+    for run in runs.values():
+        file = run / CHOSEN
+        if file.is_file() and (was := file.read_text(encoding="utf-8").strip()) != words:
+            raise ValueError(
+                f"{run} has other settings ({was}) than {one}: remove it or rename the class"
+            )
+    try:
+        trainer(one, codes, directory / one.name, words)
+    except Diverged as error:
+        lost = error.names
+    return {code: math.inf if code in lost else best_loss(run) for code, run in runs.items()}
+
+
+def _take(run: Path, model_dir: Path, chosen: str) -> None:
+    """The run becomes that of its language, unless it has one."""
+    if not model_dir.exists():
+        begun = model_dir.with_name(model_dir.name + ".copy")
+        shutil.rmtree(begun, ignore_errors=True)
+        shutil.copytree(run, begun)
+        (begun / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
+        begun.rename(model_dir)
+
+
+def best_loss(model_dir: Path) -> float:
+    """The least validation loss of a run, in nats per token; infinity where none is finite."""
+    logged = metrics.read(model_dir / "metrics.jsonl")
+    found = [row["validation_loss"] for row in logged if "validation_loss" in row]
+    return min(filter(math.isfinite, found), default=math.inf)

@@ -1,0 +1,1 @@
+"""results.jsonl and analysis.jsonl: schema, reading, writing."""

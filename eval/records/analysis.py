@@ -1,0 +1,384 @@
+"""analysis.jsonl: what a report shows beside the scores of results.jsonl, in the same folder.
+
+One JSON object a line; its `kind` says which of the dataclasses below it is. This file knows what
+a row holds and when it is broken; who computes it is elsewhere (significance.py, guards.py, ...).
+All shares are 0 to 1, all scores 0 to 100; `source` and `target` are FLORES codes.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias, get_args
+
+from eval import metrics
+from eval.records import results, rows
+from mmt.checked import HUGE, within
+
+FILE = "analysis.jsonl"
+MARKS = ("good", "fair", "poor")
+_KEY = results.KEY
+
+
+class _Row(rows.Checked):
+    """What the rows of all kinds share."""
+
+    kind: ClassVar[str]
+    about: ClassVar[tuple[str, ...]]  # the fields of the key
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """A row with an equal key replaces this one."""
+        return (self.kind, *(getattr(self, name) for name in self.about))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Scored(_Row):
+    """About one row of results.jsonl, whose key it has."""
+
+    about: ClassVar[tuple[str, ...]] = _KEY
+
+    system: str
+    testset: str
+    source: str
+    target: str
+    checkpoint: str
+    decode: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Interval(_Scored):
+    """95 % intervals of BLEU and chrF++. hypotheses: hash of the texts they were computed from."""
+
+    kind: ClassVar[str] = "interval"
+
+    bleu_low: float = dataclasses.field(metadata=rows.SCORE)
+    bleu_high: float = dataclasses.field(metadata=rows.SCORE)
+    chrf_low: float = dataclasses.field(metadata=rows.SCORE)
+    chrf_high: float = dataclasses.field(metadata=rows.SCORE)
+    resamples: int = dataclasses.field(metadata=rows.POSITIVE)
+    seed: int
+    hypotheses: str
+
+    def _check(self) -> None:
+        _check_order(self, "bleu_low", "bleu_high")
+        _check_order(self, "chrf_low", "chrf_high")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Guards(_Scored):
+    """Shares of outputs that look wrong. recited: equal to a line of the training English.
+
+    recited is None where training is not known, not_english where the target is not English.
+    hypotheses: hash of the texts.
+    """
+
+    kind: ClassVar[str] = "guards"
+
+    copies: float = dataclasses.field(metadata=rows.SHARE)
+    empty: float = dataclasses.field(metadata=rows.SHARE)
+    short: float = dataclasses.field(metadata=rows.SHARE)
+    long: float = dataclasses.field(metadata=rows.SHARE)
+    looping: float = dataclasses.field(metadata=rows.SHARE)
+    not_english: float | None = dataclasses.field(metadata=rows.SHARE)
+    recited: float | None = dataclasses.field(metadata=rows.SHARE)
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
+    hypotheses: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Comet(_Scored):
+    """The mean COMET of a row's sentences. model: its folder's name and hash of the checkpoint.
+
+    hypotheses: hash of the texts.
+    """
+
+    kind: ClassVar[str] = "comet"
+
+    score: float = dataclasses.field(metadata=within(-1e6, HUGE))
+    model: str
+    hypotheses: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paired(_Scored):
+    """A system less another one (`against`) on the same sentences: BLEU, its 95 % interval, tests.
+
+    p_bootstrap, p_randomization: of BLEU, by paired bootstrap and approximate randomisation.
+    hypotheses, against_hypotheses: hashes of both systems' texts.
+    """
+
+    kind: ClassVar[str] = "paired"
+    about: ClassVar[tuple[str, ...]] = (*_KEY, "against", "against_checkpoint")
+
+    against: str
+    against_checkpoint: str
+    delta: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    delta_low: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    delta_high: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    p_bootstrap: float = dataclasses.field(metadata=rows.SHARE)
+    p_randomization: float = dataclasses.field(metadata=rows.SHARE)
+    chrf_delta: float = dataclasses.field(metadata=rows.DIFFERENCE)
+    resamples: int = dataclasses.field(metadata=rows.POSITIVE)
+    seed: int
+    hypotheses: str
+    against_hypotheses: str
+
+    def _check(self) -> None:
+        _check_order(self, "delta_low", "delta_high")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Counts(_Scored):
+    """BLEU's counts of every sentence, from which differences to other systems are computed where
+    the texts are not at hand: those of a test set that may not be passed on.
+
+    packed: as `metrics.packed` makes them. hypotheses, references: hashes of all texts, and
+    of the references alone.
+    """
+
+    kind: ClassVar[str] = "counts"
+
+    packed: str
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
+    hypotheses: str
+    references: str
+
+    def _check(self) -> None:
+        metrics.unpacked(self.packed, self.sentences)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Texts(_Row):
+    """What a test set says of itself, as `testsets.TestSet`; '' where unknown."""
+
+    kind: ClassVar[str] = "texts"
+    about: ClassVar[tuple[str, ...]] = ("testset", "target")
+
+    system: str = ""
+    testset: str
+    target: str
+    domain: str
+    licence: str
+    citation: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trust(_Row):
+    """How far scores on this test set can be trusted (`good`, `fair`, `poor`), and why."""
+
+    kind: ClassVar[str] = "trust"
+    about: ClassVar[tuple[str, ...]] = ("testset", "source", "target")
+
+    system: str = ""
+    testset: str
+    source: str
+    target: str
+    mark: str
+    reasons: tuple[str, ...]
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
+
+    def _check(self) -> None:
+        rows.check_one_of("mark", self.mark, MARKS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bin(rows.Checked):
+    """Test lines whose overlap is at least `low` and below `high` (1.0 included in the last).
+
+    bleu: None where there is no such line.
+    """
+
+    low: float = dataclasses.field(metadata=rows.SHARE)
+    high: float = dataclasses.field(metadata=rows.SHARE)
+    sentences: int = dataclasses.field(metadata=rows.AMOUNT)
+    bleu: float | None = dataclasses.field(metadata=rows.SCORE)
+
+    def _check(self) -> None:
+        _check_order(self, "low", "high")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overlap(_Scored):
+    """BLEU by 4-gram overlap (0 to 1) of a test line's reference with the training English."""
+
+    kind: ClassVar[str] = "overlap"
+
+    bins: tuple[Bin, ...]
+    hypotheses: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Routing(_Row):
+    """Where the experts of one layer send one language's tokens of a test set.
+
+    layer: `encoder.1`, `decoder.3` (number of the layer in its stack). load: every expert's share
+    of the tokens, summing to 1. entropy: of the load, 0 (one expert) to 1 (all alike). tokens: how
+    many were counted.
+    """
+
+    kind: ClassVar[str] = "routing"
+    about: ClassVar[tuple[str, ...]] = ("system", "checkpoint", "testset", "layer", "source")
+
+    system: str
+    checkpoint: str
+    testset: str
+    layer: str
+    source: str
+    load: tuple[float, ...] = dataclasses.field(metadata=rows.SHARE)
+    drop_rate: float = dataclasses.field(metadata=rows.SHARE)
+    entropy: float = dataclasses.field(metadata=rows.SHARE)
+    tokens: int = dataclasses.field(metadata=rows.AMOUNT)
+
+    def _check(self) -> None:
+        if not re.fullmatch(r"(encoder|decoder)\.\d{1,4}", self.layer):
+            raise ValueError(f"layer is {self.layer!r}; expected one like 'encoder.1'")
+        if abs(math.fsum(self.load) - 1) > 1e-3:
+            raise ValueError(f"load sums to {math.fsum(self.load)}; expected 1")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Curve(_Row):
+    """A training run over time: parallel lists, None where not measured.
+
+    tokens: target tokens seen so far. seconds: since the start. language_validation_loss: the last
+    one of each language, where they are known.
+    """
+
+    kind: ClassVar[str] = "curve"
+    about: ClassVar[tuple[str, ...]] = ("system",)
+
+    system: str
+    steps: tuple[int, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    tokens: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    seconds: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    loss: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    validation_loss: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
+    bleu: tuple[float | None, ...] = dataclasses.field(metadata=rows.SCORE)
+    language_validation_loss: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def _check(self) -> None:
+        for field in dataclasses.fields(self):
+            here = getattr(self, field.name)
+            if isinstance(here, tuple) and len(here) != len(self.steps):
+                raise ValueError(f"{field.name} has {len(here)} values, steps {len(self.steps)}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cost(_Row):
+    """What training a system took. source: of a bilingual one, else "".
+
+    tokens: target tokens. device: what one is, in words. epochs: a language -> passes over its
+    pairs.
+    """
+
+    kind: ClassVar[str] = "cost"
+    about: ClassVar[tuple[str, ...]] = ("system", "source")
+
+    system: str
+    source: str = ""
+    steps: int = dataclasses.field(metadata=rows.AMOUNT)
+    tokens: float = dataclasses.field(metadata=rows.AMOUNT)
+    seconds: float = dataclasses.field(metadata=rows.AMOUNT)
+    devices: int = dataclasses.field(metadata=rows.POSITIVE)
+    device: str
+    parameters: int = dataclasses.field(metadata=rows.AMOUNT)
+    active_parameters: int = dataclasses.field(metadata=rows.AMOUNT)
+    device_hours: float = dataclasses.field(metadata=rows.AMOUNT)
+    epochs: Mapping[str, float] = dataclasses.field(metadata=rows.AMOUNT)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe(_Row):
+    """How a system was made. source: of a bilingual one, else "".
+
+    config: hash as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
+    a baseline's class was chosen, else "". teacher: the system that it was distilled from, initial:
+    the one whose weights it began with, else "".
+    corpus, vocabulary: hashes as in the run's manifest, the latter of 'source' and 'target'; empty
+    in rows of before they were noted.
+    """
+
+    kind: ClassVar[str] = "recipe"
+    about: ClassVar[tuple[str, ...]] = ("system", "source")
+
+    system: str
+    source: str = ""
+    config: str
+    text: str
+    seed: int
+    versions: Mapping[str, str]
+    chosen: str = ""
+    teacher: str = ""
+    initial: str = ""
+    corpus: str = ""
+    vocabulary: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Remark(_Row):
+    """What whoever ran a study found on the way: `text` under the heading `title`."""
+
+    kind: ClassVar[str] = "remark"
+    about: ClassVar[tuple[str, ...]] = ("title",)
+
+    system: str = ""
+    title: str
+    text: str
+
+
+Row: TypeAlias = (
+    Interval
+    | Guards
+    | Comet
+    | Paired
+    | Counts
+    | Texts
+    | Trust
+    | Overlap
+    | Routing
+    | Curve
+    | Cost
+    | Recipe
+    | Remark
+)
+_CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of an analysis file, in its order; none where there is no file.
+
+    Raises ValueError `file:line: what is wrong`, with the nearest name, for a line that is not a
+    whole row of a known kind.
+
+    >>> [row for row in read(Path("no/such/analysis.jsonl")) if row.kind == "guards"]
+    []
+    """
+    return [row for row, _ in rows.read(path, _row)] if path.exists() else []
+
+
+def add(path: Path, new: Sequence[Row]) -> None:
+    """Adds rows at the end of the file; each takes the place of an older one with its key.
+
+    As `results.add_rows`: nothing else changes, and an error leaves the file as it was.
+    """
+    rows.add(path, new, _row, values=lambda row: {"kind": row.kind, **dataclasses.asdict(row)})
+
+
+def beside(results_file: Path) -> Path:
+    """The analysis file that belongs to a results file."""
+    return results_file.with_name(FILE)
+
+
+def _row(values: dict[str, Any]) -> Row:
+    if "kind" not in values:
+        raise ValueError("missing key 'kind'")
+    kind = values["kind"]
+    rows.check_one_of("kind", str(kind), tuple(_CLASSES))
+    return rows.make(_CLASSES[kind], {k: v for k, v in values.items() if k != "kind"})
+
+
+def _check_order(row: Any, low: str, high: str) -> None:
+    if getattr(row, low) > getattr(row, high):
+        raise ValueError(f"{low} is {getattr(row, low)}, above {high}, {getattr(row, high)}")

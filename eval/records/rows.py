@@ -1,0 +1,220 @@
+"""Files of rows, one JSON object a line: read strictly, written so that nothing is lost.
+
+What a row is, its key, and what its values mean are for the file's own module (results.py,
+analysis.py). Here: files, locks, JSON, and whether a dataclass holds what its annotations say.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import functools
+import json
+import os
+import shutil
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from mmt import checked, languages, suggest
+from mmt.checked import HUGE, within
+from mmt.system.text_lines import one_line
+
+_hint = functools.partial(suggest.hint, cutoff=0.5, show=repr)
+# Metadata of fields of numbers.
+SHARE = within(0.0, 1.0, slack=1e-6)
+SCORE = within(0.0, 100.0, slack=1e-6)
+DIFFERENCE = within(-100.0, 100.0, slack=1e-6)  # of scores
+AMOUNT = within(0.0, HUGE)
+POSITIVE = within(1.0, HUGE)
+_PARAGRAPHS = ("text",)  # of a recipe, of a remark
+
+
+class Keyed(Protocol):
+    """A row; one with an equal key replaces an older one."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What the row is about."""
+
+
+R = TypeVar("R", bound=Keyed)
+Parse = Callable[[dict[str, Any]], R]
+
+
+def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
+    """The rows of a file with their lines, in its order. Blank lines are no rows.
+
+    Raises ValueError `file:line: what is wrong` for a line that is no JSON object or that `parse`
+    (an object's keys and values -> a row) refuses, and OSError where the file cannot be read.
+    """
+    rows = []
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        near = _hint(path.name, [one.name for one in path.parent.glob("*.jsonl")])
+        raise FileNotFoundError(error.errno, f"{error.strerror}{near}", str(path)) from error
+    for number, raw in enumerate(content.split(b"\n"), start=1):
+        if raw.strip():
+            try:
+                rows.append((parse(parsed(raw.decode())), raw))
+            except ValueError as error:
+                raise ValueError(f"{path}:{number}: {_reason(error)}") from error
+    return rows
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """A JSON object; ValueError where a line is none, or has a key twice or half a character."""
+    try:
+        return _object(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_reason(error)) from error
+
+
+def add(
+    path: Path,
+    rows: Sequence[R],
+    parse: Parse[R],
+    *,
+    values: Callable[[Any], Mapping[str, Any]] = dataclasses.asdict,
+) -> None:
+    """Adds `rows` at the end of the file; each takes the place of an older one with its key.
+
+    values: a row -> the keys and values to write. All other lines stay as they are, byte for byte.
+    Writers wait for each other. Raises ValueError where the file holds a broken row, OSError where
+    the disk is full or read-only; in both cases the file is as it was.
+    """
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(path.parent):
+        newest = {row.key: row for row in rows}
+        old = read(path, parse) if path.exists() else []
+        lines = [line for row, line in old if row.key not in newest]
+        lines += [
+            json.dumps(values(row), ensure_ascii=False, allow_nan=False).encode()
+            for row in newest.values()
+        ]
+        write_atomically(path, b"".join(line + b"\n" for line in lines))
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a file so that at any moment it holds the old or the new content, whole.
+
+    Raises OSError where that cannot be done; then the old content stands.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
+        os.replace(temporary, path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def make(cls: type[Any], values: Mapping[str, Any]) -> Any:
+    """The dataclass `cls` of an object read from JSON; lists become tuples.
+
+    Raises ValueError for unknown keys, with the nearest, and for missing ones without a default.
+    """
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    missing = [name for name in fields if name not in values]
+    unknown = [
+        repr(name) + _hint(name, missing or list(fields)) for name in values if name not in fields
+    ]
+    faults = [f"unknown key {name}" for name in unknown]
+    faults += [
+        f"missing key {name!r}"
+        for name in missing
+        if fields[name].default is dataclasses.MISSING
+        and fields[name].default_factory is dataclasses.MISSING
+    ]
+    if faults:
+        raise ValueError("; ".join(faults))
+    return cls(**{name: _loaded(value, fields[name].type) for name, value in values.items()})
+
+
+class Checked:
+    """A dataclass for a row: fields hold what their annotations, ranges and names say."""
+
+    def __post_init__(self) -> None:
+        checked.check(self, most=None, words=checked.JSON)
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            name, value = field.name, getattr(self, field.name)
+            if isinstance(value, str) and name not in _PARAGRAPHS and not one_line(value):
+                raise ValueError(f"{name} is {checked.short(value)}; expected text on one line")
+            if name in ("source", "target") and value != field.default:
+                _check_code(name, value)
+        self._check()
+
+    def _check(self) -> None:
+        """Raises ValueError for what no single field tells."""
+
+
+def check_one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    """ValueError, with the nearest, for a value that is not `allowed`."""
+    if value not in allowed:
+        raise ValueError(
+            f"{name} is {value!r}; allowed: {', '.join(allowed)}{_hint(value, allowed)}"
+        )
+
+
+def _check_code(name: str, code: str) -> None:
+    """Raises ValueError unless `code` is a language's FLORES code."""
+    if languages.find(code).code != code:
+        raise ValueError(f"{name} is {code!r}; expected {languages.find(code).code!r}")
+
+
+def _object(line: str) -> dict[str, Any]:
+    values = json.loads(line, object_pairs_hook=_once)
+    if "\\u" in line:  # the only way for half a character to get through UTF-8
+        try:
+            json.dumps(values, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])[1:-1]
+            raise ValueError(f"no text: {half}, half of a character") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"expected an object of keys and values, found {line[:40]!r}")
+    return values
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key {max(names, key=names.count)!r} is given twice")
+    return values
+
+
+def _loaded(value: Any, kind: Any) -> Any:
+    """JSON's lists and objects as the tuples and dataclasses that `kind` speaks of."""
+    if isinstance(value, list) and typing.get_origin(kind) is tuple:
+        return tuple(_loaded(one, typing.get_args(kind)[0]) for one in value)
+    if isinstance(value, dict) and dataclasses.is_dataclass(kind):
+        return make(typing.cast(type[Any], kind), value)
+    return value
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON: {error.msg} at column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"no UTF-8: byte {error.start + 1} is 0x{error.object[error.start]:02x}"
+    return str(error)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Holds a lock on the folder itself, so that no lock file is left behind."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

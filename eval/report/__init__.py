@@ -1,0 +1,9 @@
+"""`mmt report`: one HTML page, Markdown, CSV and figures from rows."""
+
+from eval.report.render import check, check_folder, report
+
+__all__ = [
+    "check",
+    "check_folder",
+    "report",
+]

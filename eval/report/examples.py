@@ -1,0 +1,167 @@
+"""Example sentences for a report: per language the best, typical and worst of the lead system.
+
+They come from `hypotheses/` beside a results file, where it is kept; a report without them has the
+same numbers. Sentences are ranked by chrF++ each, which only serves to choose them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from eval import metrics
+from eval.analyses import output_checks
+from eval.analyses.update import Item
+from eval.records.analysis_index import GUARDS, Evidence
+from eval.records.results import Row
+from eval.report.caveats import Note
+from eval.report.comparison import Comparison, Entry
+
+SYSTEMS = 4  # multilingual systems whose outputs are shown, the lead first
+_LONG = 30  # characters of a reference: shorter ones are easy to get right, and tell little
+_RANKED = 200  # sentences of a language that are looked at, spread over the test set
+
+
+class Output(NamedTuple):
+    """A translation of a system. chrf: chrF++ of this sentence. risks: what is wrong with it."""
+
+    system: str
+    text: str
+    chrf: float
+    risks: tuple[str, ...]
+
+
+class Example(NamedTuple):
+    """A sentence and what the systems made of it. rank: why it is shown."""
+
+    rank: str
+    source: str | None
+    reference: str
+    outputs: tuple[Output, ...]
+
+
+class Shown(NamedTuple):
+    """The examples of one language."""
+
+    entry: Entry
+    examples: tuple[Example, ...]
+
+
+class _Texts(NamedTuple):
+    """Kept texts of a row; empty where a file is missing."""
+
+    source: tuple[str, ...]
+    reference: tuple[str, ...]
+    output: tuple[str, ...]
+
+
+def examples(
+    comparison: Comparison, folders: Mapping[Row, Path], evidence: Evidence
+) -> tuple[tuple[Shown, ...], tuple[Note, ...]]:
+    """Per language a few sentences, and notes on what is not there or does not fit.
+
+    folders: of a row, the `hypotheses/` that its texts are in, if they are kept. evidence: tells
+    whose texts they are.
+    """
+    shown, missing, unfit = [], [], []
+    found = False
+    for entry in comparison.entries:
+        rows = _rows(comparison, entry)
+        texts = {row: _texts(folders, row) for row in rows}
+        present = [row for row in rows if texts[row].output and texts[row].reference]
+        fitting = [
+            row
+            for row in present
+            if len(texts[row].output) == len(texts[row].reference) == row.sentences
+            and _are_its_own(row, folders[row], evidence)
+            and texts[row].reference == texts[present[0]].reference
+        ]
+        found = found or bool(present)
+        missing += [entry] * (len(present) < len(rows))
+        unfit += [entry] * (len(fitting) < len(present))
+        if fitting:
+            kept = {row.system: texts[row] for row in fitting}
+            shown.append(Shown(entry, _chosen(kept, comparison.target.code)))
+    if not found:
+        text = "No translations are kept beside the results, so there are no examples"
+        return (), (Note(text),)
+    notes = []
+    for entries, what in ((missing, "are missing"), (unfit, "do not fit and are left out")):
+        if entries:
+            names = tuple(entry.language.name for entry in entries)
+            notes.append(Note(f"Kept translations {what} for {len(entries)}", names))
+    return tuple(shown), tuple(notes)
+
+
+def _are_its_own(row: Row, folder: Path, evidence: Evidence) -> bool:
+    """Whether a row's intervals were made from these texts; where there are none, who knows."""
+    item, interval = Item(row, folder.with_name("results.jsonl")), evidence.interval(row)
+    if not (item.is_there and len(evidence)):
+        return True
+    return interval is not None and interval.hypotheses == item.hash
+
+
+def _rows(comparison: Comparison, entry: Entry) -> list[Row]:
+    """The lead system's, a few others', the baseline's."""
+    lead = comparison.lead
+    order = sorted(comparison.systems, key=lambda system: system != lead)[:SYSTEMS]
+    rows = [entry.rows[system] for system in order if system in entry.rows]
+    return rows + ([entry.baseline] if entry.baseline else [])
+
+
+def _chosen(texts: Mapping[str, _Texts], target: str) -> tuple[Example, ...]:
+    """The best, the middle and the two worst sentences of the first system."""
+    first = next(iter(texts.values()))
+    lengths = np.array([len(line) for line in first.reference])
+    places = np.flatnonzero(lengths >= min(_LONG, np.median(lengths)))
+    places = places[np.linspace(0, len(places) - 1, min(len(places), _RANKED)).astype(int)]
+    scores = _scores(first, places.tolist())
+    ranked = places[np.argsort(-scores, kind="stable")].tolist()
+    ranks = {ranked[0]: "best", ranked[len(ranked) // 2]: "typical"}
+    ranks |= {place: "worst" for place in ranked[-2:] if place not in ranks}
+    whole = len(first.source) == len(first.reference)
+    chrf = {system: _scores(kept, list(ranks)).tolist() for system, kept in texts.items()}
+    return tuple(
+        Example(
+            rank,
+            first.source[place] if whole else None,
+            first.reference[place],
+            tuple(
+                Output(system, kept.output[place], chrf[system][index], _risks(kept, place, target))
+                for system, kept in texts.items()
+            ),
+        )
+        for index, (place, rank) in enumerate(ranks.items())
+    )
+
+
+def _risks(kept: _Texts, place: int, target: str) -> tuple[str, ...]:
+    """What is wrong with an output; whether it was recited is not known here."""
+    if len(kept.source) != len(kept.output):
+        return ()
+    texts = kept.source[place], kept.output[place], kept.reference[place]
+    found = output_checks.flags(*texts, target=target)
+    said = {guard.name: guard.meaning for guard in GUARDS} | {"copy": "a copy of the source"}
+    return tuple(said[name] for name in found._fields if getattr(found, name))
+
+
+def _scores(kept: _Texts, places: Sequence[int]) -> np.ndarray:
+    """chrF++ of some sentences, each by itself."""
+    judge = metrics.References([kept.reference[place] for place in places])
+    return metrics.chrf(judge.statistics([kept.output[place] for place in places]).chrf)
+
+
+def _texts(folders: Mapping[Row, Path], row: Row) -> _Texts:
+    if row not in folders:
+        return _Texts((), (), ())
+    stem = folders[row] / row.system / row.testset / row.source
+    files = (stem.with_name(f"{stem.name}.{kind}") for kind in ("src", "ref", "hyp"))
+    return _Texts(*map(_lines, files))
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    """The lines of a kept text; none where there is no such file."""
+    if not path.is_file():
+        return ()
+    return tuple(path.read_text("utf-8", errors="replace").removesuffix("\n").split("\n"))

@@ -1,0 +1,208 @@
+"""The experts of each layer by language: a heat map, ordered by the experts that languages share.
+
+Beside it the tree of that order, the share of tokens dropped, and the entropy of the load.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
+
+from eval.records.analysis import Routing
+from eval.records.analysis_index import order_of_layer
+from eval.report.figures.drawing import PALETTE, canvas, shortened, styled, tip
+from mmt import languages
+
+PANELS = 6  # layers in one figure
+STRONG = 4.0  # times its fair share: a load that has the full colour
+_ROW, _LEAST = 0.125, 2.6  # inches: a language's height; the least of a figure
+
+
+class Layers(NamedTuple):
+    """Routing rows as tables. by_layer: layer -> code -> row; codes: languages with every layer."""
+
+    by_layer: Mapping[str, Mapping[str, Routing]]
+    codes: tuple[str, ...]
+    left_out: int
+
+
+class Tree(NamedTuple):
+    """Languages in an order in which neighbours share experts; lines to draw: (depth, place)."""
+
+    codes: tuple[str, ...]
+    lines: tuple[tuple[Sequence[float], Sequence[float]], ...]
+
+
+def layers(rows: Sequence[Routing]) -> Layers:
+    """Routing rows of one system by layer (the encoder's first) and language."""
+    found: dict[str, dict[str, Routing]] = {}
+    for row in sorted(rows, key=lambda row: (order_of_layer(row.layer), row.source)):
+        here = found.setdefault(row.layer, {})
+        first = next(iter(here.values()), row)
+        if len(row.load) != len(first.load):
+            raise ValueError(
+                f"routing rows of {row.system}, {row.layer}: load of {row.source} has "
+                f"{len(row.load)} experts, of {first.source} {len(first.load)}"
+            )
+        here[row.source] = row
+    everyone = dict.fromkeys(row.source for row in rows)
+    whole = tuple(code for code in everyone if all(code in here for here in found.values()))
+    return Layers(found, whole, len(everyone) - len(whole))
+
+
+def shared(rows: Layers) -> np.ndarray:
+    """[L, L]: the share of their tokens that two languages send to the same experts.
+
+    Mean over layers of Σ_e min(load_a, load_b): 1 for equal loads, 0 where no expert is shared.
+    """
+    total = np.zeros((len(rows.codes), len(rows.codes)))
+    for here in rows.by_layer.values():
+        load = np.array([here[code].load for code in rows.codes])
+        total += np.minimum(load[:, None], load[None]).sum(-1)
+    return total / len(rows.by_layer)
+
+
+def tree(rows: Layers) -> Tree:
+    """The languages clustered by the experts they share (average linkage, best order of leaves)."""
+    if len(rows.codes) < 3:
+        return Tree(rows.codes, ())
+    distance = 1 - shared(rows)
+    np.fill_diagonal(distance, 0)
+    joined = hierarchy.linkage(
+        squareform(distance.clip(0), checks=False), "average", optimal_ordering=True
+    )
+    drawn = hierarchy.dendrogram(joined, no_plot=True)
+    lines = zip(drawn["dcoord"], drawn["icoord"], strict=True)
+    return Tree(
+        tuple(rows.codes[leaf] for leaf in drawn["leaves"]),
+        tuple((depth, [(at - 5) / 10 for at in place]) for depth, place in lines),
+    )
+
+
+def experts(system: str, rows: Sequence[Routing]) -> list[Figure]:
+    """Heat maps of all layers of one system, six to a figure; none without languages to show."""
+    found = layers(rows)
+    if not found.codes:
+        return []
+    order = tree(found)
+    names = list(found.by_layer)
+    parts = math.ceil(len(names) / PANELS)
+    size = math.ceil(len(names) / parts)
+    title = f"{system} at {rows[0].checkpoint}, {rows[0].testset}"
+    return [
+        _experts(title, found, order, names[start : start + size])
+        for start in range(0, len(names), size)
+    ]
+
+
+def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str]) -> Figure:
+    counts = [len(rows.by_layer[name][order.codes[0]].load) for name in names]
+    height = max(_LEAST, 1.0 + _ROW * len(order.codes))
+    with styled():
+        said = f"; {rows.left_out} languages lack a layer" if rows.left_out else ""
+        figure = canvas(f"Experts by language: {title}{said}", height=height)
+        side = 0.22 + 0.05 * len(names)
+        widths = [1.0, *(8.2 * count / sum(counts) for count in counts), side, side]
+        panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths)
+        _tree(panels[0], order)
+        for axes, name in zip(panels[1:], names, strict=False):
+            _heat(axes, name, [rows.by_layer[name][code] for code in order.codes])
+            _number(axes, sum(counts))
+        table = [[rows.by_layer[name][code] for name in names] for code in order.codes]
+        for axes, field in zip(panels[-2:], ("drop_rate", "entropy"), strict=True):
+            _strip(axes, field, table)
+        panels[1].set_yticks(
+            range(len(order.codes)),
+            [shortened(languages.find(code).name, 28) for code in order.codes],
+            size=7,
+        )
+        panels[1].tick_params(labelleft=True)
+        key = f"full colour: {STRONG:g} × an expert's fair share of the tokens"
+        panels[1].set_xlabel(key, size=7, color=PALETTE["muted"], loc="left")
+        for axes in panels[2:]:
+            axes.yaxis.set_visible(False)
+        panels[0].set_ylim(len(order.codes) - 0.5, -0.5)
+        _targets(panels[-1], table, reach=len(names) * sum(widths) / side)
+        return figure
+
+
+def _tree(axes: Axes, order: Tree) -> None:
+    axes.set_axis_off()
+    axes.set_title("shared experts", size=8, color=PALETTE["muted"])
+    for depth, place in order.lines:
+        axes.plot(depth, place, color=PALETTE["muted"], linewidth=0.8)
+    deepest = max((max(depth) for depth, _ in order.lines), default=0)
+    axes.set_xlim(deepest * 1.03 or 1, 0)
+
+
+def _heat(axes: Axes, name: str, rows: Sequence[Routing]) -> None:
+    """Load in colour, 1/E being fair; experts from those of the first languages to the last's."""
+    load = np.array([row.load for row in rows])
+    count = load.shape[1]
+    weights = load / np.maximum(load.sum(0), 1e-12)
+    order = np.argsort(weights.T @ np.arange(len(rows)), kind="stable")
+    _image(axes, np.minimum(load[:, order] * count / STRONG, 1), PALETTE["up"])
+    axes.set_title(f"{name}, {count} experts", size=8, color=PALETTE["muted"])
+    axes.set_xticks(range(count), [str(one + 1) for one in order])
+
+
+def _number(axes: Axes, experts: int) -> None:
+    """The experts' numbers, as far as there is room for so many in all panels."""
+    axes.tick_params(axis="x", labelsize=5.5, rotation=90 if experts > 60 else 0)
+    if experts > 130:
+        axes.set_xticks([])
+
+
+def _strip(axes: Axes, field: str, rows: Sequence[Sequence[Routing]]) -> None:
+    """A column per layer: tokens dropped, or entropy, stronger where it is lower."""
+    values = np.array([[getattr(row, field) for row in of_language] for of_language in rows])
+    if field == "drop_rate":
+        top = max(values.max(), 1e-9)
+        _image(axes, values / top, PALETTE["down"])
+        title = f"dropped\n0–{values.max():.1%}"
+    else:
+        low = values.min()
+        _image(axes, (1 - values) / max(1 - low, 1e-9), PALETTE["series-3"])
+        title = f"entropy\n1–{low:.2f}"
+    axes.set_title(title, size=7, color=PALETTE["muted"])
+    axes.set_xticks([])
+
+
+def _image(axes: Axes, strength: np.ndarray, shade: str) -> None:
+    """One hue, as strong as the value: it reads on a light page and on a dark one."""
+    rgba = np.empty((*strength.shape, 4))
+    rgba[..., :3] = to_rgb(shade)
+    rgba[..., 3] = strength
+    axes.imshow(rgba, aspect="auto", interpolation="none")
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, labelleft=False)
+
+
+def _targets(axes: Axes, rows: Sequence[Sequence[Routing]], *, reach: float) -> None:
+    """Every language shows its numbers to who points at its row, in whichever panel.
+
+    axes: the last panel; reach: how far to the left the others go, in its units.
+    """
+    left, right = axes.get_xlim()
+    for place, of_language in enumerate(rows):
+        said = "; ".join(map(_numbers, of_language))
+        name = languages.find(of_language[0].source).name
+        (target,) = axes.barh(
+            place, reach, 1, right - reach, color=PALETTE["page"], alpha=0.01, linewidth=0,
+            gid=tip(f"{name}: {said}"), clip_on=False,
+        )  # fmt: skip
+        target.set_in_layout(False)
+    axes.set_xlim(left, right)
+
+
+def _numbers(row: Routing) -> str:
+    top = sorted(range(len(row.load)), key=lambda expert: -row.load[expert])[:3]
+    most = ", ".join(f"{expert + 1} {row.load[expert]:.0%}" for expert in top)
+    return f"{row.layer} {most}, dropped {row.drop_rate:.1%}, entropy {row.entropy:.2f}"

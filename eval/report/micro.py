@@ -1,0 +1,58 @@
+"""Micro means: BLEU of the sentences of all languages as one corpus, from their counts.
+
+In a macro mean (comparison.py) every language counts alike; in a micro one every n-gram does, so
+that a language of long outputs counts for more, also where they are too long. Only BLEU's counts
+are kept.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from eval import metrics
+from eval.records.analysis_index import Evidence
+from eval.records.results import Row
+from eval.report.comparison import Group, Range, interval
+
+
+class Micro(NamedTuple):
+    """A micro mean and its 95 % interval over the languages."""
+
+    value: float
+    range: Range | None
+
+
+def bleu(group: Group, system: str, evidence: Evidence) -> Micro | None:
+    """Of a multilingual system, over the languages that it has a row for; like the others here
+    None where the counts of one of these rows are missing.
+    """
+    return _pooled([[e.rows[system]] for e in group.entries if system in e.rows], evidence)
+
+
+def baseline_bleu(group: Group, system: str, evidence: Evidence) -> Micro | None:
+    """Of the baselines of those languages."""
+    return _pooled([[baseline] for _, baseline in _both(group, system)], evidence)
+
+
+def delta(group: Group, system: str, evidence: Evidence) -> Micro | None:
+    """Of a multilingual system less that of the baselines, over the languages that have both."""
+    return _pooled(_both(group, system), evidence)
+
+
+def _both(group: Group, system: str) -> list[tuple[Row, Row]]:
+    return [(e.rows[system], e.baseline) for e in group.entries if system in e.rows and e.baseline]
+
+
+def _pooled(rows: Sequence[Sequence[Row]], evidence: Evidence) -> Micro | None:
+    """Of a row for every language their BLEU; of two, that of the first ones less the others'."""
+    found = [[evidence.sums(row) for row in of_language] for of_language in rows]
+    if not found or any(sums is None for of_language in found for sums in of_language):
+        return None
+    counts = np.array(found)  # (languages, 1 or 2, 10)
+
+    def score(drawn: np.ndarray) -> np.ndarray:
+        ours, *theirs = np.moveaxis(metrics.bleu(drawn.sum(axis=-3)), -1, 0)
+        return ours - sum(theirs)
+
+    return Micro(float(score(counts)), interval(counts, score))

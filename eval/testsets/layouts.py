@@ -1,0 +1,319 @@
+"""Folders of test sets as they are published -> sentences: FLORES, TICO-19, NTREX-128, plain text.
+
+Which format a folder has is found by its files, in the order of `FORMATS`; each has one small
+reader, which says what file is which language; how files are read and joined is for multiway.py.
+Corpus descriptions are for mmt.data.corpora, sacreBLEU's sets and what a test set is for
+testsets.py.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from eval.testsets import multiway
+from eval.testsets.multiway import Sentences
+from mmt import languages
+
+_SHARE_ALIKE = "CC BY-SA 4.0"
+
+
+class Content(NamedTuple):
+    """What a test set holds; the fields are those of `testsets.TestSet`."""
+
+    name: str
+    target: str
+    languages: Mapping[str, Sentences]
+    domain: str
+    licence: str
+
+
+class Format(NamedTuple):
+    """A layout of folders.
+
+    splits: those it may have, the usual one first. patterns: globs of its files, `{split}` filled
+    in. example: such a file, for people. read: (files of a split, FLORES code of the target) ->
+    sentences by FLORES code, and the domain. own: of the files that the globs find those that are
+    the set's, none where they are of another layout.
+    """
+
+    title: str
+    name: str
+    licence: str
+    splits: tuple[str, ...]
+    patterns: tuple[str, ...]
+    example: str
+    read: Callable[[Sequence[Path], str], tuple[dict[str, Sentences], str]]
+    own: Callable[[Sequence[Path]], Sequence[Path]] = list
+
+    def files(self, folder: Path, split: str) -> Sequence[Path]:
+        """The files of a split in `folder`, sorted; none where the folder is no such layout."""
+        found = {path for p in self.patterns for path in folder.glob(p.format(split=split))}
+        return self.own(sorted(path for path in found if path.is_file()))
+
+    def there(self, folder: Path) -> tuple[str, ...]:
+        """The splits that lie in `folder`."""
+        return tuple(split for split in self.splits if self.files(folder, split))
+
+
+def read(folder: Path, *, split: str | None, target: str) -> Content:
+    """The test set in a folder, from every language to `target` (a FLORES code).
+
+    split: `devtest` for FLORES and `test` for all else where None. `flores200_dataset/dev`, a
+    split's own folder, means that split. Where a set has several varieties of a language
+    (NTREX-128: `por`, `por-BR`; FLORES+: `twi_Latn_akua1239`, `twi_Latn_asan1239`) the language's
+    own file is read, or else the first by name.
+
+    folder may be the stem of Moses files too, `data/test` for `data/test.de` and `data/test.en`.
+
+    Raises:
+      ValueError: for a folder in none of the formats (with what was looked for) and a split that is
+        not there (with those that are); naming the file, and the line where there is one, for an
+        unknown language, two files of one, a missing target or side, sides of different length, an
+        empty or undecodable line.
+    """
+    if is_stem(folder):
+        return _of_stem(folder, split, target)
+    form, folder, inside = _recognise(folder)
+    there = (inside,) if inside else form.there(folder)
+    wanted = split or inside or form.splits[0]
+    if wanted not in there:
+        raise ValueError(
+            f"{folder}: {form.title} has no {wanted!r} split here, only {', '.join(there)}"
+        )
+    files = form.files(folder, wanted)
+    found, domain = form.read(files, target)
+    if not found:
+        raise ValueError(f"{folder}: no language to translate into {target}")
+    name = form.name or folder.resolve().name
+    suffix = f"-{wanted}" if len(form.splits) > 1 else ""
+    return Content(name + suffix, target, found, domain, form.licence)
+
+
+def is_stem(path: Path) -> bool:
+    """Whether `path` is what the names of Moses files begin with, `data/test` of `data/test.de`."""
+    return not path.exists() and path.name in _moses(path.parent.glob("*.*"))
+
+
+def document_of(name: str) -> str:
+    """The document of a sentence's id: `JHN.4.10` -> `JHN.4`, `bbc.381790:1` -> `bbc.381790`.
+
+    That is what precedes the last colon, or else the last full stop; '' for an id without either.
+    """
+    return name.rpartition(":" if ":" in name else ".")[0]
+
+
+def _of_stem(stem: Path, split: str | None, target: str) -> Content:
+    if split not in (None, "test"):
+        raise ValueError(f"{stem}: files of one stem have no {split!r} split; name its own stem")
+    found = _moses(stem.parent.glob("*.*"))
+    folder = stem.parent.resolve().name
+    name = f"{folder}-{stem.name}" if len(found) > 1 else folder
+    return Content(name, target, _plain(list(found[stem.name]), target)[0], "", "")
+
+
+def _recognise(folder: Path) -> tuple[Format, Path, str]:
+    """The format, its folder, and the split where it was that split's folder that was given."""
+    here = folder.resolve()
+    for form in FORMATS:
+        if form.there(folder):
+            return form, folder, ""
+        if len(form.splits) > 1 and here.name in form.there(here.parent):
+            return form, here.parent, here.name
+    looked = [f"{form.example} ({form.title})" for form in FORMATS]
+    raise ValueError(f"{folder}: no test set; looked for corpus.toml, {', '.join(looked)}")
+
+
+def _flores101(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    names = {path: _FLORES_101.get(path.stem, path.stem) for path in files}
+    return _flores_lines(multiway.by_language(names), files[0].parent, target)
+
+
+_NO_SCRIPT = "[a-z]{3}|zho_simpl|zho_trad"
+# What its codes are in FLORES-200, by its table, where that is not what the code usually means.
+_FLORES_101 = {"zho_simpl": "zho_Hans", "zho_trad": "zho_Hant", "ful": "fuv_Latn"}
+
+
+def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    paths = multiway.by_language({path: path.stem for path in files})
+    return _flores_lines(paths, files[0].parent, target)
+
+
+def _flores_lines(
+    paths: Mapping[str, Path], folder: Path, target: str
+) -> tuple[dict[str, Sentences], str]:
+    """Files of a split's folder, line by line; documents and domains are in a file beside it."""
+    metadata = folder.parent / f"metadata_{folder.name}.tsv"
+    rows = multiway.columns(metadata, "URL", "domain") if metadata.is_file() else []
+    documents = {number: row[0] for number, row in enumerate(rows, 1)}
+    domain = ", ".join(dict.fromkeys(row[1] for row in rows if row[1].strip()))
+    return multiway.to_target(multiway.texts(paths), target, (metadata, documents)), domain
+
+
+def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    """A name may go on after the script, with what variety it is: `twi_Latn_akua1239`."""
+    kinds = {path.suffix if path.suffix in _RECORDS else "": path for path in files}
+    if len(kinds) > 1:
+        one, other, *_ = sorted(kinds.values())
+        raise ValueError(f"{one} and {other} are of two releases of FLORES+; leave those of one")
+    names = {path: path.suffix[1:] if "" in kinds else path.stem for path in files}
+    paths = multiway.by_language(
+        {path: "_".join(name.split("_")[:2]) for path, name in names.items()}, varieties=True
+    )
+    if "" in kinds:
+        return _flores_lines(paths, files[0].parent, target)
+    rows = {code: (path, multiway.records(path)) for code, path in paths.items()}
+    texts = {
+        code: (path, {key: row["text"] for key, row in own.items()})
+        for code, (path, own) in rows.items()
+    }
+    path, own = rows.get(target, (files[0], {}))
+    documents = {key: row.get("url") or "" for key, row in own.items()}
+    domain = ", ".join(dict.fromkeys(row["domain"] for row in own.values() if row.get("domain")))
+    if not all(documents.values()):
+        documents = {}
+    return multiway.to_target(texts, target, (path, documents)), domain
+
+
+_RECORDS = (".jsonl", ".parquet")  # the suffixes of releases with a row a sentence
+_PLAIN_FLORES = r"\.[a-z]{3}_[A-Z][a-z]{3}\w*"  # and of those with a file a language
+
+
+def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    names = {path: match[1] for path in files if (match := _NTREX.fullmatch(path.name))}
+    paths = multiway.by_language(multiway.once(names), varieties=True)
+    folder = files[0].parent
+    places = [place / "DOCUMENT_IDS.tsv" for place in (folder, folder.parent)]
+    ids = next((path for path in places if path.is_file()), places[0])
+    documents = multiway.numbered(ids) if ids.is_file() else {}
+    return multiway.to_target(multiway.texts(paths), target, (ids, documents)), "news"
+
+
+_NTREX = re.compile(r"newstest2019-(?:src|ref)\.(.+)\.txt")  # not `ref-2`, a second translation
+
+
+def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    """Rows with an empty side are units without a translation (the release has some): left out."""
+    others: dict[Path, str] = {}
+    turned = set()
+    for path in files:
+        first, _, second = path.stem.partition(".")[2].partition("-")
+        codes = multiway.code_of(first, path), multiway.code_of(second, path)
+        if target in codes:
+            others[path] = first if codes[1] == target else second
+            turned |= {path} if codes[0] == target else set()
+    if not others:
+        raise ValueError(f"{files[0].parent}: no file has {target}; there: {files[0].name}, …")
+    found = {}
+    for code, path in sorted(multiway.by_language(multiway.once(others), varieties=True).items()):
+        rows = multiway.columns(path, "sourceString", "targetString", "stringID")
+        kept = [row for row in rows if row[0].strip() and row[1].strip()]
+        if not kept:
+            raise ValueError(f"{path}: no row with both sides")
+        first_side, second_side, ids = zip(*kept, strict=True)
+        sides = (second_side, first_side) if path in turned else (first_side, second_side)
+        found[code] = Sentences(*sides, tuple(map(document_of, ids)))
+    return found, "health (COVID-19)"
+
+
+def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    stems, folder = _moses(files), files[0].parent
+    if len(stems) > 1:
+        several = ", ".join(stems)
+        raise ValueError(f"{folder}: {several} are test sets each; name one: {folder / min(stems)}")
+    for names in stems.values():
+        paths = multiway.by_language(names)
+        return multiway.to_target(multiway.texts(paths), target, (files[0], {})), ""
+    return _by_suffix(files, target), ""
+
+
+def _by_suffix(files: Sequence[Path], target: str) -> dict[str, Sentences]:
+    sources, references, tables = (
+        multiway.by_language({path: path.stem for path in files if path.suffix == suffix})
+        for suffix in _SUFFIXES
+    )
+    for code in sorted(sources.keys() ^ references.keys()):
+        path, lacking = (sources[code], "ref") if code in sources else (references[code], "src")
+        raise ValueError(f"{path}: there is no {path.with_suffix('.' + lacking)}")
+    found = {}
+    for code, path in (sources | tables).items():
+        if code in sources and code in tables:
+            raise ValueError(f"{sources[code]} and {path} are both {code}; leave one")
+        if code == target:
+            raise ValueError(f"{path}: {code} is the target, it cannot be a source")
+        if code in tables:
+            found[code] = multiway.pairs(path)
+        else:
+            sides = multiway.texts({code: path, target: references[code]})
+            found |= multiway.to_target(sides, target, (path, {}))
+    return dict(sorted(found.items()))
+
+
+def _plain_files(files: Sequence[Path]) -> Sequence[Path]:
+    """Those that are named by their language, or else those of Moses' stems."""
+    named = [path for path in files if path.suffix in _SUFFIXES]
+    return named or [path for names in _moses(files).values() for path in names]
+
+
+def _moses(files: Iterable[Path]) -> dict[str, dict[Path, str]]:
+    """Stem -> files STEM.LANGUAGE and their LANGUAGE, of stems with two or more languages; with all
+    files of such a stem, what is no language being for whoever reads it to refuse.
+    """
+    found: dict[str, dict[Path, str]] = {}
+    for path in sorted(files):
+        stem, _, name = path.name.removesuffix(".gz").rpartition(".")
+        if stem and path.suffix not in _SUFFIXES and path.is_file():
+            found.setdefault(stem, {})[path] = name
+    return {stem: own for stem, own in found.items() if sum(map(_known, own.values())) > 1}
+
+
+def _known(name: str) -> bool:
+    try:
+        return bool(languages.find(name))
+    except ValueError:
+        return False
+
+
+def _flores101_files(files: Sequence[Path]) -> Sequence[Path]:
+    """All of them, where none has a script; the codes of FLORES-200 have."""
+    return files if all(re.fullmatch(_NO_SCRIPT, path.stem) for path in files) else []
+
+
+def _flores_plus_files(files: Sequence[Path]) -> Sequence[Path]:
+    """The records, and the plain files of a whole release, which has `devtest`."""
+    records = [path for path in files if path.suffix in _RECORDS]
+    plain = [path for path in files if re.fullmatch(_PLAIN_FLORES, path.suffix)]
+    return [*records, *(path for path in plain if (path.parent.parent / "devtest").is_dir())]
+
+
+_SUFFIXES = (".src", ".ref", ".tsv")  # of plain files that are named by their language
+
+FORMATS = (
+    Format(
+        "FLORES-101", "flores101", _SHARE_ALIKE, ("devtest", "dev"),
+        ("{split}/*.{split}",), "devtest/deu.devtest", _flores101,
+        _flores101_files,
+    ),
+    Format(
+        "FLORES-200", "flores200", _SHARE_ALIKE, ("devtest", "dev"),
+        ("{split}/*.{split}",), "devtest/deu_Latn.devtest", _flores200,
+    ),
+    Format(
+        "FLORES+", "flores_plus", _SHARE_ALIKE, ("devtest", "dev"),
+        ("{split}/{split}.*", "{split}/*.jsonl", "{split}/*.parquet"),
+        "devtest/deu_Latn.jsonl or devtest/devtest.deu_Latn", _flores_plus,
+        _flores_plus_files,
+    ),
+    Format(
+        "TICO-19", "tico19", "CC0 1.0", ("test", "dev"),
+        ("{split}/{split}.*-*.tsv",), "test/test.en-sw.tsv", _tico19,
+    ),
+    Format(
+        "NTREX-128", "ntrex128", _SHARE_ALIKE, ("test",),
+        ("newstest2019-*.txt", "NTREX-128/newstest2019-*.txt"), "newstest2019-ref.deu.txt", _ntrex,
+    ),
+    Format(
+        "plain text", "", "", ("test",),
+        ("*.*",), "test.de and test.en, deu.src and deu.ref, or deu.tsv", _plain, _plain_files,
+    ),
+)  # fmt: skip

@@ -1,0 +1,231 @@
+"""Test sets by one name: a corpus' split, a published set's folder, sacreBLEU's, a cache's.
+
+A test set is checked whole before anything is translated. Folders are read by formats.py; scores
+are for metrics.py.
+"""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import sacrebleu.utils
+from sacrebleu.dataset import DATASETS
+
+from eval.testsets import layouts
+from eval.testsets.multiway import Sentences as Sentences
+from mmt import languages, suggest
+from mmt.data import corpora, vocabulary
+from mmt.data.cache import Cache
+from mmt.system import text_lines
+
+SACREBLEU = "sacrebleu:"  # what the name of one of its sets starts with
+
+
+@dataclasses.dataclass(frozen=True)
+class TestSet:
+    """Sentences of several languages with references in one target language (FLORES codes).
+
+    name: what rows call it. domain, licence, citation: in words, '' where unknown.
+    """
+
+    __test__ = False  # for pytest: not a test, whatever its name
+
+    name: str
+    target: str
+    languages: Mapping[str, Sentences]
+    domain: str = ""
+    licence: str = ""
+    citation: str = ""
+
+    def only(self, names: Iterable[str]) -> "TestSet":
+        """The same for some languages, by any name. ValueError for one that is not in it."""
+        chosen = {}
+        for name in names:
+            code = languages.find(name).code
+            if code not in self.languages:
+                near = suggest.hint(code, self.languages, 3, cutoff=0.0)
+                raise ValueError(
+                    f"test set {self.name!r} has no {code} ({name!r}) among its "
+                    f"{len(self.languages)} languages{near}"
+                )
+            chosen[code] = self.languages[code]
+        return dataclasses.replace(self, languages=chosen)
+
+    def version(self, language: str) -> str:
+        """12 hex digits of a language's sentences and references, in their order, and the target.
+
+        Scores of one test set and language are comparable where these are equal; where the set's
+        other languages, its name or its documents differ does not matter.
+
+        >>> one = {"deu_Latn": Sentences(("eins",), ("one",))}
+        >>> TestSet("numbers", "eng_Latn", one).version("deu_Latn")
+        'c3a5f936cc8b'
+        """
+        own = self.languages[language]
+        content = json.dumps([self.target, own.sources, own.references])
+        return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
+
+
+def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> TestSet:
+    """A test set from all its languages into `target` (by any name), checked whole.
+
+    name is one of
+      * `cldr`, a folder with `corpus.toml`, or such a file: a corpus' `split` (`test` where None);
+        its own target, domain and licence hold, and an id such as `JHN.4.10` tells the document,
+        `JHN.4`;
+      * a folder of a published set, as it is unpacked: FLORES-101, FLORES-200, FLORES+ (`devtest`
+        where split is None; a split's own folder, `flores200_dataset/dev`, is as good), TICO-19,
+        NTREX-128;
+      * a folder of plain files: `<language>.src` and `<language>.ref`, or `<language>.tsv` with
+        source<TAB>reference, for every language, named by any name of it (`deu.src`, `de.ref`);
+      * a folder of Moses files, `<stem>.<language>` (or `.gz`) of two or more languages, of which
+        one is the target; where several stems are there, folder and stem: `data/test` for
+        `data/test.de` and `data/test.en`;
+      * `sacrebleu:wmt19/de-en`, or `sacrebleu:wmt14/full` for all its pairs into `target`: what
+        sacreBLEU has in its cache, where its command puts it (the error says how). A sentence with
+        several references has the first that sacreBLEU takes. It knows no licences, of some sets
+        what to cite.
+
+    >>> load("flores200_dataset").languages["deu_Latn"].documents[0]  # doctest: +SKIP
+    'https://en.wikinews.org/wiki/...'
+
+    Raises ValueError, with file and line where there are such, for a folder of none of these, a
+    split that is not there, a missing side or target, sides of different length, an unknown
+    language or one that is there twice, and an empty or undecodable line; only in TICO-19 and
+    sacreBLEU's sets a pair with an empty side is left out, being a sentence that nobody translated.
+    """
+    folder, into = Path(name), languages.find(target).code
+    if str(name).startswith(SACREBLEU):
+        if split not in (None, "test"):
+            raise ValueError(f"{name} has no {split!r} split; dev sets have their own names there")
+        return _from_sacrebleu(str(name).removeprefix(SACREBLEU), into)
+    described = name == corpora.EMBEDDED or (folder / "corpus.toml").exists()
+    if not described and (folder.is_dir() or layouts.is_stem(folder)):
+        return TestSet(*layouts.read(folder, split=split, target=into))
+    return _from_corpus(corpora.load(name), split or "test")
+
+
+def lines(names: Iterable[str], *, target: str) -> dict[str, dict[str, Sequence[str]]]:
+    """What must not be trained on: name -> FLORES code -> lines, of both sides, of test sets that
+    `load` finds. ValueError, as there; and for two of one name.
+    """
+    found: dict[str, dict[str, Sequence[str]]] = {}
+    for given in names:
+        one = load(given, target=target)
+        if one.name in found:
+            raise ValueError(f"two test sets are called {one.name!r}; the second is {given}")
+        references = (line for own in one.languages.values() for line in own.references)
+        found[one.name] = {code: own.sources for code, own in one.languages.items()}
+        found[one.name][one.target] = list(dict.fromkeys(references))
+    return found
+
+
+def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> TestSet:
+    """The first `limit` sentences of every language of a tokenised cache, as text again.
+
+    Needs no corpus: the vocabularies beside the cache give the text back without loss.
+    """
+    manifest = cache.manifest
+    vocabularies = {
+        side: vocabulary.Vocabulary.load(path) for side, path in cache.vocabulary_files().items()
+    }
+    tag = vocabulary.tag(manifest.target) + " "
+    found = {}
+    for code in manifest.languages:
+        if manifest.counts.get(split, {}).get(code):
+            records = cache.records(code, split)
+            examples = [records[i] for i in range(min(limit, len(records)))]
+            sources = [vocabularies["source"].decode(e["inputs"].tolist()) for e in examples]
+            targets = [vocabularies["target"].decode(e["targets"].tolist()) for e in examples]
+            found[code] = Sentences(tuple(s.removeprefix(tag) for s in sources), tuple(targets))
+    return TestSet(f"{manifest.name}-{split}", manifest.target, found)
+
+
+def _from_corpus(corpus: corpora.Corpus, split: str) -> TestSet:
+    if split not in corpora.SPLITS:
+        raise ValueError(f"split is {split!r}; allowed: {', '.join(corpora.SPLITS)}")
+    found = {}
+    for code in corpus.languages:
+        if corpus.count(code, split):
+            pairs = list(corpus.pairs(code, split))
+            documents = tuple(layouts.document_of(pair.id) for pair in pairs)
+            found[code] = Sentences(
+                tuple(pair.source for pair in pairs),
+                tuple(pair.target for pair in pairs),
+                documents if any(documents) else (),
+            )
+    if not found:
+        there = ", ".join(name for name in corpora.SPLITS if corpus.files[name])
+        raise ValueError(f"corpus {corpus.name!r} has no {split} split; it has: {there}")
+    suffix = "" if split == "test" else f"-{split}"
+    return TestSet(corpus.name + suffix, corpus.target, found, corpus.domain, corpus.licence)
+
+
+def _from_sacrebleu(name: str, target: str) -> TestSet:
+    # The names of some sets have a slash too, as wmt14/full.
+    dataset, _, pair = (name, "", "") if name in DATASETS else name.rpartition("/")
+    if dataset not in DATASETS:
+        near = suggest.hint(name, DATASETS, 3, cutoff=0.0)
+        raise ValueError(f"sacreBLEU has no test set {name!r}{near}")
+    pairs = sorted(DATASETS[dataset].langpairs)
+    if pair and pair not in pairs:
+        raise ValueError(f"sacreBLEU's {dataset} has no {pair!r}; it has: {', '.join(pairs)}")
+    if pair:
+        target = _side(pair, 1)
+    chosen = [pair] if pair else [pair for pair in pairs if _side(pair, 1) == target]
+    if not chosen:
+        raise ValueError(f"sacreBLEU's {dataset} has no pair into {target}: {', '.join(pairs)}")
+    found: dict[str, Sentences] = {}
+    domains: list[str] = []
+    for pair in chosen:
+        fields = _fields(dataset, pair)
+        sides = zip(fields["src"], fields["ref"], strict=True)
+        kept = [i for i, pair in enumerate(sides) if all(side.strip() for side in pair)]
+        found[_side(pair, 0)] = Sentences(
+            *(tuple(fields[f][i] for i in kept) for f in ("src", "ref", "docid") if f in fields)
+        )
+        domains += fields.get("domain") or fields.get("genre", [])
+    name = dataset.replace("/", "_")
+    citation = _citation(DATASETS[dataset].citation or "")
+    return TestSet(name, target, found, ", ".join(dict.fromkeys(domains)), citation=citation)
+
+
+def _citation(bibtex: str) -> str:
+    """`title, year` of an entry, '' where there is none."""
+    title = re.search(r'^\s*title\s*=\s*["{](.+)["}],?\s*$', bibtex, re.MULTILINE)
+    year = re.search(r'^\s*year\s*=\s*["{]?(\d{4})', bibtex, re.MULTILINE)
+    return f"{re.sub('[{}]', '', title[1])}, {year[1]}" if title and year else ""
+
+
+def _side(pair: str, side: int) -> str:
+    return languages.find(pair.split("-", 1)[side]).code
+
+
+def _fields(dataset: str, pair: str) -> dict[str, list[str]]:
+    """src, ref and what else lies in sacreBLEU's cache (its layout: <set>/<set>.<pair>.<field>)."""
+    stem = f"{dataset.replace('/', '_')}.{pair}."
+    folder = Path(sacrebleu.utils.SACREBLEU_DIR) / dataset
+    files = {path.name.removeprefix(stem): path for path in folder.glob(f"{stem}*")}
+    try:
+        if not {"src", "ref"} <= {field.split("-")[0] for field in files}:  # or it would download
+            raise FileNotFoundError(f"no {stem}src and {stem}ref in {folder}")
+        files["ref"] = Path(DATASETS[dataset].get_reference_files(pair)[0])
+    except OSError as error:
+        raise ValueError(
+            f"sacreBLEU has {dataset} {pair} not at hand: {error}; get it with: "
+            f"sacrebleu -t {dataset} -l {pair} --echo src ref"
+        ) from error
+    wanted = ("src", "ref", "docid", "domain", "genre")
+    fields: dict[str, list[str]] = {
+        field: list(text_lines.read(files[field])) for field in wanted if field in files
+    }
+    for field, values in fields.items():
+        if len(values) != len(fields["src"]):
+            raise ValueError(
+                f"{files['src']} has {len(fields['src'])} lines, {files[field]} has "
+                f"{len(values)}: they must be parallel"
+            )
+    return fields

@@ -1,0 +1,1 @@
+"""The command line. Parsing only: every command calls one function elsewhere."""

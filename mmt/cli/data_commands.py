@@ -1,0 +1,120 @@
+"""The commands `mmt data …`, and the cache that other commands need.
+
+As cli.py, which calls them: imports lazily, results to stdout, messages to stderr.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def make_cache() -> None:
+    """The cache that the loaded config names, made by `tasks` where it is missing."""
+    from mmt import config
+    from mmt.data import recipe
+
+    wanted = config.configured(recipe.Recipe)()
+    if wanted.present():
+        return
+    try:
+        from tasks import build
+    except ImportError as error:
+        raise ValueError(
+            f"there is no cache in {wanted.directory}, and making one needs the extra [data] "
+            f"(pip install 'mmt[data]'): {error}"
+        ) from error
+    build.ensure_cache(wanted)
+
+
+def as_json(row: Any) -> str:
+    """A row as one line."""
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    """Cleans the corpus that is given, or makes the cache of the config that is."""
+    if bool(args.corpus) == bool(args.gin_file):
+        raise ValueError("expected CORPUS and --out DIR, or --gin_file FILE")
+    if args.corpus:
+        return _clean(args)
+    if args.out or args.rules or args.testset or args.explain or args.language:
+        raise ValueError("--out, --rules, --testset, --explain and --language belong to CORPUS")
+    from mmt import config
+    from mmt.data import recipe
+
+    config.load(args.gin_file, args.bindings)
+    make_cache()
+    print(config.configured(recipe.Recipe)().directory)
+
+
+def _clean(args: argparse.Namespace) -> None:
+    from eval import testsets
+    from mmt import config
+    from mmt.data import corpora
+    from mmt.data.cleaning import cascade, prepare, rulebook
+
+    if bool(args.out) == bool(args.explain) or bool(args.language) != bool(args.explain):
+        raise ValueError("expected --out DIR, or --explain 'SOURCE<TAB>TARGET' --language NAME")
+    config.bind(args.bindings, [prepare.prepare])
+    corpus = corpora.load(args.corpus)
+    book = cascade.rules_of(corpus, rulebook.read(Path(args.rules)) if args.rules else None)
+    tests = testsets.lines(args.testset, target=corpus.target)
+    if not args.explain:
+        report = config.configured(prepare.prepare)(corpus, Path(args.out), book=book, tests=tests)
+        print(f"{report.table()}\n\n{report.rules}")
+        print(f"{args.out}: report.html, report.txt", file=sys.stderr)
+        return
+    sides = args.explain.replace("\\t", "\t").split("\t")
+    if len(sides) != 2:
+        raise ValueError(f"--explain {args.explain!r}: expected source<TAB>target")
+    every = cascade.test_sets(corpus, tests)
+    print(cascade.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=every))
+
+
+def _languages(args: argparse.Namespace) -> None:
+    from mmt import languages
+
+    rows = languages.rows()
+    print("\n".join(map(as_json, rows)) if args.json else languages.table())
+
+
+def _stats(args: argparse.Namespace) -> None:
+    from mmt.data import corpora, stats
+
+    corpus = corpora.load(args.corpus)
+    for line in stats.matched(corpus):
+        print(line, file=sys.stderr)
+    rows = stats.stats(corpus, args.temperature)
+    print("\n".join(map(as_json, rows)) if args.json else stats.table(rows))
+
+
+def _shares(args: argparse.Namespace) -> None:
+    from mmt.data.forecast import fitting, forecast, request
+
+    if args.bindings and not args.gin_file:
+        raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
+    asked = request.Asked(*(getattr(args, name) for name in request.Asked._fields))
+    found, fitted = request.foresee(asked, args.gin_file or (), args.bindings)
+    if args.figure:
+        from eval.report.figures import mixture
+
+        mixture.save(found, Path(args.figure))
+    print("\n".join(map(as_json, found.rows)) if args.json else forecast.table(found))
+    if fitted:
+        print(fitting.gin(fitted), file=sys.stderr if args.json else sys.stdout)
+
+
+def _ledger(args: argparse.Namespace) -> None:
+    from mmt.data import ledger
+
+    found = ledger.load(args.model_dir)
+    print("\n".join(map(as_json, found["rows"])) if args.json else ledger.table(found))
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "languages": _languages, "stats": _stats, "prepare": _prepare, "shares": _shares,
+    "ledger": _ledger,
+}  # fmt: skip

@@ -1,0 +1,151 @@
+"""The manifest of a cache or a run: which languages, how many examples, which vocabularies.
+
+It is the file `manifest.json`; what else lies there is for cache.py and for the run.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mmt.data import mixing
+from mmt.data.vocabulary import EOS, PAD
+
+VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a cache holds. A language's id is its index in `languages` (FLORES codes, sorted; the
+    monolingual text of one counts as another, see `mixing.monolingual`).
+
+    `counts` is split -> language -> examples. The vocabulary fields have the keys 'source' and
+    'target', with equal values where both sides share one vocabulary. pad, eos, start: the ids that
+    fill rows, end a text and go before a target; the model's must be the same. `corpora` is split
+    -> language -> [[name of a corpus, examples], ...] in the order of the records; empty in caches
+    that do not tell.
+
+    Where `source` is a language, pairs are from it into `languages`, and `target` is ''.
+
+    An imported model's manifest has no languages: which ones it knows, its files do not say.
+    """
+
+    name: str
+    target: str
+    languages: tuple[str, ...]
+    counts: dict[str, dict[str, int]]
+    corpus_hash: str
+    vocabulary_hash: dict[str, str]
+    vocabulary_size: dict[str, int]
+    version: int = VERSION
+    pad: int = PAD
+    eos: int = EOS
+    start: int = PAD
+    corpora: dict[str, dict[str, list[list[Any]]]] = field(default_factory=dict)
+    source: str = ""
+
+    def check_ids(self, *, pad: int, eos: int, start: int) -> None:
+        """ValueError where a model's special ids are others than those of the data."""
+        for name, own in (("pad", pad), ("eos", eos), ("start", start)):
+            if getattr(self, name) != own:
+                raise ValueError(
+                    f"the cache has the {name} id {getattr(self, name)}, the model {own} "
+                    f"(Config.{name}_id): a cache for an imported model is made with "
+                    "VOCABULARY_FROM = its run directory"
+                )
+
+    def check_goes_on(self, before: "Manifest", model_dir: Path) -> None:
+        """ValueError where a run of `before` was of another text, or of other pieces of it."""
+        what = "corpus_hash", "vocabulary_hash"
+        ours, theirs = ([getattr(one, name) for name in what] for one in (self, before))
+        if other := [name for name, a, b in zip(what, ours, theirs, strict=True) if a != b]:
+            raise ValueError(
+                f"{model_dir} has checkpoints of another {' and '.join(other)} than the cache; it "
+                "is left as it is: take another MODEL_DIR, or what it was trained on"
+            )
+
+    @property
+    def translated(self) -> tuple[str, ...]:
+        """The languages of which there are pairs."""
+        return tuple(code for code in self.languages if not mixing.is_monolingual(code))
+
+    @property
+    def model_files(self) -> dict[str, str]:
+        """The names of the SentencePiece models of 'source' and 'target'; one where they share it.
+        """
+        shared = len(set(self.vocabulary_hash.values())) == 1
+        return {
+            side: "vocabulary.model" if shared else f"vocabulary.{side}.model"
+            for side in self.vocabulary_hash
+        }
+
+    def only(self, languages: Sequence[str]) -> "Manifest":
+        """The manifest of a run on some of the languages, given by their codes."""
+
+        def kept(whole: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+            return {
+                split: {code: one for code, one in by_language.items() if code in languages}
+                for split, by_language in whole.items()
+            }
+
+        return replace(
+            self, languages=tuple(languages), counts=kept(self.counts), corpora=kept(self.corpora)
+        )
+
+    def write(self, directory: Path) -> None:
+        """Writes `manifest.json`, which `read_manifest` reads."""
+        text = json.dumps(asdict(self), indent=1) + "\n"
+        (directory / MANIFEST).write_text(text, encoding="utf-8")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest in the file `path` (a run directory has it too). ValueError if broken."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}:{error.lineno}: broken JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: broken JSON: {error}") from error
+    names = {field.name for field in fields(Manifest)}
+    needed = {
+        field.name
+        for field in fields(Manifest)
+        if field.default is MISSING and field.default_factory is MISSING
+    }
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        version = found.get("version") if isinstance(found, dict) else None
+        what, remedy = "the cache", "delete the cache and build it again"
+        if (path.parent / "config.gin").exists():
+            what, remedy = "the model's manifest", "copy the one of the cache it was trained on"
+        raise ValueError(
+            f"{path}: {what} has version {version}, this program reads {VERSION}; {remedy}"
+        )
+    wrong = (needed - set(found)) | (set(found) - names)
+    if wrong:
+        raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(wrong))}")
+    for name, value in found.items():
+        if not _has_shape(value, _SHAPES.get(name, int)):
+            raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, which it cannot be")
+    return Manifest(**{**found, "languages": tuple(found["languages"])})
+
+
+_COUNTS = {"split": {"language": int}}
+_SHAPES: dict[str, Any] = {  # of JSON: of an object's values, of a list's items
+    "name": str, "source": str, "target": str, "languages": [str], "counts": _COUNTS,
+    "corpus_hash": str, "vocabulary_hash": {"side": str}, "vocabulary_size": {"side": int},
+    "corpora": {"split": {"language": [(str, int)]}},
+}  # fmt: skip
+
+
+def _has_shape(value: Any, shape: Any) -> bool:
+    if isinstance(shape, tuple):
+        same = isinstance(value, list) and len(value) == len(shape)
+        return same and all(map(_has_shape, value, shape))
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_has_shape(one, shape[0]) for one in value)
+    if isinstance(shape, dict):
+        (inner,) = shape.values()
+        return isinstance(value, dict) and all(_has_shape(one, inner) for one in value.values())
+    return type(value) is shape

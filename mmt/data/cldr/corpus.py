@@ -1,0 +1,222 @@
+"""The embedded corpus: real phrases in 129 languages and in English, from Babel's CLDR data.
+
+`ensure` writes it as an ordinary corpus folder where it is missing; readers see nothing special
+about it. This file decides languages, sizes and splits; the phrases are in `cldr_phrases`, their
+words in `cldr_speaker`.
+
+What the scores on it mean. A held-out sentence is mostly a new combination of parts that training
+has shown: other numbers, dates and lists of the same names. So a test set measures how well a model
+has learnt a language's names of months, units and territories, its number agreement and its order
+of parts; it says nothing about free text. About one test sentence in fifty is a single name, in
+training only as part of a list. Numbers have the digits 0-9 in all languages, as Babel writes them.
+Where CLDR has no separate long form of a unit, its short form stands ("5 km").
+"""
+
+import functools
+import hashlib
+import itertools
+import math
+import os
+import random
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import babel
+from rich.console import Console
+
+from mmt import languages
+from mmt.data import corpora
+from mmt.data.cldr import phrases as cldr_phrases
+from mmt.data.cldr import speaker as cldr_speaker
+from mmt.data.cldr.phrases import TRAIN_WEIGHTS, WEIGHTS, Drawer, Drawn, schedule
+from mmt.data.cldr.speaker import Missing, Speaker, plain
+from mmt.system.progress import track
+
+LARGEST, SMALLEST = 20_000, 100  # training pairs of the first and the last language
+VARIED = 300  # so many training pairs of a language are chosen for their words
+HELD_OUT = {"test": 100, "validation": 50}  # pairs of every language
+DESCRIPTION = """name = "cldr"
+target = "eng"
+domain = "dates, numbers and names"
+licence = "Unicode-3.0"
+"""
+
+# Babel's locales, those with more text in the world first: a rough order after the sizes of web
+# crawls and Wikipedias. They are all that Babel has every kind of phrase for, but for variants of
+# English, and for second scripts and close relatives that would only repeat another's data (Haitian
+# Creole, for one, falls back to French).
+LOCALES = tuple(
+    """
+    de fr es ru zh ja it pt nl pl sv ar cs ko tr vi id fa ro hu uk el da fi nb he bg zh_Hant th sk
+    hi ca hr lt sl et sr lv bn ms ta ur sq mk az ka is gl eu bs kk te mr hy be ml af sw fil gu kn ne
+    pa si my uz am mn km cy eo ga so nn ha zu ky lo ps jv tk yo sd ku or as lb gd br fy oc ti yue
+    sr_Latn ug ast qu mi fo pcm ak ee sah sc ia kab kok to fur szl vec lij kea kl dz hsb dsb bew
+    syr chr ie frr brx ksh ff_Adlm ccp yrl kgp trw
+    """.split()
+)
+
+
+def ensure(root: Path | None = None) -> Path:
+    """The corpus's folder under `root` (the data root by default), generated if it is missing.
+
+    The folder's name has a hash of Babel's version and of the generator, so a new version makes a
+    new folder. The content depends on nothing else. It is built beside its place and renamed at the
+    end: a reader never sees half of it, and of several processes at once the first to finish wins.
+    Takes about 20 seconds.
+
+    >>> (ensure() / "train" / "deu_Latn.tsv").read_text().splitlines()[0]  # doctest: +SKIP
+    'Mittwoch, 13. Oktober 2004\\tWednesday, October 13, 2004'
+    """
+    root = corpora.data_root() if root is None else root
+    folder = root / f"cldr-{_version()}"
+    if not (folder / "corpus.toml").exists():
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".cldr-", dir=root) as building:
+            _write(Path(building) / "corpus")
+            try:
+                os.rename(Path(building) / "corpus", folder)
+            except OSError:
+                if not (folder / "corpus.toml").exists():  # else another process was first
+                    raise
+    return folder
+
+
+def train_size(rank: int) -> int:
+    """Training pairs of the language LOCALES[rank]: LARGEST (rank + 1)^-a, down to SMALLEST."""
+    share = math.log(rank + 1) / math.log(len(LOCALES))
+    return round(LARGEST * (SMALLEST / LARGEST) ** share)
+
+
+def split_of(english: str) -> str:
+    """The split that an English sentence is in, in all languages: "train", "validation" or "test".
+
+    A keyed hash of its words in lower case, so that sentences that differ in case, spaces or
+    punctuation alone go together.
+    """
+    words = " ".join(re.findall(r"\w+", plain(english).casefold()))
+    digest = hashlib.blake2b(words.encode(), key=b"mmt cldr splits", digest_size=8).digest()
+    place = int.from_bytes(digest, "big") / 2**64
+    return "test" if place < 0.1 else "validation" if place < 0.16 else "train"
+
+
+def _write(folder: Path) -> None:
+    screen = Console(stderr=True)
+    drawer = Drawer(Speaker("en_US"))
+    pools = _pools(drawer)
+    for split in corpora.SPLITS:
+        (folder / split).mkdir(parents=True)
+    codes = []
+    for rank, locale in enumerate(
+        track(LOCALES, "phrases from CLDR", console=screen, transient=True)
+    ):
+        code = languages.find(locale.replace("_", "-")).code
+        try:
+            student = _Student(Speaker(locale, script=code[-4:]))
+            pairs = {
+                split: student.held_out(pools[split], size) for split, size in HELD_OUT.items()
+            }
+            pairs["train"] = student.training(drawer, train_size(rank))
+        except Missing as missing:
+            screen.print(
+                f"left out {code}: Babel {babel.__version__} has too little of it ({missing})"
+            )
+            continue
+        codes.append(code)
+        for split in corpora.SPLITS:
+            lines = "".join(f"{source}\t{english}\n" for source, english in pairs[split])
+            (folder / split / f"{code}.tsv").write_text(lines, encoding="utf-8", newline="\n")
+    tables = [
+        f"[{split}]\n" + "".join(f'{code} = "{split}/{code}.tsv"\n' for code in sorted(codes))
+        for split in corpora.SPLITS
+    ]
+    (folder / "corpus.toml").write_text("\n".join([DESCRIPTION, *tables]))
+
+
+class _Student:
+    """Collects the pairs of a language: no source twice in all splits, no pair of equal sides."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        self._speaker = speaker
+        self._sources: set[str] = set()
+
+    def held_out(self, pool: Mapping[str, Iterable[Drawn]], size: int) -> list[tuple[str, str]]:
+        """The first phrases of a pool that the language has words for, mixed as WEIGHTS says.
+
+        The pool is the same for all languages, and so is what is taken, as far as their data allow.
+        Where a language has too few phrases of a kind, the others make up for it.
+        """
+        usable = {kind: filter(None, map(self._say, phrases)) for kind, phrases in pool.items()}
+        pairs: list[tuple[str, str]] = []
+        for kind in itertools.islice(schedule(WEIGHTS), 10 * size):
+            for source, english in itertools.islice(usable[kind], 1):
+                self._sources.add(source.casefold())
+                pairs.append((source, english))
+            if len(pairs) == size:
+                return pairs
+        raise Missing(f"{len(pairs)} of {size} held-out phrases")
+
+    def training(self, drawer: Drawer, size: int) -> list[tuple[str, str]]:
+        """Random phrases that are in no held-out split, kinds mixed as TRAIN_WEIGHTS says.
+
+        The first VARIED phrases are the most varied of three, so that even the smallest language's
+        show most of its weekdays, months and common units.
+        """
+        rng = random.Random(f"training {self._speaker.locale}")
+        pairs: list[tuple[str, str]] = []
+        words: set[str] = set()
+        for kind in itertools.islice(schedule(TRAIN_WEIGHTS), 10 * size):
+            drawn = (drawer.draw(kind, rng) for _ in range(3))
+            allowed = (phrase for phrase in drawn if split_of(phrase.english) == "train")
+            said = filter(None, map(self._say, allowed))
+            if len(pairs) < VARIED:
+                found = max(said, key=lambda pair: len(_words(pair[0]) - words), default=None)
+            else:
+                found = next(said, None)
+            if found:
+                self._sources.add(found[0].casefold())
+                words |= _words(found[0])
+                pairs.append(found)
+            if len(pairs) == size:
+                return pairs
+        raise Missing(f"{len(pairs)} of {size} training phrases")
+
+    def _say(self, drawn: Drawn) -> tuple[str, str] | None:
+        """The pair, unless the language lacks the words, has it already or writes it the same."""
+        try:
+            source = self._speaker.say(drawn.phrase)
+        except Missing:
+            return None
+        key = source.casefold()
+        known = key in self._sources or key == drawn.english.casefold()
+        return None if known else (source, drawn.english)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]+", text))
+
+
+def _pools(drawer: Drawer) -> dict[str, dict[str, list[Drawn]]]:
+    """Split -> kind -> different phrases, several times as many as a test set needs of a kind."""
+    pools: dict[str, dict[str, list[Drawn]]] = {
+        split: {kind: [] for kind in WEIGHTS} for split in corpora.SPLITS
+    }
+    rng = random.Random("held-out phrases")
+    seen: set[str] = set()
+    for kind in itertools.islice(schedule(WEIGHTS), 20_000):
+        drawn = drawer.draw(kind, rng)
+        if drawn.english not in seen:
+            seen.add(drawn.english)
+            pools[split_of(drawn.english)][kind].append(drawn)
+    return pools
+
+
+@functools.cache
+def _version() -> str:
+    """Of all that the corpus depends on: Babel's data, and the code that makes phrases of them."""
+    sources = [Path(module.__file__ or "") for module in (cldr_phrases, cldr_speaker)]
+    digest = hashlib.blake2b(babel.__version__.encode(), digest_size=6)
+    for file in (Path(__file__), *sources):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Cleans corpora: rules, their order, reports and language identification."""

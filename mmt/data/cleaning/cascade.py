@@ -1,0 +1,259 @@
+"""Cleaning a corpus: the rules of its rulebook applied to pairs, counted, and explained.
+
+`Cleaner` runs the rules of one entry of the corpus; `Tally` is what came of it. Which rules hold is
+for rulebook.py, what they do for rules.py and rules_between.py, a whole corpus on disk for
+prepare.py.
+"""
+
+import heapq
+import itertools
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from mmt import languages
+from mmt.data.cleaning import rulebook
+from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
+from mmt.data.cleaning.rulebook import Rulebook, Settings
+from mmt.data.cleaning.rules import About, Dropped
+from mmt.data.corpora import SPLITS, Corpus
+from mmt.data.pair import Pair
+
+EXAMPLES = 5
+_SHOWN = 240  # characters of an example's side
+
+
+class Outcome(NamedTuple):
+    """What became of a pair, and the rules that changed it on the way."""
+
+    result: Pair | Dropped
+    changed: tuple[str, ...] = ()
+
+
+class Cleaner:
+    """Applies rules one after the other.
+
+    >>> clean = Cleaner({"length": {"words": 3}}, About("deu_Latn", "eng_Latn"))
+    >>> clean(Pair("eins", "one", "deu_Latn", "numbers", 1)).result.target
+    'one'
+    >>> clean(Pair("eins zwei drei vier", "1 2 3 4", "deu_Latn", "numbers", 2)).result.reason
+    'length: long'
+    """
+
+    def __init__(self, settings: Settings, about: About) -> None:
+        self._rules = [(name, rulebook.RULES[name](about, **own)) for name, own in settings.items()]
+
+    def __call__(self, pair: Pair) -> Outcome:
+        """The pair as it is kept, or why it is not; an empty side is never kept."""
+        changed: list[str] = []
+        dropped = _empty(pair)
+        for name, rule in self._rules:
+            if dropped:
+                break
+            result = rule(pair)
+            if isinstance(result, Dropped):
+                dropped = result
+            elif result is not pair:
+                changed.append(name)
+                pair, dropped = result, _empty(result)
+        return Outcome(dropped or pair, tuple(changed))
+
+    def steps(self, pair: Pair) -> Iterator[tuple[str, Pair | Dropped]]:
+        """What each rule makes of a pair, up to the first that drops it: as calling does."""
+        for name, rule in [("empty", lambda pair: _empty(pair) or pair), *self._rules]:
+            result = rule(pair)
+            yield name, result
+            if isinstance(result, Dropped):
+                return
+            if result is not pair and (dropped := _empty(result)):
+                yield "empty", dropped
+                return
+            pair = result
+
+
+class Tally:
+    """Counts of one entry: `read`, `kept`, `dropped` by reason, `changed` by rule, and up to five
+    `examples` of each: (line, source, target, detail), drawn from all of them by their lines.
+    """
+
+    def __init__(self) -> None:
+        self.read = self.kept = 0
+        self.dropped: dict[str, int] = {}
+        self.changed: dict[str, int] = {}
+        self._examples: dict[str, list[tuple[int, int, tuple[str, str, str]]]] = {}
+
+    def add(self, pair: Pair, outcome: Outcome) -> None:
+        """Counts what became of `pair`, as it was read."""
+        self.read += 1
+        self.kept += isinstance(outcome.result, Pair)
+        for rule in outcome.changed:
+            self.changed[rule] = self.changed.get(rule, 0) + 1
+        if isinstance(outcome.result, Dropped):
+            reason, detail = outcome.result
+            self.dropped[reason] = self.dropped.get(reason, 0) + 1
+            self._keep(reason, pair, detail)
+        elif outcome.changed:
+            after = outcome.result
+            now = (
+                one for one, old in ((after.source, pair.source), (after.target, pair.target))
+                if one != old
+            )  # fmt: skip
+            for rule in outcome.changed:
+                self._keep(f"changed: {rule}", pair, "now " + " / ".join(map(_short, now)))
+
+    def going_on(self, pairs: Iterable[Pair], cleaner: Cleaner) -> Iterator[Pair]:
+        """What other rules keep of the pairs that were kept; the others are dropped now."""
+        for pair in pairs:
+            outcome = cleaner(pair)
+            if isinstance(outcome.result, Pair):
+                yield outcome.result
+            else:
+                self.read, self.kept = self.read - 1, self.kept - 1
+                self.add(pair, outcome)
+
+    def plus(self, other: "Tally") -> "Tally":
+        """Both together: two files may be one entry's."""
+        both = Tally()
+        both.read, both.kept = self.read + other.read, self.kept + other.kept
+        for name in ("dropped", "changed"):
+            counts = getattr(both, name)
+            for one in (getattr(self, name), getattr(other, name)):
+                for reason, count in one.items():
+                    counts[reason] = counts.get(reason, 0) + count
+        for examples in (self._examples, other._examples):
+            for reason, heap in examples.items():
+                own = both._examples.get(reason, [])
+                both._examples[reason] = heapq.nlargest(EXAMPLES, [*own, *heap])[::-1]
+        return both
+
+    @property
+    def examples(self) -> dict[str, list[tuple[int, str, str, str]]]:
+        """Reason -> (line, source, target, detail), in the order of the lines."""
+        return {
+            reason: sorted((line, *texts) for _, line, texts in heap)
+            for reason, heap in self._examples.items()
+        }
+
+    def _keep(self, reason: str, pair: Pair, detail: str) -> None:
+        """The five with the smallest hashes of their lines: the same ones every time."""
+        heap = self._examples.setdefault(reason, [])
+        rank = -zlib.crc32(pair.line.to_bytes(8, "little"))
+        texts = _short(pair.source), _short(pair.target), detail
+        if len(heap) < EXAMPLES:
+            heapq.heappush(heap, (rank, pair.line, texts))
+        elif rank > heap[0][0]:
+            heapq.heapreplace(heap, (rank, pair.line, texts))
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file; `from_json` reads it."""
+        return {
+            "read": self.read, "kept": self.kept, "dropped": self.dropped, "changed": self.changed,
+            "examples": self._examples,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "Tally":
+        """What `to_json` made."""
+        tally = cls()
+        tally.read, tally.kept = found["read"], found["kept"]
+        tally.dropped, tally.changed = dict(found["dropped"]), dict(found["changed"])
+        tally._examples = {
+            reason: [(rank, line, tuple(texts)) for rank, line, texts in heap]
+            for reason, heap in found["examples"].items()
+        }
+        return tally
+
+
+def entry_pairs(corpus: Corpus, language: str, split: str, entry: int) -> Iterator[Pair]:
+    """The pairs of one entry, by its place, as it was written: in [train] with empty sides too."""
+    files = corpus.files[split][language][entry]._replace(empty=split == "train")
+    own: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
+    own[split] = {language: (files,)}
+    return replace(corpus, files=own).pairs(language, split)
+
+
+def rules_of(corpus: Corpus, given: Rulebook | None = None) -> Rulebook:
+    """The rules given, else the corpus' own `[clean]`, else the default ones."""
+    return given or corpus.clean or rulebook.DEFAULT
+
+
+def test_sets(corpus: Corpus, given: TestSets) -> TestSets:
+    """The test sets given, and the corpus' own validation and test splits."""
+    found = dict(given)
+    for split in SPLITS[1:]:
+        own: dict[str, list[str]] = {}
+        targets: dict[str, None] = {}
+        for code in corpus.files[split]:
+            pairs = list(corpus.pairs(code, split))
+            own[code] = [pair.source for pair in pairs]
+            targets |= dict.fromkeys(pair.target for pair in pairs)
+        if own:
+            found[f"{corpus.name} {split}"] = {**own, corpus.target: list(targets)}
+    return found
+
+
+def learn(pairs: Iterable[Pair]) -> Learnt:
+    """The usual lengths of a language's pairs."""
+    lengths = Lengths()
+    for pair in pairs:
+        lengths.add(pair)
+    return lengths.learnt()
+
+
+def explain(
+    corpus: Corpus, sides: tuple[str, str], language: str, *, book: Rulebook, tests: TestSets
+) -> str:
+    """Which rules drop or change a pair of a language, and why: a line each, for each entry of the
+    language that has rules of its own. Reads the language once, to learn its lengths.
+
+    Rules that depend on the pairs before (`duplicates`, `one_side`) are only named.
+    """
+    code = languages.find(language).code
+    entries = corpus.entries(code, "train")
+    if not entries:
+        corpus.pairs(code, "train")  # which says what there is
+    files = corpus.files["train"][code]  # several of them may be of one entry
+    every = (entry_pairs(corpus, code, "train", place) for place in range(len(files)))
+    pairs = itertools.chain.from_iterable(every)
+    about = About(code, corpus.target, learn(pairs), tests)
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        pair = Pair(*sides, code, entry, 1)
+        settings = book.settings(code, entry)
+        together = [name for name in settings if name in rulebook.TOGETHER]
+        alone = {name: own for name, own in settings.items() if name not in together}
+        lines, kept = [], True
+        for name, result in Cleaner(alone, about).steps(pair):
+            lines.append(f"  {name:<12} {_said(pair, result)}")
+            if isinstance(result, Dropped):
+                kept = False
+            else:
+                pair = result
+        if kept:
+            lines += [f"  {name:<12} depends on the pairs before it" for name in together]
+        lines.append("  kept" if kept else "  dropped")
+        found.setdefault("\n".join(lines), []).append(entry)
+    return "\n".join(f"{', '.join(names)}:\n{text}" for text, names in found.items())
+
+
+def _empty(pair: Pair) -> Dropped | None:
+    for side, text in (("source", pair.source), ("target", pair.target)):
+        if not text or text.isspace():
+            return Dropped("empty", f"the {side} is empty")
+    return None
+
+
+def _said(pair: Pair, result: Pair | Dropped) -> str:
+    if isinstance(result, Dropped):
+        return f"drops it, {result.reason!r}: {result.detail}"
+    if result == pair:
+        return "keeps it"
+    changes = [
+        f"{old!r} -> {new!r}" for old, new in zip(pair[:2], result[:2], strict=True) if old != new
+    ]
+    return f"changes {'; '.join(changes)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

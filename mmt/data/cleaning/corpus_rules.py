@@ -1,0 +1,284 @@
+"""Rules of cleaning that look beyond one pair: at the corpus' usual lengths, at test sets, at what
+came before. As in rules.py a function makes the rule; what grows with a corpus says by how much.
+"""
+
+import functools
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mmt.data.cleaning.rules import About, Dropped, Rule, normalised
+from mmt.data.pair import Pair
+
+JUDGED = 20  # characters of the longer side; shorter pairs' ratios say little
+_BIN = 1 / 256  # of the logarithm of a ratio
+_LEAST_SPREAD = 0.1
+
+TestSets = Mapping[str, Mapping[str, Sequence[str]]]  # name -> FLORES code -> lines, both sides
+
+
+class Lengths:
+    """The logarithms of target / source characters of a language's pairs, as a histogram: flat in
+    memory, added up over files.
+    """
+
+    def __init__(self, bins: Mapping[int, int] | None = None) -> None:
+        self.bins: dict[int, int] = dict(bins or {})
+
+    def add(self, pair: Pair) -> None:
+        """Counts a pair of at least JUDGED characters on its longer side."""
+        if (ratio := _log_ratio(pair)) is not None:
+            place = round(ratio / _BIN)
+            self.bins[place] = self.bins.get(place, 0) + 1
+
+    def update(self, other: "Lengths") -> None:
+        """Counts the pairs of another file too."""
+        for place, count in other.bins.items():
+            self.bins[place] = self.bins.get(place, 0) + count
+
+    def learnt(self) -> "Learnt":
+        """Median and spread of what was counted."""
+        middle = _median(self.bins)
+        away: dict[int, int] = {}
+        for place, count in self.bins.items():
+            distance = abs(place - middle)
+            away[distance] = away.get(distance, 0) + count
+        return Learnt(sum(self.bins.values()), middle * _BIN, _median(away) * _BIN)
+
+
+class Learnt(NamedTuple):
+    """The usual ratio of lengths: `pairs` counted, the median of the logarithms, and the median of
+    their absolute deviations from it (MAD), to 1/256.
+    """
+
+    pairs: int = 0
+    median: float = 0.0
+    mad: float = 0.0
+
+
+def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
+    """Drops a pair whose sides' characters are in a ratio that is unusual for its language: over so
+    many standard deviations (1.4826 MAD, the normal's; at least 0.1) from the median of logarithms,
+    both learnt from the corpus. Pairs under 20 characters are not judged, nor a language with fewer
+    `pairs` to learn from.
+    """
+    if deviations <= 0 or pairs < 2:
+        raise ValueError(f"deviations is {deviations}, pairs {pairs}; allowed: over 0, over 1")
+    learnt = about.learnt or Learnt()
+    if learnt.pairs < pairs:
+        return lambda pair: pair
+    width = deviations * max(1.4826 * learnt.mad, _LEAST_SPREAD)
+    low, high = learnt.median - width, learnt.median + width
+
+    def rule(pair: Pair) -> Pair | Dropped:
+        found = _log_ratio(pair)
+        if found is None or low <= found <= high:
+            return pair
+        detail = (
+            f"{len(pair.target)} / {len(pair.source)} characters are {math.exp(found):.2f}; usual "
+            f"are {math.exp(low):.2f} to {math.exp(high):.2f}"
+        )
+        return Dropped("ratio", detail)
+
+    return rule
+
+
+class Overlap:
+    """Test sets to be kept out of training: their lines, and n-grams of their words.
+
+    About 100 bytes for each different n-gram, so 10 MB for two sides of 2,000 sentences.
+    """
+
+    def __init__(self, tests: TestSets, source: str, target: str, words: int) -> None:
+        self._words, self._names = words, list(tests)
+        self._sides = []
+        for side, code in (("source", source), ("target", target)):
+            unit = _UNSPACED.get(code[-4:], 0)
+            indexes = [
+                (name, _index(tuple(by_language[code]), words, unit))
+                for name, by_language in tests.items()
+                if code in by_language
+            ]
+            self._sides.append((side, unit, indexes))
+
+    def __call__(self, pair: Pair) -> dict[str, str]:
+        """Name of each test set that a pair overlaps -> how."""
+        found: dict[str, str] = {}
+        for side, unit, indexes in self._sides:
+            if indexes:
+                line, ngrams = _ngrams(getattr(pair, side), self._words, unit)
+            for name, (lines, grams) in indexes:
+                if line in lines:
+                    found.setdefault(name, f"the {side} is a line of it")
+                elif not grams.isdisjoint(ngrams):
+                    found.setdefault(name, f"the {side} has {self._words} words in a row from it")
+        return {name: found[name] for name in self._names if name in found} if found else found
+
+
+def overlap(about: About, *, words: int = 8) -> Rule:
+    """Drops a pair with a side that is a line of a test set, or has so many words in a row of one,
+    but for case and punctuation.
+
+    Where words are not spaced, two characters count as a word (Chinese, Japanese), or four (Thai,
+    Lao, Khmer, Burmese, Tibetan). The corpus' own [validation] and [test] are test sets always.
+    """
+    if words < 2:
+        raise ValueError(f"words is {words}; allowed: 2 and more")
+    found_in = Overlap(about.overlap or {}, about.language, about.target, words)
+
+    def rule(pair: Pair) -> Pair | Dropped:
+        found = found_in(pair)
+        if not found:
+            return pair
+        return Dropped("overlap: " + " + ".join(found), "; ".join(found.values()))
+
+    return rule
+
+
+class Seen:
+    """How often each of up to `room` different texts was seen: 14 to 27 bytes each, all set aside
+    at the start. Texts are told apart by 64 bits of hash.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        size = 1 << max(3, (3 * room // 2).bit_length())  # a third to two thirds are taken
+        self._mask = size - 1
+        self._keys, self._counts = array("Q", bytes(8 * size)), array("B", bytes(size))
+
+    def add(self, text: object) -> int:
+        """How often an equal one was added before, up to 255."""
+        key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
+        keys, mask = self._keys, self._mask
+        place = key & mask
+        while keys[place] != key:
+            if not keys[place]:
+                if not self._room:
+                    raise ValueError("more different texts than there was said to be room for")
+                self._room -= 1
+                keys[place] = key
+                break
+            place = (place + 1) & mask
+        before = self._counts[place]
+        self._counts[place] = min(before + 1, 255)
+        return before
+
+    def count(self, text: object) -> int:
+        """What `add` would say."""
+        key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
+        place = key & self._mask
+        while self._keys[place] and self._keys[place] != key:
+            place = (place + 1) & self._mask
+        return self._counts[place]
+
+
+def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
+    """Drops a pair that was there before in its language, in whatever corpus, but for case,
+    punctuation and spaces; its state is 14 to 27 bytes a pair.
+
+    minhash: with datasketch, also pairs whose 5-grams of characters have about this Jaccard
+    similarity (0.5 to 1; 0: not) with those of an earlier pair that was kept; some 5 KB a pair.
+    """
+    if minhash and not 0.5 <= minhash <= 1:
+        raise ValueError(f"minhash is {minhash}; allowed: 0.5 to 1, or 0 for exact ones alone")
+    near = _near(about, minhash) if minhash else None
+    seen = _shared(about, "duplicates", lambda: Seen(about.pairs))
+
+    def rule(pair: Pair) -> Pair | Dropped:
+        text = "".join(normalised(pair.source)), "".join(normalised(pair.target))
+        if any(text) and seen.add(text):
+            return Dropped("duplicates", "the pair was there before")
+        if near and near(" ".join(text)):
+            return Dropped("duplicates: near", "a pair much like it was there before")
+        return pair
+
+    return rule
+
+
+def one_side(about: About, *, most: int = 8) -> Rule:
+    """Drops a pair whose source, or whose target, was there with others `most` times before in its
+    language, in whatever corpus, but for case, punctuation and spaces; 28 to 54 bytes a pair.
+    """
+    if not 0 < most < 256:
+        raise ValueError(f"most is {most}; allowed: 1 to 255")
+    seen = _shared(about, "one_side", lambda: (Seen(about.pairs), Seen(about.pairs)))
+
+    def rule(pair: Pair) -> Pair | Dropped:
+        texts = normalised(pair.source), normalised(pair.target)
+        for side, text, known in zip(("source", "target"), texts, seen, strict=True):
+            if known.count(text) >= most:
+                return Dropped("one_side", f"the {side} was there {most} times before")
+        for text, known in zip(texts, seen, strict=True):
+            known.add(text)
+        return pair
+
+    return rule
+
+
+def _shared(about: About, name: str, make: Any) -> Any:
+    """State that the rules of several corpora share."""
+    seen = {} if about.seen is None else about.seen
+    return seen.setdefault(name, make()) if name not in seen else seen[name]
+
+
+def _near(about: About, threshold: float) -> Any:
+    try:
+        from datasketch import MinHash, MinHashLSH
+    except ImportError as error:
+        raise ValueError(f"minhash needs `pip install datasketch`: {error}") from error
+    key = f"near {threshold}"
+    index = _shared(about, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
+
+    def near(text: str) -> bool:
+        one = MinHash(num_perm=64)
+        one.update_batch([text[i : i + 5].encode() for i in range(max(1, len(text) - 4))])
+        if index.query(one):
+            return True
+        index.insert(len(index.keys), one)
+        return False
+
+    return near
+
+
+def _log_ratio(pair: Pair) -> float | None:
+    source, target = len(pair.source), len(pair.target)
+    if not source or not target or max(source, target) < JUDGED:
+        return None
+    return math.log(target / source)
+
+
+def _median(counts: Mapping[int, int]) -> int:
+    """The lower median of a histogram; 0 of an empty one."""
+    half, there = (sum(counts.values()) + 1) // 2, 0
+    for place in sorted(counts):
+        there += counts[place]
+        if there >= half:
+            return place
+    return 0
+
+
+# Characters of a word in scripts that do not space words.
+_UNSPACED = {
+    "Hans": 2, "Hant": 2, "Jpan": 2, "Thai": 4, "Laoo": 4, "Khmr": 4, "Mymr": 4, "Tibt": 4,
+}  # fmt: skip
+
+
+def _ngrams(line: str, order: int, unit: int) -> tuple[int, list[int]]:
+    """The hash of a line, 0 of one without words, and those of its n-grams; within one process."""
+    words: Sequence[str] = normalised(line)
+    whole = hash(words) if words else 0
+    if unit:
+        words, order = "".join(words), order * unit
+    return whole, [hash(words[i : i + order]) for i in range(len(words) - order + 1)]
+
+
+@functools.lru_cache(maxsize=64)
+def _index(lines: tuple[str, ...], order: int, unit: int) -> tuple[frozenset[int], frozenset[int]]:
+    exact: set[int] = set()
+    grams: set[int] = set()
+    for line in lines:
+        whole, own = _ngrams(line, order, unit)
+        exact.add(whole)
+        grams.update(own)
+    return frozenset(exact - {0}), frozenset(grams)

@@ -1,0 +1,162 @@
+"""What cleaning did to a corpus: counts by language, corpus and reason, and examples.
+
+The counting is clean.py's; this file shows it, as text and as HTML.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import jinja2
+
+from mmt import languages
+from mmt.data.cleaning.cascade import Tally
+from mmt.data.cleaning.corpus_rules import Learnt
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a corpus' training pairs.
+
+    rules: the rules, as TOML. learnt: FLORES code -> the usual lengths. tallies: (FLORES code, name
+    of the entry) -> its counts. key: a hash of text, rules and test sets. unlearnt: languages with
+    too few pairs for `ratio` to learn from, which did not judge them.
+    """
+
+    name: str
+    rules: str
+    learnt: Mapping[str, Learnt]
+    tallies: Mapping[tuple[str, str], Tally]
+    key: str
+    unlearnt: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> int:
+        """Pairs that were read."""
+        return sum(tally.read for tally in self.tallies.values())
+
+    @property
+    def kept(self) -> int:
+        """Pairs that are left."""
+        return sum(tally.kept for tally in self.tallies.values())
+
+    @cached_property
+    def dropped(self) -> dict[str, int]:
+        """Reason -> pairs, the most frequent first."""
+        return _total(tally.dropped for tally in self.tallies.values())
+
+    @cached_property
+    def changed(self) -> dict[str, int]:
+        """Rule -> pairs that it changed, kept in the end or not; the most frequent first."""
+        return _total(tally.changed for tally in self.tallies.values())
+
+    @cached_property
+    def overlap(self) -> dict[str, dict[str, int]]:
+        """Test set -> FLORES code -> pairs that overlap it; a pair may overlap two of them."""
+        found: dict[str, dict[str, int]] = {}
+        for (code, _), tally in self.tallies.items():
+            for reason, count in tally.dropped.items():
+                if reason.startswith("overlap: "):
+                    for test in reason.removeprefix("overlap: ").split(" + "):
+                        own = found.setdefault(test, {})
+                        own[code] = own.get(code, 0) + count
+        return found
+
+    def reasons(self) -> str:
+        """'duplicates 120, length: long 7'."""
+        return ", ".join(f"{reason} {count:,}" for reason, count in self.dropped.items())
+
+    def table(self) -> str:
+        """The counts for people: a row for each language and entry, a column for each reason."""
+        columns = [*(f"~{rule}" for rule in self.changed), *self.dropped]
+        rows = [["language", "corpus", "read", "kept", "%", *columns]]
+        for (code, entry), tally in self.tallies.items():
+            rows.append([code, entry, *_cells(tally.read, tally.kept), *self._counts(tally)])
+        total = [*self.changed.values(), *self.dropped.values()]
+        rows.append(["all", "", *_cells(self.read, self.kept), *(f"{one:,}" for one in total)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        align = [str.ljust, str.ljust, *[str.rjust] * (len(widths) - 2)]
+        lines = [
+            "  ".join(pad(cell, width) for pad, cell, width in zip(align, row, widths, strict=True))
+            for row in rows
+        ]
+        return "\n".join(line.rstrip() for line in [*lines, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What the table does not say: test sets, what could not be learnt."""
+        found = ["", "~rule: pairs that the rule changed; the others were dropped."]
+        for test, by_language in self.overlap.items():
+            found.append(
+                f"overlap with {test}: {sum(by_language.values()):,} pairs of "
+                f"{len(by_language)} languages"
+            )
+        if self.unlearnt:
+            found.append(f"ratio: too few pairs to learn from: {', '.join(self.unlearnt)}")
+        return found
+
+    def text(self) -> str:
+        """The table, the rules, and the examples."""
+        parts = [f"# {self.name}", self.table(), "", self.rules]
+        for (code, entry), tally in self.tallies.items():
+            for reason, examples in sorted(tally.examples.items()):
+                parts.append(f"{code} {entry}: {reason}")
+                for line, source, target, detail in examples:
+                    parts += [f"  line {line}: {detail}", f"    {source}", f"    {target}"]
+        return "\n".join(parts) + "\n"
+
+    def html(self) -> str:
+        """The same as a page that needs nothing else."""
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        return environment.get_template("clean_report.html.j2").render(
+            report=self, columns=list(self.dropped), find=languages.find, exp=math.exp
+        )
+
+    def write(self, folder: Path) -> None:
+        """Writes `report.json`, `report.txt` and `report.html`."""
+        (folder / "report.txt").write_text(self.text(), encoding="utf-8")
+        (folder / "report.html").write_text(self.html(), encoding="utf-8")
+        content = {
+            "key": self.key, "name": self.name, "rules": self.rules, "learnt": self.learnt,
+            "unlearnt": self.unlearnt,
+            "entries": [
+                {"language": code, "corpus": entry, **tally.to_json()}
+                for (code, entry), tally in self.tallies.items()
+            ],
+        }  # fmt: skip
+        text = json.dumps(content, ensure_ascii=False, indent=1)
+        (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def read_from(cls, file: Path) -> "Report":
+        """What `write` wrote."""
+        found = json.loads(file.read_text(encoding="utf-8"))
+        tallies = {
+            (one["language"], one["corpus"]): Tally.from_json(one) for one in found["entries"]
+        }
+        learnt = {code: Learnt(*one) for code, one in found["learnt"].items()}
+        names = "name", "rules", "key"
+        given = {name: found[name] for name in names}
+        return cls(**given, learnt=learnt, tallies=tallies, unlearnt=tuple(found["unlearnt"]))
+
+    def _counts(self, tally: Tally) -> list[str]:
+        counts = [tally.changed.get(rule, 0) for rule in self.changed]
+        counts += [tally.dropped.get(reason, 0) for reason in self.dropped]
+        return [f"{count:,}" if count else "" for count in counts]
+
+
+def _cells(read: int, kept: int) -> list[str]:
+    return [f"{read:,}", f"{kept:,}", f"{100 * kept / read:.1f}" if read else ""]
+
+
+def _total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            found[name] = found.get(name, 0) + count
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

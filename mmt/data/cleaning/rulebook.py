@@ -1,0 +1,241 @@
+"""Which rules of cleaning hold where: TOML's tables, global, per language and per corpus.
+
+    [clean]                                        # for all
+    length = { characters = [1, 600], words = 150 }
+    ratio = true                                   # with its own defaults
+    [clean.language.zho]                           # over that
+    length = { words = 50 }                        # `characters` stays what it was
+    [clean.corpus.europarl]                        # over both, by the name of an entry
+    numbers = false
+
+`default = true` in [clean] begins with the default rules (`DEFAULT`) instead of none. What the
+rules do is in rules.py and rules_between.py, and how they run in clean.py.
+"""
+
+import functools
+import hashlib
+import inspect
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmt import languages, suggest
+from mmt.data.cleaning import corpus_rules, rules
+from mmt.data.cleaning.rules import About, Rule
+from mmt.system.toml_place import located
+
+Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order they are applied
+
+RULES: dict[str, Callable[..., Rule]] = {
+    name: getattr(module, name)
+    for module, names in (
+        (rules, "encoding normalise length"),
+        (corpus_rules, "ratio"),
+        (rules, "script repeats copies tags urls placeholders numbers langid"),
+        (corpus_rules, "overlap duplicates one_side"),
+    )
+    for name in names.split()
+}
+TOGETHER = ("duplicates", "one_side")  # these look at all corpora of a language, in their order
+
+
+@dataclass(frozen=True)
+class Rulebook:
+    """The rules of all languages and corpora.
+
+    levels: rule -> settings (False: not this rule), for all (''), of `language.<FLORES code>` and
+        of `corpus.<name>`, an entry or what comes before a '/' in its name: a glob's or folder's.
+    at: level -> where it is written, 'rules.toml:12', for whoever finds that it names nothing.
+    """
+
+    levels: Mapping[str, Mapping[str, Mapping[str, Any] | bool]]
+    at: Mapping[str, str]
+
+    def settings(self, language: str, corpus: str) -> Settings:
+        """What holds for the pairs of a language (FLORES code) in an entry of the corpus."""
+        found: dict[str, dict[str, Any]] = {}
+        for level in ("", f"language.{language}", *(f"corpus.{name}" for name in _names(corpus))):
+            for name, value in self.levels.get(level, {}).items():
+                if value is False:
+                    found.pop(name, None)
+                else:
+                    own = value if isinstance(value, Mapping) else {}
+                    found[name] = {**found.get(name, {}), **own}
+        return {name: found[name] for name in RULES if name in found}
+
+    def check(self, codes: Iterable[str], entries: Iterable[str]) -> list[str]:
+        """What is said of languages and entries that the corpus has not: a sentence each."""
+        names = {name for entry in entries for name in _names(entry)}
+        there = {"language": sorted(codes), "corpus": sorted(names)}
+        found = []
+        for level in self.levels:
+            kind, _, name = level.partition(".")
+            if kind and name not in there[kind]:
+                found.append(
+                    f"{self.at[level]}: the corpus has no {kind} {name!r}; "
+                    f"{suggest.choices(name, there[kind])}"
+                )
+        return found
+
+    def hash(self) -> str:
+        """16 hex digits of what the rules are, wherever they are written."""
+        content = json.dumps([[level, sorted(own.items())] for level, own in self.levels.items()])
+        for own in self.levels.values():
+            if isinstance(langid := own.get("langid"), Mapping) and langid.get("model"):
+                model = langid["model"]
+                content = content.replace(json.dumps(model), _digest(Path(model)))
+        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+    def text(self) -> str:
+        """The rules as TOML, every setting written out."""
+        lines = []
+        for level, own in self.levels.items():
+            lines.append(f"[clean.{_quoted(level)}]" if level else "[clean]")
+            for name in filter(own.__contains__, RULES):
+                value = own[name]
+                given = value if isinstance(value, Mapping) else {}
+                every = {**defaults(name), **given} if not level else given
+                inside = ", ".join(f"{key} = {_toml(one)}" for key, one in every.items())
+                shown = f"{{ {inside} }}" if every else "true"
+                lines.append(f"{name} = {'false' if value is False else shown}")
+        return "\n".join(lines) + "\n"
+
+
+DEFAULT = Rulebook({"": {name: True for name in RULES if name != "langid"}}, {"": "default"})
+
+
+def read(file: Path) -> Rulebook:
+    """The rules of a file with `[clean]` tables, as a corpus.toml has them, and nothing else.
+
+    ValueError with file, line and nearest name for an unknown rule, setting or language.
+    """
+    try:
+        text = file.read_bytes().decode()
+        content = tomllib.loads(text)
+    except OSError as error:
+        raise ValueError(f"no rules in {str(file)!r}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: it must be UTF-8: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: {error}") from None
+    for key in content:
+        if key != "clean":
+            at = located(text, file, key)
+            raise ValueError(f"{at}: unknown key {key!r}; rules are in the table [clean]")
+    return parse(content.get("clean"), functools.partial(located, text, file), folder=file.parent)
+
+
+def parse(table: object, at: Callable[[str, str], str], *, folder: Path) -> Rulebook:
+    """The rules of a `[clean]` table in a file of `folder`; `at(key, table)` says 'file:line'."""
+    if not isinstance(table, dict):
+        raise ValueError(f"{at('clean', '')}: clean must be a table, [clean]")
+    here = dict(table)
+    levels: dict[str, dict[str, Any]] = {}
+    places = {"": at("clean", "")}
+    below = {kind: here.pop(kind, {}) for kind in ("language", "corpus")}
+    if (default := here.pop("default", False)) not in (True, False):
+        raise ValueError(f"{at('default', 'clean')}: default is {default!r}; allowed: true, false")
+    start = DEFAULT.levels[""] if default else {"overlap": True}
+    levels[""] = {**start, **_rules(here, "clean", at, folder)}
+    for kind, tables in below.items():
+        if not isinstance(tables, dict):
+            raise ValueError(f"{at(kind, 'clean')}: write [clean.{kind}.NAME] and its rules")
+        for key, own in tables.items():
+            where = at(key, f"clean.{kind}")
+            if not isinstance(own, dict):
+                raise ValueError(f"{where}: {key} must be a table, [clean.{kind}.{key}]")
+            name = key if kind == "corpus" else _code(key, where)
+            if f"{kind}.{name}" in levels:
+                raise ValueError(f"{where}: {key} ({name}) is there already under another name")
+            levels[f"{kind}.{name}"] = _rules(own, f"clean.{kind}.{key}", at, folder)
+            places[f"{kind}.{name}"] = where
+    return Rulebook(levels, places)
+
+
+def defaults(rule: str) -> dict[str, Any]:
+    """The settings of a rule, and their defaults."""
+    return {
+        name: one.default
+        for name, one in inspect.signature(RULES[rule]).parameters.items()
+        if one.kind is one.KEYWORD_ONLY
+    }
+
+
+def _names(entry: str) -> list[str]:
+    """'news', 'news/a.tmx' of 'news/a.tmx'."""
+    parts = entry.split("/")
+    return ["/".join(parts[: place + 1]) for place in range(len(parts))]
+
+
+def _rules(
+    table: Mapping[str, Any], name: str, at: Callable[[str, str], str], folder: Path
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for rule, value in table.items():
+        where = at(rule, name)
+        if rule not in RULES:
+            allowed = (*RULES, *(("default", "language", "corpus") if name == "clean" else ()))
+            raise ValueError(f"{where}: unknown rule {rule!r}; {suggest.choices(rule, allowed)}")
+        if not isinstance(value, bool | dict):
+            raise ValueError(
+                f"{where}: {rule} is {value!r}; allowed: true, false, or its settings: "
+                f"{{ {', '.join(defaults(rule)) or 'none'} }}"
+            )
+        if isinstance(value, dict) and isinstance(model := value.get("model"), str):
+            value = value | {"model": str(folder / model)}
+        found[rule] = _checked(rule, value, where) if isinstance(value, dict) else value
+    return found
+
+
+def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The settings of a rule as it takes them, once seen that it does."""
+    own = defaults(rule)
+    found = {}
+    for key, value in given.items():
+        if key not in own:
+            raise ValueError(f"{where}: {rule} has no setting {key!r}; {suggest.choices(key, own)}")
+        found[key] = _as(own[key], value)
+        if found[key] is None:
+            raise ValueError(f"{where}: {rule}: {key} is {value!r}; expected like {own[key]!r}")
+    try:
+        RULES[rule](About("eng_Latn", "eng_Latn"), **found)
+    except ValueError as error:
+        raise ValueError(f"{where}: {rule}: {error}") from None
+    return found
+
+
+def _as(default: Any, value: Any) -> Any:
+    """The value as one of the default's type; None where it is not, and for NaN."""
+    if value != value:  # nan, below and above nothing
+        return None
+    if isinstance(default, tuple):
+        fits = isinstance(value, list) and len(value) == len(default)
+        return tuple(value) if fits and all(type(one) is int for one in value) else None
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    return value if type(value) is type(default) else None
+
+
+def _code(name: str, where: str) -> str:
+    try:
+        return languages.find(name).code
+    except ValueError as error:
+        raise ValueError(f"{where}: language: {error}") from None
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def _quoted(level: str) -> str:
+    kind, _, name = level.partition(".")
+    return f"{kind}.{name if re.fullmatch('[A-Za-z0-9_-]+', name) else json.dumps(name)}"
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

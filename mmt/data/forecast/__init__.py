@@ -1,0 +1,1 @@
+"""Forecasts what a mixture will show before it is trained."""

@@ -1,0 +1,99 @@
+"""From what a user asks of `mmt data shares` to a forecast: flags, and a run's gin files.
+
+Decides which corpus, mixture, steps and batch are meant. `mmt.data.forecast.forecast` makes the
+forecast, `mmt.data.forecast.fitting` keeps to bounds.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mmt.data import pipeline
+from mmt.data.cache import Cache
+from mmt.data.forecast import fitting, forecast
+from mmt.data.mixing import Mixing
+
+
+class Asked(NamedTuple):
+    """The arguments of `mmt data shares`; None where one is not given."""
+
+    corpus: str | None = None
+    steps: int | None = None
+    batch: int | None = None
+    temperature: float | None = None
+    max_epochs: float | None = None
+    fit: str | None = None
+
+
+def foresee(
+    asked: Asked, gin_files: Sequence[str] = (), bindings: Sequence[str] = ()
+) -> tuple[forecast.Forecast, Mixing | None]:
+    """The forecast, and the mixture that `asked.fit` led to.
+
+    With gin files their stages, lengths, packing and seed count, and what is not asked otherwise;
+    without, lengths are those of `runs/train.gin`. A cache gives exact lengths, the description of
+    a corpus estimated ones. ValueError: steps, batch or corpus are nowhere given; a mixture is
+    asked for where the stages have their own, or by --fit and by --max_epochs.
+    """
+    if asked.fit is not None and asked.max_epochs is not None:
+        raise ValueError("--fit and --max_epochs do not go together; allowed: --fit 'epochs<=N'")
+    if gin_files:
+        source, wanted, given, make = _from_gin(asked, gin_files, bindings)
+    else:
+        given, wanted = {"steps": asked.steps, "batch": asked.batch}, Mixing()
+        source = forecast.open_source(asked.corpus) if asked.corpus else None
+        make = functools.partial(pipeline.train_batches, feature_lengths=forecast.LENGTHS)
+    missing = [f"--{name}" for name, value in given.items() if value is None]
+    if source is None or missing:
+        lacking = ["CORPUS"] * (source is None) + missing
+        raise ValueError(f"say {', '.join(lacking)}, or name the run's --gin_file")
+    if asked.temperature is not None:
+        wanted = dataclasses.replace(wanted, temperature=asked.temperature)
+    if asked.max_epochs is not None:
+        wanted = dataclasses.replace(wanted, max_epochs=asked.max_epochs, examples=None)
+    steps, batch = int(given["steps"] or 0), int(given["batch"] or 0)
+
+    def made(mixture: Mixing) -> pipeline.TrainBatches:
+        return make(cache_dir=source, batch_size=batch, mixing=mixture)
+
+    if asked.fit is not None:
+        wanted, found = fitting.fit(made, asked.fit, wanted, steps)
+        return found, wanted
+    batches = made(fitting.capped(made, wanted, steps))
+    batches.close()
+    return forecast.forecast(batches, steps), None
+
+
+def _from_gin(
+    asked: Asked, gin_files: Sequence[str], bindings: Sequence[str]
+) -> tuple[Cache | None, Mixing, dict[str, int | None], Callable[..., pipeline.TrainBatches]]:
+    from mmt import config
+
+    config.load(gin_files, bindings, may_leave_open=True)
+    if asked.corpus is not None and config.bound(pipeline.train_batches, "cache_dir"):
+        there = [*bindings, "pipeline.train_batches.cache_dir=''"]  # gin would ask for its name
+        config.load(gin_files, there, may_leave_open=True)
+
+    def given(value: Any, name: str) -> Any:
+        return config.macro(name) if value is None else value
+
+    own = any(value is not None for value in (asked.temperature, asked.max_epochs, asked.fit))
+    if own and config.bound(pipeline.train_batches, "stages"):
+        raise ValueError(
+            "the gin files have stages, each with its own mixture: --temperature, --max_epochs and "
+            "--fit are for a run without; bind theirs, as in --gin.TEMPERATURE=3"
+        )
+    corpus = asked.corpus
+    if corpus is None and config.macro("MIXTURE_OR_TASK_NAME"):
+        cache_dir = config.macro("CACHE_DIR")
+        corpus = cache_dir if cache_dir and Path(cache_dir).is_dir() else config.macro("CORPUS")
+    return (
+        forecast.open_source(corpus, config.macro("MIXTURE_OR_TASK_NAME") or "")
+        if corpus
+        else None,
+        config.configured(Mixing)(),
+        {"steps": given(asked.steps, "TRAIN_STEPS"), "batch": given(asked.batch, "BATCH_SIZE")},
+        config.configured(pipeline.train_batches),
+    )

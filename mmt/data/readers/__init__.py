@@ -1,0 +1,9 @@
+"""Reads sentence pairs from files, one module a family of formats."""
+
+from mmt.data.readers.by_suffix import READERS, count, read
+
+__all__ = [
+    "READERS",
+    "count",
+    "read",
+]

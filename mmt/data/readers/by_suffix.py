@@ -1,0 +1,127 @@
+"""How pairs of sentences are read from files: which reader is for which file, and what all refuse.
+
+Which files make up a corpus is for corpora.py and entries.py, each format for a `readers_*.py`.  A
+format is told by the suffix, before a packing suffix (`.gz`, `.zip`, …: packed.py).
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mmt.data.readers import gettext, records, xml
+from mmt.data.readers import lines as readers_lines
+from mmt.data.readers.files import Files, Sides
+from mmt.system import compression
+
+
+class Reader(NamedTuple):
+    """A format: its pairs in the file's order, and their number, as `read` would find it.
+
+    unit: what `Sides.line` counts where it is not a line: 'unit 3' in errors.
+    """
+
+    read: Callable[[Files], Iterator[Sides]]
+    count: Callable[[Files], int]
+    unit: str = ""
+
+
+def _counted(read: Callable[[Files], Iterator[Sides]], unit: str = "unit") -> Reader:
+    return Reader(read, lambda files: sum(1 for _ in read(files)), unit)
+
+
+_TEXT = Reader(readers_lines.texts, readers_lines.count)
+_TSV = Reader(readers_lines.columns, readers_lines.count)
+_PARALLEL = Reader(readers_lines.parallel, readers_lines.count)
+_JOINED = Reader(readers_lines.joined, readers_lines.count)
+_JSONL = Reader(records.jsonl, readers_lines.count)
+_DATASET = Reader(records.dataset, records.count_dataset, "row")
+_XLIFF = _counted(xml.xliff)
+
+READERS = {
+    ".tsv": _TSV,
+    ".jsonl": _JSONL,
+    ".ndjson": _JSONL,
+    ".json": _JSONL,
+    ".parquet": Reader(records.parquet, records.count_parquet, "row"),
+    ".tmx": _counted(xml.tmx),
+    ".xlf": _XLIFF,
+    ".xliff": _XLIFF,
+    ".po": _counted(gettext.po, ""),
+    ".mo": _counted(gettext.mo),
+}
+
+
+def reader(files: Files) -> Reader:
+    """The reader of an entry's files; one file of an unknown suffix is TSV."""
+    if files.text and not files.columns:
+        return _TEXT
+    if files.target:
+        return _JOINED if files.join else _PARALLEL
+    if files.source.is_dir():
+        return _DATASET
+    return READERS.get(Path(compression.name(files.source)).suffix, _TSV)
+
+
+def read(files: Files) -> Iterator[Sides]:
+    """Streams the pairs in the order of the source's lines, or units.
+
+    A side never has a line feed: formats that can have one make it a space (`files.one_line`). A
+    tab or carriage return in a line of plain text is text, which whoever writes TSV makes a space.
+
+    Raises ValueError, with file and line, for files that do not fit together, an empty side, one
+    with a NUL (most often UTF-16), an id that is there twice or has no translation, fewer pairs
+    than `sample`, and no pairs at all.
+    """
+    one = reader(files)
+    chosen, number = _chosen(files), 0
+    for number, sides in enumerate(one.read(files), 1):
+        source, target = sides.source, sides.target
+        empty = not source or not target or source.isspace() or target.isspace()
+        if not files.empty and (empty or "\0" in source or "\0" in target):
+            raise _unfit(files, sides, one)
+        if chosen is None or chosen[number]:
+            yield sides
+    if not number:
+        raise _nothing(files, one)
+
+
+def count(files: Files) -> int:
+    """How many pairs `read` yields, found without decoding them where the format allows it."""
+    one = reader(files)
+    number = one.count(files)
+    if not number:
+        raise _nothing(files, one)
+    if files.sample > number:
+        raise ValueError(f"{files.source}: a sample of {files.sample} of {number} lines or units")
+    return files.sample or number
+
+
+def _unfit(files: Files, sides: Sides, one: Reader) -> ValueError:
+    side, path, text = "the target side", files.target or files.source, sides.target
+    if not sides.source.strip() or (text.strip() and "\0" in sides.source):
+        text = sides.source
+        side, path = "the source side", files.source
+    if files.text:
+        side = "the text"
+    line = f": {one.unit} {sides.line}" if one.unit else f":{sides.line}"
+    at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
+    what = "has a NUL, which is no text; is it UTF-8?" if text.strip() else "is empty"
+    return ValueError(f"{at}: {side} {what}")
+
+
+def _nothing(files: Files, one: Reader) -> ValueError:
+    lines = one.count is readers_lines.count
+    return ValueError(f"{files.source}: no {'lines' if lines else 'pairs'}")
+
+
+def _chosen(files: Files) -> np.ndarray | None:
+    """Whether the n-th pair is in the sample: the first of a shuffle of all."""
+    if not files.sample:
+        return None
+    number = reader(files).count(files)
+    count(files)
+    chosen = np.zeros(number + 1, bool)
+    chosen[np.random.default_rng(0).permutation(number)[: files.sample] + 1] = True
+    return chosen

@@ -1,0 +1,106 @@
+"""Pairs from gettext catalogues, PO and MO, read by Babel; only what is translated is a pair.
+
+Left out, as gettext itself does: the header, entries without a translation, fuzzy and obsolete
+ones.  An entry with plural forms is two pairs, its singular with the first form and its plural with
+the last.  What `msgfmt` refuses is refused: a string without its closing quote, a message that is
+there twice.  A catalogue says the language of its translations alone: `Language: de` may be either
+side, and the other is taken for the one that the messages are written in.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from mmt.data.readers.files import Files, Sides, code_of, one_line
+from mmt.system import compression
+
+_SIDES = ("msgid", "msgstr")
+_STRING = re.compile(r'(?:[^"\s]+\s*)?"(?:[^"\\]|\\.)*"')  # a line of PO, after its keyword
+
+
+def po(files: Files) -> Iterator[Sides]:
+    """The entries of a PO file; `line` is that of the msgid."""
+    return _sides(files, _strict, lambda number, message: message.lineno)
+
+
+def mo(files: Files) -> Iterator[Sides]:
+    """The entries of an MO file; `line` is the number of the entry, the header not counted."""
+    from babel.messages import mofile
+
+    return _sides(files, mofile.read_mo, lambda number, message: number)
+
+
+def _strict(file: Iterable[bytes]) -> Any:
+    """Babel's catalogue of a PO file; Babel itself would cut an unclosed string, and leave out the
+    second of two messages.
+    """
+    from babel.messages import catalog, pofile
+
+    class Once(catalog.Catalog):
+        def __setitem__(self, key: Any, message: Any) -> None:
+            name = self._key_for(key, message.context)
+            if name in seen:
+                raise _fault("the message is there twice", str(name), message.lineno)
+            seen.add(name)
+            super().__setitem__(key, message)
+
+    def checked() -> Iterator[bytes]:
+        for number, line in enumerate(file, 1):
+            text = line.strip().decode(found.charset)
+            if text and text[0] != "#" and not _STRING.fullmatch(text):
+                raise _fault("a string is not between two quotes", text, number)
+            yield line
+
+    def _fault(what: str, text: str, number: int) -> Exception:
+        return pofile.PoFileError(f"{what}: {text[:60]}", found, text, number - 1)
+
+    found, seen = Once(), set[Any]()
+    pofile.PoFileParser(found, ignore_obsolete=True, abort_invalid=True).parse(checked())
+    return found
+
+
+def _sides(
+    files: Files, read: Callable[[Any], Any], line: Callable[[int, Any], int | None]
+) -> Iterator[Sides]:
+    path = files.source
+    content = compression.whole(path)
+    try:
+        catalogue = read(io.BytesIO(content))
+        messages = [message for message in catalogue if message.id]
+    except Exception as error:  # Babel checks little: what fails, and how, is in its code
+        at = f"{path}:{error.lineno + 1}" if hasattr(error, "lineno") else f"{path}"
+        what = re.sub(r" on \d+$", "", str(error)) or type(error).__name__  # Babel's, from 0
+        raise ValueError(f"{at}: no gettext catalogue: {what}") from None
+    swapped = _swapped(files, catalogue.locale_identifier or "")
+    for number, message in enumerate(messages, 1):
+        for one, other in () if message.fuzzy else _forms(message):
+            if one.strip() and other.strip():
+                found = one_line(one), one_line(other)
+                yield Sides(line(number, message) or number, *(found[::-1] if swapped else found))
+
+
+def _forms(message: Any) -> list[tuple[str, str]]:
+    if isinstance(message.id, str):
+        return [(message.id, message.string or "")]
+    strings = [string or "" for string in message.string or [""]]
+    both = [(message.id[0], strings[0]), (message.id[-1], strings[-1])]
+    return both if len(strings) > 1 else both[1:]  # one form for all numbers: as the plural
+
+
+def _swapped(files: Files, written: str) -> bool:
+    """Whether the translations are the source of the pairs."""
+    if files.columns:
+        if sorted(files.columns) != sorted(_SIDES):
+            raise ValueError(
+                f"{files.source}: columns is {list(files.columns)}; of gettext msgid and msgstr"
+            )
+        return files.columns != _SIDES
+    code = code_of(written.replace("@latin", "-Latn").replace("@cyrillic", "-Cyrl"))
+    if code not in files.languages:
+        raise ValueError(
+            f"{files.source}: its Language is {written or 'not given'}; a pair is of "
+            f"{' and '.join(files.languages)}. If it is meant, the entry says which side is which: "
+            'columns = ["msgstr", "msgid"]'
+        )
+    return code == files.languages[0]

@@ -1,0 +1,106 @@
+"""Pairs from files of lines: two columns, two files line by line, or two files joined by an id.
+
+What a line is, is lines.py's business.
+"""
+
+import functools
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from mmt.data.readers.files import Files, Sides
+from mmt.system import compression, text_lines
+
+
+def count(files: Files) -> int:
+    """The lines of the source, found by counting line feeds."""
+    return text_lines.count(files.source)
+
+
+def columns(files: Files) -> Iterator[Sides]:
+    """Lines of source<TAB>target; where columns are numbered those two of as many as there are."""
+    path = files.source
+    source, target = _numbers(files)
+    for number, line in enumerate(text_lines.read(path), 1):
+        found = line.split("\t")
+        if files.columns and max(source, target) >= len(found):
+            raise ValueError(
+                f"{path}:{number}: {len(found)} columns; the pair is in {files.columns}"
+            )
+        if not files.columns and len(found) != 2:
+            raise ValueError(
+                f"{path}:{number}: {len(found)} columns; a line is source<TAB>target"
+            )
+        yield Sides(number, found[source], found[target])
+
+
+def texts(files: Files) -> Iterator[Sides]:
+    """Lines of one language: each is both sides."""
+    for number, line in enumerate(text_lines.read(files.source), 1):
+        yield Sides(number, line, line)
+
+
+def parallel(files: Files) -> Iterator[Sides]:
+    """Line n of one file is the translation of line n of the other."""
+    source, target = _both(files)
+    both = zip_longest(text_lines.read(source), text_lines.read(target))
+    for number, (one, other) in enumerate(both, 1):
+        if one is None or other is None:
+            raise ValueError(
+                f"{source} has {text_lines.count(source)} lines, but {target} has "
+                f"{text_lines.count(target)}: line n of one must be the translation of line n of "
+                "the other"
+            )
+        yield Sides(number, one, other)
+
+
+def joined(files: Files) -> Iterator[Sides]:
+    """Lines of id<TAB>text in both files, in the order of the source's."""
+    source, target = _both(files)
+    translations = _by_id(target, compression.file(target).stat().st_mtime_ns)
+    seen: set[str] = set()
+    for number, name, text in _identified(source):
+        if name in seen:
+            raise ValueError(f"{source}:{number}: the id {name!r} is there twice")
+        if name not in translations:
+            raise ValueError(f"{source}:{number}: {target} has no line of id {name!r}")
+        seen.add(name)
+        yield Sides(number, text, translations[name], name)
+
+
+def _numbers(files: Files) -> tuple[int, int]:
+    if not files.columns:
+        return 0, 1
+    try:
+        source, target = (int(column) - 1 for column in files.columns)
+    except ValueError:
+        source = target = -1
+    if min(source, target) < 0:
+        raise ValueError(
+            f"{files.source}: columns is {list(files.columns)}; of TSV two numbers, from 1"
+        )
+    return source, target
+
+
+def _both(files: Files) -> tuple[Path, Path]:
+    assert files.target
+    return files.source, files.target
+
+
+@functools.lru_cache(maxsize=4)  # the languages of a multi-way corpus share their target's file
+def _by_id(path: Path, changed: int) -> dict[str, str]:
+    """id -> text; held in memory. `changed`: when the file was, so that a new one is read anew."""
+    found: dict[str, str] = {}
+    for number, name, text in _identified(path):
+        if name in found:
+            raise ValueError(f"{path}:{number}: the id {name!r} is there twice")
+        found[name] = text
+    return found
+
+
+def _identified(path: Path) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(text_lines.read(path), 1):
+        columns = line.split("\t")
+        if len(columns) != 2 or not columns[0]:
+            raise ValueError(f"{path}:{number}: {len(columns)} columns; a line is id<TAB>text")
+        yield number, columns[0], columns[1]

@@ -1,0 +1,141 @@
+"""What mtdata (github.com/thammegowda/mtdata) has fetched: its output folders and its cache.
+
+Reads what lies on disk and never downloads; mtdata itself need not be installed.  Layouts as of
+mtdata 0.5.  An output folder (`mtdata get … --out DIR`) has `train-parts/<id>.<language>[.gz]`,
+`dev.<language>` and `test1.<language>`, ….  The cache ($MTDATA, or ~/.mtdata) has what was fetched
+in `<host>/<md5 of the address: 4 digits>/<the others>/<file name>`, with `<file name>._valid`
+beside what is whole, and the index of all data sets in `mtdata.index.<version>.jsonl`.  Recipes lie
+in `mtdata.recipes*.yml`, in the cache or in $MTDATA_RECIPES.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from fnmatch import filter as matching
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from mmt import suggest
+from mmt.data.readers.files import Files, code_of
+from mmt.system import compression, text_lines
+
+_FIELDS = {"train": "train", "validation": "dev", "test": "test"}
+
+
+def is_output(folder: Path) -> bool:
+    """Whether a folder is what `mtdata get` wrote."""
+    return (folder / "train-parts").is_dir() or (folder / "mtdata.signature.txt").is_file()
+
+
+def output(folder: Path, split: str) -> list[Path]:
+    """The files of a split in such a folder; the parts, which tell where a pair is from."""
+    pattern = {"train": "train-parts/*", "validation": "dev.*", "test": "test[0-9]*.*"}[split]
+    return [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+
+
+def find(name: str, split: str, languages: tuple[str, str]) -> list[Files]:
+    """The files of a data set ('Statmt-europarl-10-deu-eng') or of a recipe's ids for the split.
+
+    ValueError for an unknown id, a pair of other languages, what is not in the cache or not whole,
+    and packings and formats that only mtdata reads.
+    """
+    recipes = _recipes()
+    if name in recipes:
+        wanted = _ids(recipes[name].get(_FIELDS[split]))
+        if not wanted:
+            raise ValueError(f"mtdata's recipe {name} has nothing for {split}")
+    elif re.fullmatch(r"[^-\s]+-[^-\s]+-[^-\s]+-[^-\s]+-[^-\s]+", name):
+        wanted = [name]
+    else:
+        raise ValueError(
+            f"{name!r} is no id of mtdata, as group-name-version-deu-eng, and no recipe in "
+            f"{_root()}{suggest.hint(name, recipes, 3)}"
+        )
+    found = _indexed(wanted)
+    return [_files(found[one], one, languages) for one in wanted]
+
+
+def _root() -> Path:
+    return Path(os.environ.get("MTDATA") or "~/.mtdata").expanduser()
+
+
+def _recipes() -> dict[str, Mapping[str, Any]]:
+    import yaml
+
+    folders = [_root(), Path(os.environ["MTDATA_RECIPES"])] if os.environ.get("MTDATA_RECIPES") \
+        else [_root()]  # fmt: skip
+    found: dict[str, Mapping[str, Any]] = {}
+    for path in (p for folder in folders for p in sorted(folder.glob("mtdata.recipes*.yml"))):
+        try:
+            content = yaml.safe_load(compression.whole(path))
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+            raise ValueError(f"{path}: {error}") from None
+        if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
+            raise ValueError(f"{path}: no list of recipes")
+        found |= {str(one.get("id")): one for one in content}
+    return found
+
+
+def _ids(value: Any) -> list[str]:
+    """A recipe's ids: one, several with commas, or a list of both."""
+    parts = value if isinstance(value, list) else [value or ""]
+    return [one.strip() for part in parts for one in str(part).split(",") if one.strip()]
+
+
+def _indexed(wanted: list[str]) -> dict[str, Mapping[str, Any]]:
+    indexes = sorted(_root().glob("mtdata.index.*.jsonl"))
+    if not indexes:
+        raise ValueError(f"no index of mtdata in {_root()} ($MTDATA); run: mtdata list")
+    path, found, keys = indexes[-1], {}, [f'"{one}"' for one in wanted]
+    for number, line in enumerate(text_lines.read(path), 1):
+        if any(key in line for key in keys):
+            try:
+                entry = json.loads(line)
+                found[entry["did"]] = entry
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ValueError(f"{path}:{number}: no entry of an index: {error!r}") from None
+    for one in wanted:
+        if one not in found:
+            raise ValueError(f"mtdata's index {path} has no {one}; `mtdata list` shows all")
+    return found
+
+
+def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> Files:
+    order = tuple(map(code_of, name.split("-")[-2:]))
+    if sorted(order) != sorted(languages):
+        raise ValueError(f"mtdata's {name} is not of {' and '.join(languages)}")
+    swapped = order != languages
+    urls = entry["url"] if isinstance(entry.get("url"), list) else [entry.get("url", "")]
+    ext = str(entry.get("in_ext") or entry.get("ext") or "")
+    named = str(entry.get("filename") or "") if len(urls) == 1 else ""
+    paths = [_cached(str(url), named, name) for url in urls]
+    if inner := entry.get("in_paths"):
+        if paths[0].suffix != ".zip":
+            raise ValueError(f"{paths[0]}: of archives only .zip is read; run: mtdata get")
+        there = list(compression.members(paths[0]))
+        paths = [paths[0] / one for glob in inner for one in matching(there, str(glob))]
+    if len(paths) == 2 and not ext.startswith(("sgm", "tmx", "opus")):
+        source, target = paths[::-1] if swapped else paths
+        return Files(source, target, name=name)
+    if len(paths) == 1 and ext.startswith("tmx"):
+        return Files(paths[0], name=name)
+    if len(paths) == 1 and ext.startswith("tsv"):
+        first, second = (int(column) + 1 for column in entry.get("cols") or (0, 1))
+        columns = str(second if swapped else first), str(first if swapped else second)
+        return Files(paths[0], columns=columns, name=name)
+    raise ValueError(f"mtdata's {name}: {len(paths)} files of {ext!r}; run: mtdata get -tr {name}")
+
+
+def _cached(url: str, named: str, name: str) -> Path:
+    """Where mtdata keeps what it fetched from an address."""
+    key = hashlib.md5(url.encode(), usedforsecurity=False).hexdigest()
+    folder = _root() / (urlparse(url).hostname or "nohost") / key[:4] / key[4:]
+    path = folder / (named or url.split("/")[-1])
+    if not path.is_file():
+        raise ValueError(f"mtdata's {name} is not in its cache: no {path}; run: mtdata cache")
+    if not path.with_name(path.name + "._valid").exists():
+        raise ValueError(f"mtdata's {name} is not whole: {path} has no ._valid beside it")
+    return path

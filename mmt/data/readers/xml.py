@@ -1,0 +1,231 @@
+"""Pairs from XML: TMX (1.1 to 1.4) and XLIFF (1.2 and 2.x), streamed unit by unit, flat in memory.
+
+Text is what a reader of the sentence sees: the native code inside `ph`, `bpt`, `ept`, `it`, `ut` is
+left out, `hi`, `g`, `pc` and `mrk` are looked through.  The parser is expat, as Python has it;
+entities are refused as defusedxml refuses them (a document that declares one, or names one it does
+not declare), and no DTD or other file is ever fetched.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NoReturn
+from xml.parsers import expat
+
+from mmt.data.readers.files import Files, Sides, code_of, one_line, sides_of
+from mmt.system import compression
+
+LONGEST = 1 << 20  # characters of a text
+TAG = 1 << 24  # bytes of a tag or comment
+
+_CODES = frozenset("ph bpt ept it ut".split())
+# XLIFF 1.2, the state of a `target` that is not yet a translation
+_UNDONE = frozenset("new needs-translation".split())
+
+
+def tmx(files: Files) -> Iterator[Sides]:
+    """Every `tu` with both languages; of several variants of a language that with the shortest
+    code, `de` before `de-AT`, of as short ones the first.
+
+    A unit that lacks one of them is no pair: files of many languages have gaps. ValueError, with
+    the languages of the first such unit, where no unit has both.
+    """
+    return _Tmx(files).sides()
+
+
+def xliff(files: Files) -> Iterator[Sides]:
+    """Every unit (1.2: `trans-unit`, 2.x: `segment`) that is translated, in either direction.
+
+    Units without a target, with an empty one, marked `translate="no"` or as new are no pairs.
+    """
+    return _Xliff(files).sides()
+
+
+class _Units:
+    """A document being read; `line` of a unit is its number, counted as they stand in the file."""
+
+    root = ""
+
+    def __init__(self, files: Files):
+        self.files, self.path = files, files.source
+        self.number, self.ready = 0, list[Sides]()
+        self.text: list[str] | None = None  # inside a text that counts: its pieces
+        self.size, self.code, self.started = 0, 0, False
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+        self.parser.EntityDeclHandler = self._entity
+        self.parser.SkippedEntityHandler = lambda name, _: self._refuse(f"names the entity {name}")
+        self.parser.ExternalEntityRefHandler = lambda *_: self._refuse("names an external entity")
+
+    def sides(self) -> Iterator[Sides]:
+        """The pairs; what comes before a fault comes before its error."""
+        fed, before = 0, -1
+        for chunk in compression.chunks(self.path):
+            for start in range(0, len(chunk), 1 << 16):
+                error = self._feed(chunk[start : start + (1 << 16)])
+                yield from self.ready
+                self.ready.clear()
+                if error:
+                    raise error
+                place = self.parser.CurrentByteIndex
+                fed, before = (fed + (1 << 16) if place == before else 0), place
+                if fed > TAG:
+                    raise ValueError(f"{self._at()}: a tag of more than {TAG >> 10} KiB")
+        error = self._feed(b"", last=True)
+        if error:
+            raise error
+
+    def open(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """A tag begins."""
+        raise NotImplementedError
+
+    def close(self, tag: str, text: str) -> None:
+        """A tag ends; `text`, if it was one of a text."""
+        raise NotImplementedError
+
+    def _feed(self, data: bytes, last: bool = False) -> ValueError | None:
+        try:
+            self.parser.Parse(data, last)
+        except expat.ExpatError as error:
+            message = expat.ErrorString(error.code)
+            return ValueError(f"{self.path}:{error.lineno}: broken XML: {message}")
+        except ValueError as error:
+            return error
+        except LookupError as error:  # an encoding that Python does not know
+            return ValueError(f"{self.path}: {error}")
+        return None
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        tag = name.rpartition(":")[2]
+        if not self.started and tag != self.root:
+            raise ValueError(f"{self._at()}: the root is <{name}>; here it is <{self.root}>")
+        self.started = True
+        if self.code or (self.text is not None and tag in _CODES):
+            self.code += 1
+        elif self.text is None:
+            self.open(tag, attributes)
+
+    def _end(self, name: str) -> None:
+        if self.code:
+            self.code -= 1
+            return
+        tag = name.rpartition(":")[2]
+        if self.text is None:
+            self.close(tag, "")
+        elif tag in ("seg", "source", "target"):
+            text, self.text = one_line("".join(self.text)), None
+            self.close(tag, text)
+
+    def _characters(self, data: str) -> None:
+        if self.text is not None and not self.code:
+            self.text.append(data)
+            self.size += len(data)
+            if self.size > LONGEST:
+                raise ValueError(f"{self._at()}: a text of more than {LONGEST >> 10} KiB")
+
+    def _begin(self) -> None:
+        self.text, self.size = [], 0
+
+    def _at(self) -> str:
+        return f"{self.path}:{self.parser.CurrentLineNumber}"
+
+    def _entity(self, name: str, *rest: object) -> None:
+        self._refuse(f"declares the entity {name}")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ValueError(f"{self._at()}: refused: {what}; write the text itself")
+
+
+class _Tmx(_Units):
+    root = "tmx"
+
+    def __init__(self, files: Files):
+        super().__init__(files)
+        self.unit: dict[str, str] = {}
+        self.language = ""
+        self.lacking: ValueError | None = None  # the first unit's fault, until one has both
+        self.any = False
+
+    def open(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag == "tu":
+            self.number += 1
+            self.unit = {}
+        elif tag == "tuv":
+            self.language = attributes.get("xml:lang") or attributes.get("lang") or ""
+            if not self.language:
+                raise ValueError(f"{self._at()}: unit {self.number}: a tuv without xml:lang")
+        elif tag == "seg":
+            self._begin()
+
+    def close(self, tag: str, text: str) -> None:
+        if tag == "seg":
+            self.unit.setdefault(self.language, text)
+        elif tag == "tu":
+            at = f"{self._at()}: unit {self.number}"
+            try:
+                self.ready.append(Sides(self.number, *sides_of(self.unit, self.files, at)))
+                self.any = True
+            except ValueError as error:
+                self.lacking = self.lacking or error
+        elif tag == "tmx" and self.lacking and not self.any:
+            raise self.lacking
+
+
+class _Xliff(_Units):
+    root = "xliff"
+
+    def __init__(self, files: Files):
+        super().__init__(files)
+        self.found: dict[str, str] = {}
+        self.order: tuple[str, ...] = ()  # which of source and target is the entry's source
+        self.inside = self.undone = False
+        self.skipped = 0  # depth of what is beside the unit's own texts: alternatives
+
+    def open(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag in ("file", "xliff"):
+            names = (("source-language", "srcLang"), ("target-language", "trgLang"))
+            there = [attributes.get(one) or attributes.get(two) or "" for one, two in names]
+            if any(there) or self.files.columns:
+                self.order = self._order(there)
+        elif tag == "alt-trans":
+            self.skipped += 1
+        elif tag in ("trans-unit", "segment"):
+            self.number, self.found, self.inside = self.number + 1, {}, True
+            self.undone = attributes.get("translate") == "no"
+            if not self.order:
+                raise ValueError(f"{self._at()}: no source-language (2.x: srcLang) before a unit")
+        elif tag in ("source", "target") and self.inside and not self.skipped:
+            if tag == "target" and attributes.get("state") in _UNDONE:
+                self.undone = True
+            self._begin()
+
+    def close(self, tag: str, text: str) -> None:
+        if tag in ("source", "target") and self.inside and not self.skipped:
+            self.found[tag] = text
+        elif tag == "alt-trans":
+            self.skipped -= 1
+        elif tag in ("trans-unit", "segment"):
+            self.inside = False
+            if self.found.get("target", "").strip() and not self.undone:
+                first, second = (self.found.get(side, "") for side in self.order)
+                self.ready.append(Sides(self.number, first, second))
+
+    def _order(self, there: list[str]) -> tuple[str, ...]:
+        sides = ("source", "target")
+        if self.files.columns:
+            if sorted(self.files.columns) != sorted(sides):
+                raise ValueError(
+                    f"{self.path}: columns is {list(self.files.columns)}; of XLIFF source, target"
+                )
+            return self.files.columns
+        for order in (sides, sides[::-1]):
+            wanted = dict(zip(order, self.files.languages, strict=True))
+            codes = dict(zip(sides, map(code_of, there), strict=True))
+            if all(codes[s] == wanted[s] or not name for s, name in zip(sides, there, strict=True)):
+                return order
+        raise ValueError(
+            f"{self._at()}: from {there[0] or '?'} to {there[1] or '?'}; a pair is of "
+            f"{' and '.join(self.files.languages)}. If it is meant, the entry says so: "
+            'columns = ["source", "target"]'
+        )

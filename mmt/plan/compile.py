@@ -1,0 +1,237 @@
+"""Compiles the program of a gin configuration for devices that need not be there.
+
+`python -m mmt.plan.compile` is a process of its own: an unsupported topology can end the process,
+and the number of simulated devices is fixed at its start. It reads a `Request` as JSON from stdin
+and writes its answer as JSON, the last line of stdout. `mmt.plan.estimate` interprets the answer.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import math
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+
+from mmt import config, sharding, trainer
+from mmt.decoding import USUAL, bucketing
+from mmt.model import moe
+from mmt.model.transformer import Transformer
+from mmt.plan import collectives, flops, parameters, topology
+
+LANGUAGES = 100  # of the meters; their number costs nothing
+RUN, MESH = "gin_configs/runs/train.gin", "gin_configs/meshes/data.gin"
+AMOUNT = "gin_configs/runs/plan.gin"  # how many tokens a whole training is
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to compile: gin files and bindings, for a topology; the step of training or decoding."""
+
+    files: Sequence[str]
+    bindings: Sequence[str]
+    topology: str
+    decode: bool = False
+
+
+def main() -> int:
+    """Answers the request on stdin: an object, or {"error": why not}."""
+    request = Request(**json.load(sys.stdin))
+    try:
+        found = answer(request)
+    except (ValueError, ImportError) as error:
+        found = {"error": str(error).split("\n  In call to configurable")[0]}
+    print(json.dumps(found))
+    return 0
+
+
+def answer(request: Request) -> dict[str, Any]:
+    """The sizes, the work, and what compiling it gave (or why it was not compiled)."""
+    machine = topology.parse(request.topology)
+    there = machine.kind == "cpu" or (machine.tpu and _has_libtpu())
+    notes = [] if there else [_why_not(machine)]
+    devices = _devices(machine, there)
+    with sharding.devices(devices):
+        made, note = _program(request, machine.devices)
+    batch = batch_shapes(made.layout)
+    try:
+        traced = _decoding(made, batch) if request.decode else made.trace(LANGUAGES, batch)
+    except ValueError as error:
+        raise ValueError(f"{error}{f' ({note})' if note else ''}") from None
+    state = made.shapes(LANGUAGES)
+    params = jax.tree.leaves(state.params)
+    whole = parameters.count(made.model).whole
+    rows, length = batch["encoder_input_tokens"].shape
+    return {
+        "devices": machine.devices,
+        "mesh": dict(made.layout.mesh.shape),
+        "notes": [*([note] if note else []), *notes],
+        "parameters": vars(whole),
+        "parameter_bytes": _on_a_device(params),
+        "replicated_bytes": _on_a_device([p for p in params if p.sharding.is_fully_replicated]),
+        "optimizer_bytes": 0 if request.decode else _on_a_device(jax.tree.leaves(state.opt_state)),
+        "work": flops.count(traced.jaxpr)._asdict(),
+        "tokens_per_step": None if request.decode else rows * length,
+        "tokens": float(config.macro("TOKENS")),
+        **(_compiled(traced) if there else {}),
+    }
+
+
+def batch_shapes(layout: sharding.Layout) -> dict[str, jax.ShapeDtypeStruct]:
+    """The global batch of the loaded configuration: BATCH_SIZE rows of TASK_FEATURE_LENGTHS."""
+    rows, source, target = _batch_sizes()
+
+    def of(side: str, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
+        length = source if side == "encoder" else target
+        return jax.ShapeDtypeStruct((rows, length), dtype, sharding=layout.batch())
+
+    batch = {name: of(name.split("_")[0]) for name in trainer.FEATURES}
+    batch |= {name: of("decoder") for name in ("decoder_target_tokens", "decoder_language_ids")}
+    return {**batch, "decoder_loss_weights": of("decoder", jnp.float32)}
+
+
+def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transformer) -> int:
+    """Into how many parts the default mesh cuts batch, groups and experts: all devices where these
+    divide, else the most that divide all of them.
+    """
+    parts = math.gcd(devices, rows)
+    if model.config.moe_period:
+        own = model.config.moe
+        counts = [moe.groups(rows, length, size=own.group_size) for length in lengths]
+        parts = math.gcd(parts, own.num_experts, *counts)
+    return parts
+
+
+def _program(request: Request, devices: int) -> tuple[trainer.Program, str]:
+    """The configuration's program, on its own mesh or on one chosen here, and what was chosen."""
+    files, bindings = list(request.files), list(request.bindings)
+    config.load([AMOUNT, *files], may_leave_open=True)
+    if config.macro("MODEL") is None:
+        raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
+    if not config.binds(trainer.Program):
+        files = [RUN, *files]  # first, so that the papers' models set their own batch
+    config.load([AMOUNT, *files], bindings, may_leave_open=True)
+    model, note = config.macro("MODEL"), ""
+    parameters.count(model)  # or it is no model
+    if not config.binds(sharding.device_mesh):
+        rows, *lengths = _batch_sizes()
+        parts = data_parts(devices, rows=rows, lengths=lengths, model=model)
+        if parts < devices:
+            note = (
+                f"mesh chosen: {parts} x {devices // parts}; rows, groups and experts all divide "
+                f"by {parts} of {devices} devices, so that a second axis of {devices // parts} "
+                "cuts heads, mlp and vocabulary"
+            )
+        axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
+        config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
+    made = config.configured(trainer.Program)()
+    if made.teacher is not None:
+        raise ValueError("a step with a teacher is not planned; leave gin_configs/runs/distill.gin")
+    return made, note
+
+
+def _decoding(made: trainer.Program, batch: Any) -> jax.stages.Traced:
+    """The search of `mmt translate`, beam 4, in tiles of as many rows as the mesh cuts a batch in:
+    its first steps, of which only one is counted, since the loop ends by what it finds.
+    """
+    rows, length = made.layout.parts("batch"), batch["encoder_input_tokens"].shape[1]
+    by_row = made.layout.batch()
+
+    def place(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        """[L B H S K] of the caches, else [B ...]: rows over the mesh; counters everywhere."""
+        spec = PartitionSpec(*[None] * (leaf.ndim == 5), *by_row.spec if leaf.ndim else ())
+        at = NamedSharding(by_row.mesh, spec)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=at)
+
+    source = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_row)
+    params = made.shapes(LANGUAGES).params
+    with made.layout.active():
+        return bucketing.trace(made.model, params, USUAL, source=source, place=place)
+
+
+def _compiled(traced: jax.stages.Traced) -> dict[str, Any]:
+    """Seconds, memory and collectives; for a program too large, what the compiler says instead."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        compiled = traced.lower().compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise ValueError(f"the compiler refuses: {str(error).splitlines()[0]}") from None
+        return {"exhausted": str(error), **_cost(wall, cpu)}
+    cost, memory = _cost(wall, cpu), compiled.memory_analysis()
+    names = ("argument", "output", "alias", "temp", "generated_code")
+    found = {name: getattr(memory, f"{name}_size_in_bytes") for name in names}
+    try:
+        text = compiled.as_text() or ""
+        read = [dataclasses.asdict(one) for one in collectives.read(text)]
+    except (jax.errors.JaxRuntimeError, ValueError) as error:  # v5p and v6e print no text
+        return {**cost, "memory": found, "untold": str(error).splitlines()[0]}
+    return {**cost, "memory": found, "collectives": read}
+
+
+def _cost(wall: float, cpu: float) -> dict[str, float]:
+    return {
+        "compile_seconds": time.perf_counter() - wall,
+        "compile_cpu_seconds": time.process_time() - cpu,
+        "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _batch_sizes() -> tuple[int, int, int]:
+    """Rows, and tokens of a row's source and target."""
+    rows, lengths = config.macro("BATCH_SIZE"), config.macro("TASK_FEATURE_LENGTHS")
+    if not isinstance(rows, int) or rows < 1:
+        raise ValueError(f"BATCH_SIZE = {rows!r}; allowed: 1 or more")
+    if not isinstance(lengths, dict) or not {"inputs", "targets"} <= lengths.keys():
+        raise ValueError(f"TASK_FEATURE_LENGTHS = {lengths!r}; allowed: "
+                         "{'inputs': 128, 'targets': 128} and the like")  # fmt: skip
+    return rows, lengths["inputs"], lengths["targets"]
+
+
+def _on_a_device(leaves: Sequence[jax.ShapeDtypeStruct]) -> int:
+    """Bytes of the largest part of these arrays that a device holds."""
+    return sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves
+    )
+
+
+def _has_libtpu() -> bool:
+    return importlib.util.find_spec("libtpu") is not None
+
+
+def _why_not(machine: topology.Topology) -> str:
+    if machine.tpu:
+        return "libtpu is not installed (pip install 'mmt[plan]'): shapes and arithmetic only"
+    return "no compiler for GPUs that are not there: shapes and arithmetic only"
+
+
+def _devices(machine: topology.Topology, there: bool) -> Sequence[Any]:
+    """Those of a TPU topology; else as many made-up CPU devices, good for shapes."""
+    jax.config.update("jax_enable_compilation_cache", False)  # or its seconds would be no measure
+    if machine.kind == "cpu" or not there:
+        jax.config.update("jax_num_cpu_devices", machine.devices)
+        return jax.devices("cpu")
+    from jax.experimental import topologies
+
+    named = {"chip_config_name": "megacore"} if machine.kind == "v4" else {}
+    try:
+        described = topologies.get_topology_desc(
+            platform="tpu", topology_name=machine.name, **named
+        )
+    except jax.errors.JaxRuntimeError as error:
+        raise ValueError(
+            f"libtpu knows no topology {machine.name!r}: {str(error).splitlines()[0]}"
+        ) from None
+    if len(described.devices) != machine.devices:
+        raise ValueError(f"{machine.name}: libtpu has {len(described.devices)} devices for it")
+    return described.devices
+
+
+if __name__ == "__main__":
+    sys.exit(main())

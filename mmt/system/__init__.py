@@ -1,0 +1,1 @@
+"""Files, locks and processes of the operating system."""

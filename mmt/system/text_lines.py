@@ -1,0 +1,63 @@
+"""Lines of UTF-8 text from plain or packed files: strict, streaming, flat in memory.
+
+What a line means (a sentence, two columns, a score) is the reader's business, packing packed.py's;
+what is broken here is a ValueError that names the file, and the line where there is one.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mmt.system import compression
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+LONGEST = 1 << 24  # bytes of a line; a file without line feeds must not fill the memory
+
+
+def read(path: Path) -> Iterator[str]:
+    """The lines of a file without their ends, and without a byte order mark at the start.
+
+    Only a line feed ends a line (a carriage return before it belongs to the end); U+2028, U+0085
+    and a carriage return elsewhere are text.  A last line without a line feed counts.
+    """
+    number, rest = 0, b""
+    for chunk in compression.chunks(path):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for raw in whole:
+            number += 1
+            yield _decode(raw, path, number)
+        if len(rest) > LONGEST:
+            raise ValueError(f"{path}:{number + 1}: a line of more than {LONGEST >> 20} MiB")
+    if rest:
+        yield _decode(rest, path, number + 1)
+
+
+def count(path: Path) -> int:
+    """How many lines `read` yields, found without decoding them."""
+    count, last = 0, b"\n"
+    for chunk in compression.chunks(path):
+        count, last = count + chunk.count(b"\n"), chunk[-1:]
+    return count + (last != b"\n")
+
+
+def one_line(text: str) -> bool:
+    """Whether a text has no line break, no other control character and no half of a character.
+
+    >>> one_line("news\N{NO-BREAK SPACE}x"), one_line("a\\nb")
+    (True, False)
+    """
+    return not _CONTROL.search(text)
+
+
+def _decode(raw: bytes, path: Path, number: int) -> str:
+    raw = raw.removesuffix(b"\r")
+    if number == 1:
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}:{number}: not UTF-8: {error.reason} {raw[error.start]:#04x} at byte "
+            f"{error.start + 1} of the line"
+        ) from None

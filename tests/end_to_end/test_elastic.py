@@ -1,0 +1,161 @@
+"""A run moves between process counts and layouts, and nobody can tell from its data or numbers."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from mmt import checkpoint, distributed, metrics
+from mmt.data import ledger, pipeline
+from mmt.data.mixing import Mixing
+from mmt.data.stages import Stage
+from tests.helpers.processes import DENSE, MOE, Runner, finish, records, write_corpus
+from tests.helpers.streams import part, write_text_cache
+
+STEPS = 4  # of each leg of the journey
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    pytest.importorskip("seqio", reason="making a cache needs the extra [data]")
+    return Runner(write_corpus(tmp_path_factory.mktemp("data") / "words"))
+
+
+def losses(directory):
+    rows = metrics.read(directory / "metrics.jsonl")
+    return [(row["step"], row["loss"]) for row in rows if "loss" in row]
+
+
+def position(directory, step):
+    """What the checkpoint of a step says of the data."""
+    (file,) = (directory / f"checkpoints/{step}/data").glob("metadata")
+    return json.loads(file.read_text())
+
+
+LANES = 8
+STAGES = [
+    Stage({"examples": 150}, Mixing(1.0, languages=["deu"]), {"typos": 0.3, "merged": 0.2}),
+    Stage({"swh": 2}, Mixing(2.0), {"upper_case": {"swh": 0.5}, "numbers": 0.3}),
+    Stage(modifiers={"noise": 0.1}),
+]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    return write_text_cache(tmp_path_factory.mktemp("data"), {"deu_Latn": 150, "swh_Latn": 40})[0]
+
+
+def stream(texts, batch_size, packing):
+    return pipeline.train_batches(
+        texts, feature_lengths={"inputs": 80, "targets": 80}, batch_size=batch_size, lanes=LANES,
+        stages=STAGES, packing=packing,
+    )  # fmt: skip
+
+
+def by_lane(batch):
+    """The rows of each lane, hashable."""
+    rows = [b"".join(batch[name][i].tobytes() for name in sorted(batch))
+            for i in range(len(batch["encoder_input_tokens"]))]  # fmt: skip
+    each = len(rows) // LANES
+    return [rows[lane * each : (lane + 1) * each] for lane in range(LANES)]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["packed", "one a row"],
+)
+def unmoved(texts, request):
+    """The first rows of each lane, in order, of a run that stays where it is."""
+    batches = stream(texts, LANES, request.param)
+    found = [by_lane(next(batches)) for _ in range(60)]
+    assert batches.draws.timeline.parts[2].start < batches.next_draw()  # all stages are there
+    batches.close()
+    return request.param, [[batch[lane][0] for batch in found] for lane in range(LANES)]
+
+
+def check_journey(texts, unmoved, journey):
+    """journey: (processes, batch size, steps) of each leg."""
+    packing, expected = unmoved
+    found = [[] for _ in range(LANES)]
+    state = None
+    for processes, batch_size, steps in journey:
+        parts = [stream(texts, batch_size, packing) for _ in range(processes)]
+        for process, one in enumerate(parts):
+            one.share(part(process, processes))
+            if state is not None:
+                one.set_state(state)
+        for _ in range(steps):
+            some = [next(one) for one in parts]
+            batch = {name: np.concatenate([one[name] for one in some]) for name in some[0]}
+            for lane, rows in enumerate(by_lane(batch)):
+                found[lane] += rows
+        state = json.loads(json.dumps(distributed.merged([one.get_state() for one in parts])))
+        for one in parts:
+            one.close()
+    assert found == [rows[: len(found[0])] for rows in expected]
+
+
+def test_every_lane_goes_on(texts, unmoved):
+    """With stages, modifiers and packing on."""
+    check_journey(texts, unmoved, [(1, 8, 2), (2, 32, 1)])
+
+
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(journey=st.lists(
+    st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([8, 16, 32]), st.integers(1, 3)),
+    min_size=2, max_size=5,
+))  # fmt: skip
+@example(journey=[(1, 8, 3), (2, 16, 3), (4, 32, 3), (1, 32, 3)])
+def test_every_lane_goes_on_wherever_the_run_moves(texts, unmoved, journey):
+    check_journey(texts, unmoved, journey)
+
+
+@pytest.mark.mesh
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("model", [DENSE, MOE], ids=["dense", "moe"])
+def test_one_two_four_one(runner, tmp_path, model):
+    """Parameters cut over two axes, over all devices or not at all; rows in one part, two, four."""
+    journey = (
+        {"processes": 1, "devices": 1},
+        {"processes": 2, "devices": 2, "axes": "{'data': 2, 'model': 2}"},
+        {"processes": 4, "devices": 1, "axes": "{'data': -1, 'model': 1}"},
+        {"processes": 1, "devices": 2, "axes": "{'data': 1, 'model': 2}"},
+    )
+    whole, moved = tmp_path / "whole", tmp_path / "moved"
+    runner.run(whole, *model, steps=STEPS * len(journey))
+    expected, found = records(whole), []
+    for leg, layout in enumerate(journey, 1):
+        axes = layout.pop("axes", "{'data': -1, 'model': 1}")
+        runner.run(
+            moved, *model, f"--gin.sharding.device_mesh.axes={axes}", steps=STEPS * leg, **layout
+        )
+        found += records(moved)
+        assert checkpoint.available_steps(moved)[-1] == STEPS * leg
+    assert found == expected  # the same examples in the same rows of the same steps
+    seen = Counter(str(one) for step in found for row in step for one in row)
+    assert set(seen.values()) <= {1, 2}, "an epoch is over, at most: some come a second time"
+    last = STEPS * len(journey)
+    assert position(moved, last) == position(whole, last)
+    assert ledger.load(moved)["rows"] == ledger.load(whole)["rows"]
+    steps, ours = zip(*losses(moved), strict=True)
+    theirs = dict(losses(whole))
+    assert steps == tuple(theirs)
+    assert ours == pytest.approx(list(theirs.values()), rel=1e-4)
+
+
+@pytest.mark.mesh
+def test_a_run_with_fewer_lanes_than_processes_says_so(runner, tmp_path):
+    """The lanes are the run's for ever: other processes than those that divide them cannot join."""
+    lanes = "--gin.pipeline.train_batches.lanes=2"
+    runner.run(tmp_path / "run", *DENSE, lanes, steps=1)
+    records(tmp_path / "run")
+    ended = finish(runner.start(tmp_path / "run", *DENSE, processes=4, steps=2))
+    for status, _, error in ended:
+        assert status == 1 and "2 lanes of 4 rows cannot be shared by" in error
+        assert "Traceback" not in error
+    runner.run(tmp_path / "run", *DENSE, processes=2, steps=2)

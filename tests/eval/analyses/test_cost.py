@@ -1,0 +1,124 @@
+"""Rows about a run's training: sums of what metrics.jsonl has, and nothing that is not known."""
+
+import json
+
+import pytest
+
+from eval.analyses import cost
+from eval.evaluate import system_of
+from eval.records import analysis
+from mmt import config
+from mmt.data import cache, vocabulary
+from mmt.data.cache.manifest import MANIFEST
+from mmt.system import environment
+
+
+def metrics(steps, *, validation=None):
+    """Rows as of `metrics.Log`: 10 steps each, 100 target tokens in 2 seconds."""
+    for step in range(10, steps + 1, 10):
+        row = {"step": step, "loss": 3.0, "nll": 100 / step, "tokens": 250.0, "seconds": 2.0}
+        row["target_tokens"] = 100.0
+        if step % 100 == 0:
+            row["language_tokens"] = {"deu_Latn": 900.0, "swh_Latn": 100.0}
+        yield row
+        if validation and step % validation == 0:
+            of_each = {"deu_Latn": 40 / step, "swh_Latn": 60 / step}
+            yield {"step": step, "validation_loss": 50 / step, "language_validation_loss": of_each}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that makes a run directory, as far as this looks into it; with its cache."""
+    vocabulary.train(["eins zwei", "one two"], tmp_path / "v.model", size=280, tags=["<2eng>"])
+    examples = {
+        ("train", "deu_Latn"): lambda: [([5], [6] * 9)] * 90,  # 900 target tokens with the ends
+        ("train", "swh_Latn"): lambda: [([5], [6] * 4)] * 10,  # 50
+    }
+    cache.build(
+        tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
+        vocabularies=dict.fromkeys(("source", "target"), tmp_path / "v.model"),
+    )  # fmt: skip
+    opened = cache.open_cache(tmp_path / "cache")
+
+    def make(rows, languages=("deu_Latn", "swh_Latn")):
+        folder = tmp_path / "run"
+        folder.mkdir()
+        opened.manifest.only(languages).write(folder)
+        files = ["gin_configs/models/tiny_moe.gin", "gin_configs/runs/train.gin"]
+        settings = {
+            "MODEL_DIR": folder, "TRAIN_STEPS": 9, "MIXTURE_OR_TASK_NAME": "toy", "SEED": 7,
+            "CACHE_DIR": tmp_path / "cache", "VOCAB_SIZE": 280,
+        }  # fmt: skip
+        config.load(files, [f"{name}={value}" for name, value in settings.items()])
+        (folder / "config.gin").write_text(config.complete())
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        environment.write(folder)
+        return folder
+
+    return make
+
+
+def test_a_run_has_cost_recipe_and_curve(run):
+    folder = run(metrics(200, validation=100))
+    system = system_of(folder, step=200, name="moe")
+    spent, recipe, curve = cost.cost(folder, system)
+    assert (spent.steps, spent.tokens, spent.seconds) == (200, 2000, 40)
+    assert spent.device_hours == pytest.approx(40 * spent.devices / 3600, abs=1e-5)
+    assert spent.epochs == {"deu_Latn": 2.0, "swh_Latn": 4.0}
+    assert spent.parameters > spent.active_parameters > 0
+    assert (recipe.config, recipe.seed) == (system.config, 7) and not recipe.chosen + recipe.teacher
+    assert recipe.text == (folder / "config.gin").read_text() and recipe.versions["jax"]
+    assert curve.steps == tuple(range(10, 201, 10))
+    assert curve.tokens[-1] == 2000 and curve.loss[-1] == 0.5
+    assert [v for v in curve.validation_loss if v is not None] == [0.5, 0.25]
+    assert curve.language_validation_loss == {"deu_Latn": 0.2, "swh_Latn": 0.3}
+    manifest = json.loads((folder / MANIFEST).read_text())
+    assert recipe.corpus == manifest["corpus_hash"] == "0"
+    assert recipe.vocabulary == manifest["vocabulary_hash"] and all(recipe.vocabulary.values())
+    analysis.add(folder / "analysis.jsonl", [spent, recipe, curve])
+    assert analysis.read(folder / "analysis.jsonl") == [spent, recipe, curve]
+
+
+def test_a_baseline_is_told_by_its_language_and_has_no_curve(run):
+    folder = run(metrics(50), languages=("swh_Latn",))
+    found = cost.cost(folder, system_of(folder, step=50, name="bilingual"), chosen="small")
+    assert [(row.kind, row.source) for row in found] == [
+        ("cost", "swh_Latn"), ("recipe", "swh_Latn"),
+    ]  # fmt: skip
+    assert found[1].chosen == "small"
+
+
+def test_a_student_names_its_teacher(run):
+    folder = run(metrics(50))
+    with (folder / "config.gin").open("a") as file:
+        file.write("TEACHER_DIR = 'runs/moe'\n")
+    recipe = cost.cost(folder, system_of(folder, step=50))[1]
+    assert (recipe.teacher, recipe.initial) == ("moe", "")
+
+
+@pytest.mark.parametrize(
+    "binding", ["'runs/dense'", "%INITIAL_MODEL_DIR\nINITIAL_MODEL_DIR = 'runs/dense'"]
+)
+def test_a_run_names_the_one_whose_weights_it_began_with(run, binding):
+    folder = run(metrics(50))
+    with (folder / "config.gin").open("a") as file:
+        file.write(f"from mmt import train\ntrain.Program.initial_model_dir = {binding}\n")
+    recipe = cost.cost(folder, system_of(folder, step=50))[1]
+    assert (recipe.teacher, recipe.initial) == ("", "dense")
+
+
+def test_a_long_run_keeps_its_validations_and_few_points_beside(run):
+    curve = cost.curve("s", list(metrics(50_000, validation=5000)))
+    assert len(curve.steps) <= cost.POINTS + 10
+    assert [s for s, v in zip(curve.steps, curve.validation_loss, strict=True) if v] == list(
+        range(5000, 50_001, 5000)
+    )
+
+
+def test_what_is_not_known_is_not_there(run, tmp_path):
+    folder = run(metrics(100))
+    system = system_of(folder, step=100)
+    (tmp_path / "cache" / MANIFEST).unlink()
+    assert cost.cost(folder, system)[0].epochs == {}
+    (folder / "environment.json").unlink()
+    assert cost.cost(folder, system) == []

@@ -1,0 +1,111 @@
+"""Rows on routing: every token counted once, whatever its sentence is packed with."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from eval.analyses import routing
+from eval.testsets import Sentences, TestSet
+from mmt.data import vocabulary as vocab
+from mmt.data.cache.manifest import Manifest
+from mmt.model import moe, transformer
+from mmt.translate import Translator
+
+WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Montag Dienstag".split()
+GERMAN = Sentences(tuple(WORDS), tuple(f"{a} {b}" for a, b in zip(WORDS, WORDS[::-1], strict=True)))
+FRENCH = Sentences(tuple(a + "s" for a in WORDS), tuple(WORDS[::-1]))
+BOTH = TestSet("toy", "eng_Latn", {"deu_Latn": GERMAN, "fra_Latn": FRENCH})
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    """Random weights; 2 encoder and 3 decoder layers, the second of each with experts."""
+    path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.model"
+    texts = [f"<2eng> {a} {b}s" for a in WORDS for b in WORDS]
+    vocab.train(texts, path, size=320, tags=["<2eng>"])
+    vocabulary = vocab.Vocabulary.load(path)
+    model = transformer.Transformer(
+        transformer.Config(
+            vocab_size=vocabulary.size, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32,
+            encoder_layers=2, decoder_layers=3, moe_period=2, moe=moe.MoeConfig(num_experts=4),
+        )
+    )  # fmt: skip
+    tokens = jnp.ones((1, 4), jnp.int32)
+    params = nn.unbox(jax.jit(model.init)(jax.random.key(0), tokens, tokens)["params"])
+    both = dict.fromkeys(("source", "target"), vocabulary)
+    manifest = Manifest(
+        name="toy", target="eng_Latn", languages=("deu_Latn", "fra_Latn"), counts={"train": {}},
+        corpus_hash="", vocabulary_hash={side: one.hash for side, one in both.items()},
+        vocabulary_size={side: one.size for side, one in both.items()},
+    )  # fmt: skip
+    return Translator(model, params, vocabularies=both, manifest=manifest, max_source_length=24)
+
+
+def with_moe(translator, **changes):
+    config = translator.model.config
+    config = dataclasses.replace(config, moe=dataclasses.replace(config.moe, **changes))
+    return dataclasses.replace(translator, model=transformer.Transformer(config))
+
+
+def rows(translator, testset=BOTH, **options):
+    found = routing.routing(translator, testset, system="s", checkpoint="s/1", **options)
+    return {(row.layer, row.source): row for row in found}
+
+
+def test_every_layer_with_experts_and_every_language_has_a_row(translator):
+    found = rows(translator)
+    assert set(found) == {
+        (layer, code) for layer in ("encoder.2", "decoder.2") for code in BOTH.languages
+    }
+    vocabulary = translator.vocabularies["source"]
+    for (layer, code), row in found.items():
+        lines = BOTH.languages[code]
+        texts = lines.references if layer.startswith("dec") else ["<2eng> " + s for s in lines[0]]
+        assert row.tokens == sum(len(vocabulary.encode(text)) + 1 for text in texts)
+        shares = np.array(row.load)
+        entropy = -sum(share * np.log(share) for share in shares if share) / np.log(4)
+        assert row.entropy == pytest.approx(entropy, abs=1e-3)
+
+
+def test_a_language_is_routed_as_if_it_were_alone(translator):
+    together = rows(translator)
+    for code, lines in BOTH.languages.items():
+        alone = rows(translator, TestSet("toy", "eng_Latn", {code: lines}), rows=3)
+        for layer in ("encoder.2", "decoder.2"):
+            assert alone[layer, code].load == together[layer, code].load
+
+
+def test_drops_come_with_too_little_room_and_go_with_enough(translator):
+    def dropped(factor):
+        found = rows(with_moe(translator, capacity_factor=factor, group_size=48)).values()
+        return [row.drop_rate for row in found]
+
+    assert dropped(4.0) == [0.0] * 4  # room for all
+    assert sum(dropped(0.1)) > 2.0 > sum(dropped(1.0))
+
+
+def test_rows_are_packed_as_the_run_was_trained(translator, tmp_path):
+    encode = translator.vocabularies["target"].encode
+    lengths = [len(encode(line)) + 1 for line in GERMAN.references]
+    longest = sorted(lengths)[len(lengths) // 2]
+    text = f"TASK_FEATURE_LENGTHS = {{'inputs': 24, 'targets': {longest}}}\nBATCH_SIZE = 128\n"
+    (tmp_path / "config.gin").write_text(text)
+    trained = routing.as_trained(tmp_path)
+    assert trained == {"rows": 32, "target_length": longest} and longest < max(lengths)
+    found = rows(translator, TestSet("toy", "eng_Latn", {"deu_Latn": GERMAN}), **trained)
+    fit = sum(length for length in lengths if length <= longest)
+    assert found["decoder.2", "deu_Latn"].tokens == fit
+    (tmp_path / "config.gin").write_text("SEED = 1\n")
+    assert routing.as_trained(tmp_path) == {}
+
+
+def test_few_sentences_are_enough_and_dense_models_have_none(translator):
+    few = rows(translator, sentences=3)
+    assert 0 < few["encoder.2", "deu_Latn"].tokens < 30
+    config = dataclasses.replace(translator.model.config, moe_period=0)
+    dense = dataclasses.replace(translator, model=transformer.Transformer(config))
+    assert rows(dense) == {}

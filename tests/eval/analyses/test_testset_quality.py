@@ -1,0 +1,60 @@
+"""Marks of test sets: good ones pass, and every reason can be met."""
+
+import numpy as np
+import pytest
+
+from eval.analyses.testset_quality import trust
+
+RNG = np.random.default_rng(0)
+WORDS = "the river king went down and saw seven cattle in marsh grass by night".split()
+
+
+def lines(count, *, reference=None, source="Ein Satz, und zwar der {}. von allen."):
+    """Sources, and different references of 12 words."""
+    made = [" ".join(RNG.choice(WORDS, 12)) + f", {place}." for place in range(count)]
+    return [
+        (source.format(place), reference.format(place) if reference else made[place])
+        for place in range(count)
+    ]
+
+
+def judged(pairs, target="eng_Latn"):
+    return trust("made-up", "deu_Latn", target, pairs)
+
+
+def test_enough_plain_sentences_are_good():
+    found = judged(lines(300))
+    assert (found.mark, found.reasons, found.sentences) == ("good", (), 300)
+    assert found.key == ("trust", "made-up", "deu_Latn", "eng_Latn") and found.system == ""
+
+
+@pytest.mark.parametrize(
+    ("pairs", "mark", "reason"),
+    [
+        (lines(99), "poor", "only 99 sentences, under 100"),
+        (lines(199), "fair", "only 199 sentences"),
+        (lines(200, reference="“He went to the sea {} times and came back,” said one"), "good",
+         "100% of the references the tokenizer 13a leaves"),
+        (lines(200, reference="他在第{}天去了海边然后又回到了他自己的家里见了所有的人。"), "poor",
+         "finds no words"),
+        (lines(200, reference="hallituksen neuvottelukunta {} kokoontui"), "fair",
+         "read chrF++"),
+        (lines(200, reference="Yes, {}"), "poor", "100% of the references are under 4 words"),
+        (lines(200)[:50] * 4, "poor", "75% of the references are repetitions"),
+        ([(other, other) for _, other in lines(200)], "poor", "are their sources"),
+        ([*lines(200), ("Ja.", "...")], "poor", "1 references have no word"),
+    ],
+)  # fmt: skip
+def test_reasons(pairs, mark, reason):
+    found = judged(pairs)
+    assert found.mark == mark and any(reason in one for one in found.reasons)
+
+
+def test_the_worst_reason_makes_the_mark():
+    found = judged(lines(150, reference="Yes, {}"))
+    assert found.mark == "poor" and len(found.reasons) == 2
+
+
+def test_plain_quotation_marks_are_no_reason():
+    plain = lines(200, reference='"He went to the sea {} times," said the king\'s son.')
+    assert (judged(plain).mark, judged(plain).reasons) == ("good", ())

@@ -1,0 +1,224 @@
+"""analysis.jsonl follows results.jsonl and the texts beside it."""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+
+import pytest
+
+from eval.analyses import significance, update
+from eval.analyses.train_overlap import Training
+from eval.records import analysis, results
+from eval.report.comparison import compare
+from tests.helpers.translations import row, texts
+
+SOURCES = {"deu_Latn": 1, "swh_Latn": 2}
+SYSTEMS = (("dense", "multilingual", 0.2), ("moe", "multilingual", 0.1),
+           ("bilingual", "bilingual", 0.4), ("older", "bilingual", 0.5))  # fmt: skip
+
+
+def write(file, system, kind, noise, *, source="deu_Latn", seed=1, **changes):
+    """A row and its texts."""
+    hypotheses, references = texts(seed, noise)
+    made = row(hypotheses, references, system=system, kind=kind, source=source, **changes)
+    results.add_rows(file, [made])
+    stem = update.stem(file, made.system, made.testset, made.source)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, lines in (("src", [f"Satz {one}" for one in references]), ("hyp", hypotheses),
+                          ("ref", references)):  # fmt: skip
+        stem.with_name(f"{stem.name}.{suffix}").write_text("".join(f"{x}\n" for x in lines))
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two languages, four systems, refreshed; and how many rows that added."""
+    path = tmp_path_factory.mktemp("whole") / "results.jsonl"
+    for source, seed in SOURCES.items():
+        for system, kind, noise in SYSTEMS:
+            write(path, system, kind, noise, source=source, seed=seed)
+    return path, update.refresh([path])
+
+
+@pytest.fixture
+def file(whole, tmp_path):
+    """A copy of it to work on."""
+    shutil.copytree(whole[0].parent, tmp_path / "copy")
+    return tmp_path / "copy/results.jsonl"
+
+
+def found(file, kind):
+    return [one for one in analysis.read(analysis.beside(file)) if one.kind == kind]
+
+
+def test_everything_that_the_texts_tell_is_added_once(whole):
+    file, added = whole
+    assert added == len(analysis.read(analysis.beside(file)))
+    rows = results.read_rows(file)
+    for kind in ("interval", "guards", "counts"):
+        assert {one.key[1:] for one in found(file, kind)} == {one.key for one in rows}
+    assert {one.source for one in found(file, "trust")} == set(SOURCES)
+    pairs = [(one.system, one.against) for one in found(file, "paired")]
+    assert sorted(pairs) == sorted(2 * [("dense", "bilingual"), ("moe", "bilingual"),
+                                        ("dense", "moe"), ("moe", "dense")])  # fmt: skip
+    assert not found(file, "overlap")
+    before = analysis.beside(file).read_bytes()
+    assert update.refresh([file]) == 0 and analysis.beside(file).read_bytes() == before
+    for entry in compare(rows)[0].entries:  # the baseline that the report compares with
+        assert entry.baseline.system == "bilingual"
+
+
+def test_what_is_up_to_date_is_not_computed(file, monkeypatch):
+    monkeypatch.setattr(significance, "interval", None)
+    monkeypatch.setattr(significance, "paired", None)
+    monkeypatch.setattr(update.guards, "guards", None)
+    assert update.refresh([file]) == 0
+    update.of_rows(file, results.read_rows(file))
+
+
+def test_two_starts_write_the_same(file):
+    before = analysis.beside(file).read_bytes()
+    analysis.beside(file).unlink()
+    update.refresh([file])
+    assert analysis.beside(file).read_bytes() == before
+
+
+def test_only_what_changed_is_computed_again(file):
+    before = analysis.read(analysis.beside(file))
+    write(file, "moe", "multilingual", 0.15)
+    # interval, counts, guards; against the baseline, and both ways against the dense one
+    assert update.refresh([file]) == 6
+    after = analysis.read(analysis.beside(file))
+    assert len(after) == len(before)
+    changed = {one.key for one in after if one not in before}
+    assert len(changed) == 6 and all("moe" in key and "deu_Latn" in key for key in changed)
+
+
+def test_the_hash_is_that_of_the_files(file):
+    one = found(file, "interval")[0]
+    stem = update.stem(file, one.system, one.testset, one.source)
+    whole = b"".join(
+        stem.with_name(f"{stem.name}.{suffix}").read_bytes() for suffix in ("src", "hyp", "ref")
+    )
+    assert one.hypotheses == hashlib.sha256(whole).hexdigest()[:12]
+
+
+def test_systems_in_several_files_meet(tmp_path):
+    here, there = tmp_path / "a/results.jsonl", tmp_path / "b/results.jsonl"
+    write(here, "moe", "multilingual", 0.1)
+    write(there, "bilingual", "bilingual", 0.4)
+    update.refresh([here, there])
+    assert [one.against for one in found(here, "paired")] == ["bilingual"]
+    assert not found(there, "paired") and len(found(there, "interval")) == 1
+
+
+def test_counts_stand_for_texts_that_are_not_there(file):
+    """A result published without its texts: what one adds to it is compared with all of it."""
+    paired = found(file, "paired")
+    shutil.rmtree(file.parent / "hypotheses")
+    kept = [one for one in analysis.read(analysis.beside(file)) if one.kind != "paired"]
+    analysis.beside(file).unlink()
+    analysis.add(analysis.beside(file), kept)
+    assert update.refresh([file]) == len(paired)
+    assert sorted(found(file, "paired"), key=lambda one: one.key) == sorted(
+        paired, key=lambda one: one.key
+    )
+    write(file, "new", "multilingual", 0.3)
+    update.refresh([file])
+    assert {(one.against, one.source) for one in found(file, "paired") if one.system == "new"} == {
+        ("bilingual", "deu_Latn"), ("dense", "deu_Latn"), ("moe", "deu_Latn")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({}, "analysis.jsonl: counts of bilingual, .*deu_Latn give .* one of them was changed"),
+     ({"references": "others"}, None)],  # fmt: skip
+)
+def test_counts_that_are_not_the_rows_own_are_not_taken(file, change, message):
+    """Those of another score are named; those of other references left out."""
+    shutil.rmtree(file.parent / "hypotheses")
+    rows = [one for one in analysis.read(analysis.beside(file)) if one.kind != "paired"]
+    first, second = (one for one in rows if one.kind == "counts" and one.source == "deu_Latn"
+                     and one.system in ("dense", "bilingual"))  # fmt: skip
+    if not change:
+        change = {"packed": first.packed}
+    analysis.beside(file).unlink()
+    changed = dataclasses.replace(second, **change)
+    analysis.add(analysis.beside(file), [one for one in rows if one != second] + [changed])
+    if message:
+        with pytest.raises(ValueError, match=message):
+            update.refresh([file])
+        return
+    update.refresh([file])
+    pairs = {(one.system, one.against) for one in found(file, "paired") if one.source == "deu_Latn"}
+    assert not any(second.system in pair for pair in pairs) and pairs
+
+
+def test_a_score_that_its_own_counts_contradict_is_named(file):
+    """Also where nothing is to be compared anew."""
+    shutil.rmtree(file.parent / "hypotheses")
+    assert update.refresh([file]) == 0
+    (first, *others) = file.read_text().splitlines(keepends=True)
+    changed = json.loads(first)
+    changed["bleu"] += 1
+    file.write_text("".join([json.dumps(changed) + "\n", *others]))
+    with pytest.raises(ValueError, match=f"counts of {changed['system']}, .* one of them was chan"):
+        update.refresh([file])
+
+
+def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path):
+    file = tmp_path / "results.jsonl"
+    older = write(file, "moe", "multilingual", 0.3, checkpoint="moe/1")
+    newer = write(file, "moe", "multilingual", 0.1, checkpoint="moe/2")
+    results.add_rows(file, [dataclasses.replace(newer, system="gone")])  # without texts
+    baseline = write(file, "bilingual", "bilingual", 0.4)
+    stem = update.stem(file, "bilingual", baseline.testset, baseline.source)
+    other = "\n".join(f"{line} indeed" for line in texts(1, 0.4)[1])
+    stem.with_name(f"{stem.name}.ref").write_text(other + "\n")
+    update.refresh([file])
+    assert [one.key[1:] for one in found(file, "interval")] == [newer.key]
+    assert older.key != newer.key and not found(file, "paired")
+
+
+def test_unequal_numbers_of_lines_name_the_files(file):
+    stem = update.stem(file, "moe", "made-up", "swh_Latn")
+    hyp = stem.with_name("swh_Latn.hyp")
+    hyp.write_text(hyp.read_text() + "one more\n")
+    with pytest.raises(ValueError) as error:
+        update.refresh([file])
+    said = str(error.value)
+    assert f"{hyp} has 61 lines" in said and f"{stem.with_name('swh_Latn.ref')} has 60" in said
+
+
+def test_training_lines_add_overlap_and_recitation(file):
+    _, references = texts(1, 0.1)
+    training = Training(references[:20])
+    added = update.refresh([file], training=training)
+    assert added == 2 * len(results.read_rows(file))
+    assert update.refresh([file], training=training) == 0 == update.refresh([file])
+    assert all(one.recited is not None for one in found(file, "guards"))
+    bins = found(file, "overlap")[0].bins
+    assert bins[-1].sentences >= 15 and sum(one.sentences for one in bins) == 60
+    older = dataclasses.replace(found(file, "overlap")[0], hypotheses="of other texts")
+    analysis.add(analysis.beside(file), [older])
+    assert update.refresh([file]) == 0  # without the training lines it cannot be mended
+    assert update.refresh([file], training=training) == 2 and older not in found(file, "overlap")
+
+
+def test_ablations_are_compared_among_themselves(tmp_path):
+    file = tmp_path / "results.jsonl"
+    for system, noise in (("moe", 0.1), ("T:1", 0.2), ("T:5", 0.3)):
+        write(file, system, "multilingual", noise)
+    update.refresh([file])
+    assert sorted((one.system, one.against) for one in found(file, "paired")) == [
+        ("T:1", "T:5"), ("T:5", "T:1"),
+    ]  # fmt: skip
+
+
+def test_a_broken_analysis_file_is_left_as_it_is(file):
+    analysis.beside(file).write_text("{}\n")
+    with pytest.raises(ValueError, match=r"analysis.jsonl:1: missing key 'kind'"):
+        update.refresh([file])
+    assert analysis.beside(file).read_text() == "{}\n"

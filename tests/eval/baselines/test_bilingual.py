@@ -1,0 +1,215 @@
+"""Which baselines, and how long each; training them is tested by the road in test_cli."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from eval.baselines import Judge, baselines, choose
+from eval.baselines.bilingual import _steps, _Trainer
+from eval.baselines.simultaneous import Diverged
+from eval.baselines.tuning import CHOSEN, Class, Plan
+from mmt import config
+from mmt.data import cache, vocabulary
+from mmt.data.stages import Stage
+
+COUNTS = {f"{code}_Latn": 10 * size for size, code in enumerate(["yor", "swh", "fra", "deu"], 1)}
+
+
+def test_a_number_is_spread_over_the_sizes():
+    assert choose(COUNTS, 2) == ["deu_Latn", "yor_Latn"]
+    assert choose(COUNTS, 9) == choose(COUNTS, 4)  # at most so many
+    assert choose(COUNTS, 4) == ["deu_Latn", "fra_Latn", "swh_Latn", "yor_Latn"]
+    many = {f"x{i:03}_Latn": 1000 - i for i in range(130)}
+    ranks = [sorted(many).index(code) for code in choose(many, 12)]
+    assert ranks[0] == 0 and ranks[-1] == 129 and max(np.diff(ranks)) - min(np.diff(ranks)) <= 1
+
+
+def test_names_in_their_order():
+    assert choose(COUNTS, ["Swahili", "de"]) == ["swh_Latn", "deu_Latn"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (0, "0 baselines"), ([], "a list of names"), ("deu", "a list of names"),
+        (["zul"], "zul_Latn.*deu_Latn"), (["Germn"], "German"),
+    ],
+)
+def test_what_cannot_be_had(wanted, message):
+    with pytest.raises(ValueError, match=message):
+        choose(COUNTS, wanted)
+
+
+def test_steps_are_epochs_within_bounds():
+    plan = Plan({"inputs": 10, "targets": 20}, batch_size=4, epochs=3.0, steps=(5, 50), period=1,
+                patience=1)  # fmt: skip
+    # 40 examples of 9+1 source tokens and 4+1 target tokens: 10 batches of 4 rows of 10
+    assert _steps(plan, np.full((40, 2), [9, 4])) == 30
+    assert _steps(plan, np.full((4, 2), [9, 4])) == 5
+    assert _steps(plan, np.full((4000, 2), [9, 4])) == 50
+    copies = Stage({"steps": 7}, modifiers={"copied": 1.0})
+    staged = dataclasses.replace(plan, stages=[copies, Stage()])
+    assert _steps(staged, np.full((40, 2), [9, 4])) == 37  # passes are those over pairs
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """A cache of one language, 5 examples a split."""
+    vocabulary.train(["eins zwei", "one two"], tmp_path / "v.model", size=280, tags=["<2eng>"])
+    files = dict.fromkeys(("source", "target"), tmp_path / "v.model")
+    made = vocabulary.Vocabulary.load(tmp_path / "v.model")
+    pairs = [(made.encode("<2eng> eins zwei"), made.encode("one two"))] * 5
+    examples = {(split, "deu_Latn"): lambda: pairs for split in ("train", "validation")}
+    cache.build(
+        tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
+        vocabularies=files,
+    )  # fmt: skip
+    return tmp_path / "cache"
+
+
+class Judging:
+    """Takes every language; notes which are judged."""
+
+    def __init__(self) -> None:
+        self.judged: list[str] = []
+
+    def check(self, languages) -> None:
+        pass
+
+    def __call__(self, translator, model_dir, language) -> None:
+        self.judged.append(language)
+
+
+def load(*bindings):
+    config.load(
+        ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin",
+         "gin_configs/runs/baseline.gin"],
+        ["MODEL_DIR=x", "MIXTURE_OR_TASK_NAME=toy", "TRAIN_STEPS=700", "RESULTS=x", "CORPUS=x",
+         *bindings],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "batches"), [("None", 3), ("2", 1)])
+def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, limit, batches):
+    load("BASELINE_BATCH_SIZE=2", f"pipeline.eval_batches.limit={limit}")
+    with Class("all").configured() as (program, plan):
+        opened = cache.open_cache(toy)
+        trainer, text = _Trainer(opened, None), ("deu_Latn", opened)
+        train, held_out = trainer._job(program, plan, text, toy).data()
+        train.close()
+        assert len(list(held_out)) == batches
+        short = dataclasses.replace(plan, feature_lengths={"inputs": 1, "targets": 1})
+        job = trainer._job(program, short, text, toy)
+        with (
+            pytest.warns(UserWarning, match="nothing is left of deu_Latn"),
+            pytest.raises(ValueError, match="deu_Latn: no validation example fits in"),
+        ):
+            job.data()
+
+
+@pytest.mark.slow
+def test_training_may_begin_with_a_stage_of_copying(toy):
+    load(
+        "BASELINE_BATCH_SIZE=1", "baselines.Plan.stages=[@a/stages.Stage(), @b/stages.Stage()]",
+        "a/stages.Stage.modifiers={'copied': 1.0}", "a/stages.Stage.until={'steps': 1}",
+    )  # fmt: skip
+    with Class("all").configured() as (program, plan):
+        text = "deu_Latn", cache.open_cache(toy)
+        made, _ = _Trainer(text[1], None)._job(program, plan, text, toy).data()
+        texts = vocabulary.Vocabulary.load(toy.parent / "v.model")
+        read = [texts.decode(next(made)["encoder_input_tokens"][0].tolist()) for _ in range(40)]
+        made.close()
+    assert read[0].startswith("<2eng> one two")
+    assert read[-1].startswith("<2eng> eins zwei") and "one" not in read[-1]
+
+
+def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy, tmp_path):
+    load("transformer.Config.eos_id=2")
+    with pytest.raises(ValueError, match=r"the cache has the eos id 1, the model 2"):
+        baselines(
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=Judging(),
+            describe_run=None,
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_path):
+    load()
+    (folder := tmp_path / "one").mkdir()
+    (folder / "de.tsv").write_text("eins\tone\n")
+    judge = Judge(testset=str(folder), out=str(tmp_path / "rows.jsonl"))
+    with pytest.raises(ValueError, match="no test set has got_Goth: .*one; add one"):
+        judge.check(["deu_Latn", "got_Goth"])
+    manifest = toy / "manifest.json"
+    counts = json.loads(manifest.read_text())
+    counts["counts"]["validation"]["deu_Latn"] = 0
+    manifest.write_text(json.dumps(counts))
+    with pytest.raises(ValueError, match="no validation examples for deu_Latn: a baseline stops"):
+        baselines(
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge, describe_run=None
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
+    load("BASELINE_BATCH_SIZE=2", "baselines.Plan.steps=(1, 1)")
+    done = tmp_path / "deu_Latn"
+    (done / "checkpoints" / "1").mkdir(parents=True)
+    (done / CHOSEN).write_text("as it was\n")
+    _Trainer(cache.open_cache(toy), None)(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
+    assert (done / CHOSEN).read_text() == "as it was\n"
+
+
+def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
+    load("BASELINE_BATCH_SIZE=2")
+    judge = Judging()
+
+    def diverges(trainer, one, codes, directory, chosen):
+        raise Diverged({"deu_Latn": "x/deu_Latn up to step 20"})
+
+    monkeypatch.setattr(_Trainer, "__call__", diverges)
+    with pytest.raises(ValueError, match="no finite loss or gradient: x/deu_Latn up to step 20"):
+        baselines(1, cache_dir=str(toy), directory=str(tmp_path / "out"),
+                  judge=judge, describe_run=None)  # fmt: skip
+    assert not judge.judged
+
+
+STAGES = "baselines.Plan.stages = [@stages.Stage()]"
+
+
+@pytest.mark.parametrize(
+    ("bindings", "message"),
+    [
+        (["baselines.Plan.patience = 0"], "Class hasty: .*patience: 0"),
+        ([STAGES, "stages.Stage.modifiers = {'typoes': 0.1}"], "'typoes'; nearest: typos"),
+        ([STAGES, "stages.Stage.modifiers = {'typos': {'fra': 0.1}}"], "'fra' is not among"),
+    ],
+)
+def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
+    toy, tmp_path, bindings, message
+):
+    load()
+    with pytest.raises(ValueError, match=message):
+        baselines(
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=Judging(),
+            describe_run=None, classes=[Class("hasty", bindings=bindings)],
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+
+
+def test_losses_of_other_tokens_are_compared_by_what_fits(toy):
+    load()
+    trainer = _Trainer(cache.open_cache(toy), None)
+    own = ["VOCAB_SIZE = 270", "baselines.Plan.own_vocabulary = True"]
+    assert trainer.rate(Class("all"), "deu_Latn") == 1.0
+    rate = trainer.rate(Class("few", bindings=own), "deu_Latn")
+    opened = cache.open_cache(toy.with_name("cache-deu_Latn-270"))
+    few, target = (
+        int(one.lengths("deu_Latn", "validation")[0, 1]) + 1 for one in (opened, trainer.opened)
+    )
+    assert rate == few / target > 1
+    room = f"baselines.Plan.feature_lengths = {{'inputs': 40, 'targets': {target}}}"
+    with pytest.warns(UserWarning, match="short: 0 of 5 validation examples of deu_Latn fit, in"):
+        trainer.rate(Class("short", bindings=[*own, room]), "deu_Latn")

@@ -1,0 +1,190 @@
+"""Side by side is as alone: losses, validation, early stopping, checkpoints; kills lose nothing."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from eval.baselines import simultaneous
+from eval.baselines.simultaneous import Job
+from mmt import checkpoint, hooks, metrics, train
+
+# One step of a mapped model differs from one alone in the order of float32 sums, 1e-7 of a sum;
+# 40 steps of Adafactor at a high rate let that grow.
+NEAR = 2e-4
+
+
+class Data:
+    """The toy's batches from another place on, and held-out ones."""
+
+    def __init__(self, toy_batches, start: int, held_out: int) -> None:
+        self.batches = toy_batches()
+        self.batches.index = start * 1000
+        rows = toy_batches()
+        rows.index = 10**6 + start
+        self.held_out = [next(rows) for _ in range(held_out)]
+
+    def begins(self) -> None:
+        pass
+
+    def __call__(self):
+        self.begins()
+        return self.batches, self.held_out
+
+
+def stops_early(job: Job) -> Job:
+    """Its held-out targets are a token that training never has: ever less likely."""
+    for batch in job.data.held_out:
+        batch["decoder_target_tokens"] = np.zeros_like(batch["decoder_target_tokens"])
+    return job
+
+
+def jobs(directory, toy_batches, **options) -> list[Job]:
+    """Three that end at different times, with different amounts of held-out data."""
+    return [
+        Job(
+            name, directory / name, Data(toy_batches, start, start),
+            **{"steps": steps, "period": 8, "patience": 9} | options,
+        )
+        for name, start, steps in (("one", 1, 16), ("two", 2, 24), ("three", 3, 20))
+    ]  # fmt: skip
+
+
+def alone(program, job: Job) -> None:
+    batches, held_out = job.data()
+    train.train(
+        program, batches, model_dir=str(job.model_dir), steps=job.steps,
+        policy=checkpoint.Policy(job.period, keep=1),
+        hooks=[hooks.ValidationLoss(held_out, job.period), hooks.EarlyStop(job.patience)],
+    )  # fmt: skip
+
+
+def rows(directory) -> list[dict]:
+    clocks = ("tokens_per_second", "data_wait", "seconds")
+    found = metrics.read(directory / "metrics.jsonl")
+    return [{k: v for k, v in row.items() if k not in clocks} for row in found]
+
+
+def near(a, b) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(near(a[key], b[key]) for key in a)
+    return a == b if isinstance(a, str) else bool(np.isclose(a, b, rtol=NEAR))
+
+
+@pytest.fixture
+def compiled():
+    """Grows by one with every program that is compiled."""
+    found: list[str] = []
+
+    def note(event: str, seconds: float, **_) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield found
+    jax.monitoring.clear_event_listeners()
+
+
+@pytest.mark.parametrize("at_once", [2, pytest.param(0, marks=pytest.mark.slow)])
+def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once, compiled):
+    program, made, begun = toy_program(), jobs(tmp_path, toy_batches), {}
+    for job in made:
+        job.data.begins = lambda name=job.name: begun.setdefault(name, len(compiled))
+    simultaneous.train(program, made, memory=1.0, at_once=at_once)
+    if at_once:  # the shortest takes the place of one that is done, in its programs
+        assert 0 < begun["one"] == len(compiled)
+    for job in jobs(tmp_path / "alone", toy_batches):
+        alone(program, job)
+        stacked, single = rows(tmp_path / job.name), rows(job.model_dir)
+        assert [row["step"] for row in stacked] == [row["step"] for row in single]
+        assert all(map(near, stacked, single))
+        ours, theirs = tmp_path / job.name, job.model_dir
+        assert checkpoint.available_steps(ours) == checkpoint.available_steps(theirs)
+        assert checkpoint.best_step(ours) == checkpoint.best_step(theirs)
+
+
+class Diverging:
+    """Batches whose loss is not finite from the fourth on."""
+
+    def __init__(self, batches) -> None:
+        self._batches = batches
+        self.manifest = batches.manifest
+
+    def __next__(self) -> dict[str, np.ndarray]:
+        batch = next(self._batches)
+        if self._batches.index % 1000 > 3:
+            batch["decoder_loss_weights"][0, 0] = np.nan
+        return batch
+
+    def get_state(self) -> dict[str, int]:
+        return self._batches.get_state()
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self._batches.set_state(state)
+
+
+@pytest.mark.slow
+def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
+    tmp_path, toy_program, toy_batches
+):
+    made = jobs(tmp_path, toy_batches, steps=16, period=4)[:2]
+    made[1].data.batches = Diverging(made[1].data.batches)
+    with pytest.raises(simultaneous.Diverged, match="two up to step 14; .*trained$") as e:
+        simultaneous.train(toy_program(log_every=2), made, memory=1.0)
+    assert e.value.names == ("two",)
+    assert [job.finished() for job in made] == [True, False]
+    assert rows(tmp_path / "two")[-1] == {"step": 14, "skipped": 2}  # ten in a row
+
+
+@pytest.mark.slow
+def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches, monkeypatch):
+    program = toy_program()
+
+    def two(folder) -> list[Job]:
+        made = jobs(tmp_path / folder, toy_batches, steps=16, period=4, patience=1)
+        return [made[0], stops_early(made[1])]
+
+    simultaneous.train(program, two("whole"), memory=1.0)
+    assert [row["step"] for row in rows(tmp_path / "whole/two") if "stopped" in row] == [8]
+    assert checkpoint.best_step(tmp_path / "whole/two") == 4
+
+    class Killed(Exception):
+        pass
+
+    step, count = simultaneous._Training.step, itertools.count(1)
+
+    def killed(training):
+        if next(count) == 11:  # "two" is done; the last checkpoint of "one" is of step 8
+            raise Killed
+        step(training)
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(simultaneous._Training, "step", killed)
+        simultaneous.train(program, two("parts"), memory=1.0)
+    assert [job.finished() for job in two("parts")] == [False, True]
+    for _ in range(2):  # the second time there is nothing to do
+        simultaneous.train(program, two("parts"), memory=1.0)
+        assert [job.finished() for job in two("parts")] == [True, True]
+        for name in ("one", "two"):
+            assert rows(tmp_path / "whole" / name) == rows(tmp_path / "parts" / name)
+
+
+@pytest.mark.parametrize("wrong", ["steps", "period", "patience"])
+def test_wrong_numbers(tmp_path, toy_batches, wrong):
+    with pytest.raises(ValueError, match=f"one: {wrong} 0; allowed: 1 or more"):
+        jobs(tmp_path, toy_batches, **{wrong: 0})
+
+
+def test_the_time_left_counts_the_steps_of_those_under_way(monkeypatch, capsys, tmp_path):
+    now = [0.0]
+    monkeypatch.setattr(simultaneous.time, "perf_counter", lambda: now[0])
+    jobs = [Job(name, tmp_path, dict, steps=100, period=50, patience=2) for name in "abcd"]
+    run = object.__new__(simultaneous._Run)  # no model
+    run.job, run.number = jobs[0], 97
+    with simultaneous._Bar(jobs, jobs) as bar:
+        bar.at(4)
+        now[0] = 6000.0
+        bar.at(4 * 97)
+        bar.finished(run)
+    assert "a: 97 steps; 1 of 4 trained, about 2 min left" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""What all files of rows have in common; results.py and analysis.py have their own tests."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+
+from eval.records import rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Made(rows.Checked):
+    name: str
+    parts: tuple[Inner, ...] = ()
+    numbers: tuple[float | None, ...] = ()
+    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def key(self):
+        return (self.name,)
+
+
+def parse(values):
+    return rows.make(Made, values)
+
+
+def test_nested_values_come_back_as_they_were(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    made = [Made("a", (Inner(1), Inner(2)), (1.5, None), {"x": 0.5}), Made("b")]
+    rows.add(path, made, parse)
+    assert [row for row, _ in rows.read(path, parse)] == made
+    newer = Made("a", numbers=(2.0,))
+    rows.add(path, [newer], parse)
+    assert [row for row, _ in rows.read(path, parse)] == [made[1], newer]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"name": "a", "part": []}', "unknown key 'part'; nearest: 'parts'"),
+        ('{"parts": []}', "missing key 'name'"),
+        ('{"name": "a", "parts": [{"sise": 1}]}', "'sise'; nearest: 'size'"),
+        ('{"name": "a", "numbers": [1, true]}', "each of it a number or null"),
+        ('{"name": "a", "shares": {"x": "y"}}', "an object, each value a number"),
+        ('{"name": "a", "shares": 3}', "expected an object"),
+        ('{"name": "a", "name": "b"}', "key 'name' is given twice"),
+        (r'{"name": "a\ud800"}', r"no text: \ud800, half of a character"),
+        ('{"name": ' + "[" * 100_000, "recursion"),
+    ],
+)
+def test_broken_rows_name_file_line_and_what_is_expected(tmp_path, line, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"name": "whole"}\n' + line + "\n")
+    with pytest.raises(ValueError) as error:
+        rows.read(path, parse)
+    assert str(error.value).startswith(f"{path}:2: ") and message in str(error.value)
+
+
+def test_text_about_an_escape_is_text(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(r'{"name": "a \\ud800 in a regex, and \u00e9"}' + "\n")
+    assert [row.name for row, _ in rows.read(path, parse)] == [r"a \ud800 in a regex, and é"]
+
+
+def test_what_json_cannot_hold_is_not_written(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows.add(path, [Made("a")], parse)
+    before = path.read_bytes()
+    with pytest.raises(ValueError):
+        rows.add(path, [Made("b", numbers=(float("nan"),))], parse)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_text_is_on_one_line():
+    @dataclasses.dataclass
+    class Named(rows.Checked):
+        name: str
+        text: str = ""
+        size: int = 3
+
+    Named("تراکتور\N{ZERO WIDTH NON-JOINER}ها\N{NO-BREAK SPACE}x")
+    Named("a", "b\nc")
+    for value in ("a\nb", "\x00", "a\u2028b", "\ud800", "a\rb"):
+        with pytest.raises(ValueError, match="name is .*; expected text on one line"):
+            Named(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Some(rows.Checked):
+    """A field with a range, one whose name says what it may be, and one with neither."""
+
+    load: tuple[float, ...] = dataclasses.field(metadata=rows.SHARE)
+    source: str = ""
+    height: float = -5.0
+
+    def _check(self) -> None:
+        if self.height > 100:
+            raise ValueError("too high")
+
+
+def test_a_field_says_its_range():
+    assert Some((0.0, 1.0), "deu_Latn").height == -5
+    with pytest.raises(ValueError, match=r"load is 1.5; allowed: 0.0 to 1.0"):
+        Some((0.5, 1.5))
+    with pytest.raises(ValueError, match="source is 'deu'; expected 'deu_Latn'"):
+        Some((0.5,), "deu")
+
+
+def test_types_come_first_and_what_one_field_does_not_tell_last():
+    with pytest.raises(ValueError, match="load is 'much'; expected a list"):
+        Some("much", "deu", 200.0)
+    with pytest.raises(ValueError, match="expected 'deu_Latn'"):
+        Some((), "deu", 200.0)
+    with pytest.raises(ValueError, match="too high"):
+        Some((), "deu_Latn", 200.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "no JSON: .* at column 2"),
+        ("[" * 100_000, "recursion"),
+        ('{"id": ' + "1" * 5000 + "}", "limit"),
+        ('{"a": 1, "a": 2}', "key 'a' is given twice"),
+        ('{"a": "\\ud800"}', "half of a character"),
+    ],
+)
+def test_a_line_that_is_no_object(line, message):
+    with pytest.raises(ValueError, match=message):
+        rows.parsed(line)
+    assert rows.parsed('{"a": [1, null]}') == {"a": [1, None]}

@@ -1,0 +1,57 @@
+"""Figures of training: a point per system and one for all baselines; a line per curve."""
+
+from statistics import fmean
+
+import pytest
+
+from eval.records.analysis_index import Evidence, measured
+from eval.report.comparison import compare
+from eval.report.figures import drawing, training
+from tests.eval.report.figures.test_drawing import titles
+from tests.helpers.made_up import made_up
+
+
+@pytest.fixture(scope="module")
+def whole():
+    rows, found = made_up(6)
+    return compare(rows)[0], Evidence(found)
+
+
+def test_quality_against_every_cost(whole):
+    comparison, evidence = whole
+    figure = training.quality_by_cost(comparison, evidence)
+    assert [axes.get_xlabel() for axes in figure.axes] == [
+        "device-hours", "parameters", "target tokens seen in training",
+    ]  # fmt: skip
+    for axes, field in zip(figure.axes, ("device_hours", "parameters", "tokens"), strict=True):
+        points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines]
+        spent = {s: getattr(evidence.costs(s)[0], field) for s in comparison.systems}
+        spent["student"] += spent["moe"] if field != "parameters" else 0  # its teacher
+        expected = [(cost, comparison.compared.delta(system)) for system, cost in spent.items()]
+        expected.append((sum(getattr(c, field) for c in evidence.costs("bilingual")), 0))
+        assert points == [pytest.approx(point) for point in expected]
+    assert len(titles(drawing.svg(figure))) == 3 * 4
+    one = Evidence(evidence.costs("moe"))
+    assert training.quality_by_cost(comparison, one) is None
+
+
+def test_without_baselines_quality_is_bleu(whole):
+    comparison, evidence = whole
+    rows = [row for row in comparison.used if row.kind == "multilingual"]
+    (found,) = compare(rows)
+    axes = training.quality_by_cost(found, evidence).axes[0]
+    assert axes.get_ylabel() == "mean BLEU" and len(axes.lines) == 3
+    assert axes.lines[0].get_ydata()[0] == pytest.approx(fmean(found.all.values("dense", "bleu")))
+
+
+def test_curves_are_drawn_where_measured(whole):
+    comparison, evidence = whole
+    figure = training.loss_by_tokens(comparison.systems, evidence)
+    loss, bleu = figure.axes
+    drawn = [list(zip(*line.get_data(), strict=True)) for line in (*loss.lines, *bleu.lines)]
+    for system in comparison.systems:
+        curve = evidence.curve(system)
+        for values in (curve.loss, curve.validation_loss, curve.bleu):
+            assert measured(curve, values) in drawn
+    assert loss.get_ylim()[0] <= min(evidence.curve("student").loss)
+    assert training.loss_by_tokens(["other"], evidence) is None

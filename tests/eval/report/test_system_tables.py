@@ -1,0 +1,263 @@
+"""Tables of systems: sums, weighted shares, tokens to a loss, and recipes without repetition."""
+
+import dataclasses
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from eval.records import analysis
+from eval.records.analysis_index import GUARDS, Evidence
+from eval.report import micro, system_tables
+from eval.report.comparison import compare
+from tests.eval.report.test_comparison import baseline, row, seven
+from tests.helpers.made_up import made_up
+
+LANGUAGES = ("deu_Latn", "swh_Latn")
+
+
+@pytest.fixture(scope="module")
+def whole():
+    rows, found = made_up(12)
+    return compare(rows)[0], Evidence(found)
+
+
+def by_heading(table, place):
+    assert all(len(values) == len(table.columns) for values in table.rows)
+    headings = [column.heading for column in table.columns]
+    return dict(zip(headings, table.rows[place], strict=True))
+
+
+def test_costs_of_systems_and_of_all_baselines_together(whole):
+    comparison, evidence = whole
+    table = system_tables.costs(comparison, evidence)
+    assert [values[0] for values in table.rows] == ["dense", "moe", "student",
+                                                    "bilingual, 12 models in all"]  # fmt: skip
+    moe, bilingual = by_heading(table, 1), by_heading(table, -1)
+    assert (moe["Steps"], moe["Steps/s"], moe["Tokens/step"]) == (5000, 2, 20000)
+    bleus = [entry.rows["moe"].bleu for entry in comparison.all.entries]
+    assert moe["Mean BLEU"].value == pytest.approx(fmean(bleus)) and moe["Mean BLEU"].range
+    per_hour = comparison.all.delta("moe") / moe["Device-hours"]
+    assert moe["ΔBLEU per device-hour"] == pytest.approx(per_hour)
+    student, teacher = by_heading(table, 2), moe["Device-hours"]
+    both = student["Device-hours with its parents"]
+    assert both == student["Device-hours"] + teacher and student["System"] == "student"
+    per_hour = comparison.all.delta("student") / both
+    assert student["ΔBLEU per device-hour"] == pytest.approx(per_hour)
+    assert moe["Device-hours with its parents"] is None
+    assert bilingual["Parameters"] == 48_000_000 and bilingual["Device-hours"] == 3
+    bleus = [entry.baseline.bleu for entry in comparison.all.entries]
+    assert bilingual["Mean BLEU"].value == pytest.approx(fmean(bleus))
+    assert not system_tables.costs(comparison, Evidence([])).rows
+
+
+def curve(system, losses, validation=None):
+    count = len(losses)
+    return analysis.Curve(
+        system=system, steps=tuple(range(count)), tokens=tuple(1000.0 * (i + 1) for i in
+        range(count)), seconds=(None,) * count, loss=tuple(losses),
+        validation_loss=tuple(validation or (None,) * count), bleu=(None,) * count,
+    )  # fmt: skip
+
+
+def test_tokens_until_a_loss_is_reached():
+    curves = [curve("slow", [5.0, 4.0, 3.0, 2.5]), curve("fast", [4.0, 2.4, 2.1, 1.5])]
+    table = system_tables.efficiency(["slow", "fast", "other"], Evidence(curves))
+    assert [values[0] for values in table.rows] == ["slow", "fast"]
+    for system, place in ((curves[0], 0), (curves[1], 1)):
+        values = by_heading(table, place)
+        for heading, reached in values.items():
+            if heading.startswith("loss") and not heading.endswith("best"):
+                level = float(heading.split()[-1])
+                falling = np.interp(level, system.loss[::-1], system.tokens[::-1])
+                there = falling if level >= system.loss[-1] else None
+                assert reached == (pytest.approx(there) if there else None)
+        assert values["loss best"] == f"{min(system.loss):.3f}"
+    assert len(table.columns) >= 5 and table.rows[1][-3] and not table.rows[0][-3]
+    measured = [dataclasses.replace(one, validation_loss=one.loss) for one in curves]
+    table = system_tables.efficiency(["slow", "fast"], Evidence(measured))
+    assert table.columns[1].over == "validation loss"
+    assert not system_tables.efficiency(["slow"], Evidence([])).rows
+
+
+def test_shares_of_all_outputs_weigh_languages_by_sentences(whole):
+    comparison, evidence = whole
+    table = system_tables.risks(comparison, evidence)
+    assert [values[0] for values in table.rows] == ["dense", "moe", "student", "baselines"]
+    values = by_heading(table, 1)
+    rows = [evidence.guards(entry.rows["moe"]) for entry in comparison.entries]
+    total = sum(one.sentences for one in rows)
+    assert values["Sentences"] == total
+    for guard in GUARDS:
+        expected = sum(getattr(one, guard.name) * one.sentences for one in rows) / total
+        assert values[guard.meaning] == pytest.approx(expected)
+
+
+def test_experts_by_layer(whole):
+    _, evidence = whole
+    rows = evidence.routing("moe", ["moe/5000"])
+    table = system_tables.experts(rows)
+    assert [v[0] for v in table.rows] == ["encoder.1", "encoder.3", "decoder.1", "decoder.3"]
+    values = by_heading(table, 2)
+    here = [row for row in rows if row.layer == "decoder.1"]
+    busiest = max(sum(row.load[e] for row in here) / len(here) for e in range(4)) * 4
+    assert values["Busiest expert, × fair"] == pytest.approx(busiest)
+    assert values["most, of a language"] == max(row.drop_rate for row in here)
+    many = [dataclasses.replace(here[0], layer=f"encoder.{place}") for place in (11, 1, 3)]
+    names = [values[0] for values in system_tables.experts(many).rows]
+    assert names == ["encoder.1", "encoder.3", "encoder.11"]
+
+
+def test_an_ablation_is_ordered_by_value():
+    values = ("20", "UniMax", "5", "1", "E16", "E2")
+    rows = [row(system=f"T: {value}", bleu=20.0) for value in values]
+    (found,) = compare([*rows, row(), baseline(bleu=15.0)])
+    table = system_tables.ablation(found.ablations[0], Evidence([]))
+    assert [values[0] for values in table.rows] == [
+        "1", "5", "20", "E2", "E16", "UniMax", "system multi",
+    ]  # fmt: skip
+    assert "Validation loss" not in {column.label for column in table.columns}  # nobody has one
+    first = by_heading(table, 0)
+    assert table.columns[0].label == "T" and first["Mean ΔBLEU"].value == 5
+    assert first["mid BLEU"] == first["Mean BLEU"] and first["mid BLEU"].value == 20
+
+
+def test_an_ablation_tells_the_steps_of_its_values_and_references(whole):
+    _, evidence = whole
+    varied = dataclasses.replace(evidence.costs("moe")[0], system="T:1", steps=2400)
+    (found,) = compare([row(system="T:1"), row(system="T:5"), row(system="moe")])
+    made = dataclasses.replace(evidence.recipes("moe")[0], system="T:1", initial="moe")
+    costs = Evidence([varied, made, *evidence.costs("moe")])
+    table = system_tables.ablation(found.ablations[0], costs)
+    first, moe = by_heading(table, 0), by_heading(table, -1)
+    both = first["Device-hours"] + moe["Device-hours"]
+    assert first["Device-hours with its parents"] == both
+    assert moe["Device-hours with its parents"] is None
+    steps = {values[0]: by_heading(table, n)["Steps"] for n, values in enumerate(table.rows)}
+    assert steps == {"1": 2400, "5": None, "system moe": 5000}
+
+
+def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
+    curve = analysis.Curve(
+        system="T:5", steps=(1, 2, 3), tokens=(10, 20, 30), seconds=(1.0, 2.0, 3.0),
+        loss=(4.0, 3.0, 2.0), validation_loss=(None, 3.25, None), bleu=(None, None, None),
+    )  # fmt: skip
+    rows = [row(system=f"T:{value}", source=code) for value in "15" for code in LANGUAGES]
+    (found,) = compare([*rows, *(row(source=code) for code in LANGUAGES[1:])])
+    table = system_tables.ablation(found.ablations[0], Evidence([curve]))
+    assert [values[0] for values in table.rows] == ["1", "5"]  # `multi` lacks a language
+    assert [by_heading(table, n)["Validation loss"] for n in (0, 1)] == [None, "3.250"]
+
+
+def test_what_was_done_is_counted():
+    rows = seven()
+    others = [row(system="other", source=r.source) for r in rows if r.kind == "multilingual"]
+    (found,) = compare([*rows, *others[:-1], row(system="T:5")])
+    table = system_tables.recipe(found)
+    done = {values[0]: by_heading(table, place) for place, values in enumerate(table.rows)}
+    assert done["multi"]["Languages"] == 7 and done["multi"]["Sentences"] == 1400
+    assert done["multi"]["Sentences/s"] == 200 and done["other"]["Languages"] == 6
+    assert done["T:5"]["Languages"] == 1
+    assert system_tables.signatures(found) == [("BLEU", "13a"), ("chrF++", "nw:2")]
+
+
+def test_recipes_are_whole_and_told_once(whole):
+    _, evidence = whole
+    made = system_tables.recipes(["moe", "bilingual"], evidence)
+    assert made[0].title == "moe" and made[0].text == evidence.recipes("moe")[0].text
+    assert dict(made[0].facts)["jax"] == "0.10" and not made[0].languages
+    assert sum(len(one.languages) for one in made[1:]) == 12
+    config = "A = 1\nB = 2\nC = 3\nD = 4\nE = 5\nF = 6\nG = 7\nLONG_NAME = 'one that is long'\n"
+    some = zip(evidence.recipes("bilingual")[:3], "338", strict=True)
+    rows = [dataclasses.replace(one, text=config.replace("3", number), chosen="best of 3")
+            for one, number in some]  # fmt: skip
+    made = system_tables.recipes(["bilingual"], Evidence(rows))
+    assert [len(one.languages) for one in made] == [2, 1]
+    assert made[0].text == config and "+C = 8" in made[1].text and "D = 4" not in made[1].text
+    assert dict(made[1].facts)["chosen"] == "best of 3"
+    assert not {"corpus", "vocabulary"} & set(dict(made[0].facts)), "of rows without"
+    corpora, sides = ("c1", "c2", ""), {"source": "s", "target": "t"}
+    rows = [dataclasses.replace(one, text="A = 1\n", corpus=corpus, vocabulary=sides)
+            for one, corpus in zip(rows, corpora, strict=True)]  # fmt: skip
+    facts = dict(system_tables.recipes(["bilingual"], Evidence(rows))[0].facts)
+    assert (facts["corpus"], facts["vocabulary"]) == ("c1, c2", "s, t")
+
+
+def test_means_for_programs_are_those_of_the_groups(whole):
+    comparison, evidence = whole
+    records = system_tables.means(comparison, evidence)
+    whole_of = {r["system"]: r for r in records if r["by"] == "all"}
+    assert set(whole_of) == set(comparison.systems)
+    assert whole_of["moe"]["delta"] == pytest.approx(comparison.all.delta("moe"), abs=1e-4)
+    pooled = micro.delta(comparison.all, "moe", evidence)
+    written = [whole_of["moe"][f"delta micro{end}"] for end in ("", " low", " high")]
+    assert written == pytest.approx([pooled.value, *pooled.range], abs=1e-4)
+    ours, base = (whole_of["moe"][f"{name}bleu micro"] for name in ("", "baseline "))
+    assert ours - base == pytest.approx(written[0], abs=2e-4)
+    bare = system_tables.means(comparison, Evidence([]))
+    assert bare[0]["bleu"] and bare[0]["bleu micro"] is bare[0]["delta micro"] is None
+    less = [e.rows["moe"].bleu - e.rows["dense"].bleu for e in comparison.all.entries]
+    assert whole_of["moe"]["bleu less dense"] == pytest.approx(fmean(less), abs=1e-4)
+    assert whole_of["dense"]["bleu less moe"] == pytest.approx(-fmean(less), abs=1e-4)
+    for kind in ("resource", "script", "family"):
+        here = [r for r in records if r["by"] == kind and r["system"] == "moe"]
+        assert sum(r["languages"] for r in here) == whole_of["moe"]["languages"] == 11
+
+
+def test_means_have_spbleu_and_ter_where_rows_do(whole):
+    more = {"spbleu_signature": "flores200", "ter_signature": "tercom"}
+    rows = [row(spbleu=30.0, ter=60.0, **more), baseline(spbleu=20.0, ter=75.0, **more)]
+    record = system_tables.means(compare(rows)[0], Evidence([]))[0]
+    assert [record[name] for name in ("spbleu", "spbleu_delta", "ter", "ter_delta")] == [
+        30, 10, 60, -15,
+    ]  # fmt: skip
+    assert not {"spbleu", "ter_delta low"} & set(system_tables.means(*whole)[0])
+
+
+def test_every_two_systems_are_compared_language_by_language():
+    codes = (*LANGUAGES, "zul_Latn")
+    rows = [row(source=code, bleu=30.0 + place, sentences=99 + place)
+            for place, code in enumerate(codes)]  # fmt: skip
+    rows += [row(system=name, source=code, bleu=28.0, sentences=99 + place) for place, code in
+             enumerate(LANGUAGES) for name in ("other", "T:1", "T:5", "T:9")]  # fmt: skip
+    key = {name: getattr(rows[0], name) for name in analysis.Interval.about}
+    test = analysis.Paired(
+        **key, against="other", against_checkpoint=row().checkpoint, delta=2.0, delta_low=0.5,
+        delta_high=3.5, p_bootstrap=0.01, p_randomization=0.02, chrf_delta=0.0, resamples=9,
+        seed=0, hypotheses="x", against_hypotheses="y",
+    )  # fmt: skip
+    (found,) = compare(rows)
+    records = system_tables.pairs(found, Evidence([test]))
+    assert [(r["system"], r["less"], r["Code"]) for r in records] == [
+        (system, other, code)
+        for system, other in (("multi", "other"), ("T:1", "T:5"), ("T:1", "T:9"), ("T:5", "T:9"))
+        for code in LANGUAGES
+    ]
+    tested, untested = records[:2]
+    assert (tested["BLEU difference"], tested["low"], tested["high"]) == (2, 0.5, 3.5)
+    assert (tested["p_bootstrap"], tested["p_randomization"]) == (0.01, 0.02)
+    assert untested["BLEU difference"] == 3 and untested["low"] is untested["p_bootstrap"] is None
+    assert [r["counts in means"] for r in records[:2]] == [0, 1], "German has 99 sentences"
+    assert not system_tables.pairs(compare(rows[:3])[0], Evidence([test]))
+
+
+def test_validation_losses_of_an_ablation_are_over_the_same_languages():
+    few, many = (row(system=f"languages: {name}") for name in ("few", "many"))
+    (found,) = compare([few, many, baseline()])
+    of_each = {"many": {"deu_Latn": 2.0, "zul_Latn": 6.0}, "few": {"deu_Latn": 2.5, "zul_Latn": 5}}
+    curves = [
+        dataclasses.replace(
+            curve(f"languages: {name}", [5.0, 4.5], [5.0, fmean(losses.values())]),
+            language_validation_loss=losses,
+        )
+        for name, losses in of_each.items()
+    ]
+
+    def losses(curves):
+        table = system_tables.ablation(found.ablations[0], Evidence(curves))
+        return {values[0]: by_heading(table, n)["Validation loss"]
+                for n, values in enumerate(table.rows)}  # fmt: skip
+
+    assert losses(curves) == {"few": "2.500", "many": "2.000"}  # German alone
+    silent = dataclasses.replace(curves[0], language_validation_loss={})
+    assert losses([silent, curves[1]]) == {"few": "3.750", "many": "4.000"}

@@ -1,0 +1,178 @@
+"""Tables of scores: a value under every column, written for people and whole for programs."""
+
+import statistics
+
+import pytest
+
+from eval.records.analysis_index import GUARDS, Evidence
+from eval.report import micro, tables
+from eval.report.comparison import Range, by_resource, compare, mean_interval
+from tests.eval.report.test_comparison import baseline, row, seven
+from tests.helpers.made_up import made_up
+
+NOTHING = Evidence([])
+
+
+@pytest.fixture
+def compared():
+    """Seven languages in two multilingual systems, four of them with a baseline."""
+    rows = seven()
+    others = [row(system="other", source=r.source, train_pairs=r.train_pairs, bleu=r.bleu + 1)
+              for r in rows if r.kind == "multilingual"]  # fmt: skip
+    return compare([*rows, *others[:-1]])[0]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A comparison with all there is to know about it."""
+    rows, found = made_up(12)
+    return compare(rows)[0], Evidence(found)
+
+
+def by_heading(table, place):
+    headings = [column.heading for column in table.columns]
+    return dict(zip(headings, table.rows[place], strict=True))
+
+
+def test_every_row_has_a_value_under_every_column(compared, whole):
+    for comparison, evidence in ((compared, NOTHING), whole):
+        for table in (
+            tables.by_language(comparison, evidence), tables.at_a_glance(comparison, evidence),
+            tables.by_group(comparison, by_resource(comparison.all), "Size"),
+            tables.against_each_other(comparison, evidence),
+        ):  # fmt: skip
+            assert table.rows
+            assert all(len(values) == len(table.columns) for values in table.rows)
+            assert len(table.tags) in (0, len(table.rows))
+
+
+def test_a_language_s_row(compared):
+    table = tables.by_language(compared, NOTHING)
+    values = by_heading(table, 2)
+    assert values["Language"] == "Swahili" and values["Code"] == "swh_Latn"
+    assert values["Script"] == "Latin" and values["Train pairs"] == 998
+    assert values["multi BLEU"].value == 42 and values["other BLEU"].value == 43
+    assert values["baseline BLEU"].value == 40
+    assert (values["multi ΔBLEU"].value, values["other ΔBLEU"].value) == (2, 3)
+    last = by_heading(table, -1)
+    assert last["other BLEU"] is last["other ΔBLEU"] is None
+    assert table.reach == (10, 26)
+    unknown = {"multi risks", "multi epochs", "Test set trust", "multi TER"}
+    assert not unknown & set(values), "no values"
+
+
+def test_what_is_known_of_a_language_stands_in_its_row(whole):
+    comparison, evidence = whole
+    entry = comparison.entries[3]
+    values = by_heading(tables.by_language(comparison, evidence), 3)
+    scored, base = entry.rows["moe"], entry.baseline
+    interval, test = evidence.interval(scored), evidence.paired(scored, base)
+    assert values["moe BLEU"].range == (interval.bleu_low, interval.bleu_high)
+    assert values["moe chrF++"].range == (interval.chrf_low, interval.chrf_high)
+    delta = values["moe ΔBLEU"]
+    assert delta.range == (test.delta_low, test.delta_high)
+    assert delta.sure is (test.p_bootstrap < 0.05) and str(test.p_bootstrap) in delta.tip
+    guards = evidence.guards(scored)
+    assert {g.name: share for g, share in values["moe risks"].shares} == {
+        guard.name: getattr(guards, guard.name) for guard in GUARDS
+    }
+    assert values["moe epochs"] == evidence.costs("moe")[0].epochs[scored.source]
+    assert values["Test set trust"].mark == evidence.trust("verses", scored.source, "eng_Latn").mark
+
+
+def test_tags_tell_what_a_filter_asks_for(whole):
+    comparison, evidence = whole
+    table = tables.by_language(comparison, evidence)
+    headings = [column.heading for column in table.columns]
+    for entry, tags, values in zip(comparison.entries, table.tags, table.rows, strict=True):
+        words = tags.split()
+        delta = entry.delta(comparison.lead)
+        assert ("up" in words) is (delta > 0) and ("down" in words) is (delta <= 0)
+        assert ("small" in words) is (entry.sentences < 100)
+        assert ("surely-up" in words) is (delta > 1.5) and "baseline" in words
+        risks = dict(zip(headings, values, strict=True))[f"{comparison.lead} risks"]
+        assert ("risky" in words) is bool(risks.marked)
+    sizes = [sum(word in tags.split() for tags in table.tags) for word in ("high", "mid", "low")]
+    assert sizes == [3, 5, 3]
+
+
+def test_a_group_s_row(compared):
+    values = by_heading(tables.by_group(compared, [compared.all], "Size"), 0)
+    assert values["Languages"] == 7 and values["with baseline"] == 4
+    assert values["multi BLEU"].value == 43 and values["multi ΔBLEU"].value == 8
+    assert values["multi BLEU"].range == mean_interval(range(40, 47))
+    assert values["multi ΔBLEU"].range is values["baseline BLEU"].range is None  # of four
+    assert values["baseline BLEU"].value == 35
+
+
+def test_systems_at_a_glance(whole):
+    comparison, evidence = whole
+    table = tables.at_a_glance(comparison, evidence)
+    assert [values[0] for values in table.rows] == ["dense", "moe", "student"]
+    deltas = [e.delta("moe") for e in comparison.entries if e.sentences >= 100]
+    values = by_heading(table, 1)
+    assert values["Mean ΔBLEU"].value == pytest.approx(statistics.fmean(deltas))
+    assert values["Languages up"] == f"{sum(d > 0 for d in deltas)} of {len(deltas)}"
+    assert values["significantly up"] == sum(d > 1.5 for d in deltas)
+    assert values["significantly down"] == sum(d < -1.5 for d in deltas)
+    best = max(statistics.fmean(comparison.all.deltas(s)) for s in comparison.systems)
+    mine = statistics.fmean(deltas)
+    assert values["Share of Δ of the best's"] == pytest.approx(mine / best)
+    assert values["Share of Δ of its teacher's"] is None
+    pooled = micro.bleu(comparison.all, "moe", evidence)
+    assert (values["BLEU micro"].value, values["BLEU micro"].range) == pooled
+    assert values["ΔBLEU micro"].value < values["BLEU micro"].value
+    assert "BLEU micro" not in by_heading(tables.at_a_glance(comparison, NOTHING), 1)
+    student = by_heading(table, 2)
+    kept = comparison.all.delta("student") / mine
+    assert student["Share of Δ of its teacher's"] == pytest.approx(kept)
+    assert values["Device-hours"] == evidence.costs("moe")[0].device_hours
+
+
+def test_systems_against_each_other(compared):
+    table = tables.against_each_other(compared, NOTHING)
+    assert [values[0] for values in table.rows] == ["multi", "other"]
+    ours, theirs = table.rows[0][2], table.rows[1][1]
+    assert (ours.value, theirs.value) == (-1, 1) and table.rows[0][1] is None
+    assert theirs.range == (1, 1) and theirs.tip == "6 of 6 languages up"
+
+
+def test_records_carry_the_recipe_and_full_precision(whole):
+    (found,) = compare([row(bleu=45.6789), baseline(bleu=40.0)])
+    (record,) = tables.records(found, NOTHING)
+    assert record["multi BLEU"] == 45.6789 and record["multi ΔBLEU"] == 5.6789
+    assert record["multi checkpoint"] == "multi/1" and record["baseline checkpoint"] == "bi/1"
+    assert record["baseline system"] == "bilingual" and record["multi bleu_signature"] == "13a"
+    assert record["counts in means"] == 1 and record["multi p_bootstrap"] is None
+    assert record["multi hypotheses"] is record["multi testset_version"] is None
+    assert "multi ter_signature" not in record
+    (scored,) = compare([row(ter=9.0, ter_signature="tercom"), baseline()])
+    (record,) = tables.records(scored, NOTHING)
+    assert (record["multi ter_signature"], record["baseline ter_signature"]) == ("tercom", None)
+    (versioned,) = compare([row(testset_version="v1")])
+    assert tables.records(versioned, NOTHING)[0]["multi testset_version"] == "v1"
+    record = tables.records(*whole)[0]
+    entry = whole[0].entries[0]
+    assert record["moe hypotheses"] == f"moe-{entry.language.code}"
+    assert record["moe BLEU low"] < record["moe BLEU"] < record["moe BLEU high"]
+    assert record["moe ΔBLEU low"] < record["moe ΔBLEU"] and "moe copies" in record
+    assert all(isinstance(value, str | int | float | None) for value in record.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [(20000, "count", "20,000"), (45.67, "score", "45.7"), (3.0, "delta", "+3.0"),
+     (-3.04, "delta", "−3.0"), (-0.04, "delta", "+0.0"), (-0.036, "difference", "−0.04"),
+     (-0.0345, "amount", "−0.0345"), (None, "delta", ""), (None, "text", ""),
+     ("x", "code", "x"),
+     (0.1234, "share", "12.3 %"), (4_200_000, "amount", "4.2M"), (0.0421, "amount", "0.0421"),
+     (tables.Estimate(3.0), "score", "3.0"),
+     (tables.Estimate(3.0, Range(-1.0, 7.0), False), "delta", "+3.0 (−1.0 to +7.0) ○"),
+     (tables.Estimate(3.0, Range(1.0, 7.0)), "score", "3.0 (1.0–7.0)"),
+     (tables.Estimate(-0.036, Range(-0.11, 0.032)), "difference", "−0.04 (−0.11 to +0.03)"),
+     (tables.Grade("poor", ("few",)), "grade", "poor"),
+     (tables.Risks(((GUARDS[0], 0.2), (GUARDS[1], 0.01))), "risks", "copies 20%"),
+     (tables.Risks(()), "risks", "–")],
+)  # fmt: skip
+def test_values_as_people_read_them(value, kind, text):
+    assert tables.text(value, kind) == text

@@ -1,0 +1,287 @@
+"""Test sets by name: corpora's, sacreBLEU's, caches'. Published folders: test_formats.py."""
+
+import dataclasses
+import gzip
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sacrebleu.utils
+from sacrebleu.dataset import DATASETS
+
+from eval.testsets import testset as testsets
+from mmt.data import cache, corpora
+from mmt.data import vocabulary as vocab
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PAIRS = {
+    "deu": [("3 Stunden", "3 hours"), ("Ende März", "the end of March")],
+    "swh": [("saa 3", "3 hours"), ("Jumatatu", "Monday")],
+}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A corpus folder with a train and a test split of two languages."""
+    folder = tmp_path / "phrases"
+    folder.mkdir()
+    lines = []
+    for split in ("train", "test"):
+        lines.append(f"[{split}]")
+        for language, pairs in PAIRS.items():
+            text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+            (folder / f"{split}.{language}.tsv").write_text(text)
+            lines.append(f'{language} = "{split}.{language}.tsv"')
+    (folder / "corpus.toml").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.fixture
+def multiway(tmp_path):
+    """A corpus folder of id<TAB>text files, the English once; without training data."""
+    texts = {
+        "eng": {"JHN.4.9": "nine", "JHN.4.10": "ten", "bbc.1:1": "news", "JHN.9.1": "unused"},
+        "deu": {"JHN.4.10": "zehn", "bbc.1:1": "Neues", "JHN.4.9": "neun"},
+        "swh": {"JHN.4.9": "tisa"},
+    }
+    for language, lines in texts.items():
+        rows = "".join(f"{name}\t{text}\n" for name, text in lines.items())
+        (tmp_path / f"{language}.tsv").write_text(rows)
+    entries = [
+        f'{name} = {{ source = "{name}.tsv", target = "eng.tsv", join = "id" }}'
+        for name in ("deu", "swh")
+    ]
+    (tmp_path / "corpus.toml").write_text("\n".join(['name = "multi"', "[test]", *entries]))
+    return tmp_path
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """cached('wmt19', 'de-en', src=lines, ...) puts made-up fields where sacreBLEU has its own."""
+    monkeypatch.setattr(sacrebleu.utils, "SACREBLEU_DIR", str(tmp_path))
+
+    def make(name, pair, **fields):
+        folder = tmp_path / name
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(folder))
+        folder.mkdir(parents=True, exist_ok=True)
+        for field, lines in fields.items():
+            path = folder / f"{name.replace('/', '_')}.{pair}.{field}"
+            path.write_text("".join(f"{line}\n" for line in lines))
+
+    return make
+
+
+def test_a_corpus_gives_its_test_split(corpus):
+    testset = testsets.load(corpus)
+    assert (testset.name, testset.target) == ("phrases", "eng_Latn")
+    assert list(testset.languages) == ["deu_Latn", "swh_Latn"]
+    assert testset.languages["deu_Latn"].sources == ("3 Stunden", "Ende März")
+    assert testset.languages["deu_Latn"].references == ("3 hours", "the end of March")
+    assert testsets.load(corpus / "corpus.toml") == testset
+    file = corpus / "corpus.toml"
+    file.write_text("domain = 'dates'\nlicence = 'CC0'\n" + file.read_text())
+    assert testsets.load(corpus) == dataclasses.replace(testset, domain="dates", licence="CC0")
+
+
+def test_another_split_has_another_name(corpus):
+    assert testsets.load(corpus, split="train").name == "phrases-train"
+    with pytest.raises(ValueError, match="no validation split; it has: train, test"):
+        testsets.load(corpus, split="validation")
+    with pytest.raises(ValueError, match="allowed: train, validation, test"):
+        testsets.load(corpus, split="dev")
+
+
+def test_some_languages_by_any_name(corpus):
+    testset = testsets.load(corpus)
+    assert list(testset.only(["Swahili", "de"]).languages) == ["swh_Latn", "deu_Latn"]
+    with pytest.raises(ValueError, match="no nld_Latn .'Dutch'.*nearest"):
+        testset.only(["Dutch"])
+    with pytest.raises(ValueError, match="Klingonish"):
+        testset.only(["Klingonish"])
+
+
+def test_a_multi_way_corpus_has_documents_by_its_ids(multiway):
+    testset = testsets.load(multiway)
+    assert (testset.name, testset.domain, testset.licence) == ("multi", "", "")
+    ids = ("JHN.4", "bbc.1", "JHN.4")
+    assert testset.languages == {
+        "deu_Latn": (("zehn", "Neues", "neun"), ("ten", "news", "nine"), ids),
+        "swh_Latn": (("tisa",), ("nine",), ("JHN.4",)),
+    }
+    with pytest.raises(ValueError, match="no train split; it has: test"):
+        testsets.load(multiway, split="train")
+
+
+PACKS = Path(os.environ.get("MMT_PACKS") or ROOT.parent / "shared" / "data")
+
+
+@pytest.mark.skipif(not PACKS.is_dir(), reason=f"no real packs at {PACKS}; $MMT_PACKS tells where")
+@pytest.mark.parametrize(
+    ("pack", "language", "document"),
+    [
+        ("bible/test", "roo_Latn", r"[0-9A-Z]{3}\.\d+"),
+        ("ntrex", "swh_Latn", r"[\w.-]+\.\d+"),
+        ("tico19", "swh_Latn", r"\w+_\d+"),
+    ],
+)
+def test_real_packs(tmp_path, pack, language, document):
+    paths = [PACKS / pack / f"{name}.tsv.gz" for name in (language, "eng_Latn")]
+    (tmp_path / "corpus.toml").write_text(
+        f'[test]\n{language} = {{ source = "{paths[0]}", target = "{paths[1]}", join = "id" }}\n'
+    )
+    found = testsets.load(tmp_path).languages[language]
+    own, english = (
+        dict(
+            line.split("\t")
+            for line in gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]
+        )
+        for path in paths
+    )
+    assert found.sources == tuple(own.values())
+    assert found.references == tuple(english[name] for name in own)
+    assert all(re.fullmatch(document, name) for name in found.documents)
+    assert 1 < len(set(found.documents)) < len(own) / 5
+
+
+def test_a_version_is_that_of_the_text(multiway):
+    whole = testsets.load(multiway)
+    german = whole.languages["deu_Latn"]
+
+    def version(target="eng_Latn", **changes):
+        own = {"deu_Latn": german._replace(**changes)}
+        return testsets.TestSet("another name", target, own).version("deu_Latn")
+
+    assert re.fullmatch("[0-9a-f]{12}", version())
+    assert version() == version(documents=()) == whole.version("deu_Latn")
+    assert version() == whole.only(["de"]).version("deu_Latn")
+    others = [
+        version(target="nld_Latn"),
+        version(sources=german.references),
+        version(references=german.sources),
+        version(references=german.references[::-1]),
+        whole.version("swh_Latn"),
+    ]
+    assert len({version(), *others}) == 1 + len(others)
+
+
+def test_sacrebleus_own_sets(cached, tmp_path):
+    sources, references = ("Hallo Welt.", "Ende", "leer"), ("Hello world.", "The end", "")
+    rows = {"docid": ("a.1", "a.1", "b.2"), "genre": ["news"] * 3, "origlang": ["de"] * 3}
+    cached("wmt19", "de-en", src=sources, ref=references, **rows)
+    testset = testsets.load("sacrebleu:wmt19/de-en", target="fr")  # a pair's own target holds
+    assert (testset.name, testset.target, testset.domain) == ("wmt19", "eng_Latn", "news")
+    assert testset.languages == {"deu_Latn": (sources[:2], references[:2], ("a.1", "a.1"))}
+    command = [sys.executable, "-m", "sacrebleu", "-t", "wmt19", "-l", "de-en", "--echo", "ref"]
+    environment = {**os.environ, "SACREBLEU": str(tmp_path)}
+    echo = subprocess.run(command, env=environment, capture_output=True, check=True).stdout.decode()
+    assert tuple(echo.split("\n")[:2]) == testset.languages["deu_Latn"].references
+
+
+@pytest.mark.parametrize(
+    ("name", "pair", "said"),
+    [
+        ("wmt17", "de-en", "Findings of the 2017 Conference on Machine Translation (WMT17), 2017"),
+        (
+            "multi30k/2016", "en-de",
+            "Multi30K: Multilingual English-German Image Descriptions, 2016",
+        ),
+        ("wmt20", "de-en", ""),
+    ],
+)  # fmt: skip
+def test_a_sacrebleu_set_says_what_to_cite_where_sacrebleu_does(cached, name, pair, said):
+    rows = {} if name.startswith("multi") else dict.fromkeys(("docid", "genre", "origlang"), [""])
+    cached(name, pair, src=["a"], ref=["b"], **rows)
+    found = testsets.load(f"sacrebleu:{name}/{pair}")
+    assert (found.citation, found.licence) == (said, "")
+
+
+def test_every_citation_of_sacrebleu_is_read():
+    cited = [testsets._citation(one.citation) for one in DATASETS.values() if one.citation]
+    assert len(cited) > 20
+    assert [said for said in cited if not re.fullmatch(r"[^{}\\\"]{20,}, \d{4}", said)] == []
+
+
+def test_all_pairs_of_a_sacrebleu_set_into_the_target(cached):
+    for pair in ("en-fr", "en-de", "en-cs"):
+        cached("multi30k/2016", pair, src=["hello", "world"], ref=[pair, "x"])
+    french = testsets.load("sacrebleu:multi30k/2016", target="French")
+    assert (french.name, french.target) == ("multi30k_2016", "fra_Latn")
+    assert french.languages == {"eng_Latn": (("hello", "world"), ("en-fr", "x"), ())}
+    with pytest.raises(ValueError, match="no pair into eng_Latn: en-cs, en-de, en-fr"):
+        testsets.load("sacrebleu:multi30k/2016")
+
+
+def test_a_sacrebleu_set_that_is_not_there(cached):
+    cached("wmt18", "de-en", src=["a"], ref=["a"])
+    with pytest.raises(
+        ValueError, match="wmt18 cs-en not at .*: sacrebleu -t wmt18 -l cs-en --echo"
+    ):
+        testsets.load("sacrebleu:wmt18/cs-en")
+    with pytest.raises(ValueError, match="no test set 'wmt199/de-en'; nearest: .*wmt19"):
+        testsets.load("sacrebleu:wmt199/de-en")
+    with pytest.raises(ValueError, match="wmt18 has no 'xx-en'; it has: cs-en, de-en"):
+        testsets.load("sacrebleu:wmt18/xx-en")
+    with pytest.raises(ValueError, match="has no 'dev' split"):
+        testsets.load("sacrebleu:wmt18/de-en", split="dev")
+    cached("wmt18", "de-en", src=["a", "b"], docid=["x"] * 2, genre=[""] * 2, origlang=[""] * 2)
+    with pytest.raises(ValueError, match="wmt18.de-en.src has 2 lines, .*ref has 1"):
+        testsets.load("sacrebleu:wmt18/de-en")
+
+
+def test_more_sources_than_references_in_a_corpus(tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.de").write_text("eins\nzwei\n")
+        (tmp_path / f"{split}.en").write_text("one\n" if split == "test" else "one\ntwo\n")
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\ndeu = { source = "train.de", target = "train.en" }\n'
+        '[test]\ndeu = { source = "test.de", target = "test.en" }\n'
+    )
+    with pytest.raises(ValueError, match=r"test\.de.*test\.en|test\.en.*test\.de"):
+        testsets.load(tmp_path)
+
+
+def test_no_such_test_set(tmp_path):
+    with pytest.raises(ValueError, match="nothing"):
+        testsets.load(tmp_path / "nothing")
+
+
+def test_a_cache_gives_its_validation_text_back(tmp_path):
+    texts = [text for pairs in PAIRS.values() for pair in pairs for text in pair]
+    model = tmp_path / "vocabulary.model"
+    vocab.train(texts * 5, model, size=320, tags=["<2eng>"])
+    vocabulary = vocab.Vocabulary.load(model)
+
+    def tokens(pairs):
+        return lambda: [(vocabulary.encode(f"<2eng> {s}"), vocabulary.encode(t)) for s, t in pairs]
+
+    codes = {"deu": "deu_Latn", "swh": "swh_Latn"}
+    examples = {("train", codes[key]): tokens(pairs) for key, pairs in PAIRS.items()}
+    examples["validation", "deu_Latn"] = tokens(PAIRS["deu"])
+    cache.build(
+        tmp_path / "cache", examples, name="phrases", target="eng_Latn", corpus_hash="0",
+        vocabularies={"source": model, "target": model},
+    )  # fmt: skip
+    opened = cache.open_cache(tmp_path / "cache")
+    testset = testsets.from_cache(opened)
+    assert testset.target == "eng_Latn"
+    assert testset.languages == {"deu_Latn": (*zip(*PAIRS["deu"], strict=True), ())}
+    assert testsets.from_cache(opened, limit=1).languages["deu_Latn"].sources == ("3 Stunden",)
+    assert corpora.SPLITS[1] in testset.name
+
+
+def test_lines_are_those_of_both_sides_by_language(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "deu.tsv").write_text(f"eins {name}\tone\nzwei\ttwo\n")
+        (tmp_path / name / "swh.tsv").write_text("moja\tone\n")
+    found = testsets.lines([str(tmp_path / "one"), str(tmp_path / "two")], target="eng")
+    assert {code: list(own) for code, own in found["one"].items()} == {
+        "deu_Latn": ["eins one", "zwei"], "swh_Latn": ["moja"], "eng_Latn": ["one", "two"],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="two test sets are called 'one'"):
+        testsets.lines([str(tmp_path / "one")] * 2, target="eng")
+    assert testsets.lines([], target="eng") == {}

@@ -1,0 +1,129 @@
+"""A made-up cache whose examples tell what they are, for the tests of what is made of it."""
+
+import functools
+
+import numpy as np
+
+from mmt import languages
+from mmt.data import cache, pipeline
+from mmt.data import vocabulary as vocab
+from mmt.data.forecast import forecast
+
+LENGTHS = {"inputs": 24, "targets": 20}
+
+
+def example(language: int, index: int) -> tuple[list[int], list[int]]:
+    """Tokens that tell language and index, of various lengths up to what just fits."""
+    told = [3 + language, 10 + index % 100, 200 + index // 100]
+    return told + [400] * (index * 7 % 21), told + [500] * (index * 5 % 17)
+
+
+def write_cache(folder, counts, *, corpora=("toy",)):
+    """The cache of so many examples of each language, of which the validation split has five and
+    more; those of training are in runs of about equal length of these corpora.
+    """
+    texts = [language.name for language in languages.all_languages()]
+    vocab.train(texts, folder / "vocabulary.model", size=600, tags=["<2eng>"])
+
+    def made(number, size):
+        for index in range(size):
+            yield *example(number, index), corpora[index * len(corpora) // size]
+
+    examples = {}
+    for number, (code, count) in enumerate(counts.items()):
+        for split, size in (("train", count), ("validation", 5 + number)):
+            examples[split, code] = functools.partial(made, number, size)
+    cache.build(
+        folder / "cache", examples, name="toy", target="eng_Latn", corpus_hash="1",
+        vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
+    )  # fmt: skip
+    return folder / "cache"
+
+
+def maker(directory, batch):
+    """Makes the batches of a mixture, of which none is read: what a forecast asks."""
+    opened = forecast.open_source(str(directory))
+
+    def made(mixture, **options):
+        options = {"feature_lengths": LENGTHS, "batch_size": batch} | options
+        batches = pipeline.train_batches(opened, mixing=mixture, **options)
+        batches.close()
+        return batches
+
+    return made
+
+
+def write_text_cache(folder, counts):
+    """The cache of made-up sentences, which are pairs of texts in `pairs` by language and index."""
+    random = np.random.default_rng(0)
+    words = [language.name.lower() for language in languages.all_languages()]
+
+    def sentence(language, size):
+        some = random.choice(words, size)
+        number = str(random.integers(100, 3000))
+        return f"{language}{' '.join(some)}, {number}.", f"{' '.join(some[::-1])}: {number}!"
+
+    pairs = {
+        code: [sentence(number, random.integers(1, 5)) for _ in range(count)]
+        for number, (code, count) in enumerate(counts.items())
+    }
+    texts = [side for some in pairs.values() for pair in some for side in pair]
+    vocab.train(texts, folder / "vocabulary.model", size=700, tags=["<2eng>"])
+    own = vocab.Vocabulary.load(folder / "vocabulary.model")
+
+    def made(code):
+        for source, target in pairs[code]:
+            yield own.encode(f"<2eng> {source}"), own.encode(target)
+
+    cache.build(
+        folder / "cache", {("train", code): functools.partial(made, code) for code in counts},
+        name="toy", target="eng_Latn", corpus_hash="1",
+        vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
+    )  # fmt: skip
+    return folder / "cache", pairs
+
+
+def texts_of(batch, vocabulary):
+    """(language, source with its tag, target) of every example of a batch."""
+    found = []
+    for row in range(len(batch["encoder_input_tokens"])):
+        one = {name: array[row] for name, array in batch.items()}
+        for segment in range(1, one["encoder_segment_ids"].max() + 1):
+            inputs = one["encoder_input_tokens"][one["encoder_segment_ids"] == segment]
+            own = one["decoder_segment_ids"] == segment
+            language = int(one["decoder_language_ids"][own][0])
+            sides = (inputs.tolist(), one["decoder_target_tokens"][own].tolist())
+            found.append((language, *map(vocabulary.decode, sides)))
+    return found
+
+
+def part(process, processes):
+    """The rows of one of several processes, as `Layout.rows` gives them."""
+    return lambda size: [range(process * size // processes, (process + 1) * size // processes)]
+
+
+def examples_of(batch):
+    """(language, index) of every example of a batch, row by row; checks that each is whole."""
+    found = []
+    for row in range(len(batch["encoder_input_tokens"])):
+        one = {name: array[row] for name, array in batch.items()}
+        for segment in range(1, one["encoder_segment_ids"].max() + 1):
+            inputs = one["encoder_input_tokens"][one["encoder_segment_ids"] == segment]
+            targets = one["decoder_target_tokens"][one["decoder_segment_ids"] == segment]
+            language, index = int(inputs[0] - 3), int(inputs[1] - 10 + 100 * (inputs[2] - 200))
+            assert (inputs.tolist(), targets.tolist()) == tuple(
+                [*text, vocab.EOS] for text in example(language, index)
+            )
+            ids = one["decoder_language_ids"][one["decoder_segment_ids"] == segment]
+            assert set(ids.tolist()) == {language}
+            found.append((language, index))
+    return found
+
+
+def rows_of(stream):
+    """The rows of batches, hashable."""
+    return [
+        tuple(batch[name][row].tobytes() for name in sorted(batch))
+        for batch in stream
+        for row in range(len(batch["encoder_input_tokens"]))
+    ]

@@ -1,0 +1,204 @@
+"""T5X checkpoints in and out, without T5X: both layouts, made by hand; what a fault says."""
+
+import msgpack
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+import tensorstore
+
+from mmt import checkpoint, config
+from mmt.convert import flat, t5x
+from mmt.data import vocabulary
+from mmt.model.transformer import parameter_shapes
+from mmt.translate import Translator
+
+LAYERS, WIDTH, HEADS, HEAD, HIDDEN, PIECES = 2, 8, 2, 3, 16, 300
+
+
+def network(*, tied: bool = False) -> dict[str, np.ndarray]:
+    """The parameters of t5x/examples/t5, as T5X names them."""
+    joined = HEADS * HEAD
+    shapes = {"token_embedder.embedding": (PIECES, WIDTH)}
+    for stack, attentions in {
+        "encoder": {"attention": "attention"},
+        "decoder": {"self_attention": "self_attention",
+                    "encoder_decoder_attention": "cross_attention"},
+    }.items():  # fmt: skip
+        shapes |= {f"{stack}.relpos_bias.rel_embedding": (HEADS, 32),
+                   f"{stack}.{stack}_norm.scale": (WIDTH,)}  # fmt: skip
+        for layer in range(LAYERS):
+            at = f"{stack}.layers_{layer}"
+            for attention, norm in attentions.items():
+                kernels = dict.fromkeys(("query", "key", "value"), (WIDTH, joined))
+                for name, shape in (kernels | {"out": (joined, WIDTH)}).items():
+                    shapes[f"{at}.{attention}.{name}.kernel"] = shape
+                shapes[f"{at}.pre_{norm}_layer_norm.scale"] = (WIDTH,)
+            shapes[f"{at}.pre_mlp_layer_norm.scale"] = (WIDTH,)
+            shapes |= {f"{at}.mlp.{name}.kernel": (WIDTH, HIDDEN) for name in ("wi_0", "wi_1")}
+            shapes[f"{at}.mlp.wo.kernel"] = (HIDDEN, WIDTH)
+    if not tied:
+        shapes["decoder.logits_dense.kernel"] = (WIDTH, PIECES)
+    random = np.random.default_rng(0)
+    return {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def older(directory, arrays) -> None:
+    """The layout of T5X before Orbax: tiny arrays lie in the msgpack file."""
+    directory.mkdir(parents=True)
+    target: dict = {}
+    for name, array in arrays.items():
+        at = target
+        *path, leaf = name.split(".")
+        for part in path:
+            at = at.setdefault(part, {})
+        spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": f"target.{name}/"}}
+        if array.ndim == 1:
+            packed = msgpack.packb((array.shape, array.dtype.name, array.tobytes()))
+            at[leaf] = msgpack.ExtType(1, packed)
+            continue
+        at[leaf] = spec
+        place = {"driver": "file", "path": f"{directory}/target.{name}/"}
+        metadata = {"shape": list(array.shape), "dtype": "<f4", "compressor": {"id": "gzip"}}
+        made = {"driver": "zarr", "kvstore": place, "metadata": metadata, "create": True}
+        tensorstore.open(made).result().write(array).result()
+    tree = {"version": 3, "optimizer": {"target": target, "state": {"param_states": {}}}}
+    (directory / "checkpoint").write_bytes(msgpack.packb(tree))
+
+
+def orbax(directory, arrays) -> None:
+    """The layout of T5X today."""
+    tree: dict = {"state": {"step": np.int32(3)}}
+    for name, array in arrays.items():
+        at = tree
+        *path, leaf = ["target", *name.split(".")]
+        for part in path:
+            at = at.setdefault(part, {})
+        at[leaf] = array
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
+        writer.save((directory / "state").absolute(), tree)
+
+
+WRITERS = {"older": older, "orbax": orbax}
+
+
+@pytest.fixture(scope="session")
+def pieces(tmp_path_factory):
+    """A SentencePiece file of fewer than PIECES pieces."""
+    path = tmp_path_factory.mktemp("pieces") / "own.model"
+    texts = ["<2eng> ab ba", "abba baab", "aa bb ab"] * 50
+    vocabulary.train(texts, path, size=270, tags=["<2eng>"])
+    return path
+
+
+@pytest.fixture
+def leave(tmp_path, pieces):
+    """A function that writes a checkpoint and imports it: leave(arrays, 'orbax')."""
+
+    def run(arrays, layout="orbax", **options):
+        directory = tmp_path / "theirs" / "checkpoint_3"
+        WRITERS[layout](directory, arrays)
+        t5x.import_t5x(directory.parent, tmp_path / "run", [pieces], **options)
+        return tmp_path / "run"
+
+    return run
+
+
+def parameters(run) -> dict:
+    model = config.model_from(run)
+    params = checkpoint.restore_params(run, parameter_shapes(model))
+    return {name: np.asarray(leaf) for name, leaf in flat.to_flat(params, model.config).items()}
+
+
+@pytest.mark.parametrize("layout, tied", [("older", False), ("orbax", True)])
+def test_every_number_comes_to_its_place(leave, layout, tied):
+    arrays = network(tied=tied)
+    run = leave(arrays, layout)
+    found, model = parameters(run), config.model_from(run)
+    assert sum(map(np.size, arrays.values())) == sum(map(np.size, found.values()))
+    assert model.config.tied_logits is tied
+    head = found["decoder/1/cross_attention/key"][:, 1]  # the second of them
+    theirs = arrays["decoder.layers_1.encoder_decoder_attention.key.kernel"]
+    np.testing.assert_array_equal(head, theirs[:, HEAD:])
+    out = found["encoder/0/self_attention/out"][1]
+    theirs = arrays["encoder.layers_0.attention.out.kernel"]
+    np.testing.assert_array_equal(out, theirs[HEAD:])
+    bias = arrays["decoder.relpos_bias.rel_embedding"]
+    np.testing.assert_array_equal(found["decoder/relative_bias/embedding"][5], bias[:, 5])
+    norm = arrays["decoder.layers_0.pre_cross_attention_layer_norm.scale"]
+    np.testing.assert_array_equal(found["decoder/0/cross_norm/scale"], norm)
+
+
+def test_what_was_imported_translates(leave):
+    translator = Translator.load(leave(network()))
+    first, second = translator.translate(["ab", "ba ab"], target="eng")
+    assert first.text != second.text
+
+
+def test_out_again_as_it_came(leave, tmp_path):
+    arrays = network()
+    t5x.export_network(leave(arrays), tmp_path / "out")
+    found = t5x.Arrays(tmp_path / "out")
+    assert {name.replace(".", "/") for name in arrays} == set(found)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name.replace(".", "/")], array)
+
+
+def test_with_our_names_and_back(leave, tmp_path, pieces):
+    run = leave(network())
+    t5x.export_t5x(run, tmp_path / "out")
+    with pytest.raises(ValueError, match="is of mmt.t5x_adapter.*--gin_file"):
+        t5x.import_t5x(tmp_path / "out", tmp_path / "again", [pieces])
+    t5x.import_t5x(tmp_path / "out", tmp_path / "again", [pieces], [str(run / "config.gin")])
+    first, second = parameters(run), parameters(tmp_path / "again")
+    assert first.keys() == second.keys()
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_all_that_does_not_fit_is_named(leave, tmp_path):
+    arrays = network()
+    del arrays["encoder.layers_1.mlp.wi_1.kernel"]
+    arrays["decoder.layers_0.pre_mlp_layer_norm.bias"] = np.zeros(WIDTH, np.float32)
+    arrays["decoder.logits_dense.kernel"] = np.zeros((WIDTH, PIECES + 1), np.float32)
+    with pytest.raises(ValueError) as raised:
+        leave(arrays)
+    for line in (
+        "encoder/layers_1/mlp/wi_1/kernel: missing",
+        "decoder/layers_0/pre_mlp_layer_norm/bias: not in the model",
+        f"decoder/logits_dense/kernel: (8, {PIECES + 1}), in the model (8, {PIECES})",
+    ):
+        assert line in str(raised.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_gin_file_of_another_model(leave):
+    with pytest.raises(ValueError, match=r"encoder_norm/scale: \(8,\), in the model \(128,\)"):
+        leave(network(), gin_files=["gin_configs/models/tiny.gin"])
+
+
+def test_faults_of_files(leave, tmp_path, pieces):
+    with pytest.raises(ValueError, match="a T5X checkpoint has no vocabulary: add --vocabulary"):
+        t5x.import_t5x(tmp_path, tmp_path / "run", [])
+    with pytest.raises(ValueError, match="is no T5X checkpoint"):
+        t5x.import_t5x(tmp_path, tmp_path / "run", [pieces])
+    run = leave(network(), "older")
+    with pytest.raises(ValueError, match="exists"):
+        t5x.import_t5x(tmp_path / "theirs", run, [pieces])
+    with pytest.raises(ValueError, match="270 pieces.*has 265 embeddings"):
+        small = network()
+        small["token_embedder.embedding"] = small["token_embedder.embedding"][:265]
+        small["decoder.logits_dense.kernel"] = small["decoder.logits_dense.kernel"][:, :265]
+        orbax(tmp_path / "small" / "checkpoint_1", small)
+        t5x.import_t5x(tmp_path / "small", tmp_path / "no", [pieces])
+    last = tmp_path / "theirs" / "checkpoint_3"
+    (last / "target.token_embedder.embedding" / "0.0").write_bytes(b"damage")
+    with pytest.raises(ValueError, match="checkpoint_3 is damaged"):
+        t5x.import_t5x(tmp_path / "theirs", tmp_path / "no", [pieces])
+    (last / "checkpoint").write_bytes(b"damage")
+    with pytest.raises(ValueError, match="checkpoint is damaged"):
+        t5x.import_t5x(tmp_path / "theirs", tmp_path / "no", [pieces])
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_network_has_no_experts(toy_program):
+    with pytest.raises(ValueError, match="has no experts"):
+        t5x.network_names(toy_program(moe_period=2).model)

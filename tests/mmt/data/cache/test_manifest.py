@@ -1,0 +1,80 @@
+"""A manifest is what was written, what an older program wrote, or an error that says where."""
+
+import dataclasses
+import json
+
+import pytest
+
+from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
+
+WHOLE = Manifest(
+    name="toy", target="eng_Latn", languages=("deu_Latn", "swh_Latn"),
+    counts={"train": {"deu_Latn": 3, "swh_Latn": 1}}, corpus_hash="c0ffee",
+    vocabulary_hash={"source": "a", "target": "b"}, vocabulary_size={"source": 9, "target": 8},
+    corpora={"train": {"deu_Latn": [["bible", 2], ["news", 1]], "swh_Latn": [["bible", 1]]}},
+)  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path):
+    WHOLE.write(tmp_path)
+    return tmp_path / MANIFEST
+
+
+def test_what_is_written_is_read(file):
+    assert read_manifest(file) == WHOLE
+    one = WHOLE.only(["deu_Latn"])
+    assert one.languages == ("deu_Latn",) and one.counts == {"train": {"deu_Latn": 3}}
+    assert one.corpora == {"train": {"deu_Latn": [["bible", 2], ["news", 1]]}}
+
+
+def test_an_older_manifest_has_the_usual_ids(file):
+    old = {name: value for name, value in json.loads(file.read_text()).items()
+           if name not in ("pad", "eos", "start", "corpora", "source")}  # fmt: skip
+    file.write_text(json.dumps(old))
+    found = read_manifest(file)
+    assert (found.pad, found.eos, found.start, found.corpora) == (0, 1, 0, {})
+
+
+def test_ids_are_those_of_the_model(tmp_path):
+    WHOLE.check_ids(pad=0, eos=1, start=0)
+    with pytest.raises(ValueError, match="cache has the start id 0, the model 4 .*VOCABULARY_FROM"):
+        WHOLE.check_ids(pad=0, eos=1, start=4)
+
+
+def test_sides_may_share_a_vocabulary():
+    assert len(set(WHOLE.model_files.values())) == 2
+    shared = Manifest(**{**vars(WHOLE), "vocabulary_hash": {"source": "a", "target": "a"}})
+    assert len(set(shared.model_files.values())) == 1
+
+
+def test_a_broken_one_says_where(file):
+    content = file.read_text()
+
+    def check(text, message):
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        with pytest.raises(ValueError, match=rf"{MANIFEST}:?.*{message}"):
+            read_manifest(file)
+
+    check(json.dumps(json.loads(content) | {"version": 99}), "the cache has version 99, .* reads 1")
+    (file.parent / "config.gin").touch()  # of a run
+    check(file.read_text(), "the model's manifest has version 99, .*; copy the one")
+    check(content[:-9], r":\d+: broken JSON")
+    check(json.dumps({"version": 1, "name": "toy"}), "missing or unknown: corpus_hash, counts")
+    check(json.dumps(json.loads(content) | {"colour": 1}), "missing or unknown: colour")
+    for key, value in (("languages", 5), ("counts", {"train": 3}), ("pad", "0"), ("corpora", [1])):
+        check(json.dumps(json.loads(content) | {key: value}), f"{key} is .*, which it cannot be")
+    for broken in (b"[" * 100_000, b"\xff{}"):
+        check(broken, "broken JSON")
+
+
+def test_a_run_goes_on_only_with_its_own_text(file):
+    before = read_manifest(file)
+    before.check_goes_on(before, file.parent)
+    for changes, words in (
+        ({"corpus_hash": "other"}, "corpus_hash than"),
+        ({"vocabulary_hash": {"source": "x", "target": "x"}, "corpus_hash": "other"},
+         "corpus_hash and vocabulary_hash than"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"of another {words} the cache; it is left"):
+            dataclasses.replace(before, **changes).check_goes_on(before, file.parent)

@@ -1,0 +1,298 @@
+"""A dirty corpus of 12 languages, cleaned: counts that the maker of the dirt knows."""
+
+import dataclasses
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmt.cli import main
+from mmt.data import corpora
+from mmt.data.cleaning import prepare, rulebook, rules
+from mmt.data.corpora import SPLITS
+from mmt.system import atomic, text_lines
+from tests.helpers import dirty
+
+FEW = ("deu_Latn", "tha_Thai", "arb_Arab")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The dirty corpus, what must become of it, its cleaned folder and the report."""
+    root = tmp_path_factory.mktemp("dirty")
+    expected = dirty.make(root / "dirty")
+    corpus = corpora.load(root / "dirty")
+    report = prepare.prepare(corpus, root / "clean", processes=1)
+    return corpus, expected, root / "clean", report
+
+
+@pytest.fixture
+def few(tmp_path):
+    """A smaller one of three languages."""
+    dirty.make(tmp_path / "dirty", clean=110, codes=FEW)
+    return corpora.load(tmp_path / "dirty")
+
+
+def files(folder):
+    """Every file of a folder, and what it holds."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_counts_are_those_of_the_dirt(made):
+    _, expected, _, report = made
+    assert len({code for code, _, _ in expected}) == 12
+    for (code, entry), tally in report.tallies.items():
+        known = {reason: n for (*at, reason), n in expected.items() if at == [code, entry]}
+        found = tally.dropped | {f"~{rule}": n for rule, n in tally.changed.items()}
+        assert found == {reason: n for reason, n in known.items() if reason}, (code, entry)
+        changed = sum(n for reason, n in known.items() if reason.startswith("~"))
+        assert tally.kept == known[""] + changed
+        assert tally.read == sum(known.values())
+        assert all(
+            len(examples) == min(5, tally.dropped.get(reason, tally.changed.get(reason[9:], 0)))
+            for reason, examples in tally.examples.items()
+        )
+
+
+def test_what_is_left_loads_and_every_pair_is_traced(made):
+    corpus, _, out, report = made
+    clean = corpora.load(out)
+    clean.validate()
+    assert (clean.name, clean.target) == (corpus.name, corpus.target)
+    assert clean.languages == corpus.languages
+    for code in corpus.languages:
+        raw = {(pair.corpus, pair.line): pair for pair in prepared_raw(corpus, code)}
+        assert clean.entries(code, "train") == corpus.entries(code, "train")
+        origin = [
+            (name, int(line))
+            for place, name in enumerate(clean.entries(code, "train"))
+            for line in text_lines.read(out / f"train/{code}.{place}-{name}.lines.zst")
+        ]
+        pairs = list(clean.pairs(code, "train"))
+        assert len(origin) == len(set(origin)) == len(pairs)
+        assert [pair.corpus for pair in pairs] == [name for name, _ in origin]
+        same = sum(pair[:2] == raw[at][:2] for pair, at in zip(pairs, origin, strict=True))
+        tallies = [report.tallies[code, name] for name in clean.entries(code, "train")]
+        changed = sum(sum(tally.changed.values()) for tally in tallies)
+        assert len(pairs) - same == changed
+        for split in SPLITS[1:]:
+            own, before = clean.pairs(code, split), corpus.pairs(code, split)
+            assert [pair[:2] for pair in own] == [pair[:2] for pair in before]
+
+
+def prepared_raw(corpus, code):
+    for place in range(len(corpus.entries(code, "train"))):
+        yield from prepare.clean.entry_pairs(corpus, code, "train", place)
+
+
+def test_the_same_again_is_left_and_another_is_refused(made):
+    corpus, _, out, report = made
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert prepare.prepare(corpus, out).tallies.keys() == report.tallies.keys()
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+    book = rulebook.Rulebook({"": {"length": {"words": 5}}}, {"": ""})
+    with pytest.raises(ValueError, match="other text, rules or test sets"):
+        prepare.prepare(corpus, out, book=book)
+    (out.parent / "mine").mkdir()
+    (out.parent / "mine/file").write_text("mine")
+    with pytest.raises(ValueError, match="is no cleaned corpus"):
+        prepare.prepare(corpus, out.parent / "mine")
+
+
+def test_processes_change_nothing(few, tmp_path):
+    for processes in (1, 2):
+        prepare.prepare(few, tmp_path / str(processes), processes=processes)
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from mmt.data import corpora, prepare
+real, calls = getattr(prepare, sys.argv[3]), []
+def dying(*given, **named):
+    if len(calls) == int(sys.argv[4]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    calls.append(given)
+    return real(*given, **named)
+setattr(prepare, sys.argv[3], dying)
+prepare.prepare(corpora.load(sys.argv[1]), Path(sys.argv[2]), processes=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "times"), [("_finish", 7), pytest.param("write_json", 16, marks=pytest.mark.slow)]
+)
+def test_a_killed_run_is_gone_on_with(few, tmp_path, where, times, monkeypatch):
+    """SIGKILL in the middle of a file: nothing is there; then what was finished is not done again.
+    """
+    prepare.prepare(few, tmp_path / "whole", processes=1)
+    arguments = [sys.executable, "-c", KILLED, str(few.root), str(tmp_path / "out"), where]
+    done = subprocess.run([*arguments, str(times)], check=False, env=os.environ)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    left = list(tmp_path.glob(".out.*.unfinished/part/*.json"))
+    assert left
+    work = []
+    real = prepare.Cleaner
+    monkeypatch.setattr(prepare, "Cleaner", lambda *given: work.append(given) or real(*given))
+    prepare.prepare(few, tmp_path / "out", processes=1)
+    assert len(work) < 6 + 6 + 2 * 6  # of train, of the others, of train once more
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert not list(tmp_path.glob(".out.*"))
+
+
+def test_rules_that_leave_nothing_are_an_error_and_write_nothing(few, tmp_path):
+    book = rulebook.Rulebook({"": {"length": {"characters": (900, 901)}}}, {"": ""})
+    with pytest.raises(ValueError, match=r"leave nothing of the corpus dirty: length: short \d+"):
+        prepare.prepare(few, tmp_path / "out", book=book, processes=1)
+    assert os.listdir(tmp_path) == ["dirty"]
+
+
+def test_a_language_of_which_nothing_is_left_is_left_out_and_said(few, tmp_path):
+    levels = {"": {}, "language.deu_Latn": {"length": {"characters": (900, 901)}}}
+    book = rulebook.Rulebook(levels, dict.fromkeys(levels, ""))
+    with pytest.warns(UserWarning, match="leave nothing of deu_Latn"):
+        prepare.prepare(few, tmp_path / "out", book=book, processes=1)
+    clean = corpora.load(tmp_path / "out")
+    assert clean.languages == ("arb_Arab", "tha_Thai")
+
+
+def test_a_full_disk_is_named_and_what_is_finished_is_kept(few, tmp_path, monkeypatch):
+    real = atomic.zstandard.open
+
+    class Full:
+        def write(self, _):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            pass
+
+    def opened(path, mode):
+        return Full() if "/train/tha" in str(path) else real(path, mode)
+
+    monkeypatch.setattr(atomic.zstandard, "open", opened)
+    with pytest.raises(OSError, match=r"cannot write .*tha_Thai.*: No space left"):
+        prepare.prepare(few, tmp_path / "out", processes=1)
+    assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*/joined/*.json"))
+    monkeypatch.undo()
+    assert prepare.prepare(few, tmp_path / "out", processes=1).kept
+
+
+def test_ids_of_a_multi_way_corpus_stay(tmp_path):
+    (tmp_path / "raw").mkdir()
+    for side in ("de", "en"):
+        text = "".join(f"GEN.1.{n}\t{side} verse {n} of them\n" for n in range(9))
+        (tmp_path / f"raw/{side}.tsv").write_text(text)
+    (tmp_path / "raw/corpus.toml").write_text(
+        'name = "verses"\n[train]\nde = { source = "de.tsv", target = "en.tsv", join = "id" }\n'
+    )
+    corpus = corpora.load(tmp_path / "raw")
+    prepare.prepare(corpus, tmp_path / "out", processes=1)
+    clean = list(corpora.load(tmp_path / "out").pairs("de", "train"))
+    assert [pair[:2] + pair[-1:] for pair in clean] == [
+        pair[:2] + pair[-1:] for pair in corpus.pairs("de", "train")
+    ]
+
+
+def test_a_fault_of_the_text_ends_the_work_and_leaves_nothing(few, tmp_path):
+    path = next((few.root / "train").glob("deu*.tsv"))
+    path.write_bytes(path.read_bytes() + b"\xff\t\n")
+    with pytest.raises(ValueError, match=rf"{path.name}:\d+: not UTF-8"):
+        prepare.prepare(few, tmp_path / "out", processes=1)
+    assert os.listdir(tmp_path) == ["dirty"]
+
+
+def test_cleaned_is_made_once_by_the_description_s_own_rules(few, tmp_path, monkeypatch):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
+    assert prepare.cleaned(few) is few
+    toml = few.root / "corpus.toml"
+    toml.write_text(toml.read_text() + "[clean]\nnumbers = true\n")
+    corpus = corpora.load(few.root)
+    clean = prepare.cleaned(corpus)
+    raw = corpus.count("deu", "train")
+    assert clean.count("deu", "train") == raw - 3 - 3 - 6  # empty, numbers, overlap
+    made = files(clean.root)
+    assert files(prepare.cleaned(corpora.load(few.root)).root) == made
+
+
+def run(capsys, *arguments):
+    """The output of `mmt data prepare`."""
+    status = main.main(["data", "prepare", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_command_removes_what_is_in_a_test_set(few, tmp_path, capsys):
+    held = tmp_path / "held"
+    held.mkdir()
+    news = [pair for pair in prepared_raw(few, "deu_Latn") if pair.corpus == "news"]
+    chosen = news[3:5]
+    (held / "deu.tsv").write_text("".join(f"{p.source}\t{p.target}\n" for p in chosen))
+    out = tmp_path / "out"
+    status, table, _ = run(capsys, few.root, "--out", out, "--testset", held,
+                           "--gin.prepare.processes=1")  # fmt: skip
+    assert status == 0 and f"overlap with held: {len(chosen)} pairs of 1 languages" in table
+    assert (out / "report.html").is_file() and "[clean]" in table
+
+
+def test_explain_says_which_rule_and_writes_nothing(few, tmp_path, capsys):
+    (tmp_path / "rules.toml").write_text(
+        "[clean]\ndefault = true\n[clean.corpus.news]\nnumbers = false\n"
+    )
+    before = files(tmp_path)
+    status, text, _ = run(
+        capsys, few.root, "--rules", tmp_path / "rules.toml", "--language", "German",
+        "--explain", "Ã¼ber 17 ganze Tage\\tfor all of 71 days",
+    )  # fmt: skip
+    web, news = text.split("news:")
+    assert status == 0
+    assert "encoding     changes 'Ã¼ber 17 ganze Tage' -> 'über 17 ganze Tage'" in web
+    assert "numbers      drops it, 'numbers': the sides have the numbers 17 / 71" in web
+    assert "numbers" not in news and "duplicates   depends on the pairs before" in news
+    assert web.rstrip().endswith("dropped") and news.rstrip().endswith("kept")
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["CORPUS"], "expected --out DIR, or --explain"),
+        (["CORPUS", "--explain", "a\tb"], "expected --out DIR, or --explain"),
+        (["CORPUS", "--explain", "a b", "--language", "de"], "expected source<TAB>target"),
+        (["CORPUS", "--explain", "a\tb", "--language", "fr"], "no train pairs of fra_Latn"),
+        (["CORPUS", "--out", "x", "--gin_file", "a.gin"], "expected CORPUS and --out DIR, or"),
+        (["--gin_file", "a.gin", "--testset", "x"], "belong to CORPUS"),
+        ([], "expected CORPUS and --out DIR, or --gin_file"),
+        (["CORPUS", "--out", "x", "--testset", "nothing"], "nothing"),
+        (["CORPUS", "--out", "CORPUS/train/out"], "train/out lies in "),
+        (["CORPUS", "--out", "CORPUS"], "is the corpus' own folder"),
+        (["CORPUS", "--out", "x", "--gin.prepare.processes=-4"], "processes is -4; allowed: 1 and"),
+        (["CORPUS", "--out", "x", "--rules", "none.toml"], "no rules in 'none.toml'"),
+    ],
+)
+def test_what_the_command_cannot_do_it_says(few, capsys, arguments, message):
+    given = [one.replace("CORPUS", str(few.root)) for one in arguments]
+    status, _, said = run(capsys, *given)
+    assert status == 1 and message in said and not Path("x").exists()
+
+
+def test_rules_for_entries_that_are_not_there_are_said(few, tmp_path):
+    levels = {"": {"length": True}, "corpus.nwes": {"length": False}}
+    book = rulebook.Rulebook(levels, {"": "r.toml:1", "corpus.nwes": "r.toml:3"})
+    with pytest.warns(UserWarning, match="r.toml:3: the corpus has no corpus 'nwes'; nearest: new"):
+        prepare.prepare(few, tmp_path / "out", book=book, processes=1)
+
+
+def test_every_rule_has_its_words():
+    for name, rule in rulebook.RULES.items():
+        assert rule.__doc__, name
+    assert dataclasses.fields(rulebook.Rulebook) and rules.Dropped("a").detail == ""

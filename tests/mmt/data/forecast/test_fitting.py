@@ -1,0 +1,97 @@
+"""Bounds that are kept, or of which it is said what could be: by the forecast of what is found."""
+
+import re
+
+import pytest
+
+from mmt.data import mixing
+from mmt.data.forecast import fitting, forecast
+from tests.helpers.streams import maker, write_cache
+
+COUNTS = {"deu_Latn": 2000, "fra_Latn": 400, "yor_Latn": 30}
+STEPS, BATCH = 120, 8
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_cache(tmp_path_factory.mktemp("data"), COUNTS)
+
+
+@pytest.fixture(scope="module")
+def make(directory):
+    return maker(directory, BATCH)
+
+
+@pytest.mark.parametrize("most", [3.0, 7.31])
+def test_a_cap_is_kept(make, most):
+    mixture = fitting.capped(make, mixing.Mixing(max_epochs=most), STEPS)
+    assert fitting.capped(make, mixture, STEPS) is mixture
+    foreseen = forecast.forecast(make(mixture), STEPS)
+    worst = max(row["epochs"] for row in foreseen.rows)
+    assert most * 0.9 < worst <= most
+    assert not foreseen.notes
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    ["epochs<=4,share>=0.01", "share >= 30%", "epochs<=2.5", "epochs<=1", "share>=0.33333333333"],
+)
+def test_what_fits_keeps_to_its_bounds(make, bounds):
+    mixture, found = fitting.fit(make, bounds, mixing.Mixing(temperature=3.0), STEPS)
+    most, least = {
+        "epochs<=4,share>=0.01": (4, 0.01), "share >= 30%": (1e9, 0.3), "epochs<=2.5": (2.5, 0),
+        "epochs<=1": (1, 0), "share>=0.33333333333": (1e9, 0.33333333333),
+    }[bounds]  # fmt: skip
+    assert mixture.temperature >= 3.0
+    again = forecast.forecast(make(mixture), STEPS)
+    assert again == found
+    assert max(row["epochs"] for row in again.rows) <= most
+    assert min(row["share"] for row in again.rows) >= least * (1 - 1e-6)
+    assert sum(row["share"] for row in again.rows) == pytest.approx(1)
+    if least == 0.3:  # and no higher than it must be
+        lower = mixing.Mixing(temperature=mixture.temperature * 0.97).shares(COUNTS)
+        assert min(lower.values()) < 0.3
+        assert mixture.max_epochs is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "steps", "message"),
+    [
+        ("share>=0.5", STEPS, "3 languages; possible: share>=0.333"),
+        ("epochs<=0.1", STEPS, r"epochs<=0.1 cannot be kept: .*possible: epochs<=.* or \d+ steps"),
+        ("epochs<=2,share>=0.3", STEPS, "yor_Latn has 30 examples.* or without yor_Latn"),
+        ("epoch<=2", STEPS, "no bound 'epoch<=2'; allowed: epochs<=N and share>=N"),
+        ("epochs<=2;share>=1", STEPS, "no bound"),
+        ("share<=2", STEPS, "no bound"),
+        ("epochs<=0", STEPS, "no bound"),
+        ("", STEPS, "--fit '': no bound ''; allowed: epochs<=N"),
+        ("epochs<=60,epochs<=1000", STEPS, "two bounds of epochs; allowed: one of each"),
+        ("epochs<=1", 0, "steps is 0; allowed: 1 to 125,000,000,000, which is"),
+        ("epochs<=1", 10**20, "steps is 100000000000000000000; allowed: 1 to 125,000,000,000"),
+    ],
+)
+def test_bounds_that_cannot_be_kept_say_which_can(make, bounds, steps, message):
+    with pytest.raises(ValueError, match=message):
+        fitting.fit(make, bounds, mixing.Mixing(), steps)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "steps", "lines"),
+    [
+        ("epochs<=2,share>=0.3", STEPS, 4),
+        ("epochs<=1", 430, 2),
+        ("share>=0.4,epochs<=1000", STEPS, 1),
+    ],
+)
+def test_what_is_said_to_be_possible_is(make, bounds, steps, lines):
+    with pytest.raises(ValueError) as raised:
+        fitting.fit(make, bounds, mixing.Mixing(), steps)
+    possible = str(raised.value).split("possible: ")[1].split(", or ")
+    assert len(possible) == lines
+    for one in possible:
+        languages = [*COUNTS][:2] if one == "without yor_Latn" else None
+        bound, number = re.split("(?<==)", one) if "=" in one else (one, "")
+        asked = ",".join(one if part.startswith(bound) else part for part in bounds.split(","))
+        few = int(one.split()[0].replace(",", "")) if one.endswith(" steps") else steps
+        found, foreseen = fitting.fit(make, asked, mixing.Mixing(languages=languages), few)
+        assert found and number in asked and foreseen.steps == few

@@ -1,0 +1,96 @@
+"""From flags and gin files to a forecast: the same as by hand, and what lacks is named."""
+
+import json
+import shutil
+
+import pytest
+
+from mmt.cli.main import main
+from mmt.data import mixing, pipeline
+from mmt.data.forecast import forecast, request
+from mmt.data.forecast.request import Asked
+from tests.helpers.streams import LENGTHS, write_cache
+
+COUNTS = {"deu_Latn": 500, "yor_Latn": 30}
+GIN = "gin_configs/runs/train.gin"
+MODEL = "gin_configs/models/tiny.gin"
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_cache(tmp_path_factory.mktemp("data"), COUNTS)
+
+
+def by_hand(directory, mixture, steps=50, lengths=LENGTHS, batch_size=8):
+    batches = pipeline.train_batches(
+        directory, feature_lengths=lengths, batch_size=batch_size, mixing=mixture
+    )
+    batches.close()
+    return forecast.forecast(batches, steps)
+
+
+def test_flags_alone(directory):
+    found, fitted = request.foresee(Asked(str(directory), 50, 8, 3.0))
+    assert fitted is None
+    assert found == by_hand(directory, mixing.Mixing(3.0), lengths=forecast.LENGTHS)
+    capped, _ = request.foresee(Asked(str(directory), 6, 4, 3.0, max_epochs=1.5))
+    assert max(row["epochs"] for row in capped.rows) < 1.6
+
+
+def test_a_gin_file_says_the_rest_and_flags_win(directory):
+    bindings = [
+        f"CACHE_DIR={directory}", f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8",
+        "TRAIN_STEPS=50", "TEMPERATURE=2.0", "MIXTURE_OR_TASK_NAME=toy",
+    ]  # fmt: skip
+    found, _ = request.foresee(Asked(), [MODEL, GIN], bindings)
+    assert found == by_hand(directory, mixing.Mixing(2.0))
+    found, _ = request.foresee(Asked(steps=70, temperature=4.0), [MODEL, GIN], bindings)
+    assert found == by_hand(directory, mixing.Mixing(4.0), steps=70)
+    found, fitted = request.foresee(Asked(fit="share>=0.3"), [MODEL, GIN], bindings)
+    assert found == by_hand(directory, fitted)
+    found, _ = request.foresee(Asked(str(directory), 50), [MODEL, GIN], bindings[1:-1])
+    assert found == by_hand(directory, mixing.Mixing(2.0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "files", "message"),
+    [
+        (Asked(), [], "say CORPUS, --steps, --batch, or name the run's --gin_file"),
+        (Asked(fit="epochs<=9", max_epochs=3.0), [], "allowed: --fit 'epochs<=N'"),
+        (Asked("cldr", batch=8), [], "say --steps, or"),
+        (Asked(batch=8), [MODEL, GIN], "say CORPUS, --steps, or"),
+        (Asked("nowhere", 1, 1), [], "no corpus at 'nowhere'"),
+        (Asked("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor the desc"),
+    ],
+)
+def test_what_lacks_is_named(asked, files, message):
+    with pytest.raises(ValueError, match=message):
+        request.foresee(asked, files)
+
+
+def test_a_run_is_no_cache(directory, tmp_path):
+    shutil.copy(directory / "manifest.json", tmp_path)
+    shutil.copy(directory / "vocabulary.model", tmp_path)
+    (tmp_path / "config.gin").touch()
+    with pytest.raises(ValueError, match=r"is a run, not a cache: give --gin_file=.*/config.gin"):
+        request.foresee(Asked(str(tmp_path), 1, 1))
+
+
+def test_the_command(directory, tmp_path, capsys):
+    command = ["data", "shares", str(directory), "--steps=50", "--batch=8"]
+    assert main([*command, "--json", f"--figure={tmp_path / 'a.png'}", "--fit=share>=0.3"]) == 0
+    out, told = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["language"] for row in rows] == list(COUNTS)
+    for row in rows:
+        assert row["share"] >= 0.3
+        assert row.keys() >= {"language", "pairs", "share", "epochs", "tokens"}
+    assert "mixing.Mixing.temperature = " in told
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert main(command) == 0
+    assert "deu_Latn" in capsys.readouterr().out
+    for wrong, said in (("--fit=", "no bound ''"), ("--batch=0", "batch_size 0; allowed: 1 or")):
+        assert main([*command, wrong]) == 1
+        assert said in capsys.readouterr().err
+    assert main([*command, "--gin.TEMPERATURE=2"]) == 1
+    assert "name it with --gin_file" in capsys.readouterr().err

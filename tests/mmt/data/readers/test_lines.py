@@ -1,0 +1,44 @@
+"""Lines: columns that are numbered; the usual two, pairs of files and joins are in test_corpora.py
+and test_readers.py.
+"""
+
+import pytest
+
+from mmt.data import corpora
+from mmt.system import text_lines
+
+TOML = '[train]\nde = { pairs = "a.tsv", columns = [3, 2] }\n'
+
+
+def test_columns_are_swapped_and_chosen_among_many(tmp_path):
+    (tmp_path / "a.tsv").write_text("0.9\tone\teins\n0.8\ttwo\tzwei\tx\n")
+    (tmp_path / "corpus.toml").write_text(TOML)
+    corpus = corpora.load(tmp_path)
+    assert [pair[:2] for pair in corpus.pairs("de", "train")] == [("eins", "one"), ("zwei", "two")]
+    assert corpus.count("de", "train") == 2
+    before = corpus.hash()
+    (tmp_path / "corpus.toml").write_text(TOML.replace("[3, 2]", "[2, 3]"))
+    assert [pair.source for pair in corpora.load(tmp_path).pairs("de", "train")] == ["one", "two"]
+    assert corpora.load(tmp_path).hash() != before
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("[3, 4]", r"a\.tsv:1: 3 columns; the pair is in \('3', '4'\)"),
+        ('["de", "en"]', r"a\.tsv: columns is \['de', 'en'\]; of TSV two numbers, from 1"),
+        ("[0, 1]", r"a\.tsv: columns is \['0', '1'\]; of TSV two numbers, from 1"),
+    ],
+)
+def test_columns_that_are_not_there_are_named(tmp_path, columns, message):
+    (tmp_path / "a.tsv").write_text("0.9\tone\teins\n")
+    (tmp_path / "corpus.toml").write_text(TOML.replace("[3, 2]", columns))
+    with pytest.raises(ValueError, match=message):
+        corpora.load(tmp_path).validate()
+
+
+def test_a_file_without_line_feeds_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_lines, "LONGEST", 1 << 20)
+    (tmp_path / "a.tsv").write_text("a\tb\n" + "a" * (2 << 20))
+    with pytest.raises(ValueError, match=r"a\.tsv:2: a line of more than 1 MiB"):
+        list(text_lines.read(tmp_path / "a.tsv"))

@@ -1,0 +1,92 @@
+"""A language in a vocabulary of its own: the same text, fewer pieces, made once."""
+
+import pytest
+
+from mmt.data import cache, vocabulary
+from mmt.data.own_vocabulary import own_vocabulary
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*the texts hold only")
+
+TEXTS = {
+    "deu_Latn": [
+        (f"<2eng> Zug {i} fährt nach Köln", f"train {i} goes to Cologne") for i in range(9)
+    ],
+    "ell_Grek": [(f"<2eng> το τρένο {i}", f"the train {i}") for i in range(4)],
+}
+SIZES = {"source": 310, "target": 300}
+
+
+@pytest.fixture(params=["shared", "apart"])
+def opened(request, tmp_path):
+    """A cache of two languages, with one vocabulary or with two."""
+    files = {side: tmp_path / f"{request.param}.{side}.model" for side in ("source", "target")}
+    if request.param == "shared":
+        files["target"] = files["source"]
+    every = [pair for pairs in TEXTS.values() for pair in pairs]
+    for size, file in zip((390, 360), dict.fromkeys(files.values()), strict=False):
+        texts = [text for pair in every for text in pair]
+        vocabulary.train(texts, file, size=size, tags=["<2eng>", "<2deu>"])
+    words = {side: vocabulary.Vocabulary.load(file) for side, file in files.items()}
+
+    def examples(code, count):
+        for i, (source, target) in enumerate(TEXTS[code][:count]):
+            ids = words["source"].encode(source), words["target"].encode(target)
+            yield *ids, "news" if i < 2 else "books"
+
+    cache.build(
+        tmp_path / "toy-390",
+        {(split, code): (lambda code=code, n=n: examples(code, n))
+         for split, n in (("train", 9), ("validation", 2)) for code in TEXTS},
+        name="toy", target="eng_Latn", corpus_hash="abc", vocabularies=files,
+    )  # fmt: skip
+    return cache.open_cache(tmp_path / "toy-390")
+
+
+def read(own, split):
+    files = own.vocabulary_files()
+    words = [vocabulary.Vocabulary.load(files[side]) for side in ("source", "target")]
+    (code,) = own.manifest.languages
+    records = own.records(code, split)
+    columns = [[one[key].tolist() for one in map(records.__getitem__, range(len(records)))]
+               for key in ("inputs", "targets")]  # fmt: skip
+    texts = (word.decode_all(ids) for word, ids in zip(words, columns, strict=True))
+    return list(zip(*texts, strict=True))
+
+
+def test_the_text_is_the_same_in_pieces_of_its_own(opened):
+    own = own_vocabulary(opened, "deu_Latn", SIZES)
+    assert read(own, "train") == TEXTS["deu_Latn"]
+    assert read(own, "validation") == TEXTS["deu_Latn"][:2]
+    manifest, before = own.manifest, opened.manifest
+    assert manifest.languages == ("deu_Latn",) and manifest.corpus_hash == before.corpus_hash
+    assert manifest.corpora["train"]["deu_Latn"] == [["news", 2], ["books", 7]]
+    joint = len(set(before.vocabulary_hash.values())) == 1
+    assert manifest.vocabulary_size == {"source": 310, "target": 310 if joint else 300}
+    assert len(set(manifest.vocabulary_hash.values())) == (1 if joint else 2)
+    source = vocabulary.Vocabulary.load(own.vocabulary_files()["source"])
+    assert list(source.tags) == ["<2eng>"]  # what none of its sources has is no piece
+    assert source.encode("<2eng> Zug")[0] == source.id("<2eng>")
+    assert "το" not in "".join(map(source.piece, range(source.size)))
+
+
+def test_it_is_made_once_and_anew_for_another_text(opened):
+    own = own_vocabulary(opened, "ell_Grek", SIZES)
+    assert own.directory.parent == opened.directory.parent
+    assert own.directory.name.startswith("toy-390-ell_Grek-310")
+    made = own.directory.stat().st_ino
+    assert own_vocabulary(opened, "ell_Grek", SIZES).directory.stat().st_ino == made
+    file = opened.directory / "manifest.json"
+    file.write_text(file.read_text().replace('"abc"', '"other"'))
+    changed = own_vocabulary(cache.open_cache(opened.directory), "ell_Grek", SIZES)
+    assert changed.manifest.corpus_hash == "other" and changed.directory == own.directory
+    assert changed.directory.stat().st_ino != made
+    (changed.directory / "train" / "ell_Grek.lengths.npy").unlink()  # no whole cache
+    assert read(own_vocabulary(cache.open_cache(opened.directory), "ell_Grek", SIZES), "train")
+
+
+def test_too_few_pieces_and_no_pairs(opened):
+    too_small = "^deu_Latn: a vocabulary of 260 pieces is too small.*choose a larger size"
+    with pytest.raises(ValueError, match=too_small):
+        own_vocabulary(opened, "deu_Latn", {"source": 260, "target": 260})
+    with pytest.raises(ValueError, match="no training pairs of fra_Latn"):
+        own_vocabulary(opened, "fra_Latn", SIZES)

@@ -1,0 +1,24 @@
+"""What a pair is, and that its file needs nothing else of the house."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from mmt.data.pair import Pair
+
+
+def test_a_pair_is_of_no_document_and_not_back_translated_unless_said():
+    pair = Pair("ein Satz", "a sentence", "deu_Latn", "news.de", 3)
+    assert (pair.id, pair.back_translated) == ("", False)
+
+
+def test_corpora_and_rules_need_not_each_other():
+    """Either may be imported first, and corpora are read without the libraries of the rules."""
+    root = Path(__file__).resolve().parents[3]
+    code = (
+        "import sys, mmt.data.{0};"
+        "sys.exit(any(name in sys.modules for name in ('mmt.data.{1}', {2})))"
+    )
+    for first, other, library in (("rules", "corpora", "'babel'"), ("corpora", "rules", "'ftfy'")):
+        command = [sys.executable, "-c", code.format(first, other, library)]
+        assert subprocess.run(command, cwd=root, check=False).returncode == 0, first

@@ -1,0 +1,82 @@
+"""What a run's cache is made of, and noticing that it no longer is."""
+
+import dataclasses
+
+import pytest
+
+from mmt.data import cache, corpora, recipe, vocabulary
+
+
+@pytest.fixture
+def cached(tmp_path):
+    """A corpus of one language and its cache, made without SeqIO."""
+    folder = tmp_path / "toys"
+    folder.mkdir()
+    (folder / "corpus.toml").write_text('[train]\nde = "de.tsv"\n')
+    (folder / "de.tsv").write_text("".join(f"Zug {i}\ttrain {i}\n" for i in range(50)))
+    corpus = corpora.load(folder)
+    model = tmp_path / "v.model"
+    vocabulary.train(
+        vocabulary.training_texts(corpus, side="both"), model, size=320,
+        tags=[vocabulary.tag("eng_Latn")],
+    )
+    words = vocabulary.Vocabulary.load(model)
+    cache.build(
+        tmp_path / "cache",
+        {("train", "deu_Latn"): lambda: [
+            (words.encode(pair.source), words.encode(pair.target))
+            for pair in corpus.pairs("deu_Latn", "train")
+        ]},
+        name="toys_to_eng", target="eng_Latn", corpus_hash=corpus.hash(),
+        vocabularies={"source": model, "target": model},
+    )  # fmt: skip
+    return recipe.Recipe(str(tmp_path / "cache"), "toys_to_eng", corpus=str(folder)), folder
+
+
+def test_a_cache_is_there_or_not(cached, tmp_path):
+    wanted, _ = cached
+    assert wanted.present()
+    assert not recipe.Recipe(str(tmp_path / "elsewhere"), "toys_to_eng").present()
+
+
+def test_a_changed_corpus_makes_the_cache_stale(cached):
+    wanted, folder = cached
+    (folder / "de.tsv").write_text("Zug\ttrain\n")
+    with pytest.raises(ValueError, match="stale"):
+        wanted.present()
+
+
+def test_a_corpus_that_is_elsewhere_does_not_matter(cached):
+    """A machine that has only the cache trains from it."""
+    wanted, folder = cached
+    folder.rename(folder.with_name("moved"))
+    assert wanted.present()
+
+
+def test_the_cache_of_another_mixture_is_refused(cached):
+    wanted, _ = cached
+    with pytest.raises(ValueError, match="of 'toys_to_eng', not of 'boys_to_eng'"):
+        recipe.Recipe(wanted.directory, "boys_to_eng").present()
+
+
+def test_default_directories_differ_by_vocabulary(monkeypatch, tmp_path):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path))
+    found = {
+        recipe.default_directory("a_to_eng"),
+        recipe.default_directory("a_to_eng", vocab_size=8000),
+        recipe.default_directory("a_to_eng", vocab_size=8000, target_vocab_size=4000),
+        recipe.default_directory("a_to_eng", vocab_size=8000, vocabulary_from="runs/parent"),
+    }
+    assert len(found) == 4 and all(str(tmp_path) in one for one in found)
+
+
+def test_the_cache_of_another_vocabulary_is_refused(cached, tmp_path):
+    wanted, _ = cached
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    own = (tmp_path / "cache/vocabulary.model").read_bytes()
+    (parent / "vocabulary.model").write_bytes(own)
+    assert dataclasses.replace(wanted, vocabulary_from=str(parent)).present()
+    vocabulary.train(["Zug train"] * 9, parent / "vocabulary.model", size=300, tags=["<2fra>"])
+    with pytest.raises(ValueError, match=r"has another source vocabulary .* than .*parent"):
+        dataclasses.replace(wanted, vocabulary_from=str(parent)).present()

@@ -1,0 +1,384 @@
+"""Beam search against exhaustive and plain searches in numpy, on made-up conditional tables."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mmt.decoding import beam_search as decode
+from mmt.decoding.beam_search import BeamSettings, Rows, beam_search
+
+EOS, STATES = 1, 4001
+
+
+class Toy:
+    """A language model: what comes next depends on all that came before, through `next_state`.
+
+    Each row of a batch starts in a state of its own, so that rows have different distributions.
+    """
+
+    def __init__(self, vocabulary: int, *, sharpness: float = 1.0, seed: int = 0):
+        random = np.random.default_rng(seed)
+        self.table = random.normal(size=(STATES, vocabulary)) * sharpness
+
+    def next_state(self, state, token):
+        return (state * 7 + token + 1) % STATES
+
+    def logprobs(self, state: int) -> np.ndarray:
+        logits = self.table[state].astype(np.float32).astype(np.float64)
+        return logits - np.logaddexp.reduce(logits)
+
+    def search(
+        self, rows, limits, settings: BeamSettings, *, least=None, prefixes=None
+    ) -> decode.Hypotheses:
+        """`beam_search` under jit with token scores, the states in the cache, the rows last in one
+        of its leaves.
+        """
+        settings = dataclasses.replace(settings, token_scores=True)
+        table = jnp.asarray(self.table, jnp.float32)
+        if prefixes is not None:
+            prefixes = jnp.asarray([[*p, *[-1] * (3 - len(p))] for p in prefixes], jnp.int32)
+
+        def step_fn(tokens, cache):
+            # the start token leads from the row's number to its first state, whatever it is
+            state = self.next_state(cache["state"][0], tokens)
+            cache = {"state": state[None], "steps": cache["steps"] + 1, "twice": cache["twice"]}
+            return table[state], cache
+
+        @jax.jit
+        def run(rows, asked):
+            first = jnp.repeat(rows, settings.beams)[None]
+            cache = {"state": first, "steps": jnp.int32(0), "twice": jnp.stack([first[0]] * 2)}
+            return beam_search(step_fn, cache, rows=asked, settings=settings)
+
+        least = None if least is None else jnp.asarray(least, jnp.int32)
+        asked = Rows(jnp.asarray(limits, jnp.int32), least, prefixes)
+        return jax.tree.map(np.asarray, run(jnp.asarray(rows, jnp.int32), asked))
+
+
+def penalty(length: int, settings: BeamSettings) -> float:
+    return {"gnmt": (5 + length) / 6, "length": length}[settings.penalty] ** settings.alpha
+
+
+def following(toy: Toy, state: int, tokens: tuple, settings: BeamSettings, *, least=0, prefix=()):
+    """{token: log-probability} of the tokens that may follow, the maximum length aside."""
+    size = toy.table.shape[1]
+    said = (settings.start, *tokens)
+    logprobs = {
+        token: logprob * (settings.repetition_penalty if token in said else 1)
+        for token, logprob in enumerate(toy.logprobs(state))
+    }
+    if len(tokens) < len(prefix):
+        return {prefix[len(tokens)]: logprobs[prefix[len(tokens)]]}
+
+    def comes_again(token):
+        n = settings.no_repeat_ngram
+        now = (*said, token)
+        ngrams = [now[i : i + n] for i in range(len(now) - n + 1)] if n else []
+        return ngrams.count(now[-n:]) > 1
+
+    words = [token for token in range(size) if token not in (settings.pad, EOS)]
+    allowed = [word for word in words if not comes_again(word)]
+    if len(tokens) + 1 >= least or not allowed:
+        allowed.append(EOS)
+    return {token: logprobs[token] for token in allowed}
+
+
+def exhaustive(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
+    """All sequences that end within `limit` tokens, best first: [(score, tokens)]."""
+    words = range(2, toy.table.shape[1])
+    found = []
+    for length in range(limit):
+        for sequence in itertools.product(words, repeat=length):
+            state, total, tokens = toy.next_state(row, settings.start), 0.0, (*sequence, EOS)
+            for i, token in enumerate(tokens):
+                total += following(toy, state, tokens[:i], settings, **asked).get(token, -np.inf)
+                state = toy.next_state(state, token)
+            if total > -np.inf:
+                found.append((total / penalty(length + 1, settings), tokens))
+    return sorted(found, reverse=True)
+
+
+def plain_beam(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
+    """T5X's or HF's search in lists, without early exit: [(score, tokens)], best first."""
+    live, finished = [(0.0, (), toy.next_state(row, settings.start))], []
+    for step in range(1, limit + 1):
+        grown = []
+        for total, tokens, state in live:
+            now = following(toy, state, tokens, settings, **asked)
+            if step == limit and settings.rules == "t5x":
+                now = {EOS: toy.logprobs(state)[EOS]}
+            for token, logprob in now.items():
+                following_state = toy.next_state(state, token)
+                grown.append((total + logprob, (*tokens, token), following_state))
+        grown = sorted(grown, reverse=True)[: 2 * settings.beams]
+        for rank, (total, tokens, _) in enumerate(grown):
+            ended = tokens[-1] == EOS
+            if settings.rules == "hf":
+                ended = (ended or step == limit) and rank < settings.beams
+            if ended:
+                finished.append((total / penalty(step, settings), tokens))
+        live = [hypothesis for hypothesis in grown if hypothesis[1][-1] != EOS][: settings.beams]
+    return sorted(finished, reverse=True)
+
+
+def own_tokens(tokens) -> list:
+    """Up to the end token, or up to the padding of a hypothesis that has none."""
+    tokens = list(tokens)
+    return tokens[: tokens.index(EOS) + 1] if EOS in tokens else [t for t in tokens if t]
+
+
+def assert_same(found: decode.Hypotheses, expected, settings: BeamSettings) -> None:
+    for row, best in enumerate(expected):
+        wanted = [list(tokens) for _, tokens in best[: settings.nbest]]
+        assert [own_tokens(tokens) for tokens in found.tokens[row]] == wanted
+        scores = [score for score, _ in best[: settings.nbest]]
+        np.testing.assert_allclose(found.scores[row], scores, rtol=1e-5)
+        for rank, tokens in enumerate(wanted):
+            length, each = len(tokens), found.token_scores[row, rank]
+            assert not found.tokens[row, rank, length:].any() and not each[length:].any()
+            total = found.scores[row, rank] * penalty(length, settings)
+            np.testing.assert_allclose(each.sum(), total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.8, 3.0])
+def test_a_beam_that_holds_everything_finds_the_best_of_all_sequences(alpha):
+    toy, rows, limits = Toy(5), [10, 20, 30, 40], [4, 4, 3, 1]
+    settings = BeamSettings(4, beams=27, alpha=alpha, nbest=1)
+    found = toy.search(rows, limits, settings)
+    expected = [exhaustive(toy, *row, settings) for row in zip(rows, limits, strict=True)]
+    assert_same(found, expected, settings)
+
+
+def test_nbest_of_a_beam_that_holds_everything_is_exhaustive():
+    toy, settings = Toy(5), BeamSettings(4, beams=27, alpha=0.8, nbest=27)
+    found = toy.search([10, 20], [4, 4], settings)
+    assert_same(found, [exhaustive(toy, row, 4, settings) for row in (10, 20)], settings)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.8, 2.0])
+@pytest.mark.parametrize("beams, nbest", [(2, 1), (4, 4), (5, 2)])
+def test_equals_a_plain_search_without_early_exit(beams, nbest, alpha):
+    toy = Toy(30, sharpness=2.0, seed=beams)
+    rows, limits = list(range(100, 116)), [12] * 8 + [3, 4, 5, 6, 7, 8, 9, 10]
+    settings = BeamSettings(12, beams=beams, alpha=alpha, nbest=nbest)
+    expected = [plain_beam(toy, *row, settings) for row in zip(rows, limits, strict=True)]
+    assert_same(toy.search(rows, limits, settings), expected, settings)
+
+
+OPTIONS = {
+    "len^2": {"penalty": "length", "alpha": 2.0},
+    "bigrams": {"no_repeat_ngram": 2},
+    "words": {"no_repeat_ngram": 1},
+    "repetition": {"repetition_penalty": 1.7},
+    "reward": {"repetition_penalty": 0.6},
+    "hf": {"rules": "hf", "penalty": "length", "alpha": 1.0},
+    "another start": {"start": 4, "no_repeat_ngram": 2, "repetition_penalty": 1.5},
+    "all": {"no_repeat_ngram": 2, "repetition_penalty": 1.3, "penalty": "length", "rules": "hf"},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("beams, nbest", [(1, 1), (4, 4)])
+def test_every_option_equals_a_plain_search(option, beams, nbest):
+    toy = Toy(7, sharpness=2.0, seed=1)
+    rows, limits = list(range(12)), [9] * 8 + [1, 2, 3, 6]
+    settings = BeamSettings(9, beams=beams, nbest=nbest, **OPTIONS[option])
+    expected = [plain_beam(toy, *row, settings) for row in zip(rows, limits, strict=True)]
+    if beams == 1:  # the loop of lists goes on after the end, greedy search does not
+        expected = [[greedy(toy, *row, settings)] for row in zip(rows, limits, strict=True)]
+    enough = [len(best) >= nbest for best in expected]
+    found = toy.search(rows, limits, settings)
+    assert sum(enough) > 8
+    keep = np.flatnonzero(enough)
+    assert_same(jax.tree.map(lambda leaf: leaf[keep], found), [expected[i] for i in keep], settings)
+
+
+@pytest.mark.parametrize("option", ["bigrams", "words", "repetition", "len^2", "another start"])
+def test_every_option_is_exhaustive_with_a_beam_that_holds_everything(option):
+    toy, rows, limits = Toy(5, seed=2), [1, 2, 3, 4], [4, 4, 3, 4]
+    asked = [{"least": 3}, {"prefix": (3, 2)}, {"least": 3, "prefix": (4,)}, {}]
+    least = [one.get("least", 0) for one in asked]
+    prefixes = [one.get("prefix", ()) for one in asked]
+    settings = BeamSettings(4, beams=27, nbest=2, **OPTIONS[option])
+    found = toy.search(rows, limits, settings, least=least, prefixes=prefixes)
+    expected = [
+        exhaustive(toy, row, limit, settings, **one)
+        for row, limit, one in zip(rows, limits, asked, strict=True)
+    ]
+    for row, one in enumerate(asked):
+        best = [own_tokens(tokens) for tokens in found.tokens[row]]
+        assert all(len(tokens) >= one.get("least", 0) for tokens in best)
+        assert all(tuple(t[: len(prefixes[row])]) == prefixes[row] for t in best)
+    assert_same(found, expected, settings)
+
+
+@pytest.mark.parametrize("rules", ["t5x", "hf"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_prefix_and_least_length_in_a_plain_search(beams, rules):
+    toy = Toy(8, sharpness=2.0, seed=4)
+    asked = [{"prefix": (2 + i % 3,) * (i % 4), "least": i} for i in range(10)]
+    settings = BeamSettings(11, beams=beams, rules=rules, no_repeat_ngram=2)
+    found = toy.search(
+        range(10), [11] * 10, settings,
+        least=[one["least"] for one in asked], prefixes=[one["prefix"] for one in asked],
+    )  # fmt: skip
+    plain = greedy if beams == 1 else lambda *a, **b: plain_beam(*a, **b)[0]
+    expected = [[plain(toy, row, 11, settings, **one)] for row, one in enumerate(asked)]
+    assert_same(found, expected, settings)
+
+
+def greedy(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
+    state, tokens, total = toy.next_state(row, settings.start), (), 0.0
+    while EOS not in tokens and len(tokens) < limit:
+        now = following(toy, state, tokens, settings, **asked)
+        if len(tokens) + 1 == limit and settings.rules == "t5x":
+            now = {EOS: toy.logprobs(state)[EOS]}
+        token = max(now, key=now.__getitem__)
+        tokens, total, state = (*tokens, token), total + now[token], toy.next_state(state, token)
+    return total / penalty(len(tokens), settings), tokens
+
+
+def test_where_nothing_may_come_a_hypothesis_ends():
+    toy = Toy(4, seed=1)  # two words; no word twice, and at least nine
+    settings = BeamSettings(12, beams=2, nbest=2, no_repeat_ngram=1)
+    found = toy.search([1], [12], settings, least=[9])
+    assert [len(own_tokens(tokens)) for tokens in found.tokens[0]] == [3, 3]
+
+
+def test_best_does_not_depend_on_how_many_are_asked_for():
+    toy, rows = Toy(30, sharpness=2.0), list(range(50, 60))
+    many = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=4))
+    one = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=1))
+    np.testing.assert_array_equal(one.tokens[:, 0], many.tokens[:, 0])
+    np.testing.assert_array_equal(one.scores[:, 0], many.scores[:, 0])
+    assert (np.diff(many.scores, axis=1) <= 0).all()
+
+
+def test_one_beam_is_an_argmax_loop():
+    toy, limits = Toy(30, sharpness=2.0, seed=3), [20, 20, 20, 20, 7, 1]
+    found = toy.search(range(6), limits, BeamSettings(20, beams=1))
+    for row, limit in enumerate(limits):
+        state, expected, total = toy.next_state(row, 0), [], 0.0
+        while EOS not in expected:
+            logprobs = toy.logprobs(state)
+            last = len(expected) + 1 == limit
+            token = EOS if last else 1 + int(np.argmax(logprobs[1:]))
+            expected.append(token)
+            total += logprobs[token]
+            state = toy.next_state(state, token)
+        assert found.tokens[row, 0, : len(expected)].tolist() == expected
+        assert not found.tokens[row, 0, len(expected) :].any()
+        np.testing.assert_allclose(
+            found.scores[row, 0], total / penalty(len(expected), BeamSettings(20)), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_a_row_does_not_depend_on_the_others(beams):
+    toy, settings = Toy(30, sharpness=2.0), BeamSettings(24, beams=beams, nbest=beams)
+    rows = np.arange(8)
+    limits = np.array([24, 3, 24, 9, 24, 1, 24, 24])
+    together = toy.search(rows, limits, settings)
+    for row in rows:
+        others = (rows + 100) * (rows != 4) + row * (rows == 4)
+        mixed = toy.search(others, np.where(rows == 4, limits[row], limits[::-1]), settings)
+        np.testing.assert_array_equal(mixed.tokens[4], together.tokens[row])
+        np.testing.assert_array_equal(mixed.scores[4], together.scores[row])
+
+
+def test_padding_is_never_produced_however_likely():
+    toy = Toy(6)
+    for pad in (0, 3):
+        toy.table[:, pad] += 10
+        found = toy.search([1, 2], [8, 8], BeamSettings(8, beams=3, nbest=3, pad=pad))
+        for tokens in found.tokens.reshape(-1, 8):
+            end = list(tokens).index(EOS)
+            assert (tokens[:end] != pad).all() and (tokens[end + 1 :] == pad).all()
+        assert (found.scores < -5).all()  # and keeps its share of the probability
+
+
+def test_a_row_without_length_is_empty_and_costs_no_step():
+    toy, settings = Toy(30), BeamSettings(5, beams=2, nbest=2)
+    found = toy.search([1, 2, 3], [5, 0, 5], settings)
+    assert (found.scores[1] == -np.inf).all()
+    assert not found.tokens[1].any()
+    assert np.isfinite(found.scores[[0, 2]]).all()
+    state = decode.start((), rows=Rows(jnp.zeros(3, jnp.int32)), settings=settings)
+    assert not decode.any_live(state)
+
+
+def test_slots_that_no_hypothesis_is_left_for_are_empty():
+    found = Toy(3).search([1], [2], BeamSettings(2, beams=3, nbest=3))  # only: end, word end
+    assert sorted(map(tuple, found.tokens[0].tolist())) == [(0, 0), (1, 0), (2, 1)]
+    assert found.scores[0, 2] == -np.inf
+
+
+def test_stops_as_soon_as_nothing_better_can_come():
+    """After the end (p = 0.9) the other beam has log 0.1: at 64 tokens, 11.5 under the penalty."""
+    logits = jnp.log(jnp.array([1e-9, 0.9, 0.1]))
+    settings = BeamSettings(64, beams=2, alpha=0.8)
+    state = decode.start((), rows=Rows(jnp.array([64, 64])), settings=settings)
+    step_fn = lambda tokens, cache: (jnp.tile(logits, (len(tokens), 1)), cache)  # noqa: E731
+    assert decode.extend(step_fn, state, settings=settings).step == 1
+    greedy = BeamSettings(64, beams=1)
+    state = decode.start((), rows=Rows(jnp.array([64, 64])), settings=greedy)
+    assert decode.extend(step_fn, state, settings=greedy).step == 1
+
+
+def test_in_parts_with_a_growing_cache_it_is_the_same_search():
+    toy, settings = Toy(30, sharpness=2.0), BeamSettings(12, beams=3, nbest=3)
+    table = jnp.asarray(toy.table, jnp.float32)
+    rows, limits = jnp.arange(5), jnp.full(5, 12)
+
+    def step_fn(tokens, cache):  # the state anew from all tokens so far; rows at axis 0
+        history, length = cache
+        history = history.at[:, length].set(tokens)
+        state = jnp.repeat(rows, 3)
+        for position in range(history.shape[1]):
+            moved = toy.next_state(state, history[:, position])
+            state = jnp.where(position <= length, moved, state)
+        return table[state], (history, length + 1)
+
+    cache = (jnp.zeros((15, 0), jnp.int32), jnp.int32(0))
+    state = decode.start(cache, rows=Rows(limits), settings=settings)
+    for until in (4, 8, 12):
+        history, length = state.cache
+        history = jnp.pad(history, ((0, 0), (0, 4)))
+        state = decode.extend(
+            step_fn, state._replace(cache=(history, length)),
+            settings=settings, until=until, batch_axis=0,
+        )  # fmt: skip
+    whole = toy.search(rows, limits, settings)
+    np.testing.assert_array_equal(state.finished.tokens, whole.tokens)
+    np.testing.assert_allclose(state.finished.scores, whole.scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"beams": 0}, "beam size 0"),
+        ({"beams": 4, "nbest": 5}, "5-best of beam size 4; allowed: 1 to 4"),
+        ({"nbest": 0}, "0-best"),
+        ({"alpha": -0.1}, "alpha -0.1"),
+        ({"alpha": float("nan")}, "alpha nan"),
+        ({"max_length": 0}, "maximum length 0"),
+        ({"penalty": "wu"}, "penalty 'wu'; allowed: gnmt, length"),
+        ({"rules": "fairseq"}, "rules 'fairseq'; allowed: t5x, hf"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram -1"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty 0.0"),
+        ({"beams": 1, "temperature": 0.0}, "temperature 0.0; allowed: above 0"),
+        ({"beams": 1, "temperature": -1.0}, "temperature -1.0"),
+        ({"beams": 1, "temperature": 1.0, "top_p": 0.0}, "top_p 0.0"),
+        ({"beams": 1, "temperature": 1.0, "top_p": 1.5}, "top_p 1.5"),
+        ({"beams": 1, "temperature": 1.0, "top_k": -1}, "top_k -1"),
+        ({"beams": 1, "top_k": 5}, "set a temperature"),
+        ({"temperature": 1.0}, "beam must be 1, not 4"),
+    ],
+)
+def test_settings_that_make_no_sense_are_errors(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        BeamSettings(**{"max_length": 8, **wrong})

@@ -1,0 +1,145 @@
+"""A source's hypotheses are its own, bit by bit, whatever shares its tile: after MoE training."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from mmt import train
+from mmt.decoding import Decoding, bucketing
+from mmt.decoding.bucketing import Source, Tiles
+
+EOS = 1
+BEAM = Decoding(nbest=4, max_length_ratio=1.0)
+SAMPLE = Decoding(
+    beam=1, temperature=1.0, top_p=0.9, no_repeat_ngram=3, repetition_penalty=1.1,
+    min_length_ratio=0.5, max_length_ratio=1.0,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(toy_program, toy_batches, tmp_path_factory):
+    """A model whose experts had a capacity in training."""
+    program, place = toy_program(moe_period=2), tmp_path_factory.mktemp("run")
+    state = train.train(program, toy_batches(), model_dir=str(place), steps=30)
+    return program.model, state.params
+
+
+def make(trained, decoding=BEAM):
+    return Tiles(*trained, decoding, rows=8, longest=64, vocabulary=20, token_scores=True)
+
+
+def sources(count, seed=0, longest=15):
+    random = np.random.default_rng(seed)
+    return [
+        Source([*random.integers(2, 20, random.integers(1, longest)).tolist(), EOS])
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "decoding", [BEAM, pytest.param(SAMPLE, marks=pytest.mark.slow)], ids=["beam", "sampling"]
+)
+def test_a_source_meets_the_same_program_whatever_shares_its_tile(trained, decoding):
+    texts, search = sources(60, longest=25), make(trained, decoding).search
+    together = search(texts)
+    assert len({one[0].score for one in together}) > 50
+    for size in (1, 7, 64):
+        order = np.random.default_rng(size).permutation(60)[: 20 if size == 1 else 60]
+        for start in range(0, len(order), size):
+            batch = order[start : start + size]
+            for i, found in zip(batch, search([texts[i] for i in batch]), strict=True):
+                assert found == together[i]
+
+
+def test_token_scores_add_up(trained):
+    for found in make(trained).search(sources(9)):
+        for one in found:
+            assert one.tokens[-1] == EOS and len(one.tokens) == len(one.token_scores)
+            total = one.score * ((5 + len(one.tokens)) / 6) ** 0.8
+            np.testing.assert_allclose(total, sum(one.token_scores), rtol=1e-4)
+
+
+@pytest.mark.parametrize("decoding", [BEAM, SAMPLE], ids=["beam", "sampling"])
+def test_token_scores_are_kept_where_asked_for_and_change_nothing(trained, decoding):
+    search = make(trained, decoding)
+    without = dataclasses.replace(search, token_scores=False).search(sources(20))
+    for some, all_ in zip(without, search.search(sources(20)), strict=True):
+        assert [(one.tokens, one.token_scores) for one in some] == [(o.tokens, []) for o in all_]
+        np.testing.assert_allclose([o.score for o in some], [o.score for o in all_], rtol=1e-5)
+
+
+def test_samples_hang_on_the_seed_and_the_source(trained):
+    texts = sources(20)
+    one, same, other = (
+        make(trained, dataclasses.replace(SAMPLE, seed=seed)).search([*texts, *texts])
+        for seed in (1, 1, 2)
+    )
+    assert one == same and one[:20] == one[20:]
+    assert sum(a != b for a, b in zip(one, other, strict=True)) > 20
+
+
+def test_prefix_and_lengths(trained):
+    search = make(trained, SAMPLE).search
+    for source, found in zip(sources(20), search(sources(20)), strict=True):
+        size = len(source.tokens)
+        assert 0.5 * size <= len(found[0].tokens) <= size
+    forced = [9, 9, 9, 4] * 5  # as long as the source allows
+    (found,) = search([Source([7] * 20 + [EOS], forced)])[0]
+    assert found.tokens == [*forced, EOS]
+    with pytest.raises(ValueError, match="prefix of 20 tokens; the longest .* has 20, with its"):
+        search([Source([7] * 19 + [EOS], forced)])
+
+
+def test_ids_are_the_models_and_one_that_diverged_says_so(trained):
+    model, params = trained
+    model = type(model)(dataclasses.replace(model.config, pad_id=0, eos_id=2, start_id=3))
+    texts = [Source([*one.tokens[:-1], 2]) for one in sources(9)]
+    found = make((model, params)).search(texts)
+    for one in (one for each in found for one in each):
+        assert 0 not in one.tokens and 2 not in one.tokens[:-1] and one.tokens[-1] == 2
+    broken = jax.tree.map(lambda leaf: leaf * np.nan, params)
+    with pytest.raises(ValueError, match="not a number .*diverge"):
+        make((model, broken)).search(texts)
+
+
+def test_few_programs_are_compiled(trained):
+    make(trained).search(sources(30))
+    before = bucketing._begin._cache_size(), bucketing._go_on._cache_size()
+    make(trained).search(sources(30, seed=1))
+    make(trained, dataclasses.replace(BEAM, seed=5)).search(sources(3, seed=2))
+    assert (bucketing._begin._cache_size(), bucketing._go_on._cache_size()) == before
+
+
+@pytest.mark.slow
+def test_a_thousand_lines_translate_alike_in_batches_of_any_size(
+    mmt_command, toy_corpus, toy_training, tmp_path
+):
+    """As text, by a model whose experts had a capacity in training."""
+    from mmt.translate import Translator
+
+    flags = [flag for flag in toy_training if "TRAIN_STEPS" not in flag]
+    done = mmt_command(
+        "train", *flags, "--gin.TRAIN_STEPS=400", f"--gin.CORPUS={toy_corpus}",
+        f"--gin.MODEL_DIR={tmp_path}", MMT_DATA=str(toy_corpus.parent),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    translator = Translator.load(tmp_path)
+    assert translator.model.config.moe_period and translator.model.config.dtype == "float32"
+    random, words = np.random.default_rng(0), "null eins zwei drei sifuri moja zéro un deux".split()
+    lines = [" ".join(random.choice(words, random.integers(1, 14))) for _ in range(1000)]
+    together = [line.hypotheses[0] for line in translator.translate(lines)]
+    assert len({one.text for one in together}) > 100
+    same_bits = 0
+    for size in (1, 7, 64):
+        order = random.permutation(1000)
+        for start in range(0, 1000, size):
+            batch = order[start : start + size]
+            found = translator.translate([lines[i] for i in batch])
+            for i, line in zip(batch, found, strict=True):
+                one = line.hypotheses[0]
+                assert (one.text, one.tokens) == (together[i].text, together[i].tokens)
+                np.testing.assert_allclose(one.score, together[i].score, rtol=0, atol=1e-5)
+                same_bits += one == together[i]
+    print(f"{same_bits} of 3000 are the same to the last bit")

@@ -1,0 +1,75 @@
+"""The batch and the mesh that a plan is made with; what compiling gives is test_plan's."""
+
+import io
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mmt import config, sharding, trainer
+from mmt.model.config import Config
+from mmt.model.moe import MoeConfig
+from mmt.model.transformer import Transformer
+from mmt.plan import compile
+from tests.conftest import ToyBatches
+
+FILES = ["gin_configs/runs/train.gin", "gin_configs/models/tiny.gin"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "experts", "rows", "parts"),
+    [
+        (2048, 2048, 32768, 2048),  # GShard
+        (128, 128, 8192, 128),
+        (2048, 128, 32768, 128),  # more chips than experts
+        (24, 8, 48, 8),
+        (8, 12, 32, 4),
+    ],
+)
+def test_one_axis_where_everything_divides(devices, experts, rows, parts):
+    def parts_of(moe_period: int) -> int:
+        own = MoeConfig(num_experts=experts, group_size=128)
+        model = Transformer(Config(vocab_size=8, moe_period=moe_period, moe=own))
+        return compile.data_parts(devices, rows=rows, lengths=(128, 128), model=model)
+
+    assert parts_of(2) == parts
+    assert parts_of(0) == math.gcd(devices, rows)
+
+
+def test_the_batch_is_the_pipelines():
+    """Names, types and sides of a real batch, but for positions, which a step does not read."""
+    config.load(FILES, ["BATCH_SIZE=8", "TASK_FEATURE_LENGTHS={'inputs': 6, 'targets': 7}"],
+                may_leave_open=True)  # fmt: skip
+    shapes = compile.batch_shapes(sharding.Layout())
+    real = {name: x for name, x in next(ToyBatches()).items() if "positions" not in name}
+    assert {name: (x.shape, x.dtype) for name, x in shapes.items()} == {
+        name: (x.shape, jnp.dtype(x.dtype)) for name, x in real.items()
+    }
+    assert set(trainer.FEATURES) <= shapes.keys()
+
+
+@pytest.mark.parametrize(
+    ("binding", "said"),
+    [
+        ("BATCH_SIZE=0", "BATCH_SIZE = 0; allowed: 1 or more"),
+        ("BATCH_SIZE='many'", "BATCH_SIZE = 'many'"),
+        ("TASK_FEATURE_LENGTHS={'inputs': 8}", "TASK_FEATURE_LENGTHS = {'inputs': 8}; allowed"),
+    ],
+)
+def test_no_batch(binding, said):
+    config.load(FILES, [binding], may_leave_open=True)
+    with pytest.raises(ValueError, match=said):
+        compile.batch_shapes(sharding.Layout())
+
+
+def test_what_is_refused_is_the_answer(monkeypatch, capsys):
+    asked = {"files": ["gin_configs/models/tinny.gin"], "bindings": [], "topology": "cpu:1"}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(asked)))
+    cached = jax.config.jax_enable_compilation_cache
+    monkeypatch.setattr(compile, "_devices", lambda machine, there: jax.devices())
+    assert compile.main() == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert "nearest: gin_configs/models/tiny.gin" in answer["error"]
+    assert jax.config.jax_enable_compilation_cache == cached

@@ -1,0 +1,253 @@
+"""`mmt plan`: what follows from a compile's answer, hand-made here; real compiles are `mesh`."""
+
+import importlib.util
+import json
+
+import pytest
+
+from mmt import config, plan
+from mmt.cli import main
+from mmt.plan import topology
+
+TINY = "--gin_file=gin_configs/models/tiny.gin"
+GIB = 2**30
+EXHAUSTED = (
+    "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. "
+    "Used 19.30G of 15.48G hbm. Exceeded hbm capacity by 3.82G."
+)
+TEMPORARIES = (
+    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+    "required for HLO temporaries (25.45G) exceeds available HBM (15.48G). HLO module: jit__step."
+)
+
+
+def found(**changes) -> dict:
+    """As `ahead.answer` of a step on v4:4x4x4, where 1e9 bytes are sent by one all-to-all."""
+    exchange = {"kind": "all-to-all", "bytes": 10**9, "largest": 10**9, "executed": 3, "group": 64,
+                "source": ""}  # fmt: skip
+    memory = {"argument": 5 * GIB, "output": 5 * GIB, "alias": 5 * GIB, "temp": 2 * GIB,
+              "generated_code": GIB // 2}  # fmt: skip
+    return {
+        "devices": 64, "mesh": {"data": 64, "model": 1}, "notes": [],
+        "parameters": {"total": 10**9, "active": 10**8}, "parameter_bytes": 4 * GIB,
+        "replicated_bytes": GIB, "optimizer_bytes": GIB // 2,
+        "work": {"flops": 64 * 275e12, "bytes": 64 * 1e9}, "tokens_per_step": 10**6,
+        "tokens": 1e12, "collectives": [exchange], "memory": memory, "compile_seconds": 10.0,
+        "compile_cpu_seconds": 12.0, "peak_rss": 10**9,
+    } | changes  # fmt: skip
+
+
+def made(name: str = "v4:4x4x4", **changes) -> plan.Plan:
+    return plan.Plan(topology.parse(name), found(**changes))
+
+
+def without(*names: str, name: str = "v4:4x4x4") -> plan.Plan:
+    rest = {key: value for key, value in found().items() if key not in names}
+    return plan.Plan(topology.parse(name), rest)
+
+
+def test_bytes_of_a_device():
+    sizes = made().bytes_per_device
+    assert sizes["temporary"] == 2.5 * GIB  # the program lies in the chip's memory, too
+    assert (sizes["total"], sizes["limit"]) == (7.5 * GIB, 30.75 * GIB)
+    assert made().fits is True
+
+
+def test_too_large_says_by_how_much_and_what_to_change():
+    one = without("memory", "collectives", name="v3:4x8")
+    large = plan.Plan(one.machine, {**one.found, "exhausted": EXHAUSTED})
+    assert large.fits is False
+    assert large.bytes_per_device["total"] == pytest.approx(19.3 * GIB)
+    note = large.notes[0]
+    assert "needs 19.30 GiB of 15.48 GiB" in note
+    for change in ("remat", "fully_sharded", "BATCH_SIZE", "microbatches"):
+        assert change in note
+    assert large.to_json()["collectives"] is None
+    part = plan.Plan(one.machine, {**one.found, "exhausted": TEMPORARIES}).bytes_per_device
+    assert part["temporary"] == pytest.approx(25.45 * GIB)
+    assert part["total"] == pytest.approx((25.45 + 4.5) * GIB)
+
+
+def test_without_a_compiler_only_what_cannot_fit_is_known():
+    assert without("memory", "collectives").fits is None
+    gpu = made("gpu:64", parameter_bytes=50 * GIB, memory=None)
+    assert gpu.fits is False  # with its gradients
+    assert "does not fit: needs more than all of" in gpu.notes[0]
+
+
+def test_the_roofline_is_arithmetic():
+    """275 TFLOP a device are a second of v4; 3 all-to-alls of 1e9 bytes cross a 4 x 4 x 4 torus,
+    of which a device has 2 links of 50 GB/s.
+    """
+    parts = made().roofline
+    assert parts["compute"] == pytest.approx(1.0)
+    assert parts["memory"] == pytest.approx((1e9 + 3 * GIB + 12 * GIB + GIB) / 1200e9)
+    assert parts["interconnect"] == pytest.approx(3 * 63 / 64 * 1e9 / 100e9)
+    assert made().step_seconds == pytest.approx(1.0 + parts["interconnect"])
+    assert made().days == pytest.approx(1e12 / 1e6 * made().step_seconds / 86400)
+    years = made().to_json()["chip_years"]
+    assert years == pytest.approx(made().days / 365.25 * 64)
+
+
+def test_gshards_days_are_those_of_its_steps_a_second():
+    """Table 1: 0.72 steps/s of 4M source tokens are 4.0 days, on 2,048 cores 22.4 core-years."""
+    machine = topology.parse("v3:32x32")
+    work = {"flops": 61.5e12 * 2048 / 0.72, "bytes": 0.0}
+    paper = plan.Plan(machine, found(devices=2048, work=work, collectives=[],
+                                     tokens_per_step=4 * 10**6, parameter_bytes=0,
+                                     optimizer_bytes=0, replicated_bytes=0))  # fmt: skip
+    assert paper.days == pytest.approx(4.0, abs=0.05)
+    assert 2 * paper.to_json()["chip_years"] == pytest.approx(22.4, rel=0.01)
+
+
+def test_decoding_has_no_days():
+    one = made(tokens_per_step=None)
+    assert one.days is None and one.to_json()["chip_years"] is None
+
+
+def test_the_keys():
+    row = made().to_json()
+    assert set(row["bytes_per_device"]) == {
+        "parameters", "optimizer", "temporary", "total", "limit"
+    }  # fmt: skip
+    assert set(row["parameters"]) == {"total", "active"}
+    assert row["collectives"] == {"all-to-all": {"count": 1, "executed": 3, "bytes": 3 * 10**9}}
+    wanted = {"devices", "fits", "flops_per_step", "compile_seconds", "step_seconds_estimate"}
+    assert wanted <= set(row)
+    json.dumps(row)
+
+
+def test_the_table_names_what_is_not_known():
+    text = without("memory", "collectives", "compile_seconds", name="cpu:1").table()
+    rows = {line[:20].strip(): line[20:] for line in text.splitlines()}
+    assert rows["fits"] == rows["step, at best"] == rows["compiled in"] == "not known"
+    assert "compiled in         10.0 s" in made().table()
+
+
+def test_comparing_keeps_what_was_refused():
+    both = plan.Comparison({"data": made(), "model": ValueError("heads of 12")})
+    first, second = both.table().splitlines()[1:3]
+    assert first.split()[:3] == ["data", "yes", "7.50"] and second.startswith("model")
+    assert both.table().endswith("model: heads of 12")
+    assert both.to_json()["model"] == {"error": "heads of 12"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--topology", "v7:8x8"], "unknown topology 'v7:8x8'; nearest: v"),
+        (["--topology", "v4:8x16"], "v4 is NxNxN, as in v4:8x16x16"),
+        (["--topology", "v4:8x16", "--compare"], "v4 is NxNxN"),
+    ],
+)
+def test_topologies_are_checked_before_anything_starts(flags, said, capsys):
+    assert main.main(["plan", TINY, *flags]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_one_of_params_and_topology(capsys):
+    for flags in ([], ["--params", "--topology", "cpu:8"]):
+        with pytest.raises(SystemExit):
+            main.main(["plan", TINY, *flags])
+        assert "--params" in capsys.readouterr().err
+
+
+# -- real compiles, each in its process
+
+SMALL = ["BATCH_SIZE=16", "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}", "VOCAB_SIZE=512"]
+GROUPS = "moe.MoeConfig.group_size=32"  # of the 256 tokens: a group for each of 8 devices
+needs_libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed: mmt[plan]"
+)
+
+
+def test_a_gpus_plan_is_shapes_and_arithmetic():
+    """FLOPs by the usual 6·N·D, a token's active parameters being those of its own side."""
+    one = plan.plan(["gin_configs/models/tiny.gin"], SMALL, "gpu:8")
+    assert one.bytes_per_device["parameters"] == 4 * one.found["parameters"]["total"]
+    assert one.fits is None and one.exchanges is None and one.step_seconds > 0
+    assert "no compiler for GPUs" in one.notes[0]
+    products = 6 * 16 * 16 * one.found["parameters"]["active"]
+    assert products < one.found["work"]["flops"] < 1.5 * products  # and attention, dots kept
+
+
+@pytest.mark.parametrize(
+    ("files", "bindings", "said"),
+    [
+        (["gin_configs/models/tiny.gin"], ["BATCH_SIZE=0"], "BATCH_SIZE"),
+        (["gin_configs/meshes/data.gin"], [], "no MODEL"),
+        (["gin_configs/models/tiny.gin", "gin_configs/meshes/data_model.gin"],
+         ["sharding.device_mesh.axes={'data': 16, 'model': 1}"], "does not f"),
+    ],
+)  # fmt: skip
+def test_what_the_program_refuses(files, bindings, said):
+    with pytest.raises(ValueError, match=said):
+        plan.plan(files, bindings, "gpu:8")
+
+
+@pytest.mark.mesh
+def test_the_command_compiles_for_made_up_devices(capsys):
+    """State and its sums are those of the run: the compiled arguments hold them and the batch."""
+    bindings = [f"--gin.{binding}" for binding in [*SMALL, GROUPS]]
+    model = "--gin_file=gin_configs/models/tiny_moe.gin"
+    assert main.main(["plan", model, "--topology", "cpu:8", "--json", *bindings]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["devices"], row["fits"], row["mesh"]) == (8, True, {"data": 8, "model": 1})
+    assert row["collectives"]["all-to-all"]["count"] >= 8
+    sizes = row["bytes_per_device"]
+    held = sizes["parameters"] + sizes["optimizer"] + sizes["temporary"]
+    assert held < sizes["total"] < 1.1 * held
+    experts = 2 * 8 * 3 * 128 * 384  # a layer in each stack, cut by 8; all else on every device
+    total = row["parameters"]["total"]
+    assert sizes["parameters"] == 4 * (total - experts + experts // 8)
+
+
+@pytest.mark.mesh
+def test_the_command_compiles_the_search():
+    files = ["gin_configs/models/tiny_moe.gin"]
+    one = plan.plan(files, [*SMALL, GROUPS], "cpu:8", decode=True)
+    assert one.found["optimizer_bytes"] == 0 and one.days is None
+    sizes = one.bytes_per_device  # the encoder's parameters too, which the step does not read
+    assert sizes["total"] > sizes["parameters"] + sizes["temporary"]
+    assert 0 < one.found["work"]["flops"] < 2 * 8 * 4 * 8 * one.found["parameters"]["total"]
+
+
+@pytest.mark.mesh
+@needs_libtpu
+def test_gshards_layers_for_a_tpu(monkeypatch):
+    """A small GShard on 16 chips of v4: exchanges in both scans; of tokens and weights, nothing is
+    gathered, for a row of 256 numbers on every chip is more than all that is.
+    """
+    monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
+    bindings = ["moe.MoeConfig.num_experts=16", "BATCH_SIZE=256", "VOCAB_SIZE=4096",
+                "transformer.Config.mlp_dim=512", "transformer.Config.emb_dim=256"]  # fmt: skip
+    one = plan.plan(["gin_configs/models/gshard_600b.gin"], bindings, "v4:2x2x4").to_json()
+    assert one["fits"] is True and one["bytes_per_device"]["limit"] == 30.75 * GIB
+    sent = one["collectives"]
+    assert sent["all-to-all"]["count"] == 12
+    assert sent["all-to-all"]["executed"] == 12 * 9  # pairs of 18 layers
+    assert sent.get("all-gather", {"bytes": 0})["bytes"] < 16 * 256 * 4
+
+
+@pytest.mark.mesh
+@needs_libtpu
+def test_what_a_tpu_refuses(monkeypatch):
+    monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
+    large = ["BATCH_SIZE=4096", "TASK_FEATURE_LENGTHS={'inputs': 2048, 'targets': 2048}"]
+    one = plan.plan(["gin_configs/models/large.gin"], large, "v5e:2x2")
+    assert one.fits is False
+    assert one.bytes_per_device["total"] > one.bytes_per_device["limit"]
+    with pytest.raises(ValueError, match="v5e:32x64"):
+        plan.plan(["gin_configs/models/tiny.gin"], ["BATCH_SIZE=2048"], "v5e:32x64")
+
+
+def test_config_knows_what_is_bound():
+    from mmt import sharding, train
+
+    config.load(["gin_configs/models/tiny.gin"])
+    assert not config.binds(train.Program)
+    files = ["gin_configs/runs/train.gin", "gin_configs/models/tiny.gin"]
+    config.load(files, may_leave_open=True)
+    assert config.binds(train.Program) and not config.binds(sharding.device_mesh)
+    config.load([*files, "gin_configs/meshes/data.gin"], may_leave_open=True)
+    assert config.binds(sharding.device_mesh)

@@ -1,0 +1,85 @@
+"""One run in a directory: who has it is said, and a killed one leaves nothing in the way."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from mmt.system import lock
+
+HOLD = """
+    import sys, time
+    from mmt import lock
+    with lock.held(sys.argv[1]):
+        print("held", flush=True)
+        time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that has the directory."""
+    command = [sys.executable, "-c", textwrap.dedent(HOLD), tmp_path / "run"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_second_is_refused_until_the_first_is_killed(tmp_path, holder):
+    where = rf"run is in use by process {holder.pid} on host {socket.gethostname()}"
+    with pytest.raises(ValueError, match=where), lock.held(tmp_path / "run"):
+        pass
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with lock.held(tmp_path / "run"):
+        assert json.loads((tmp_path / "run/run.lock").read_text())["pid"] == os.getpid()
+
+
+def test_again_inside_is_nothing_and_after_it_nothing_is_left(tmp_path):
+    with lock.held(tmp_path / "run"), lock.held(tmp_path / "." / "run"):
+        assert (tmp_path / "run/run.lock").is_file()
+    assert list(tmp_path.iterdir()) == []
+    with lock.held(tmp_path / "run"):
+        (tmp_path / "run/kept").write_text("")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["kept"]
+
+
+def test_of_another_host_only_who_still_counts_is_in_the_way(tmp_path, monkeypatch, capsys):
+    """The file of a host whose locks do not come here, of a killed run and of a living one."""
+    monkeypatch.setattr(lock, "BEAT", 0.02)
+    path = tmp_path / lock.FILE
+    path.write_text(json.dumps({"host": "node7", "pid": 12, "count": 3}))
+    with lock.held(tmp_path):
+        assert json.loads(path.read_text())["host"] == socket.gethostname()
+    said = capsys.readouterr().err
+    assert "process 12 on host node7" in said and "is taken over" in said
+    path.write_text(json.dumps({"host": "node7", "pid": 12, "count": 3}))
+    seen, read = iter(range(4, 1000)), lock._read
+    monkeypatch.setattr(lock, "_read", lambda path: {**read(path), "count": next(seen)})
+    with pytest.raises(ValueError, match="in use by process 12 on host node7"):
+        with lock.held(tmp_path):
+            pass
+    assert path.is_file()
+
+
+def test_the_holder_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT", 0.01)
+    counts = set()
+    with lock.held(tmp_path):
+        while len(counts) < 3:
+            counts.add(json.loads((tmp_path / lock.FILE).read_text())["count"])
+    assert max(counts) >= 2
+
+
+def test_a_place_that_takes_no_lock_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cannot lock .*file/run.lock"):
+        with lock.held(tmp_path / "file"):
+            pass

@@ -1,0 +1,253 @@
+"""Distillation: the loss and its gradient, the step, the checkpoint, the teacher's translations."""
+
+import dataclasses
+import json
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from mmt import distill, losses, train
+from mmt.checkpoint import store
+from mmt.data import corpora
+from mmt.translate import Hypothesis, Translation
+from tests.mmt.test_train import equal, training_rows
+
+HASHES = {"source": "aaaa", "target": "aaaa"}
+
+
+@pytest.fixture
+def toy_teacher(tmp_path, toy_program, toy_trained):
+    """The directory of a teacher with experts, of vocabularies with HASHES."""
+    directory = toy_trained(toy_program(moe_period=2), tmp_path / "teacher")
+    write_manifest(directory, HASHES)
+    return directory
+
+
+def write_manifest(directory, hashes) -> None:
+    keys = ("name", "target", "languages", "counts", "corpus_hash", "vocabulary_hash",
+            "vocabulary_size", "version")  # fmt: skip
+    values = ("toy", "eng_Latn", ["aaa_Latn"], {}, "", hashes, {"source": 20, "target": 20}, 1)
+    (directory / "manifest.json").write_text(json.dumps(dict(zip(keys, values, strict=True))))
+
+
+@pytest.fixture
+def student_batches(toy_batches):
+    """The toy's batches, of vocabularies with HASHES."""
+
+    def make(hashes=HASHES):
+        batches = toy_batches()
+        batches.manifest = types.SimpleNamespace(
+            **vars(type(batches).manifest), vocabulary_hash=hashes
+        )
+        return batches
+
+    return make
+
+
+def student_of(program, model_dir, **objective) -> train.Program:
+    return dataclasses.replace(
+        program, teacher=distill.Teacher(str(model_dir)), objective=losses.Objective(**objective)
+    )
+
+
+def quiet(program) -> train.Program:
+    """The same without dropout, by plain gradient descent."""
+    config = dataclasses.replace(program.model.config, dropout_rate=0.0)
+    return train.Program(type(program.model)(config), optax.sgd(1.0))
+
+
+def test_a_step_is_switchs_mix_of_teacher_and_labels(toy_program, toy_teacher, toy_batches):
+    program = student_of(quiet(toy_program()), toy_teacher, label_smoothing=0.0, teacher=0.25)
+    batch = next(toy_batches())
+    batch["decoder_loss_weights"][2:, 3:] = 0.0
+    state = program.init(3)
+    inputs = [jnp.asarray(batch[f"{stack}coder_input_tokens"]) for stack in ("en", "de")]
+    own = jax.jit(program.model.apply)({"params": state.params}, *inputs)
+    taught = jax.jit(program.teacher.model.apply)(
+        {"params": program.teacher.parameters(program.layout)}, *inputs
+    )
+    after, loss = program.step(state, program.place(batch))
+    own, taught = (np.asarray(logits, np.float64) for logits in (own, taught))
+    label_loss = teacher_loss = 0.0
+    for row, at in np.argwhere(batch["decoder_loss_weights"]):
+        p, q = (np.exp(logits[row, at]) / np.exp(logits[row, at]).sum() for logits in (own, taught))
+        label_loss -= np.log(p[batch["decoder_target_tokens"][row, at]])
+        teacher_loss += sum(q[v] * np.log(q[v] / p[v]) for v in range(20))
+    tokens = batch["decoder_loss_weights"].sum()
+    assert teacher_loss / tokens > 0.05
+    assert loss == pytest.approx((0.75 * label_loss + 0.25 * teacher_loss) / tokens, rel=1e-5)
+    assert after.meters.sums["teacher_loss"] == pytest.approx(teacher_loss, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_student_that_is_its_teacher_stays_as_it_is(tmp_path, toy_program, toy_trained,
+                                                      toy_batches):  # fmt: skip
+    dense = quiet(toy_program())
+    teacher = toy_trained(dense, tmp_path / "teacher")
+    program = student_of(dense, teacher, label_smoothing=0.0, teacher=1.0)
+    program = dataclasses.replace(program, initial_model_dir=str(teacher))
+    before = jax.tree.map(jnp.copy, program.start(3).params)
+    state, loss = program.step(program.start(3), program.place(next(toy_batches())))
+    assert abs(float(loss)) < 1e-6 and float(state.meters.sums["gradient_norm"]) < 1e-5
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), before, state.params)
+
+
+def test_the_gradient_is_that_of_mixed_targets(toy_batches):
+    """KL(teacher || student) and labels at 1:3, or the cross entropy with their mixture."""
+    random = np.random.default_rng(0)
+    logits, teacher = (jnp.asarray(random.normal(size=(2, 3, 7)), jnp.float32) for _ in range(2))
+    labels = jnp.asarray(random.integers(0, 7, (2, 3)))
+
+    def parts(logits):
+        label = losses.cross_entropy(logits, labels)[0]
+        return (0.25 * losses.divergence(logits, teacher) + 0.75 * label).sum()
+
+    mixed = 0.25 * jax.nn.softmax(teacher) + 0.75 * jax.nn.one_hot(labels, 7)
+    whole = lambda logits: -(mixed * jax.nn.log_softmax(logits)).sum()  # noqa: E731
+    np.testing.assert_allclose(jax.grad(parts)(logits), jax.grad(whole)(logits), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_microbatches_have_their_own_teacher_logits(toy_program, toy_teacher, toy_batches):
+    batch, after = next(toy_batches()), []
+    for microbatches in (1, 2):
+        program = student_of(quiet(toy_program()), toy_teacher)
+        program = dataclasses.replace(program, microbatches=microbatches)
+        after.append(program.step(program.init(3), program.place(batch))[0])
+    for x, y in zip(*(jax.tree.leaves(state.params) for state in after), strict=True):
+        np.testing.assert_allclose(x, y, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_stopped_and_started_again_is_bit_identical_and_holds_no_teacher(
+    tmp_path, toy_program, toy_teacher, student_batches
+):
+    program = student_of(toy_program(), toy_teacher)
+    whole = train.train(program, student_batches(), model_dir=str(tmp_path / "whole"), steps=10)
+    for steps in (4, 10):
+        parts = train.train(
+            program, student_batches(), model_dir=str(tmp_path / "parts"), steps=steps
+        )
+    assert equal(whole, parts)
+    rows = training_rows(tmp_path / "parts")
+    assert rows[-1] == training_rows(tmp_path / "whole")[-1] and rows[-1]["teacher_loss"] > 0
+    # the checkpoint is that of a student which never had a teacher
+    store.restore_params(tmp_path / "parts", toy_program().shapes(3).params)
+    sizes = [
+        sum(file.stat().st_size for file in directory.rglob("*"))
+        for directory in (tmp_path / "parts/checkpoints/10", toy_teacher / "checkpoints/5")
+    ]
+    assert sizes[0] < sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "words"),
+    [
+        ("target", 20, ["target vocabulary (aaaa)", "(bbbb)", "by sequence"]),
+        ("source", 20, ["source vocabulary (aaaa)", "(bbbb)", "VOCABULARY_FROM"]),
+        ("", 24, ["logits of 20 pieces", "of 24"]),
+    ],
+)
+def test_a_student_of_other_tokens_is_refused_before_anything_is_written(
+    tmp_path, toy_program, toy_teacher, student_batches, side, size, words
+):
+    program = student_of(toy_program(vocab_size=size), toy_teacher)
+    batches = student_batches({**HASHES, side: "bbbb"} if side else HASHES)
+    with pytest.raises(ValueError) as error:
+        train.train(program, batches, model_dir=str(tmp_path / "student"), steps=1)
+    assert all(word in str(error.value) for word in words), error.value
+    assert not (tmp_path / "student").exists()
+
+
+def test_a_directory_that_is_no_teacher_is_refused(tmp_path, toy_program, student_batches):
+    program = student_of(toy_program(), tmp_path)
+    with pytest.raises(ValueError, match="no checkpoint"):
+        train.train(program, student_batches(), model_dir=str(tmp_path / "student"), steps=1)
+
+
+class Shouting:
+    """A translator that only shouts, and dies after so many lines; it says nothing to 'null'."""
+
+    def __init__(self, lines: int) -> None:
+        self.lines, self.asked = lines, []
+
+    def translate(self, lines, *, target, decoding):
+        for i, line in enumerate(lines):
+            if i == self.lines:
+                raise KeyboardInterrupt
+            self.asked.append(line)
+            text = "" if line == "null" else line.upper()
+            yield Translation(line, (Hypothesis(text, 0.0),))
+
+
+@pytest.fixture
+def shouting(monkeypatch, tmp_path):
+    """A function: translations of a corpus by a translator that dies after so many lines."""
+    monkeypatch.setattr(store, "best_step", lambda directory: 7)
+
+    def write(corpus, lines, **options):
+        translator = Shouting(lines)
+        monkeypatch.setattr(distill.Translator, "load", lambda directory: translator)
+        distill.Translations("runs/teacher", str(corpus), str(tmp_path / "said"), **options).write()
+        return translator
+
+    return write
+
+
+def test_translations_go_on_after_a_kill_and_lose_no_line(toy_corpus, tmp_path, shouting):
+    corpus = corpora.load(toy_corpus)
+    with pytest.raises(KeyboardInterrupt):
+        shouting(toy_corpus, 450)
+    part = next((tmp_path / "said").glob("*.part"))
+    with part.open("a") as file:
+        file.write("half a li")  # of a line that was on its way
+    assert not (tmp_path / "said/corpus.toml").exists()
+    again = shouting(toy_corpus, 10_000)
+    assert len(again.asked) < 660 - 400  # the first language is not translated twice
+    found = corpora.load(tmp_path / "said")
+    assert found.name == "numbers_distilled" and found.languages == corpus.languages
+    for code in corpus.languages:
+        pairs = list(found.pairs(code, "train"))
+        own = list(corpus.pairs(code, "train"))
+        assert [pair.source for pair in pairs] == [pair.source for pair in own]
+        said = [pair.source.upper() if pair.source != "null" else pair.target for pair in own]
+        assert [pair.target for pair in pairs] == said
+        for split in ("validation", "test"):
+            texts = [[pair[:2] for pair in one.pairs(code, split)] for one in (found, corpus)]
+            assert texts[0] == texts[1]
+    assert shouting(toy_corpus, 0).asked == []  # whole: nothing to do
+
+
+def test_so_many_pairs_of_each_language_spread_evenly(toy_corpus, tmp_path, shouting):
+    shouting(toy_corpus, 10_000, pairs=100)
+    found, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
+    assert [found.count(code, "train") for code in found.languages] == [100, 100, 60]
+    own = [pair.source for pair in corpus.pairs("deu", "train")]
+    assert [pair.source for pair in found.pairs("deu", "train")] == own[3::4]
+
+
+def test_references_come_beside_the_translations(toy_corpus, tmp_path, shouting):
+    shouting(toy_corpus, 10_000, pairs=100, references=True)
+    found, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
+    for code in corpus.languages:
+        own = [pair[:2] for pair in corpus.pairs(code, "train")]
+        pairs = [pair[:2] for pair in found.pairs(code, "train")]
+        assert len(pairs) == min(100, len(own)) + len(own)
+        assert pairs[-len(own) :] == own
+
+
+def test_translations_of_another_recipe_or_directory_are_refused(
+    toy_corpus, tmp_path, shouting, monkeypatch
+):
+    shouting(toy_corpus, 10_000)
+    monkeypatch.setattr(store, "best_step", lambda directory: 9)
+    with pytest.raises(ValueError, match=r"another recipe \(step: 7 there, 9 wanted"):
+        distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "said")).write()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").touch()
+    with pytest.raises(ValueError, match="holds something else"):
+        distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "mine")).write()

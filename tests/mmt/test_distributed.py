@@ -1,0 +1,266 @@
+"""Several processes as one run: how they are launched, the same numbers, and how they end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from mmt import checkpoint, distill, distributed, metrics
+from mmt.checkpoint import digests
+from mmt.distributed import Launch
+from tests.helpers.processes import (
+    DENSE,
+    MOE,
+    ROOT,
+    Runner,
+    finish,
+    free_port,
+    records,
+    write_corpus,
+)
+
+SLURM = dict.fromkeys(distributed.SLURM, "1") | {"SLURM_NTASKS": "4", "SLURM_PROCID": "2"}
+ADDRESS = {"JAX_COORDINATOR_ADDRESS": "node0:1234"}
+
+
+def launched(environment, coordinator="", count=None, index=None):
+    return distributed.launched(environment, coordinator=coordinator, count=count, index=index)
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "found"),
+    [
+        ({}, {}, None),
+        ({"JOB_COMPLETION_INDEX": "3"}, {}, None),  # a Job of Kubernetes, each pod on its own
+        ({"JAX_NUM_PROCESSES": "1"}, {}, None),
+        (ADDRESS | {"JAX_NUM_PROCESSES": "1", "JAX_PROCESS_ID": "0"}, {}, None),
+        (ADDRESS | {"JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": "2"}, {}, ("node0:1234", 4, 2)),
+        (ADDRESS | {"JAX_NUM_PROCESSES": "4", "JOB_COMPLETION_INDEX": "2"}, {},
+         ("node0:1234", 4, 2)),
+        ({}, {"coordinator": "[::1]:80", "count": 2, "index": 0}, ("[::1]:80", 2, 0)),
+        (ADDRESS | {"JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": "2"},
+         {"coordinator": "other:1", "count": 3, "index": 1}, ("other:1", 3, 1)),
+        (SLURM, {}, (None, None, None)),
+        (SLURM | {"SLURM_NTASKS": "1"}, {}, None),
+        (SLURM | ADDRESS, {}, ("node0:1234", None, None)),
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, {}, None),  # the batch script, not a step
+    ],
+)  # fmt: skip
+def test_what_a_process_was_told(environment, arguments, found):
+    assert launched(environment, **arguments) == (None if found is None else Launch(*found))
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "message"),
+    [
+        ({}, {"count": 2, "index": 1}, "process 1 of 2 has no coordinator: set distributed.start"),
+        (ADDRESS, {}, "no process_count .*JAX_NUM_PROCESSES.* and no process_index"),
+        (ADDRESS, {"count": 2}, "node0:1234, but no process_index .or JAX_PROCESS_ID.$"),
+        ({}, {"coordinator": "node0", "count": 2, "index": 0}, "'node0'; allowed: host:port"),
+        ({}, {"coordinator": "node0:99999", "count": 2, "index": 0}, "allowed: host:port"),
+        (ADDRESS, {"count": 2, "index": 2}, r"process_index is 2; allowed: 0 \.\.\. 1"),
+        (ADDRESS, {"count": 0, "index": 0}, "process_count is 0; allowed: 1 or more"),
+        (ADDRESS | {"JAX_NUM_PROCESSES": "two"}, {}, "JAX_NUM_PROCESSES is 'two'; allowed: an int"),
+    ],
+)
+def test_what_contradicts_itself_is_an_error(environment, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        launched(environment, **arguments)
+    with pytest.raises(ValueError, match="heartbeat is 0; allowed: 1 or more"):
+        distributed.start(heartbeat=0)
+
+
+def test_alone_nothing_is_different():
+    distributed.start()
+    assert distributed.is_first()
+    assert distributed.gather({"a": 1}) == [{"a": 1}]
+    assert distributed.from_first(lambda: [1, 2]) == [1, 2]
+    assert distributed.first_then_others(lambda: "made") == "made"
+    tree = {"a": np.ones(3)}
+    assert distributed.whole(tree) is tree
+    with pytest.raises(RuntimeError, match="Gloo"), distributed.losses_named():
+        raise RuntimeError("Gloo is nobody's business here")
+
+
+def test_states_are_put_together():
+    first = {"version": 1, "lane": {"0": {"next": 8}, "1": {"next": 9}}}
+    second = {"version": 1, "lane": {"2": {"next": 2}, "1": {"next": 9}}}
+    assert distributed.merged([first, second]) == {
+        "version": 1, "lane": {"0": {"next": 8}, "1": {"next": 9}, "2": {"next": 2}}
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="differ in their data/lane/1/next: 9, 7"):
+        distributed.merged([first, {"lane": {"1": {"next": 7}}}], "data")
+    with pytest.raises(ValueError, match="differ in their state: 1, None"):
+        distributed.merged([1, 1, None])
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_those_who_do_not_come_are_waited_for_so_long_and_named(index):
+    """Process 1 finds no coordinator, process 0 nobody else."""
+    port = free_port()
+    code = f"from mmt import distributed; distributed.start('localhost:{port}', 2, {index}, 2)"
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False, timeout=120
+    )
+    assert time.perf_counter() - begin < 60
+    error = done.stderr.decode()
+    assert done.returncode == 1 and error.count("mmt: ") == 1 and "Traceback" not in error
+    said = ("not all of the processes, 2, came to", "cannot be reached")[index]
+    assert said in error and f"localhost:{port}" in error and "within 2 seconds" in error
+
+
+def test_several_processes_do_not_write_one_corpus(toy_corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(distributed.jax, "process_count", lambda: 2)
+    with pytest.raises(ValueError, match="said are not complete, and one process writes them"):
+        distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "said")).write()
+    assert not (tmp_path / "said").exists()
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    pytest.importorskip("seqio", reason="making a cache needs the extra [data]")
+    return Runner(write_corpus(tmp_path_factory.mktemp("data") / "words"))
+
+
+def measured(directory):
+    """The numbers of a run without its clocks: name -> value, also of each language."""
+    rows = metrics.read(directory / "metrics.jsonl")
+    clocks = ("tokens_per_second", "data_wait", "seconds")
+    for row in rows:
+        for name in [name for name in row if isinstance(row[name], dict)]:
+            row |= {f"{name}/{key}": value for key, value in row.pop(name).items()}
+    return [
+        {k: v for k, v in row.items() if k not in clocks and not isinstance(v, str)} for row in rows
+    ]
+
+
+def assert_same_run(directory, other):
+    ours, theirs = measured(directory), measured(other)
+    assert [row["step"] for row in ours] == [row["step"] for row in theirs]
+    for row, expected in zip(ours, theirs, strict=True):
+        assert row == pytest.approx(expected, rel=2e-5, abs=1e-6)
+
+
+@pytest.mark.mesh
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("model", "runs"),
+    [
+        (DENSE, [(2, 1, {}), (2, 2, {"data": 2, "model": 2}), (2, 1, {"data": 1, "model": 2})]),
+        (MOE, [(2, 1, {}), (4, 1, {})]),
+    ],
+    ids=["dense", "moe"],
+)
+def test_several_processes_train_as_one(runner, tmp_path, model, runs):
+    runner.run(tmp_path / "one", *model)
+    together = records(tmp_path / "one")
+    for number, (processes, devices, axes) in enumerate(runs):
+        name = tmp_path / str(number)
+        flags = [f"--gin.sharding.device_mesh.axes={axes}"] if axes else []
+        errors = runner.run(name, *model, *flags, processes=processes, devices=devices)
+        assert_same_run(name, tmp_path / "one")
+        assert len(list(name.glob("events.out.tfevents.*"))) == 1
+        assert errors[0].count("validation loss") == 2
+        assert not any("mmt" in error or "step" in error for error in errors[1:])
+        copies = processes if axes.get("data") == 1 else 1  # rows in one part: all read all
+        assert records(name) == [step * copies for step in together]
+
+
+@pytest.mark.mesh
+def test_validation_by_bleu_is_done_by_one(runner, tmp_path):
+    hooks = (
+        "--gin.train.train.hooks=[@validation.ValidationBleu(), @hooks.EarlyStop()]",
+        "--gin.hooks.EarlyStop.patience=1", "--gin.hooks.EarlyStop.metric=bleu",
+        "--gin.hooks.EarlyStop.larger_is_better=True", "--gin.EVAL_PERIOD=2",
+    )  # fmt: skip
+    stopped = {}
+    for processes in (1, 2):
+        directory = tmp_path / str(processes)
+        runner.run(directory, *DENSE, *hooks, processes=processes, steps=12)
+        rows = metrics.read(directory / "metrics.jsonl")
+        stopped[processes] = [row for row in rows if "stopped" in row]
+        assert [row for row in rows if "bleu" in row]
+    assert_same_run(tmp_path / "1", tmp_path / "2")
+    assert stopped[1] == stopped[2] != []
+
+
+def running(directory, started, rows=3):
+    """Waits until a run has made a few steps."""
+    while len(metrics.read(directory / "metrics.jsonl")) < rows:
+        assert all(one.poll() is None for one in started), finish(started)
+        time.sleep(0.05)
+
+
+@pytest.mark.mesh
+@pytest.mark.parametrize("victim", [0, 2])
+def test_the_death_of_one_ends_all(runner, tmp_path, victim):
+    flags = (*DENSE, "--gin.BATCH_SIZE=12")
+    started = runner.start(tmp_path / "run", *flags, processes=3, steps=10**6)
+    running(tmp_path / "run", started)
+    started[victim].kill()
+    begin = time.perf_counter()
+    ended = finish(started, timeout=90)
+    assert time.perf_counter() - begin < 40  # the heartbeat is 10
+    for index, (status, _, error) in enumerate(ended):
+        assert status != 0
+        if index != victim:
+            assert "lost another one" in error or "another task died" in error, error
+
+
+@pytest.mark.mesh
+@pytest.mark.parametrize("victim", [0, 1])
+def test_the_death_of_one_while_it_writes_leaves_the_checkpoint_before(runner, tmp_path, victim):
+    flags = (*DENSE, "--gin.CHECKPOINT_PERIOD=2")
+    started = runner.start(tmp_path / "run", *flags, processes=2, steps=10**6)
+    running(tmp_path / "run", started, rows=6)
+    while not list(tmp_path.glob("run/checkpoints/*.orbax-checkpoint-tmp")):
+        assert all(one.poll() is None for one in started), finish(started)
+    started[victim].kill()
+    assert all(status != 0 for status, _, _ in finish(started, timeout=90))
+    steps = checkpoint.available_steps(tmp_path / "run")
+    folders = [tmp_path / "run/checkpoints" / str(step) for step in steps]
+    assert folders and not any(map(digests.damage, folders))
+    assert all(map(digests.noted, folders))
+    errors = runner.run(tmp_path / "run", *flags, processes=2, steps=steps[-1] + 3)
+    assert "damaged" not in "".join(errors)
+    assert not list(tmp_path.glob("run/checkpoints/*tmp*"))
+
+
+@pytest.mark.mesh
+def test_sigterm_to_one_ends_all_with_a_checkpoint(runner, tmp_path):
+    started = runner.start(tmp_path / "run", *DENSE, processes=2, steps=10**6)
+    running(tmp_path / "run", started)
+    os.kill(started[1].pid, signal.SIGTERM)
+    ended = finish(started, timeout=90)
+    assert [status for status, _, _ in ended] == [143, 143]
+    (step,) = checkpoint.available_steps(tmp_path / "run")
+    assert f"checkpoint {step} is written" in ended[0][2]
+    rows = metrics.read(tmp_path / "run/metrics.jsonl")
+    assert [row["step"] for row in rows if "loss" in row] == list(range(1, step + 1))
+    runner.run(tmp_path / "run", *DENSE, steps=step + 2)
+
+
+@pytest.mark.mesh
+@pytest.mark.parametrize(
+    ("flags", "own", "message"),
+    [
+        (["--gin.BATCH_SIZE=9"], {}, "BATCH_SIZE 9 is not divisible by 2"),
+        (["--gin.pipeline.train_batches.lanes=1"], {}, "1 lanes of 8 rows cannot be shared by"),
+        ([], {1: ("--gin.SEED=1",)}, "the processes differ in their data/settings/seed: 0, 1"),
+        ([], {1: ("--gin.CORPUS=nowhere", "--gin.CACHE_DIR=nowhere")}, "nowhere"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_said_by_all(runner, tmp_path, flags, own, message):
+    started = runner.start(tmp_path / "run", *DENSE, *flags, processes=2, own=own)
+    ended = finish(started, timeout=120)
+    assert [status != 0 for status, _, _ in ended] == [True, True], ended
+    assert message in ended[1][2]
+    if not own or "SEED" in json.dumps(own):
+        assert message in ended[0][2]
+        assert "Traceback" not in ended[0][2] + ended[1][2]

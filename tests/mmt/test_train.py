@@ -1,0 +1,253 @@
+"""The trainer: exact resume, microbatches, layers and experts as if written out, signals."""
+
+import dataclasses
+import itertools
+import os
+import signal
+import time
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from mmt import hooks, metrics, train
+from mmt.checkpoint import Checkpoints, Policy, available_steps
+from mmt.system import lock
+
+
+def equal(a, b) -> bool:
+    return jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), a, b))
+
+
+def training_rows(directory) -> list[dict]:
+    rows = metrics.read(directory / "metrics.jsonl")
+    clocks = ("tokens_per_second", "data_wait", "seconds")
+    return [{k: v for k, v in row.items() if k not in clocks} for row in rows if "loss" in row]
+
+
+@pytest.mark.parametrize("moe_period", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_stopped_and_started_again_is_bit_identical(tmp_path, toy_program, toy_batches, moe_period):
+    program = toy_program(moe_period=moe_period)
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=20)
+
+    class Killed(Exception):
+        pass
+
+    def kill(now):
+        if now.number == 13:  # neither a checkpoint nor a logged step
+            raise Killed
+
+    with pytest.raises(Killed):
+        train.train(
+            program, toy_batches(), model_dir=str(tmp_path / "parts"), steps=20,
+            policy=Policy(period=4), hooks=[kill],
+        )  # fmt: skip
+    again = train.train(
+        program, toy_batches(), model_dir=str(tmp_path / "parts"), steps=20, policy=Policy(period=4)
+    )
+    assert equal(whole, again)
+    assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "parts")
+    assert [row["step"] for row in training_rows(tmp_path / "parts")] == [5, 10, 15, 20]
+
+
+@pytest.mark.slow
+def test_learns_to_reverse(tmp_path, toy_program, toy_batches):
+    program = toy_program(
+        emb_dim=64, optimizer=optax.adam(train.inverse_sqrt(0.005, warmup_steps=50)), log_every=100
+    )
+    train.train(
+        program, toy_batches(rows=64), model_dir=str(tmp_path), steps=300,
+        hooks=[hooks.SourceUse([next(toy_batches(rows=64))], 150)],
+    )  # fmt: skip
+    accuracies = [row["accuracy"] for row in training_rows(tmp_path)]
+    assert accuracies[0] < 0.6 < accuracies[-1]
+    rows = metrics.read(tmp_path / "metrics.jsonl")
+    told = [row["source_use"] for row in rows if "source_use" in row]
+    assert told[0] < told[1] and told[1] > 1
+
+
+def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_program, toy_batches):
+    program = toy_program()
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=10)
+
+    def terminate(now):
+        if now.number == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(train.Terminated, match="checkpoint 7"):
+        train.train(
+            program, toy_batches(), model_dir=str(tmp_path / "run"), steps=10, hooks=[terminate]
+        )
+    again = train.train(program, toy_batches(), model_dir=str(tmp_path / "run"), steps=10)
+    assert equal(whole, again)
+    assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
+
+
+class Poisoned:
+    """The toy's batches, but NaN weighs in some of them, by the place in the data."""
+
+    def __init__(self, toy_batches, bad) -> None:
+        self.given, self.bad = toy_batches(), set(bad)
+        self.manifest = self.given.manifest
+        self.get_state, self.set_state = self.given.get_state, self.given.set_state
+
+    def __next__(self):
+        bad, batch = self.given.index in self.bad, next(self.given)
+        if bad:
+            batch["decoder_loss_weights"][0, 0] = np.nan
+        return batch
+
+
+def test_a_step_without_finite_loss_changes_nothing_and_is_counted(
+    tmp_path, toy_program, toy_batches
+):
+    program = toy_program()
+    batches = Poisoned(toy_batches, {1})
+    state, loss = program.step(program.init(3), program.place(next(batches)))
+    assert np.isfinite(loss)
+    before = jax.tree.map(np.array, state)
+    state, loss = program.step(state, program.place(next(batches)))
+    assert np.isnan(loss) and int(state.step) == 2
+    assert equal(before, dataclasses.replace(state, step=before.step))
+
+    bad = {2, 3, 7}
+    train.train(program, Poisoned(toy_batches, bad), model_dir=str(tmp_path), steps=12)
+    rows = training_rows(tmp_path)
+    assert [(row["step"], row.get("skipped", 0)) for row in rows] == [(5, 2), (10, 1), (12, 0)]
+    assert rows[0]["target_tokens"] == 3 * 8 * 7  # of the three steps that were
+
+
+def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
+    tmp_path, toy_program, toy_batches
+):
+    """From checkpoint 4 on with the data behind; none is written on the way, and a kill after the
+    return leads to the same.
+    """
+    program, policy = toy_program(), Policy(period=4, skips=3)
+    bad, seen = {5, 6, 7}, []
+
+    class Killed(Exception):
+        pass
+
+    def watch(now):
+        seen.append((now.number, now.batches.get_state()["index"]))
+        if seen[-1] == (6, 11):  # after the return, before the next checkpoint
+            raise Killed
+
+    run = {"steps": 10, "policy": policy}
+    with pytest.raises(Killed):
+        train.train(
+            program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "run"), hooks=[watch],
+            **run,
+        )  # fmt: skip
+    assert seen == [*((n, n) for n in range(1, 9)), (5, 10), (6, 11)]  # 9 was on the device
+    assert available_steps(tmp_path / "run") == [4]
+    again = train.train(
+        program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "run"), **run
+    )
+    whole = train.train(
+        program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "whole"), **run
+    )
+    assert equal(again, whole)
+    rows = metrics.read(tmp_path / "run/metrics.jsonl")
+    assert [row for row in rows if "returned_from" in row] == [{"step": 5, "returned_from": 8}]
+    assert training_rows(tmp_path / "run") == training_rows(tmp_path / "whole")
+
+
+def test_what_never_gets_finite_ends_and_says_where(tmp_path, toy_program, toy_batches):
+    with pytest.raises(ValueError, match=r"also after 2 returns to step 4 \(checkpoint.Policy.ret"):
+        train.train(
+            toy_program(), Poisoned(toy_batches, range(5, 1000)), model_dir=str(tmp_path),
+            steps=50, policy=Policy(period=4, skips=3, returns=2),
+        )  # fmt: skip
+    assert available_steps(tmp_path) == [4]
+
+
+def test_a_second_sigterm_does_not_tear(tmp_path, toy_program, toy_batches, monkeypatch):
+    """It comes while the checkpoint of the first is on its way to the disk."""
+    leave = Checkpoints.__exit__
+
+    def interrupted(self, *exception):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return leave(self, *exception)
+
+    monkeypatch.setattr(Checkpoints, "__exit__", interrupted)
+
+    def terminate(now):
+        if now.number == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(train.Terminated, match="checkpoint 3"):
+        train.train(
+            toy_program(), toy_batches(), model_dir=str(tmp_path), steps=10, hooks=[terminate]
+        )
+    assert available_steps(tmp_path) == [3]
+
+
+def test_clocks_that_jump_change_nothing(tmp_path, toy_program, toy_batches, monkeypatch):
+    """Each look at the wall clock finds it an hour before the last one."""
+    program, now, back = toy_program(), time.time, itertools.count(0, 3600)
+    policy = Policy(period=2, keep=2)
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=10)
+    monkeypatch.setattr(time, "time", lambda: now() - next(back))
+    monkeypatch.setattr(time, "time_ns", lambda: int(time.time() * 1e9))
+    run = {"model_dir": str(tmp_path / "run"), "policy": policy}
+    train.train(program, toy_batches(), steps=5, **run)
+    again = train.train(program, toy_batches(), steps=10, **run)
+    assert equal(whole, again) and available_steps(tmp_path / "run") == [8, 10]
+    rows = metrics.read(tmp_path / "run/metrics.jsonl")
+    assert all(0 < row["seconds"] < 600 and row["tokens_per_second"] > 0 for row in rows)
+
+
+def test_a_directory_has_one_run(tmp_path, toy_program, toy_batches, monkeypatch):
+    """The lock is this process' own, so it is held by another in the test's eyes only."""
+    with lock.held(tmp_path):
+        monkeypatch.setattr(lock, "_held", set())
+        with pytest.raises(ValueError, match=f"in use by process {os.getpid()} on host"):
+            train.train(toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_inverse_sqrt_is_t5s():
+    schedule = train.inverse_sqrt(0.01, warmup_steps=10_000, ramp=False)
+    for step in (0, 9_999, 10_000, 250_000):
+        assert schedule(step) == pytest.approx(1.0 / np.sqrt(max(step + 1, 10_000)), rel=1e-6)
+    ramped = train.inverse_sqrt(0.01, warmup_steps=100)
+    assert ramped(49) == pytest.approx(0.005) and ramped(399) == pytest.approx(0.005)
+
+
+def test_a_cosine_ends_with_the_run_and_needs_steps_after_the_warm_up():
+    schedule = train.warmup_cosine(0.06, warmup_steps=10, steps=110)
+    assert [float(schedule(step)) for step in (0, 5, 10, 60, 110)] == pytest.approx(
+        [0.0, 0.03, 0.06, 0.03, 0.0], abs=1e-8
+    )
+    with pytest.raises(ValueError, match="TRAIN_STEPS is 50, and 100 of them are to warm up"):
+        train.warmup_cosine(0.06, warmup_steps=100, steps=50)
+
+
+def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path, toy_program, toy_batches):
+    with pytest.raises(ValueError, match="20 pieces, the model only 12"):
+        train.train(toy_program(vocab_size=12), toy_batches(), model_dir=str(tmp_path), steps=1)
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path, toy_program, toy_batches):
+    train.train(toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1)
+    with pytest.raises(ValueError, match=r"another model: decoder/.*\(2, 16, 2, 8\)"):
+        train.train(toy_program(emb_dim=32), toy_batches(), model_dir=str(tmp_path), steps=2)
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused_and_not_called_damaged(
+    tmp_path, toy_program, toy_batches, capsys
+):
+    train.train(toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1)
+    other = train.Program(toy_program().model, optax.sgd(0.1), log_every=5, languages_every=10)
+    with pytest.raises(ValueError, match="checkpoints/1 is of another training: optimizer/"):
+        train.train(other, toy_batches(), model_dir=str(tmp_path), steps=2)
+    assert "damaged" not in capsys.readouterr().err
+
+
+def test_a_run_does_not_write_over_the_model_it_starts_from(tmp_path, toy_program, toy_batches):
+    program = toy_program(initial_model_dir=str(tmp_path))
+    with pytest.raises(ValueError, match="which the run starts or learns from"):
+        train.train(program, toy_batches(), model_dir=f"{tmp_path}/../{tmp_path.name}", steps=1)

@@ -1,0 +1,157 @@
+"""Back-translation writes every line once, in order, says where it is from, and is tagged."""
+
+import json
+import types
+
+import pytest
+
+from mmt.cli import main
+from mmt.data import corpora
+from mmt.decoding import USUAL
+from mmt.translate import Hypothesis, Translation
+from mmt.translate.back_translation import PROVENANCE, BackTranslation
+
+ENGLISH = [f"line {number} of\tnews" if number % 7 else "null" for number in range(1, 31)]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Pairs of two languages, and English text."""
+    folder = tmp_path / "zoo"
+    folder.mkdir()
+    (folder / "deu.tsv").write_text("Löwe\tlion\nAffe\tape\n")
+    (folder / "swh.tsv").write_text("simba\tlion\n")
+    (folder / "news.txt").write_text("".join(f"{line}\n" for line in ENGLISH))
+    (folder / "corpus.toml").write_text(
+        '[train]\ndeu = { pairs = "deu.tsv", name = "zoo" }\nswh = "swh.tsv"\n'
+        '[validation]\ndeu = "deu.tsv"\n[monolingual]\neng = "news.txt"\n'
+    )
+    return folder
+
+
+class Reverse:
+    """Translates by shouting the language, dies after so many lines, says nothing to 'null'."""
+
+    steps = (7,)
+
+    def __init__(self, lines=10_000, source="eng_Latn", target=""):
+        self.lines, self.asked = lines, []
+        written = ("deu_Latn", "swh_Latn", "yor_Latn")
+        self.manifest = types.SimpleNamespace(
+            source=source, target=target, translated=written, vocabulary_hash={"source": "aa"}
+        )
+
+    def translate(self, lines, *, source, target, decoding):
+        assert source == "eng_Latn"
+        for line in lines:
+            if len(self.asked) == self.lines:
+                raise KeyboardInterrupt
+            self.asked.append((target, line))
+            text = "" if line == "null" else f"{target.upper()} {line.replace(chr(9), ' ')}"
+            yield Translation(line, (Hypothesis(text, 0.0),))
+
+
+@pytest.fixture
+def write(corpus, tmp_path, as_users_have_it):
+    def run(translator, **options):
+        BackTranslation("runs/r", str(corpus), str(tmp_path / "bt"), **options).write(
+            translator, USUAL
+        )
+        return corpora.load(tmp_path / "bt")
+
+    return run
+
+
+def test_the_corpus_has_both_and_says_which_is_which(corpus, tmp_path, write):
+    found, own = write(Reverse()), corpora.load(corpus)
+    assert found.name == "zoo_back_translated" and found.languages == own.languages
+    for code in own.languages:
+        pairs = list(found.pairs(code, "train"))
+        genuine = [pair for pair in pairs if not pair.back_translated]
+        assert [pair[:2] for pair in genuine] == [pair[:2] for pair in own.pairs(code, "train")]
+        made = [pair for pair in pairs if pair.back_translated]
+        assert {pair.corpus for pair in made} == {"back_translated/news.txt"}
+        wanted = [line.replace("\t", " ") for line in ENGLISH if line != "null"]
+        assert [pair.target for pair in made] == wanted
+        assert [pair.source for pair in made] == [f"{code.upper()} {line}" for line in wanted]
+        rows = (tmp_path / f"bt/train.{code}.tsv").read_text().splitlines()
+        numbers = [int(row.split("\t")[0]) for row in rows]
+        assert [ENGLISH[number - 1].replace("\t", " ") for number in numbers] == wanted
+    assert list(found.pairs("deu", "validation"))[0].target == "lion"
+    said = json.loads((tmp_path / "bt" / PROVENANCE).read_text())
+    assert said["written"]["deu_Latn"] == {"lines": 26, "empty": 4}
+    assert said["text"] == ["news.txt"] and said["decoding"] == str(USUAL)
+    assert said["corpus"] == own.hash() and len(said["model_digest"]) == 16
+
+
+@pytest.mark.parametrize("killed", [3, 29, 30, 31, 59])
+def test_killed_and_started_again_it_is_the_same(tmp_path, write, killed):
+    whole = {path.name: path.read_bytes() for path in _files(tmp_path, write(Reverse()))}
+    for path in (tmp_path / "bt").iterdir():
+        path.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        write(Reverse(killed))
+    assert not (tmp_path / "bt/corpus.toml").exists()
+    for path in (tmp_path / "bt").glob("*.part"):
+        path.write_bytes(path.read_bytes() + b"9\thalf")
+    again = Reverse()
+    assert {path.name: path.read_bytes() for path in _files(tmp_path, write(again))} == whole
+    assert len(again.asked) == 60 - killed
+    idle = Reverse(0)
+    write(idle)
+    assert idle.asked == []
+
+
+def _files(tmp_path, _):
+    return sorted((tmp_path / "bt").iterdir())
+
+
+def test_so_many_lines_of_some_languages_spread_evenly(write):
+    translator = Reverse()
+    found = write(translator, into=["Swahili"], lines=10)
+    assert translator.asked == [("swh_Latn", line) for line in ENGLISH[2::3]]
+    assert found.languages == ("deu_Latn", "swh_Latn")
+    assert not any(pair.back_translated for pair in found.pairs("deu", "train"))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ({"source": "", "target": "eng_Latn"}, {}, "wrong direction: it translates from German "
+         r"\(deu_Latn\), .* into English \(eng_Latn\), .* one from English .*reverse\.gin"),
+        ({}, {"into": ["fra"]}, "runs/r does not translate into fra_Latn; it does into German"),
+        ({}, {"into": ["Germn"]}, "Germn"),
+        ({}, {"lines": -1}, "lines is -1; allowed: 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_named_before_anything_is_written(tmp_path, write, model, options, words):
+    with pytest.raises(ValueError, match=words):
+        write(Reverse(**model), **options)
+    assert not (tmp_path / "bt").exists()
+
+
+def test_no_text_an_empty_one_and_another_recipe_are_refused(corpus, tmp_path, write):
+    write(Reverse())
+    with pytest.raises(ValueError, match=r"another recipe \(lines: 0 there, 5 wanted"):
+        write(Reverse(), lines=5)
+    description = (corpus / "corpus.toml").read_text()
+    (corpus / "corpus.toml").write_text(description.replace("eng =", "deu ="))
+    with pytest.raises(ValueError, match=r"no text of eng_Latn .*\[monolingual\], which has deu"):
+        write(Reverse())
+    (corpus / "corpus.toml").write_text(description)
+    (corpus / "news.txt").write_text("")
+    with pytest.raises(ValueError, match=r"news\.txt: no lines"):
+        BackTranslation("runs/r", str(corpus), str(tmp_path / "new")).write(Reverse(), USUAL)
+
+
+def test_it_does_not_go_into_the_corpus_itself(corpus, as_users_have_it):
+    before = sorted(corpus.iterdir())
+    with pytest.raises(ValueError, match="is the corpus' own folder; choose another"):
+        BackTranslation("runs/r", str(corpus), str(corpus)).write(Reverse(), USUAL)
+    assert sorted(corpus.iterdir()) == before
+
+
+def test_flags_belong_together(capsys):
+    for flags in (["--corpus", "x"], ["--out", "x"], ["--corpus", "x", "--out", "y", "--nbest=2"]):
+        assert main.main(["translate", "--model", "runs/none", *flags]) == 1
+        assert "--corpus" in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""Whatever is killed when, the lines are those of a run that never was."""
+
+import json
+
+import pytest
+
+from mmt.system import lock
+from mmt.translate import output_log
+
+
+def rows(parts, said):
+    """The lines that the parts lack, each told to `said`."""
+    for part in parts:
+        for number in range(part.done, part.total):
+            said.append((part.path.name, number))
+            yield output_log.row(str(number), f"{part.path.stem} {number}")
+
+
+@pytest.mark.parametrize("killed", [0, 1, 6, 7, 8, 11])
+def test_a_kill_loses_no_line_and_repeats_none(tmp_path, killed):
+    def parts():
+        return [output_log.Part(tmp_path / name, 7) for name in ("a.tsv", "b.tsv")]
+
+    said = []
+
+    def dying():
+        for place, row in enumerate(rows(parts(), said)):
+            if place == killed:
+                raise KeyboardInterrupt
+            yield row
+
+    with pytest.raises(KeyboardInterrupt):
+        output_log.write(parts(), dying())
+    for path in tmp_path.glob("*.part"):
+        with path.open("a") as file:
+            file.write("3\thalf a li")
+    before, said[:] = len(said), []
+    output_log.write(parts(), rows(parts(), said))
+    assert len(said) == 14 - min(killed, before)
+    for name in ("a", "b"):
+        wanted = "".join(f"{number}\t{name} {number}\n" for number in range(7))
+        assert (tmp_path / f"{name}.tsv").read_text() == wanted
+    assert len(list(tmp_path.iterdir())) == 2
+    output_log.write(parts(), iter(()))  # whole: nothing is asked for
+
+
+def test_a_folder_has_one_recipe(tmp_path):
+    file = tmp_path / "new/recipe.json"
+    output_log.begin(file, {"model": "a", "lines": 3})
+    output_log.begin(file, {"model": "a", "lines": 3})
+    assert json.loads(file.read_text()) == {"model": "a", "lines": 3}
+    with pytest.raises(ValueError, match=r"of another recipe \(lines: 3 there, 4 wanted\): remove"):
+        output_log.begin(file, {"model": "a", "lines": 4})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / lock.FILE).touch()
+    output_log.begin(tmp_path / "mine/recipe.json", {})
+    (tmp_path / "yours").mkdir()
+    (tmp_path / "yours/thesis.txt").touch()
+    with pytest.raises(ValueError, match="yours holds something else"):
+        output_log.begin(tmp_path / "yours/recipe.json", {})
+
+
+def test_a_row_is_a_line_of_so_many_columns():
+    assert output_log.row("1", " a\tb ", "") == "1\ta b\t\n"
