@@ -18,107 +18,86 @@ MODULES = {
 # Who may import a heavy library: the one door (a prefix of module names).
 DOORS = {
     "gin": {"mmt.config"},
-    "orbax": {"mmt.checkpoint", "mmt.piecewise"},
+    "orbax": {"mmt.checkpoint"},
     "seqio": {"tasks"},
     "tensorflow": {"tasks"},
     "tensorflow_datasets": {"tasks"},
     "t5x": {"mmt.t5x_adapter"},
-    "tensorstore": {"mmt.piecewise", "mmt.convert.t5x"},
+    "tensorstore": {"mmt.checkpoint.streaming", "mmt.convert.t5x"},
     "torch": set(),
     "transformers": set(),
     "safetensors": {"mmt.convert.tensors"},
     "ctranslate2": {"mmt.convert.ctranslate2"},
-    "sentencepiece": {"mmt.data.vocab"},
+    "sentencepiece": {"mmt.data.vocabulary"},
     "sacrebleu": {"eval.metrics", "eval.testsets", "tasks"},
-    "babel": {"mmt.data"},
-    "matplotlib": {"eval"},
-    "py3langid": {"mmt.data.identify"},
-    "fasttext": {"mmt.data.identify"},
-    "ftfy": {"mmt.data.rules"},
-    "datasketch": {"mmt.data.rules_between"},
-}
+    "babel": {"mmt.data.cldr", "mmt.data.readers.gettext"},
+    "matplotlib": {"eval.report"},
+    "rich.progress": {"mmt.system.progress"},
+    "difflib": {"mmt.suggest", "eval.report.system_tables"},  # the latter prints a unified diff
+    "py3langid": {"mmt.data.cleaning.language_identification"},
+    "fasttext": {"mmt.data.cleaning.language_identification"},
+    "ftfy": {"mmt.data.cleaning.rules"},
+    "datasketch": {"mmt.data.cleaning.corpus_rules"},
+}  # fmt: skip
 
-# Leaves: any module may import them; they import nothing of the house but leaves.
-LEAVES = {"mmt.checked", "mmt.progress", "mmt.suggest"}
+# Leaves: everybody may import them; they import nothing of the house but leaves.
+LEAVES = {"mmt.checked", "mmt.languages", "mmt.suggest", "mmt.system"}
 
-# What a module (a prefix of names) may import of the house; anything else is an arrow too many.
-# cli is the one that may reach everything, lazily.
+# Who may import whom, per folder: a prefix of module names (the longest one counts) and what its
+# modules may import beside the leaves and their own folder. Lazy imports count.
 MAY_IMPORT = {
     **{leaf: set() for leaf in LEAVES},
-    "mmt.languages": set(),
-    "mmt.data": {"mmt.data", "mmt.languages"},
-    "mmt.model.layers": set(),
-    "mmt.model.routing": set(),
-    "mmt.model.dispatch": {"mmt.model.routing"},
-    "mmt.model.moe": {"mmt.model.layers", "mmt.model.routing", "mmt.model.dispatch"},
-    "mmt.model.config": {"mmt.model.layers", "mmt.model.moe"},
-    "mmt.model.stack": {"mmt.model.layers", "mmt.model.moe", "mmt.model.config"},
-    "mmt.model.transformer": {"mmt.model.layers", "mmt.model.config", "mmt.model.stack"},
-    "mmt.convert.flat": {"mmt.model"},
-    "mmt.convert.names": {"mmt.model", "mmt.convert.flat"},
-    "mmt.convert.hf_config": {"mmt.model"},
-    "mmt.convert.tensors": set(),
-    "mmt.convert.tokenizer": {"mmt.data.vocab"},
-    "mmt.convert.hf": {"mmt.convert", "mmt.model", "mmt.data", "mmt.checkpoint", "mmt.config"},
-    "mmt.convert.ctranslate2": {"mmt.convert.hf", "mmt.convert.tokenizer", "mmt.data.vocab",
-                                "mmt.config"},
-    "mmt.convert.t5x": {"mmt.convert", "mmt.model", "mmt.data", "mmt.checkpoint", "mmt.config"},
-    "mmt.t5x_adapter": {"mmt.model", "mmt.losses"},
-    "mmt.sharding": set(),
-    "mmt.losses": {"mmt.metrics"},
-    "mmt.sampling": set(),
-    "mmt.decode": {"mmt.sampling"},
-    "mmt.decoding": {"mmt.decode"},
-    "mmt.tiles": {"mmt.model", "mmt.decode", "mmt.decoding", "mmt.sharding"},
-    "mmt.integrity": set(),
-    "mmt.steps": set(),
-    "mmt.lock": {"mmt.distributed"},
-    "mmt.piecewise": set(),
-    "mmt.checkpoint": {"mmt.distributed", "mmt.integrity", "mmt.piecewise", "mmt.steps"},
+    "mmt.config": {"mmt.model"},
     "mmt.distributed": set(),
-    "mmt.metrics": {"mmt.distributed"},
+    "mmt.sharding": set(),
     "mmt.optimizer": set(),
-    "mmt.config": {"mmt.model.transformer"},
+    "mmt.metrics": {"mmt.distributed"},
+    "mmt.losses": {"mmt.metrics"},
+    "mmt.initial": {"mmt.model", "mmt.sharding", "mmt.checkpoint", "mmt.config", "mmt.convert"},
     "mmt.state": {"mmt.checkpoint", "mmt.distributed"},
-    "mmt.initial": {"mmt.model", "mmt.sharding", "mmt.checkpoint", "mmt.config",
-                    "mmt.convert.flat"},
-    "mmt.program": {"mmt.model", "mmt.sharding", "mmt.losses", "mmt.metrics", "mmt.optimizer",
+    "mmt.trainer": {"mmt.model", "mmt.sharding", "mmt.losses", "mmt.metrics", "mmt.optimizer",
                     "mmt.state", "mmt.initial"},
-    "mmt.train": {"mmt.program", "mmt.checkpoint", "mmt.metrics", "mmt.state", "mmt.initial",
-                  "mmt.distributed", "mmt.lock"},
-    "mmt.resumable": {"mmt.data", "mmt.lock"},
-    "mmt.distill": {"mmt.program", "mmt.model", "mmt.sharding", "mmt.checkpoint", "mmt.config",
-                    "mmt.initial", "mmt.translate", "mmt.decoding", "mmt.data", "mmt.lock",
-                    "mmt.resumable"},
-    "mmt.back_translation": {"mmt.translate", "mmt.decoding", "mmt.data", "mmt.languages",
-                             "mmt.lock", "mmt.integrity", "mmt.resumable"},
+    "mmt.train": {"mmt.trainer", "mmt.checkpoint", "mmt.metrics", "mmt.state", "mmt.initial",
+                  "mmt.distributed"},
     "mmt.hooks": {"mmt.train", "mmt.distributed", "mmt.metrics"},
-    "mmt.stacked": {"mmt.environment", "mmt.metrics", "mmt.program", "mmt.sharding", "mmt.state"},
-    "mmt.side_by_side": {"mmt.checkpoint", "mmt.hooks", "mmt.metrics", "mmt.program", "mmt.stacked",
-                         "mmt.state", "mmt.train"},
-    "mmt.parameters": {"mmt.model", "mmt.convert.flat"},
-    "mmt.topology": set(),
-    "mmt.collectives": set(),
-    "mmt.flops": set(),
-    "mmt.ahead": {"mmt.collectives", "mmt.config", "mmt.decoding", "mmt.flops", "mmt.model",
-                  "mmt.parameters", "mmt.program", "mmt.sharding", "mmt.tiles", "mmt.topology"},
-    "mmt.plan": {"mmt.collectives", "mmt.parameters", "mmt.topology"},
-    "mmt.translate": {
-        "mmt.model", "mmt.checkpoint", "mmt.config", "mmt.languages", "mmt.data", "mmt.sentences",
-        "mmt.decoding", "mmt.tiles", "mmt.sharding",
-    },
-    "tasks": {"tasks", "mmt.data", "mmt.languages"},
+    "mmt.distill": {"mmt.trainer", "mmt.model", "mmt.sharding", "mmt.checkpoint", "mmt.config",
+                    "mmt.initial", "mmt.translate", "mmt.decoding", "mmt.data"},
+    "mmt.t5x_adapter": {"mmt.model", "mmt.losses"},
+    "mmt.model": set(),
+    "mmt.checkpoint": {"mmt.distributed"},
+    "mmt.decoding": {"mmt.model", "mmt.sharding"},
+    "mmt.convert": {"mmt.model", "mmt.data", "mmt.checkpoint", "mmt.config"},
+    "mmt.plan": {"mmt.config", "mmt.convert", "mmt.decoding", "mmt.model", "mmt.sharding",
+                 "mmt.trainer"},
+    "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.data", "mmt.decoding",
+                      "mmt.sharding"},
+    "mmt.data": {"mmt.data"},
+    "mmt.data.forecast": {"mmt.data", "mmt.config"},
+    "tasks": {"mmt.data"},
+    "eval.records": {"eval.metrics"},
+    "eval.metrics": {"eval.records"},
+    "eval.testsets": {"eval.records", "mmt.data"},
+    "eval.evaluate": {"eval.records", "eval.metrics", "eval.testsets", "eval.analyses", "mmt.data",
+                      "mmt.decoding"},
+    "eval.analyses": {"eval.records", "eval.metrics", "eval.testsets", "eval.evaluate",
+                      "mmt.config", "mmt.data", "mmt.metrics", "mmt.plan", "mmt.train",
+                      "mmt.translate"},
+    "eval.report": {"eval.records", "eval.metrics", "eval.analyses", "eval.report"},
+    "eval.report.figures": {"eval.records", "eval.report", "mmt.data.forecast"},
+    "eval.validation": {"eval.evaluate", "eval.testsets", "mmt.data", "mmt.distributed",
+                        "mmt.train", "mmt.translate"},
+    "eval.study": {"eval", "mmt.checkpoint", "mmt.config", "mmt.data", "mmt.decoding"},
     "eval.baselines": {"eval", "mmt"},
-    "eval.tuning": {"eval", "mmt"},
-    "eval": {"eval", "mmt.translate", "mmt.languages", "mmt.data", "mmt.checkpoint", "mmt.hooks",
-             "mmt.train", "mmt.config", "mmt.decoding", "mmt.distributed", "mmt.environment",
-             "mmt.metrics", "mmt.parameters"},
-    "mmt.foresight": {"mmt.data", "mmt.config"},
-    "mmt.environment": set(),
-    "mmt.arguments": set(),
-    "mmt.cli": {"mmt", "tasks", "eval"},
-    "mmt.cli_data": {"mmt", "tasks", "eval"},
+    "mmt.cli": {"mmt", "tasks", "eval"},  # the one that may reach everything, lazily
 }  # fmt: skip
+KNOWN_FAULTS = {  # arrows still to be turned around
+    ("mmt.system.lock", "mmt.distributed"), ("mmt.system.atomic", "mmt.data.cache"),
+}  # fmt: skip
+KNOWN_DOUBLES = {  # public classes still to be renamed
+    "Comparison", "Counts", "Entry", "Example", "Item", "Job", "Overlap", "Part", "Plan", "Range",
+    "Reader", "Recipe", "Routing", "Row", "Stack", "Texts", "Training", "Writer",
+}  # fmt: skip
+KNOWN_CIRCLES = {frozenset({"mmt.data.cldr.corpus", "mmt.data.cldr", "mmt.data.corpora"})}
 
 
 def imports(path: Path) -> list[tuple[str, bool]]:
@@ -142,46 +121,88 @@ def within(module: str, prefixes: set[str]) -> bool:
     return any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes)
 
 
+def rule_of(name: str) -> str | None:
+    return max((rule for rule in MAY_IMPORT if within(name, {rule})), key=len, default=None)
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_arrows_and_doors(name):
     for module, _ in imports(MODULES[name]):
-        top = module.split(".")[0]
-        if top in DOORS:
-            assert within(name, DOORS[top]), f"{name} imports {module}; its door is {DOORS[top]}"
-        if top in PACKAGES and module in MODULES and module not in PACKAGES:
-            rule = max(
-                (prefix for prefix in MAY_IMPORT if within(name, {prefix})), key=len, default=None
-            )
-            assert rule, f"{name}: say in MAY_IMPORT what it may import"
-            assert within(module, MAY_IMPORT[rule] | LEAVES), f"{name} may not import {module}"
+        for door in (prefix for prefix in DOORS if within(module, {prefix})):
+            assert within(name, DOORS[door]), f"{name} imports {module}; its door is {DOORS[door]}"
+        if module.split(".")[0] in PACKAGES and module in MODULES and module not in PACKAGES:
+            rule = rule_of(name)
+            assert rule or name in PACKAGES, f"{name}: say in MAY_IMPORT what it may import"
+            allowed = MAY_IMPORT.get(rule, set()) | LEAVES | {rule or name}
+            fault = any(within(name, {a}) and within(module, {b}) for a, b in KNOWN_FAULTS)
+            assert within(module, allowed) or fault, f"{name} may not import {module}"
+
+
+def test_every_rule_is_about_something():
+    for rule in MAY_IMPORT:
+        assert any(within(name, {rule}) for name in MODULES), f"MAY_IMPORT: no module {rule}"
+        for target in MAY_IMPORT[rule] - {"mmt", "tasks", "eval"}:
+            assert any(within(name, {target}) for name in MODULES), f"{rule}: no module {target}"
 
 
 def test_model_and_data_never_meet():
     for name, path in MODULES.items():
-        used = [module for module, _ in imports(path)]
-        if name.startswith("mmt.model"):
-            assert not within("mmt.data", {m for m in used if m.startswith("mmt.data")}), name
-            assert not [m for m in used if m.startswith("mmt.data")], name
-        if name.startswith("mmt.data"):
-            assert not [m for m in used if m.startswith("mmt.model")], name
+        for one, other in (("mmt.model", "mmt.data"), ("mmt.data", "mmt.model")):
+            if within(name, {one}):
+                met = [module for module, _ in imports(path) if within(module, {other})]
+                assert not met, f"{name} imports {met}"
 
 
-def test_no_import_cycles():
+def test_no_import_circles():
+    """Modules that import each other in a circle; lazy imports count."""
     graph = {
-        name: {m for m, top in imports(path) if top and m in MODULES and m not in PACKAGES}
+        name: sorted({m for m, _ in imports(path) if m in MODULES and m != name} - set(PACKAGES))
         for name, path in MODULES.items()
     }
-    done: set[str] = set()
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    open_: list[str] = []
+    circles: list[set[str]] = []
 
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        assert name not in trail, f"cycle: {' -> '.join((*trail[trail.index(name):], name))}"
-        if name not in done:
-            for other in graph[name]:
-                visit(other, (*trail, name))
-            done.add(name)
+    def visit(name: str) -> None:  # Tarjan's strongly connected components
+        order[name] = lowest[name] = len(order)
+        open_.append(name)
+        for other in graph[name]:
+            if other not in order:
+                visit(other)
+                lowest[name] = min(lowest[name], lowest[other])
+            elif other in open_:
+                lowest[name] = min(lowest[name], order[other])
+        if lowest[name] == order[name]:
+            at = open_.index(name)
+            component, open_[at:] = set(open_[at:]), []
+            if len(component) > 1:
+                circles.append(component)
 
     for name in graph:
-        visit(name, ())
+        if name not in order:
+            visit(name)
+    assert [circle for circle in circles if frozenset(circle) not in KNOWN_CIRCLES] == []
+
+
+def test_folders_are_small():
+    """A full folder means that a folder is missing. Tests are counted without `__init__.py`."""
+    for package in (*PACKAGES, "tests"):
+        for folder in {path.parent for path in (ROOT / package).rglob("*.py")}:
+            files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+            limit = 22 if package == "tests" else 18
+            assert len(files) <= limit, f"{folder.relative_to(ROOT)} has {len(files)} files"
+
+
+def test_public_classes_have_names_of_their_own():
+    """One name means one thing in the whole project."""
+    homes: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name)
+    twice = {name: where for name, where in homes.items() if len(where) > 1}
+    assert twice.keys() <= KNOWN_DOUBLES, twice
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -196,17 +217,17 @@ def test_sizes(path):
             assert length <= 60, f"{node.name} has {length} lines"
 
 
-def test_every_file_has_its_test():
-    names = {path.stem for path in (ROOT / "tests").glob("test_*.py")}
-    for package, prefixes in (("mmt", ("",)), ("eval", ("", "eval_"))):
+def test_tests_mirror_the_folders():
+    for package in ("mmt", "eval"):
         for path in (ROOT / package).rglob("*.py"):
-            if path.stem != "__init__":
-                assert any(f"test_{prefix}{path.stem}" in names for prefix in prefixes), path
+            if path.stem not in ("__init__", "__main__"):
+                mirror = ROOT / "tests" / path.relative_to(ROOT).with_name(f"test_{path.stem}.py")
+                assert mirror.is_file(), f"{path.relative_to(ROOT)} has no {mirror}"
 
 
 @pytest.mark.parametrize("forbidden", ["jax", "tensorflow", "torch", "gin"])
 def test_importing_mmt_is_light(forbidden):
-    code = f"import mmt, mmt.cli, sys; sys.exit({forbidden!r} in sys.modules)"
+    code = f"import mmt, mmt.cli.main, sys; sys.exit({forbidden!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

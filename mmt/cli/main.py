@@ -68,10 +68,6 @@ def _keep_programs() -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
 
 
-def _train(args: argparse.Namespace) -> int:
-    return _train_together(args)
-
-
 def _distill(args: argparse.Namespace) -> int:
     from mmt import config, distill, train
 
@@ -396,11 +392,7 @@ def _parameters(args: argparse.Namespace) -> None:
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
-    "train": _train, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
+    "train": _train_together, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
     "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
     "export": _export, **data_commands.COMMANDS,
 }  # fmt: skip
-
-
-if __name__ == "__main__":
-    sys.exit(main())
