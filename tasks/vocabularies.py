@@ -17,6 +17,7 @@ import tensorflow as tf
 from mmt.data import corpora
 from mmt.data import vocabulary as vocab
 from mmt.data.cleaning import prepare
+from mmt.system.data_root import data_root
 
 VOCABULARY_SIZE = 8000  # pieces of a shared vocabulary, where the user names no other number
 
@@ -69,7 +70,7 @@ class Recipe:
         parts = [self.corpus.name, self.corpus.hash(), str(self.size), *others]
         stem = "-".join(re.sub(r"[^\w.]", "", part) for part in parts)
         side = "" if self.side == "both" else f".{self.side}"
-        return corpora.data_root() / "vocabularies" / f"{stem}{side}.model"
+        return data_root() / "vocabularies" / f"{stem}{side}.model"
 
     def make(self) -> Path:
         """The path; the model is trained first if it is not there."""

@@ -91,13 +91,13 @@ MAY_IMPORT = {
     "mmt.cli": {"mmt", "tasks", "eval"},  # the one that may reach everything, lazily
 }  # fmt: skip
 KNOWN_FAULTS = {  # arrows still to be turned around
-    ("mmt.system.lock", "mmt.distributed"), ("mmt.system.atomic", "mmt.data.cache"),
+    ("mmt.system.lock", "mmt.distributed"),
 }  # fmt: skip
 KNOWN_DOUBLES = {  # public classes still to be renamed
     "Comparison", "Counts", "Entry", "Example", "Item", "Job", "Overlap", "Part", "Plan", "Range",
     "Reader", "Recipe", "Routing", "Row", "Stack", "Texts", "Training", "Writer",
 }  # fmt: skip
-KNOWN_CIRCLES = {frozenset({"mmt.data.cldr.corpus", "mmt.data.cldr", "mmt.data.corpora"})}
+KNOWN_CIRCLES: set[frozenset[str]] = set()
 
 
 def imports(path: Path) -> list[tuple[str, bool]]:

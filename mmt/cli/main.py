@@ -59,12 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _keep_programs() -> None:
     """What JAX compiles on one kind of machine is kept under `$MMT_DATA` for the next start."""
-    from mmt.data import corpora
+    from mmt.system.data_root import data_root
 
     cpus = Path("/proc/cpuinfo")
     flags = re.search(rb"flags.*", cpus.read_bytes()) if cpus.exists() else None
     kind = hashlib.sha256((flags[0] if flags else b"") + platform.platform().encode())
-    place = corpora.data_root() / f"programs-{kind.hexdigest()[:8]}"
+    place = data_root() / f"programs-{kind.hexdigest()[:8]}"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
 
 

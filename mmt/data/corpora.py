@@ -44,14 +44,13 @@ from mmt import languages, suggest
 from mmt.data import entries, readers
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.entries import misplaced as _misplaced
-from mmt.data.pair import Pair
+from mmt.data.pair import SPLITS, Pair
 from mmt.data.readers.files import Files
 from mmt.system import text_lines, toml_place
 
 if TYPE_CHECKING:
     from mmt.data.cleaning.rulebook import Rulebook
 
-SPLITS = ("train", "validation", "test")
 _SAID = ("domain", "licence")
 EMBEDDED = "cldr"  # what `load` takes for the corpus that needs no files
 
@@ -195,7 +194,7 @@ def load(path: str | Path) -> Corpus:
         without training pairs, and no language at all.
     """
     if path == EMBEDDED:
-        from mmt.data import cldr  # which needs `data_root` from here
+        from mmt.data import cldr  # late: it loads Babel
 
         path = cldr.ensure()
     given = Path(path)
@@ -207,11 +206,6 @@ def load(path: str | Path) -> Corpus:
             "embedded one"
         )
     return _Description(file).corpus()
-
-
-def data_root() -> Path:
-    """Where what is made on first use is kept: $MMT_DATA, or ~/.cache/mmt."""
-    return Path(os.environ.get("MMT_DATA") or "~/.cache/mmt").expanduser()
 
 
 class _Description:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+SPLITS = ("train", "validation", "test")
+
 
 class Pair(NamedTuple):
     """One sentence and its translation; where it is from is (corpus, line).

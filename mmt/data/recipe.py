@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mmt.data import cache, corpora
 from mmt.data import vocabulary as vocab
+from mmt.system.data_root import data_root
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,4 +84,4 @@ def default_directory(
     if vocabulary_from:
         place = str(Path(vocabulary_from).absolute()).encode()
         vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(place).hexdigest()[:8]}"
-    return str(corpora.data_root() / "caches" / (name or f"{mixture}-{vocabulary}"))
+    return str(data_root() / "caches" / (name or f"{mixture}-{vocabulary}"))

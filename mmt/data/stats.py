@@ -10,9 +10,9 @@ import numpy as np
 
 from mmt import languages
 from mmt.data import mixing
-from mmt.data.corpora import SPLITS, Corpus
+from mmt.data.corpora import Corpus
 from mmt.data.entries import MONOLINGUAL
-from mmt.data.pair import Pair
+from mmt.data.pair import SPLITS, Pair
 
 
 def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int | float]]:

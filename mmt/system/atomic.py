@@ -18,8 +18,6 @@ from typing import Any
 
 import zstandard
 
-from mmt.data.cache.records import disk_errors
-
 _LINES = 1000  # written at once
 
 
@@ -158,3 +156,17 @@ def write_json(file: Path, content: Any) -> None:
 def read_json(file: Path) -> Any:
     """What `write_json` wrote."""
     return json.loads(file.read_text(encoding="utf-8"))
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Raises OSError that names `path` for what fails inside a `with` block.
+
+    ArrayRecord raises RuntimeError when a disk is full; a file object leaves out the path.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(f"cannot write {path}: {error}") from error
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error

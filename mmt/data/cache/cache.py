@@ -24,7 +24,7 @@ from mmt.data import mixing
 from mmt.data.cache import records
 from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.vocabulary import PAD, Vocabulary, sentinel
-from mmt.system.atomic import replacing
+from mmt.system.atomic import disk_errors, replacing
 from mmt.system.processes import streaming
 from mmt.system.progress import COUNT, ELAPSED, progress_bar
 
@@ -146,11 +146,11 @@ def build(
     there = functools.partial(_is_cache_of, directory, manifest)
     with replacing(directory, unless=there) as temporary, streaming(manifest, processes) as stream:
         for side, file_name in manifest.model_files.items():
-            with records.disk_errors(temporary / file_name):
+            with disk_errors(temporary / file_name):
                 shutil.copyfile(vocabularies[side], temporary / file_name)
         blocks = stream(_encoded, _pieces(examples))
         _write(_with_progress(blocks, f"caching {name}", len(examples)), temporary, manifest)
-        with records.disk_errors(temporary / MANIFEST):
+        with disk_errors(temporary / MANIFEST):
             manifest.write(temporary)
     return manifest
 

@@ -11,7 +11,7 @@ import functools
 import itertools
 import resource
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
 from jaxtyping import Int32, Integer
+
+from mmt.system.atomic import disk_errors
 
 SHARD_RECORDS = 1 << 20
 # One record a chunk, for random access; without the thread pool a read takes 3 us and not 60.
@@ -177,17 +179,6 @@ def _allow_open_files() -> None:
     most = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-@contextlib.contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """ArrayRecord says RuntimeError when a disk is full, a file object leaves out the path."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise OSError(f"cannot write {path}: {error}") from error
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 class _Varints(dict[int, bytes]):

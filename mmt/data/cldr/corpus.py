@@ -27,11 +27,12 @@ import babel
 from rich.console import Console
 
 from mmt import languages
-from mmt.data import corpora
 from mmt.data.cldr import phrases as cldr_phrases
 from mmt.data.cldr import speaker as cldr_speaker
 from mmt.data.cldr.phrases import TRAIN_WEIGHTS, WEIGHTS, Drawer, Drawn, schedule
 from mmt.data.cldr.speaker import Missing, Speaker, plain
+from mmt.data.pair import SPLITS
+from mmt.system.data_root import data_root
 from mmt.system.progress import track
 
 LARGEST, SMALLEST = 20_000, 100  # training pairs of the first and the last language
@@ -69,7 +70,7 @@ def ensure(root: Path | None = None) -> Path:
     >>> (ensure() / "train" / "deu_Latn.tsv").read_text().splitlines()[0]  # doctest: +SKIP
     'Mittwoch, 13. Oktober 2004\\tWednesday, October 13, 2004'
     """
-    root = corpora.data_root() if root is None else root
+    root = data_root() if root is None else root
     folder = root / f"cldr-{_version()}"
     if not (folder / "corpus.toml").exists():
         root.mkdir(parents=True, exist_ok=True)
@@ -105,7 +106,7 @@ def _write(folder: Path) -> None:
     screen = Console(stderr=True)
     drawer = Drawer(Speaker("en_US"))
     pools = _pools(drawer)
-    for split in corpora.SPLITS:
+    for split in SPLITS:
         (folder / split).mkdir(parents=True)
     codes = []
     for rank, locale in enumerate(
@@ -124,12 +125,12 @@ def _write(folder: Path) -> None:
             )
             continue
         codes.append(code)
-        for split in corpora.SPLITS:
+        for split in SPLITS:
             lines = "".join(f"{source}\t{english}\n" for source, english in pairs[split])
             (folder / split / f"{code}.tsv").write_text(lines, encoding="utf-8", newline="\n")
     tables = [
         f"[{split}]\n" + "".join(f'{code} = "{split}/{code}.tsv"\n' for code in sorted(codes))
-        for split in corpora.SPLITS
+        for split in SPLITS
     ]
     (folder / "corpus.toml").write_text("\n".join([DESCRIPTION, *tables]))
 
@@ -200,7 +201,7 @@ def _words(text: str) -> set[str]:
 def _pools(drawer: Drawer) -> dict[str, dict[str, list[Drawn]]]:
     """Split -> kind -> different phrases, several times as many as a test set needs of a kind."""
     pools: dict[str, dict[str, list[Drawn]]] = {
-        split: {kind: [] for kind in WEIGHTS} for split in corpora.SPLITS
+        split: {kind: [] for kind in WEIGHTS} for split in SPLITS
     }
     rng = random.Random("held-out phrases")
     seen: set[str] = set()

@@ -17,8 +17,8 @@ from mmt.data.cleaning import rulebook
 from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
 from mmt.data.cleaning.rulebook import Rulebook, Settings
 from mmt.data.cleaning.rules import About, Dropped
-from mmt.data.corpora import SPLITS, Corpus
-from mmt.data.pair import Pair
+from mmt.data.corpora import Corpus
+from mmt.data.pair import SPLITS, Pair
 
 EXAMPLES = 5
 _SHOWN = 240  # characters of an example's side

@@ -26,12 +26,13 @@ from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
 from mmt.data.cleaning.report import Report
 from mmt.data.cleaning.rulebook import Rulebook
 from mmt.data.cleaning.rules import About
-from mmt.data.corpora import SPLITS, Corpus, data_root, load
+from mmt.data.corpora import Corpus, load
 from mmt.data.entries import MONOLINGUAL
-from mmt.data.pair import Pair
+from mmt.data.pair import SPLITS, Pair
 from mmt.data.readers.files import Files
 from mmt.system import text_lines
 from mmt.system.atomic import packed, read_json, working, write_json
+from mmt.system.data_root import data_root
 from mmt.system.processes import workers
 
 REPORT = "report.json"

@@ -221,14 +221,6 @@ def test_pairs_stream(folder):
         next(pairs)
 
 
-def test_the_data_root_is_the_environments_or_the_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("MMT_DATA", str(tmp_path))
-    assert corpora.data_root() == tmp_path
-    monkeypatch.delenv("MMT_DATA")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert corpora.data_root() == tmp_path / ".cache" / "mmt"
-
-
 TEXT_FAULTS = {
     'deu = { text = "a.txt", colum = 2 }': "unknown key 'colum'; nearest: column",
     'deu = { pairs = "a.txt" }': "unknown key 'pairs'.*allowed: text",

@@ -13,7 +13,7 @@ import pytest
 from mmt.cli import main
 from mmt.data import corpora
 from mmt.data.cleaning import prepare, rulebook, rules
-from mmt.data.corpora import SPLITS
+from mmt.data.pair import SPLITS
 from mmt.system import atomic, text_lines
 from tests.helpers import dirty
 
