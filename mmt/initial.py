@@ -1,8 +1,8 @@
 """The parameters that a new run starts from: those of a trained model, as far as a rule takes them.
 
 A rule is given the shapes of the trained model's parameters by their flat names
-(`mmt.convert.flat`) and the new model, and says which of them it takes; the others stay fresh. Any
-function of that kind can be bound in gin as `train.Program.initial_rule`.
+(`mmt.model.parameter_names`) and the new model, and says which of them it takes; the others stay
+fresh. Any function of that kind can be bound in gin as `train.Program.initial_rule`.
 """
 
 import sys
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from mmt import checkpoint, config
-from mmt.convert import flat
+from mmt.model import parameter_names
 from mmt.model.transformer import Transformer, boxed_shapes
 from mmt.sharding import Layout
 
@@ -24,7 +24,7 @@ Rule = Callable[[Shapes, Transformer], set[str]]
 
 def same(parent: Shapes, model: Transformer) -> set[str]:
     """Fine-tuning: all parameters, of a model of the same shape."""
-    flat.check(parent, model)
+    parameter_names.check(parent, model)
     return set(parent)
 
 
@@ -38,7 +38,7 @@ def upcycled(parent: Shapes, model: Transformer) -> set[str]:
     is a probability below 1 that no constant makes up for: ValueError.
     """
     _check_gates(model)
-    wanted = flat.shapes(model)
+    wanted = parameter_names.shapes(model)
     experts = {name.removesuffix("router") for name in wanted if name.endswith("/mlp/router")}
     if any(f"{mlp}router" in parent for mlp in experts):
         raise ValueError("upcycling makes experts of a dense model; the parent has experts already")
@@ -46,7 +46,7 @@ def upcycled(parent: Shapes, model: Transformer) -> set[str]:
     for name, shape in parent.items():
         copied = name.rpartition("/")[0] + "/" in experts
         found[name] = (model.config.moe.num_experts, *shape) if copied else shape
-    flat.check(found, model)
+    parameter_names.check(found, model)
     return set(parent)
 
 
@@ -57,7 +57,7 @@ def shared(parent: Shapes, model: Transformer) -> set[str]:
     teacher stay fresh, and so do embeddings and logits of other vocabularies; ValueError where
     anything else differs.
     """
-    wanted = flat.shapes(model)
+    wanted = parameter_names.shapes(model)
     taken = {name for name in wanted if parent.get(name) == wanted[name]}
     wrong = [
         f"{name}: {parent[name]}, in the model {wanted[name]}"
@@ -79,7 +79,7 @@ def check(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
     parent = config.model_from(model_dir)
     checkpoint.best_step(model_dir)
     try:
-        return rule(flat.shapes(parent), model)
+        return rule(parameter_names.shapes(parent), model)
     except ValueError as error:
         raise ValueError(f"{model_dir} as initial model: {error}") from error
 
@@ -95,14 +95,14 @@ def parameters(
     parent, old = restore(model_dir, layout)
 
     def merge(fresh: Any, old: Any) -> Any:
-        given = flat.to_flat(old, parent.config)
+        given = parameter_names.to_flat(old, parent.config)
 
         def one(name: str, value: Any) -> Any:
             return jnp.broadcast_to(given[name], value.shape) if name in taken else value
 
         def leaf(path: Any, value: Any) -> Any:
             path = jax.tree_util.keystr(path, simple=True, separator="/")
-            names = flat.members(path, model.config)
+            names = parameter_names.members(path, model.config)
             if isinstance(names, str):
                 return one(names, value)
             return jnp.stack([one(name, value[i]) for i, name in enumerate(names)])
@@ -141,7 +141,7 @@ def _check_gates(model: Transformer) -> None:
 
 
 def _say(taken: set[str], model: Transformer, model_dir: str | Path) -> None:
-    wanted = flat.shapes(model)
+    wanted = parameter_names.shapes(model)
     fresh = sorted({name.rpartition("/")[0] for name in wanted.keys() - taken})
     rest = f"; fresh: {', '.join(fresh)}" if fresh else ""
     print(f"{len(taken)} of {len(wanted)} arrays are from {model_dir}{rest}", file=sys.stderr)

@@ -10,7 +10,7 @@ import pytest
 
 from eval import study
 from mmt import config, initial, train
-from mmt.convert import flat
+from mmt.model import parameter_names
 from mmt.model.transformer import Transformer
 from mmt.plan import parameters
 
@@ -131,7 +131,7 @@ def test_the_benchmarks_systems_cost_the_same_and_the_student_starts_from_its_te
         routers = sparse.parts["routers"].active
         assert sparse.whole.active - routers == dense.whole.active == student.whole.active
         assert sparse.whole.total > 1.5 * dense.whole.total
-    teacher = flat.shapes(benchmark_model(folder / "top2.gin"))
+    teacher = parameter_names.shapes(benchmark_model(folder / "top2.gin"))
     taken = initial.shared(teacher, benchmark_model(folder / "student.gin"))
     assert "encoder/0/mlp/wi_0" in taken and "encoder/1/mlp/wi_0" not in taken
 

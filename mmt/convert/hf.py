@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from mmt import checkpoint, config
-from mmt.convert import flat, hf_config, names, tokenizer
+from mmt.convert import hf_config, names, tokenizer
 from mmt.convert.tensors import Tensors, Writer
 from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, files
+from mmt.model import parameter_names
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes
 
@@ -70,7 +71,7 @@ def import_hf(directory: str | Path, out: str | Path) -> None:
         checkpoint.write_params(
             temporary,
             parameter_shapes(model),
-            lambda path, shape: flat.stack(path, shape, made, get),
+            lambda path, shape: parameter_names.stack(path, shape, made, get),
         )
 
 
@@ -101,7 +102,7 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
         tokenizer.write(vocabulary_file, temporary, kept=run / KEPT, pad=model.config.pad_id)
         with Writer(temporary, shapes) as writer:
             for path, leaf in checkpoint.read_params(run, parameter_shapes(model)):
-                for name, array in flat.unstack(path, leaf, model.config).items():
+                for name, array in parameter_names.unstack(path, leaf, model.config).items():
                     for theirs, tensor in entries[name].to_theirs(array):
                         writer[theirs] = tensor
                 del leaf, array, tensor  # before the next is read

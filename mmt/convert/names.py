@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mmt.convert import flat
+from mmt.model import parameter_names
 from mmt.model.transformer import Transformer
 
 Shape = tuple[int, ...]
@@ -120,7 +120,7 @@ def table(model: Transformer) -> dict[str, Entry]:
             f"the model has two vocabularies (TARGET_VOCAB_SIZE = {model.config.target_vocab_size})"
             ", Hugging Face's T5 one table for both sides: train with TARGET_VOCAB_SIZE = 0"
         )
-    shapes = flat.shapes(model)
+    shapes = parameter_names.shapes(model)
     sparse = {name.rsplit("/", 2)[0] for name in shapes if name.endswith("/mlp/router")}
     gated = len(model.config.mlp_activations) > 1
     entries = {}

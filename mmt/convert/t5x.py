@@ -19,10 +19,10 @@ import tensorstore
 from flax import serialization, traverse_util
 
 from mmt import checkpoint, config
-from mmt.convert import flat
 from mmt.convert.hf import staged
 from mmt.data.cache.manifest import Manifest
 from mmt.data.vocabulary import Vocabulary
+from mmt.model import parameter_names
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes
 
@@ -77,13 +77,13 @@ def import_t5x(
     table = network_names(model) if arrays.network else {}
     wanted = dict(table.values()) if table else _tree(parameter_shapes(model))
     check(arrays.shapes, wanted, arrays.directory)
-    own = flat.shapes(model)
+    own = parameter_names.shapes(model)
 
     def get(name: str) -> np.ndarray:
         return _turned(name, arrays[table[name][0]], own[name])
 
     def load(path: str, shape: jax.ShapeDtypeStruct) -> np.ndarray:
-        return flat.stack(path, shape, model.config, get) if table else arrays[path]
+        return parameter_names.stack(path, shape, model.config, get) if table else arrays[path]
 
     with staged(Path(out)) as temporary:
         for side, file in files.items():
@@ -110,7 +110,7 @@ def export_network(model_dir: str | Path, out: str | Path) -> None:
     model, step = config.model_from(model_dir), checkpoint.best_step(model_dir)
     table = network_names(model)
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
-    own = flat.to_flat(params, model.config)
+    own = parameter_names.to_flat(params, model.config)
     named = {at: _turned(name, own[name], shape) for name, (at, shape) in table.items()}
     _write(named, step, Path(out))
 
@@ -180,7 +180,8 @@ def network_names(model: Transformer) -> dict[str, tuple[str, tuple[int, ...]]]:
     ):  # fmt: skip
         if has:
             raise ValueError(f"the network of t5x/examples/t5 has no {what}, this model has")
-    return {name: _network_name(name, shape, c) for name, shape in flat.shapes(model).items()}
+    shapes = parameter_names.shapes(model)
+    return {name: _network_name(name, shape, c) for name, shape in shapes.items()}
 
 
 def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:
@@ -197,7 +198,7 @@ def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:
 
 def check(found: Shapes, wanted: Shapes, where: Path) -> None:
     """ValueError that lists all of `found` which is not as `wanted`."""
-    flat.check_names(found, wanted, f"the weights in {where}")
+    parameter_names.check_names(found, wanted, f"the weights in {where}")
 
 
 def _network_name(name: str, shape: tuple[int, ...], c: Config) -> tuple[str, tuple[int, ...]]:

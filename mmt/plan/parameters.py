@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from mmt.convert import flat
+from mmt.model import parameter_names
 from mmt.model.transformer import Transformer
 
 PARTS = (
@@ -67,7 +67,7 @@ def count(model: Transformer) -> Parameters:
     """Counts the parameters of `model` from their shapes. ValueError where it is no model."""
     if not isinstance(model, Transformer):
         raise ValueError(f"MODEL is {model!r}; allowed: a transformer.Transformer")
-    config, shapes = model.config, flat.shapes(model)
+    config, shapes = model.config, parameter_names.shapes(model)
     sparse = {name.removesuffix("router") for name in shapes if name.endswith("/mlp/router")}
     experts = config.moe.num_experts if sparse else 0
     choices = _choices(model) if sparse else 0

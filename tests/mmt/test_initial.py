@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from mmt import checkpoint, initial, train
-from mmt.convert import flat
-from mmt.model import moe
+from mmt.model import moe, parameter_names
 
 
 def started(program, model_dir, rule) -> dict:
     """The flat parameters that a new run of `program` starts from."""
     program = dataclasses.replace(program, initial_model_dir=str(model_dir), initial_rule=rule)
-    return flat.to_flat(program.start(3).params, program.model.config)
+    return parameter_names.to_flat(program.start(3).params, program.model.config)
 
 
 def logits(model, params, batch, **options):
@@ -25,7 +24,7 @@ def logits(model, params, batch, **options):
 
 def parents(model_dir, program) -> dict:
     params = checkpoint.restore_params(model_dir, program.shapes(3).params)
-    return flat.to_flat(params, program.model.config)
+    return parameter_names.to_flat(params, program.model.config)
 
 
 def test_the_same_model_goes_on_bit_for_bit(tmp_path, toy_program, toy_trained):
@@ -61,10 +60,10 @@ def test_upcycled_gives_the_dense_models_logits(
     trained = logits(model, params, batch, enable_dropout=True, rngs={"dropout": jax.random.key(0)})
     np.testing.assert_allclose(trained, wanted, atol=1e-5)
     # routers are no copies, and the experts go apart
-    routers = [name for name in flat.shapes(sparse.model) if name.endswith("router")]
+    routers = [name for name in parameter_names.shapes(sparse.model) if name.endswith("router")]
     assert len(routers) == 4 // moe_period
     after, _ = child.step(child.start(3), child.place(batch))
-    weights = flat.to_flat(after.params, sparse.model.config)["encoder/1/mlp/wi_0"]
+    weights = parameter_names.to_flat(after.params, sparse.model.config)["encoder/1/mlp/wi_0"]
     assert np.abs(weights[0] - weights[1]).max() > 1e-4
 
 
@@ -84,7 +83,7 @@ def test_a_student_takes_all_but_the_experts(tmp_path, toy_program, toy_trained,
 
 
 def started_fresh(program) -> dict:
-    return flat.to_flat(program.init(3).params, program.model.config)
+    return parameter_names.to_flat(program.init(3).params, program.model.config)
 
 
 def test_a_student_of_another_vocabulary_keeps_its_own_embeddings(
@@ -128,7 +127,7 @@ def test_switchs_gate_cannot_be_upcycled(toy_program):
     config = dataclasses.replace(
         toy_program(moe_period=2).model.config, moe=moe.MoeConfig(router=moe.switch_top1)
     )
-    dense = flat.shapes(toy_program().model)
+    dense = parameter_names.shapes(toy_program().model)
     with pytest.raises(ValueError, match=r"switch_top1: a token's gates sum to 0\.\d+ to .*top2"):
         initial.upcycled(dense, type(toy_program().model)(config))
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from mmt import losses
-from mmt.convert import flat, t5x
-from mmt.model import moe, transformer
+from mmt.convert import t5x
+from mmt.model import moe, parameter_names, transformer
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.t5x, pytest.mark.timeout(1800)]
@@ -249,7 +249,7 @@ def test_logits_are_those_of_t5x_own_network(adapter, options, record_property):
     ))  # fmt: skip
     params, named = initial(made), {}
     table = t5x.network_names(model)
-    for name, leaf in flat.to_flat(params, c).items():
+    for name, leaf in parameter_names.to_flat(params, c).items():
         at, shape = table[name]
         named[at] = leaf.T if "relative_bias" in name else leaf.reshape(shape)
     batch = made_batch(length=12)

@@ -24,7 +24,8 @@ def models(request):
     """Theirs and ours with the same weights; T5's special ids (pad, end, start) and MADLAD's."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from mmt.convert import flat, names
+    from mmt.convert import names
+    from mmt.model import parameter_names
 
     pad, eos, start = request.param
     settings = transformers.T5Config(
@@ -46,7 +47,8 @@ def models(request):
     )  # fmt: skip
     weights = {name: np.asarray(w.detach()) for name, w in theirs.state_dict().items()}
     entries = names.table(ours).values()
-    params = flat.from_flat({e.ours: e.to_ours(weights.__getitem__) for e in entries}, ours)
+    arrays = {entry.ours: entry.to_ours(weights.__getitem__) for entry in entries}
+    params = parameter_names.from_flat(arrays, ours)
     return theirs, ours, params
 
 

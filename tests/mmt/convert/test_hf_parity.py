@@ -9,8 +9,9 @@ import pytest
 import sentencepiece
 
 from mmt import checkpoint, config, languages
-from mmt.convert import flat, hf, names, tokenizer
+from mmt.convert import hf, names, tokenizer
 from mmt.decoding import beam_search
+from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
 
 torch = pytest.importorskip("torch")
@@ -69,7 +70,7 @@ def test_numbers(family, record_property):
 
     entries, differences, own = names.table(model), {}, dict(theirs.named_parameters())
     idle = 0
-    for path, leaf in flat.to_flat(gradients, model.config).items():
+    for path, leaf in parameter_names.to_flat(gradients, model.config).items():
         for key, gradient in entries[path].to_theirs(np.asarray(leaf)):
             found_there = own.pop(key).grad
             unused = found_there is None and "experts" in key  # no token went to this one

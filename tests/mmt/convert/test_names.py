@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mmt.convert import flat, names
-from mmt.model import moe
+from mmt.convert import names
+from mmt.model import moe, parameter_names
 from mmt.model.transformer import Config, Transformer
 
 SIZES = {
@@ -30,7 +30,7 @@ def table(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_parameter_has_its_tensors_and_they_give_it_back(name):
     model, entries = table(name)
-    assert {path: entry.shape for path, entry in entries.items()} == flat.shapes(model)
+    assert {path: entry.shape for path, entry in entries.items()} == parameter_names.shapes(model)
     theirs = [one for entry in entries.values() for one in entry.theirs]
     assert len(set(theirs)) == len(theirs)
     random = np.random.default_rng(0)

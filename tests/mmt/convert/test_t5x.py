@@ -7,8 +7,9 @@ import pytest
 import tensorstore
 
 from mmt import checkpoint, config
-from mmt.convert import flat, t5x
+from mmt.convert import t5x
 from mmt.data import vocabulary
+from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
 from mmt.translate import Translator
 
@@ -106,7 +107,8 @@ def leave(tmp_path, pieces):
 def parameters(run) -> dict:
     model = config.model_from(run)
     params = checkpoint.restore_params(run, parameter_shapes(model))
-    return {name: np.asarray(leaf) for name, leaf in flat.to_flat(params, model.config).items()}
+    flat = parameter_names.to_flat(params, model.config)
+    return {name: np.asarray(leaf) for name, leaf in flat.items()}
 
 
 @pytest.mark.parametrize("layout, tied", [("older", False), ("orbax", True)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from mmt.convert import flat
+from mmt.model import parameter_names
 from mmt.model.moe import MoeConfig
 from mmt.model.transformer import Config, Transformer, parameter_shapes
 
@@ -29,15 +29,15 @@ def init(config):
 def test_a_bias_in_every_layer_is_that_of_the_stack_where_all_are_equal():
     shared, params = init(CONFIG)
     own = Transformer(dataclasses.replace(CONFIG, relative_bias_per_layer=True))
-    by_layer = flat.to_flat(params, CONFIG)
+    by_layer = parameter_names.to_flat(params, CONFIG)
     for stack, layers in (("encoder", 2), ("decoder", 3)):
         table = by_layer.pop(f"{stack}/relative_bias/embedding")
         by_layer |= {f"{stack}/{i}/relative_bias/embedding": table for i in range(layers)}
     expected = shared.apply({"params": params}, SOURCE, TARGET)
-    logits = own.apply({"params": flat.from_flat(by_layer, own)}, SOURCE, TARGET)
+    logits = own.apply({"params": parameter_names.from_flat(by_layer, own)}, SOURCE, TARGET)
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
     by_layer["decoder/2/relative_bias/embedding"] = table + jnp.arange(8.0)[:, None]
-    changed = own.apply({"params": flat.from_flat(by_layer, own)}, SOURCE, TARGET)
+    changed = own.apply({"params": parameter_names.from_flat(by_layer, own)}, SOURCE, TARGET)
     assert float(jnp.abs(changed - expected).max()) > 1e-3
 
 
@@ -59,7 +59,7 @@ def test_decoding_step_by_step_sees_the_same_bias(per_layer):
 
 def test_experts_may_be_narrower_than_the_layers_without():
     moe = MoeConfig(num_experts=4, mlp_dim=6)
-    shapes = flat.shapes(Transformer(dataclasses.replace(CONFIG, moe_period=2, moe=moe)))
+    shapes = parameter_names.shapes(Transformer(dataclasses.replace(CONFIG, moe_period=2, moe=moe)))
     widths = {name: shape[-1] for name, shape in shapes.items() if name.endswith("/mlp/wi_0")}
     assert widths["encoder/0/mlp/wi_0"] == 16 and widths["encoder/1/mlp/wi_0"] == 6
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from mmt.convert import flat
+from mmt.model import parameter_names
 from mmt.model.moe import MoeConfig
 from mmt.model.transformer import Config, Transformer
 
@@ -32,9 +32,9 @@ def parameters(model):
 def test_round_trip(period, per_layer):
     m = model(moe_period=period, relative_bias_per_layer=per_layer)
     params = parameters(m)
-    found = flat.to_flat(params, m.config)
-    assert {name: leaf.shape for name, leaf in found.items()} == flat.shapes(m)
-    jax.tree.map(np.testing.assert_array_equal, flat.from_flat(found, m), params)
+    found = parameter_names.to_flat(params, m.config)
+    assert {name: leaf.shape for name, leaf in found.items()} == parameter_names.shapes(m)
+    jax.tree.map(np.testing.assert_array_equal, parameter_names.from_flat(found, m), params)
     for layer in range(3):
         experts = period and layer % period == period - 1
         assert (f"encoder/{layer}/mlp/router" in found) == bool(experts)
@@ -42,7 +42,7 @@ def test_round_trip(period, per_layer):
 
 
 def test_layers_of_a_dense_and_a_sparse_model_have_the_same_names():
-    dense, sparse = flat.shapes(model()), flat.shapes(model(moe_period=2))
+    dense, sparse = parameter_names.shapes(model()), parameter_names.shapes(model(moe_period=2))
     routers = {name for name in sparse if name.endswith("mlp/router")}
     assert sparse.keys() - dense.keys() == routers
     assert routers == {"encoder/1/mlp/router", "decoder/1/mlp/router"}  # the rest has none
@@ -52,11 +52,11 @@ def test_layers_of_a_dense_and_a_sparse_model_have_the_same_names():
 
 def test_everything_wrong_is_listed_at_once():
     m = model()
-    found = flat.shapes(m)
+    found = parameter_names.shapes(m)
     found.pop("encoder/2/mlp/wo")
     found |= {"encoder/3/mlp/wo": (24, 16), "encoder/norm/scale": (17,)}
     with pytest.raises(ValueError) as error:
-        flat.check(found, m)
+        parameter_names.check(found, m)
     for part in (
         "encoder/2/mlp/wo: missing", "encoder/3/mlp/wo: not in the model",
         "encoder/norm/scale: (17,), in the model (16,)",
