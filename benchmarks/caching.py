@@ -36,9 +36,9 @@ LOCAL = """
 if __name__ == "__main__":  # the processes it starts need nothing of this
     import sys, my_tasks
     from pathlib import Path
-    from tasks import build
-    build.build_cache("{name}_to_eng", Path(sys.argv[1]), corpus_hash="1",
-                      processes=int(sys.argv[2]), seqio_cache=sys.argv[3])
+    from tasks import build, by_name
+    build.build_cache(by_name.find("{name}_to_eng"), Path(sys.argv[1]),
+                      processes=int(sys.argv[2]), seqio_folder=sys.argv[3])
 """
 
 

@@ -1,4 +1,4 @@
-"""The embedded corpus as SeqIO tasks: import it, and `cldr_deu_Latn_to_eng` … `cldr_to_eng` exist.
+"""The embedded corpus as SeqIO tasks: an import registers `cldr_deu_Latn_to_eng` …, `cldr_to_eng`.
 
 The first import on a machine generates the corpus (seconds, with a progress bar on stderr), since
 its languages and counts name the tasks and set the rates. The vocabulary is trained when a task
@@ -8,4 +8,4 @@ first tokenises. Both stay under `$MMT_DATA`. With T5X: MIXTURE_OR_TASK_MODULE =
 import tasks
 from mmt.data import corpora
 
-MIXTURE = tasks.register(corpora.load("cldr"))
+MIXTURE = tasks.register(corpora.load("cldr")).name

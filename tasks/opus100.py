@@ -90,4 +90,4 @@ CORPUS = tfds_corpus(
     {_CODES.get(code) or languages.find(code).code: _set(code) for code in COUNTS},
     target="eng_Latn",
 )
-MIXTURE = tasks.register(CORPUS, vocabularies=VOCABULARY_SIZE, source=TfdsSource)
+MIXTURE = tasks.register(CORPUS, vocabularies=VOCABULARY_SIZE, source=TfdsSource).name

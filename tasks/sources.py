@@ -12,20 +12,25 @@ import seqio
 import tensorflow as tf
 
 from mmt.data import corpora, vocabulary
-from mmt.data.cleaning import prepare
 from mmt.data.pair import Pair
 
 
 @runtime_checkable
 class LanguageSource(Protocol):
-    """A SeqIO DataSource of one language of a corpus: CorpusSource, or `tasks.tfds.TfdsSource`."""
+    """A SeqIO DataSource of one language of a corpus: CorpusSource, or `tasks.tfds.TfdsSource`.
+
+    Attributes:
+      corpus: the corpus that is read.
+      language: FLORES code, or 'deu_Latn.monolingual'.
+    """
 
     corpus: corpora.Corpus
     language: str
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """The examples in order, many at a time, as arrays of UTF-8 bytes; with the names of their
-        corpora as 'corpus', where they are not all of one."""
+        """Yields the examples in order, many at a time: 'inputs' and 'targets' as arrays of UTF-8
+        bytes, and 'corpus', the names of their corpora, where these are not all `corpus.name`.
+        """
 
     def num_input_examples(self, split: str) -> int: ...
 
@@ -33,21 +38,19 @@ class LanguageSource(Protocol):
 class CorpusSource(seqio.DataSource):
     """Streams one language of a corpus: {'inputs': source text, 'targets': target text}.
 
-    Where the corpus has rules of cleaning, what they leave of it: `cleaned`, if that is at hand.
-    `shuffle` mixes chunks of 256 neighbours within a window of 64 chunks; a Task's own buffer mixes
-    inside them. Unlike FunctionDataSource it does not warn about that, and it can be pickled. Its
-    shards are the entries of the corpus: so many machines of a Beam job can read a language.
+    Nothing is cleaned here: `tasks.register` gives the cleaned corpus (`prepare.cleaned`).
+    `shuffle` shuffles chunks of 256 neighbours within a window of 64 chunks; a Task's own buffer
+    shuffles inside them. Unlike FunctionDataSource this does not warn about that, and it can be
+    pickled. Its shards are the entries of the corpus, so a Beam job can read a language on several
+    machines.
     """
 
     chunk, window = 256, 64
 
-    def __init__(
-        self, corpus: corpora.Corpus, language: str, cleaned: corpora.Corpus | None = None
-    ) -> None:
+    def __init__(self, corpus: corpora.Corpus, language: str) -> None:
         self.corpus, self.language = corpus, language
-        self.cleaned = cleaned or prepare.cleaned(corpus)
-        counts = {split: self.cleaned.count(language, split) for split in corpora.SPLITS}
-        present = {split: number for split, number in counts.items() if number}
+        counts = {split: corpus.count(language, split) for split in corpora.SPLITS}
+        present = {split: count for split, count in counts.items() if count}
         super().__init__(splits=present, num_input_examples=present)
 
     @property
@@ -55,8 +58,9 @@ class CorpusSource(seqio.DataSource):
         return False
 
     def list_shards(self, split: str) -> Sequence[str]:
-        entries = self.cleaned.files[split][self.language]
-        return [f"{place}-{entry.name}" for place, entry in enumerate(entries)]
+        """Returns a name per entry of the corpus."""
+        entries = self.corpus.files[split][self.language]
+        return [f"{position}-{entry.name}" for position, entry in enumerate(entries)]
 
     def get_dataset(
         self,
@@ -66,8 +70,8 @@ class CorpusSource(seqio.DataSource):
         shard_info: seqio.ShardInfo | None = None,
         **unused: Any,
     ) -> tf.data.Dataset:
-        """The examples of a split, or of every n-th entry, in the corpus's order unless they are
-        shuffled.
+        """Returns the examples of a split, or of every n-th entry, in the corpus's order unless
+        they are shuffled.
         """
         number, part = len(self.list_shards(split)), (0, 1)
         if shard_info:
@@ -89,19 +93,20 @@ class CorpusSource(seqio.DataSource):
     def chunks(
         self, split: str, part: tuple[int, int] = (0, 1)
     ) -> Iterator[dict[str, np.ndarray]]:
-        """The pairs in order, `chunk` at a time: UTF-8 bytes of both sides, names of corpora; of
-        every n-th entry from the i-th, for a part (i, n). A source that a model made has its mark.
+        """Yields the pairs in order, `chunk` at a time: UTF-8 bytes of both sides, and the names
+        of their entries. For a part (i, n) only every n-th entry is read, from the i-th.
+        Back-translated sources carry their mark.
         """
         pairs = self._pairs(split, part)
-        while some := list(itertools.islice(pairs, self.chunk)):
+        while batch := list(itertools.islice(pairs, self.chunk)):
             yield {
-                "inputs": np.array([_source(pair).encode() for pair in some], object),
-                "targets": np.array([pair.target.encode() for pair in some], object),
-                "corpus": np.array([pair.corpus for pair in some], object),
+                "inputs": np.array([_source(pair).encode() for pair in batch], object),
+                "targets": np.array([pair.target.encode() for pair in batch], object),
+                "corpus": np.array([pair.corpus for pair in batch], object),
             }
 
     def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[Pair]:
-        return self.cleaned.part(*part).pairs(self.language, split)
+        return self.corpus.part(*part).pairs(self.language, split)
 
 
 def _source(pair: Pair) -> str:

@@ -1,7 +1,7 @@
 """SeqIO tasks of any TensorFlow Datasets translation set: rekeyed to inputs and targets, tagged.
 
 `register_tfds` makes the task of one language pair, a `TfdsCorpus` with `tasks.register` those of
-many (as `tasks.opus100` does). Where TFDS keeps its files is TFDS's business ($TFDS_DATA_DIR).
+many (as `tasks.opus100` does). TFDS keeps its files under $TFDS_DATA_DIR.
 """
 
 import functools
@@ -28,22 +28,27 @@ def register_tfds(
     target: str = "en",
     name: str = "",
     splits: Mapping[str, str] | None = None,
-    vocabularies: int | Mapping[str, Path | seqio.Vocabulary] = tasks.VOCABULARY_SIZE,
-) -> str:
-    """Registers the task of one language pair of a TFDS set; returns the name of its mixture.
+    vocabularies: tasks.Vocabularies = tasks.VOCABULARY_SIZE,
+) -> tasks.Mixture:
+    """Registers the task of one language pair of a TFDS set; returns its mixture.
 
-    `tfds_name` carries a version ('ted_hrlr_translate/az_to_en:1.0.0'); `source` and `target` are
-    the languages as the set calls them. `name` is the corpus's, by default the set's own. `splits`
-    maps train, validation and test to TFDS's ({'validation': 'train[:1%]', …}); by default those
-    of the three that the set has. The set must be prepared: its size is asked for.
-
-    >>> register_tfds("ted_hrlr_translate/az_to_en:1.0.0", source="az")    # doctest: +SKIP
+    >>> register_tfds("ted_hrlr_translate/az_to_en:1.0.0", source="az").name    # doctest: +SKIP
     'ted_hrlr_translate_to_eng'
+
+    Args:
+      tfds_name: the set with its version. It must be prepared, because its size is needed.
+      source, target: the languages as the set calls them.
+      name: the corpus's name; by default the set's.
+      splits: train, validation and test -> TFDS's splits ({'validation': 'train[:1%]', …}); by
+        default those of the three that the set has.
+      vocabularies: as of `tasks.register`.
+
+    Raises:
+      ValueError: the set is not prepared (the message has the command), or as `tasks.register`.
     """
-    one = TfdsSet(tfds_name, source, target, splits=splits)
     corpus = tfds_corpus(
         name or tfds_name.split("/")[0].split(":")[0],
-        {languages.find(source).code: one},
+        {languages.find(source).code: TfdsSet(tfds_name, source, target, splits=splits)},
         target=languages.find(target).code,
     )
     return tasks.register(corpus, vocabularies=vocabularies, source=TfdsSource)
@@ -51,9 +56,10 @@ def register_tfds(
 
 @dataclass(frozen=True)
 class TfdsSet:
-    """A translation set of TFDS and the names it has for its two languages.
+    """A translation set of TFDS, and what it calls its two languages.
 
-    `counts` (split -> examples) saves asking a set that may not be prepared yet.
+    Attributes:
+      counts: split -> examples, where they are known without the prepared set.
     """
 
     tfds_name: str
@@ -64,7 +70,7 @@ class TfdsSet:
 
 
 def tfds_corpus(name: str, sets: Mapping[str, TfdsSet], *, target: str) -> "TfdsCorpus":
-    """The corpus of TFDS sets, one for each source language; languages are FLORES codes."""
+    """Returns the corpus of TFDS sets, one per source language; languages are FLORES codes."""
     return TfdsCorpus(name, target, root=Path("tfds", name), files={}, sets=sets)
 
 
@@ -79,14 +85,14 @@ class TfdsCorpus(corpora.Corpus):
         return tuple(sorted(self.sets))
 
     def pairs(self, language: str, split: str) -> Iterator[Pair]:
-        """Streams the pairs of a split; `line` is the example's number, from 1."""
+        """Yields the pairs of a split; `line` is the example's number, from 1."""
         examples = TfdsSource(self, language).get_dataset(split, shuffle=False)
         for number, example in enumerate(examples.as_numpy_iterator(), start=1):
             source, target = example["inputs"].decode(), example["targets"].decode()
             yield Pair(source, target, language, self.name, number)
 
     def entries(self, language: str, split: str) -> tuple[str, ...]:
-        """One, with the corpus's name; none where the set has no such split."""
+        """Returns (corpus name,), or () where the set has no such split."""
         return (self.name,) if self.count(language, split) else ()
 
     def count(self, language: str, split: str) -> int:
@@ -94,15 +100,15 @@ class TfdsCorpus(corpora.Corpus):
         return source.num_input_examples(split) if split in source.splits else 0
 
     def hash(self) -> str:
-        """Over the names and versions of the sets, which TFDS never changes the content of."""
+        """Returns 16 hex digits of the sets' names and versions; TFDS never changes a version."""
         return hashlib.sha256(repr(sorted(self.sets.items())).encode()).hexdigest()[:16]
 
     def validate(self) -> None:
-        """Nothing to do: TFDS has checked its files when it prepared them."""
+        """Does nothing: TFDS checks its files when it prepares them."""
 
 
 class TfdsSource(seqio.TfdsDataSource):
-    """A TfdsDataSource that gives text, {'inputs': ..., 'targets': ...}, of a TfdsCorpus."""
+    """A TfdsDataSource of a TfdsCorpus, which gives text: {'inputs': ..., 'targets': ...}."""
 
     def __init__(self, corpus: TfdsCorpus, language: str) -> None:
         self.corpus, self.language = corpus, language
@@ -112,7 +118,7 @@ class TfdsSource(seqio.TfdsDataSource):
 
     @property
     def splits(self) -> Any:
-        """Those of train, validation and test that the set has."""
+        """Returns those of train, validation and test that the set has."""
         present = self._set.splits or self._set.counts or self._prepared()
         return tuple(split for split in corpora.SPLITS if split in present)
 
@@ -123,7 +129,7 @@ class TfdsSource(seqio.TfdsDataSource):
         return super().num_input_examples(split)
 
     def _prepared(self) -> Any:
-        """TFDS's splits of the set; ValueError if it is not prepared, since then it has none."""
+        """TFDS's splits of the set. ValueError: the set is not prepared, so it has none."""
         builder = self.tfds_dataset.builder
         if not builder.info.splits:
             raise ValueError(
@@ -136,16 +142,19 @@ class TfdsSource(seqio.TfdsDataSource):
         return texts(super().get_dataset(*args, **kwargs), self._set)
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """The examples in order, many at a time, as arrays of UTF-8 bytes."""
+        """Yields the examples in order, many at a time, as arrays of UTF-8 bytes."""
         yield from self.get_dataset(split, shuffle=False).batch(256).as_numpy_iterator()
 
 
 def texts(dataset: tf.data.Dataset, of: TfdsSet) -> tf.data.Dataset:
-    """{'inputs', 'targets'} from TFDS's features for translations.
+    """Returns {'inputs', 'targets'} from TFDS's features for translations.
 
-    They are Translation, {'de': …, 'en': …}, alone or inside a dictionary, and
-    TranslationVariableLanguages, {'language': […], 'translation': […]}, of which the examples with
-    both languages are taken (the first translation where there are several).
+    These are Translation, {'de': …, 'en': …}, alone or inside a dictionary, and
+    TranslationVariableLanguages, {'language': […], 'translation': […]}. Of the latter the examples
+    with both languages are used, and the first of several translations.
+
+    Raises:
+      ValueError: the set has no translations between the two languages.
     """
     spec = dataset.element_spec
     for name, inner in {"": spec, **spec}.items():
@@ -166,8 +175,8 @@ def _fixed(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:
 
 
 def _has_both(example: dict, *, name: str, of: TfdsSet) -> tf.Tensor:
-    there = (example[name] if name else example)["language"]
-    return tf.reduce_any(there == of.source) & tf.reduce_any(there == of.target)
+    present = (example[name] if name else example)["language"]
+    return tf.reduce_any(present == of.source) & tf.reduce_any(present == of.target)
 
 
 def _chosen(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:

@@ -1,13 +1,13 @@
 """Vocabularies of a corpus: where they are kept, and how they are trained when first needed.
 
-SentencePiece models under `$MMT_DATA/vocabularies/`, for SeqIO's tasks and for the cache alike. The
-training itself, and the tokeniser without TensorFlow, are `mmt.data.vocabulary`.
+SentencePiece models under `$MMT_DATA/vocabularies/`, for SeqIO's tasks and for the cache alike.
+Training, and tokenising without TensorFlow, are in `mmt.data.vocabulary`.
 """
 
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from mmt.data import vocabulary as vocab
 from mmt.data.cleaning import prepare
 from mmt.system.data_root import data_root
 
-VOCABULARY_SIZE = 8000  # pieces of a shared vocabulary, where the user names no other number
+VOCABULARY_SIZE = 8000  # pieces of a shared vocabulary by default
 
 
 def vocabulary(
@@ -29,59 +29,72 @@ def vocabulary(
     target_size: int = 0,
     tags: Sequence[str] = (),
 ) -> dict[str, Path]:
-    """{'source': file, 'target': file}: the corpus's SentencePiece models, trained if missing.
+    """Returns {'source': file, 'target': file}, the corpus's SentencePiece models; trains them if
+    they are missing.
 
     They lie under `$MMT_DATA/vocabularies/` and are named after the corpus, its hash and the size,
-    so that a changed corpus gets new ones. Both sides share one, the same file twice, unless the
-    target's has a `target_size`. The tag of the corpus's target (`<2eng>`) and `tags` are pieces of
-    their own; so are `<bt>`, where the corpus has back-translated pairs, and, in a shared one,
-    sentinels (`<extra_id_0>` …), where it has monolingual text.
+    so that a changed corpus gets new ones. Both sides share one, the same file twice, unless
+    `target_size` is given. The tag of the corpus's target (`<2eng>`) and `tags` become pieces; so
+    do `<bt>`, where the corpus has back-translated pairs, and, in a shared vocabulary, sentinels
+    (`<extra_id_0>` …), where it has monolingual text.
 
     >>> vocabulary(corpora.load("cldr"))["source"].name    # doctest: +SKIP
     'cldr-0f3b...-8000.model'
     """
-    recipes = _recipes(corpus, size, target_size, tuple(tags))
-    return {side: recipe.make() for side, recipe in recipes.items()}
+    trainings = _trainings(corpus, None, size, target_size, tuple(tags))
+    return {side: training.run() for side, training in trainings.items()}
 
 
 def trained_on_use(
-    corpus: corpora.Corpus, *, size: int = VOCABULARY_SIZE, target_size: int = 0
+    corpus: corpora.Corpus, cleaned: corpora.Corpus, *, size: int, target_size: int = 0
 ) -> dict[str, seqio.Vocabulary]:
-    """Those of `vocabulary`, for SeqIO; trained only when a task asks for a model."""
-    recipes = _recipes(corpus, size, target_size, ())
+    """Returns the vocabularies of `vocabulary` for SeqIO; they are trained, on the text of
+    `cleaned`, only when a task asks for a model.
+    """
+    trainings = _trainings(corpus, cleaned, size, target_size, ())
     if not target_size:
-        return dict.fromkeys(recipes, TrainedVocabulary(recipes["source"]))
-    return {side: TrainedVocabulary(recipe) for side, recipe in recipes.items()}
+        return dict.fromkeys(trainings, TrainedVocabulary(trainings["source"]))
+    return {side: TrainedVocabulary(training) for side, training in trainings.items()}
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a vocabulary is made: from which side of a corpus, how many pieces, with which tags."""
+class VocabularyTraining:
+    """How a vocabulary is trained.
+
+    Attributes:
+      corpus: the corpus as described; its name and hash are in the file's name.
+      size: pieces.
+      side: 'source', 'target' or 'both'.
+      tags: pieces that are never split.
+      cleaned: the text, where it is known already; None cleans the corpus when it is needed.
+    """
 
     corpus: corpora.Corpus
     size: int
-    side: str  # 'source', 'target' or 'both'
+    side: str
     tags: tuple[str, ...]
+    cleaned: corpora.Corpus | None = field(default=None, compare=False, repr=False)
 
     @functools.cached_property
     def path(self) -> Path:
-        """Where the model lies, or will lie."""
+        """The file of the model, whether it exists or not."""
         others = [tag for tag in self.tags if tag != vocab.tag(self.corpus.target)]
         parts = [self.corpus.name, self.corpus.hash(), str(self.size), *others]
         stem = "-".join(re.sub(r"[^\w.]", "", part) for part in parts)
         side = "" if self.side == "both" else f".{self.side}"
         return data_root() / "vocabularies" / f"{stem}{side}.model"
 
-    def make(self) -> Path:
-        """The path; the model is trained first if it is not there."""
+    def run(self) -> Path:
+        """Trains the model if its file is missing; returns the file."""
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            texts = vocab.training_texts(prepare.cleaned(self.corpus), side=self.side)
+            text = self.cleaned or prepare.cleaned(self.corpus)
+            texts = vocab.training_texts(text, side=self.side)
             vocab.train(texts, self.path, size=self.size, tags=[*self.tags, *self._marks()])
         return self.path
 
     def _marks(self) -> Iterator[str]:
-        """The pieces that the corpus asks for; its hash is in the path."""
+        """The pieces that the corpus needs; its hash is in the path."""
         if self.corpus.reverse:
             yield from (vocab.tag_of(self.corpus, code) for code in self.corpus.languages)
         if self.corpus.back_translated:
@@ -91,7 +104,7 @@ class Recipe:
 
 
 class SharedVocabulary(seqio.SentencePieceVocabulary):
-    """A SentencePieceVocabulary that TensorFlow loads once, not again in each map of each task."""
+    """A SentencePieceVocabulary that TensorFlow loads once for all maps of all tasks."""
 
     @property
     def tf_tokenizer(self) -> Any:
@@ -99,35 +112,40 @@ class SharedVocabulary(seqio.SentencePieceVocabulary):
 
 
 class TrainedVocabulary(SharedVocabulary):
-    """A SharedVocabulary whose model is made by its recipe when it is first needed."""
+    """A SharedVocabulary whose model is trained when it is first needed."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        super().__init__(str(recipe.path))
+    def __init__(self, training: VocabularyTraining) -> None:
+        self._training = training
+        super().__init__(str(training.path))
 
     def _model_context(self) -> Any:
         if self._model is None:
-            self._recipe.make()
+            self._training.run()
         return super()._model_context()
 
     @property
     def sentencepiece_model_file(self) -> str:
-        """The model's path. The file is there once this has been asked for."""
-        return str(self._recipe.make())
+        """The model's path; reading this property trains the model if it is missing."""
+        return str(self._training.run())
 
 
 @functools.cache
 def _tf_tokenizer(path: str) -> Any:
-    with tf.init_scope():  # outlives the graph it is first asked for in
+    with tf.init_scope():  # outlives the graph that needs it first
         return seqio.SentencePieceVocabulary(path).tf_tokenizer
 
 
-def _recipes(
-    corpus: corpora.Corpus, size: int, target_size: int, tags: tuple[str, ...]
-) -> dict[str, Recipe]:
-    own = () if corpus.reverse else (vocab.tag(corpus.target),)
-    every = tuple(dict.fromkeys((*own, *tags)))
+def _trainings(
+    corpus: corpora.Corpus,
+    cleaned: corpora.Corpus | None,
+    size: int,
+    target_size: int,
+    tags: tuple[str, ...],
+) -> dict[str, VocabularyTraining]:
+    target_tag = () if corpus.reverse else (vocab.tag(corpus.target),)
+    tags = tuple(dict.fromkeys((*target_tag, *tags)))
     if not target_size:
-        return dict.fromkeys(("source", "target"), Recipe(corpus, size, "both", every))
+        shared = VocabularyTraining(corpus, size, "both", tags, cleaned)
+        return dict.fromkeys(("source", "target"), shared)
     sizes = {"source": size, "target": target_size}
-    return {side: Recipe(corpus, sizes[side], side, every) for side in sizes}
+    return {side: VocabularyTraining(corpus, sizes[side], side, tags, cleaned) for side in sizes}

@@ -11,7 +11,7 @@ import tasks
 from mmt.data import cache, corpora, vocabulary
 from mmt.data.cache.manifest import MANIFEST
 from mmt.data.recipe import Recipe
-from tasks import build
+from tasks import build, by_name
 from tests.helpers.lions import PIECES, SIZES, ids, registered, write_corpus
 
 
@@ -22,11 +22,11 @@ def corpus(tmp_path_factory):
 
 
 def test_cache_holds_what_the_tasks_give(corpus, tmp_path):
-    manifest = build.build_cache("tigers_to_eng", tmp_path / "cache", corpus_hash="h")
+    manifest = build.build_cache(by_name.find("tigers_to_eng"), tmp_path / "cache")
     opened = cache.open_cache(tmp_path / "cache")
     assert manifest.languages == tuple(sorted(SIZES))
     assert (manifest.name, manifest.target) == ("tigers_to_eng", "eng_Latn")
-    assert manifest.corpus_hash == "h"
+    assert manifest.corpus_hash == corpus.hash()
     for task in seqio.get_mixture_or_task("tigers_to_eng").tasks:
         for split in task.splits:
             records = opened.records(task.source.language, split)
@@ -47,7 +47,7 @@ def files(folder):
 def test_the_same_bytes_whatever_the_number_of_processes(corpus, tmp_path):
     for processes in (1, 2):
         build.build_cache(
-            "tigers_to_eng", tmp_path / str(processes), corpus_hash="h", processes=processes
+            by_name.find("tigers_to_eng"), tmp_path / str(processes), processes=processes
         )
     assert len(files(tmp_path / "1")) > 10
     assert files(tmp_path / "1") == files(tmp_path / "2")
@@ -63,7 +63,7 @@ def test_a_fault_is_named_with_file_and_line(tmp_path, monkeypatch, processes):
         file.write("no tab\n")
     with pytest.raises(ValueError, match=r"deu_Latn\.tsv:601: "):
         build.build_cache(
-            f"faulty{processes}_to_eng", tmp_path / "cache", corpus_hash="h", processes=processes
+            by_name.find(f"faulty{processes}_to_eng"), tmp_path / "cache", processes=processes
         )
     assert not list(tmp_path.glob("*cache*"))
 
@@ -85,14 +85,14 @@ def test_tasks_of_another_kind_are_cached_by_their_own_preprocessors(corpus, tmp
     seqio.TaskRegistry.add("own_swh_Latn_to_eng", preprocessors=eos, **known)
     seqio.TaskRegistry.add("own_nameless", preprocessors=eos, **known)
     with pytest.raises(ValueError, match="own_one.*CacheDatasetPlaceholder"):
-        build.build_cache("own_one", tmp_path / "one", corpus_hash="h")
+        build.build_cache(by_name.find("own_one"), tmp_path / "one")
     with pytest.raises(ValueError, match="own_nameless.*mycorpus_deu_Latn_to_eng"):
-        build.build_cache("own_nameless", tmp_path / "one", corpus_hash="h")
+        build.build_cache(by_name.find("own_nameless"), tmp_path / "one")
     assert not (tmp_path / "one").exists()
-    build.build_cache("tigers_swh_Latn_to_eng", tmp_path / "ours", corpus_hash="h")
+    build.build_cache(by_name.find("tigers_swh_Latn_to_eng"), tmp_path / "ours")
     expected = cache.open_cache(tmp_path / "ours").records("swh_Latn", "train")
     for name in ("own_two", "own_swh_Latn_to_eng"):
-        build.build_cache(name, tmp_path / name, corpus_hash="h")
+        build.build_cache(by_name.find(name), tmp_path / name)
         read = cache.open_cache(tmp_path / name).records("swh_Latn", "train")
         assert len(read) == len(expected)
         for i in range(len(read)):

@@ -20,7 +20,7 @@ import tensorflow as tf
 import tasks
 from mmt.data import cache, corpora, vocabulary
 from mmt.data.recipe import Recipe
-from tasks import build
+from tasks import build, by_name
 from tests.helpers.lions import PIECES, SIZES, ids, registered, write_corpus
 
 MODULE = """
@@ -79,12 +79,12 @@ def write_seqio_cache(folder: Path, task: seqio.Task) -> None:
 
 def test_our_cache_is_made_of_seqios(corpus, tmp_path):
     name, folder = "bears_jpn_Jpan_to_eng", str(tmp_path / "seqio")
-    here = build.build_cache(name, tmp_path / "here", corpus_hash="h")
+    here = build.build_cache(by_name.find(name), tmp_path / "here")
     with pytest.raises(ValueError, match=f"no finished cache of the task {name!r}"):
-        build.build_cache(name, tmp_path / "there", corpus_hash="h", seqio_cache=folder)
+        build.build_cache(by_name.find(name), tmp_path / "there", seqio_folder=folder)
     task = seqio.get_mixture_or_task(name)
     write_seqio_cache(tmp_path / "seqio", task)
-    there = build.build_cache(name, tmp_path / "there", corpus_hash="h", seqio_cache=folder)
+    there = build.build_cache(by_name.find(name), tmp_path / "there", seqio_folder=folder)
     assert there.counts == here.counts and there.vocabulary_hash == here.vocabulary_hash
     examples = cached_examples(tmp_path / "here")
     assert cached_examples(tmp_path / "there") == examples
@@ -103,8 +103,8 @@ def test_a_seqio_cache_of_another_corpus_or_vocabulary_is_told(tmp_path, monkeyp
         file.write("ヒョウ\tleopard\n")
     tasks.register(corpora.load(folder), vocabularies=vocab_files(tmp_path))
     with pytest.raises(ValueError, match="20 train examples, of 21"):
-        build.build_cache(name, tmp_path / "cache", corpus_hash="h",
-                          seqio_cache=str(tmp_path / "seqio"))  # fmt: skip
+        build.build_cache(by_name.find(name), tmp_path / "cache",
+                          seqio_folder=str(tmp_path / "seqio"))  # fmt: skip
     assert not (tmp_path / "cache").exists()
 
 

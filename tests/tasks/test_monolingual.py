@@ -19,7 +19,7 @@ from mmt.data.denoising import Denoising
 from mmt.data.forecast import forecast
 from mmt.data.mixing import Mixing
 from mmt.data.recipe import Recipe
-from tasks import build, monolingual
+from tasks import build, by_name, monolingual
 
 LENGTHS = {"inputs": 64, "targets": 64}
 TEXT = {"deu": 300, "swh": 60, "eng": 200}
@@ -235,7 +235,7 @@ def test_text_alone_is_a_corpus(tmp_path, monkeypatch):
     assert len(batches.draws.split.counts) == 3 and next(batches)
     assert tasks.vocabulary(corpora.load(folder), size=800)["source"].exists()
     with pytest.raises(ValueError, match="nearest: text_monolingual"):
-        build.find("text_monolingal")
+        by_name.find("text_monolingal")
 
 
 def test_a_made_source_has_a_tag_that_is_a_piece_of_its_own(tmp_path, monkeypatch):
@@ -294,7 +294,7 @@ def test_the_other_way_each_language_has_its_tag(made):
 def test_what_is_wrong_is_named(made, tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path))
     corpus, opened = made
-    with pytest.raises(ValueError, match=r"monolingual is 1\.5; allowed: 0 \.\.\. 1"):
+    with pytest.raises(ValueError, match=r"Mixing\.monolingual = 1\.5; allowed: 0 to 1"):
         Mixing(monolingual=1.5)
     plain = tmp_path / "bare"
     plain.mkdir()

@@ -95,7 +95,7 @@ def test_rates_are_the_fifth_root_of_the_counts_or_capped(tmp_path):
     rated = corpora.load(write_corpus(tmp_path, name="rated"))
 
     def shares(**settings):
-        mixture = seqio.get_mixture_or_task(tasks.register(rated, **settings))
+        mixture = seqio.get_mixture_or_task(tasks.register(rated, **settings).name)
         rates = {task.source.language: mixture.get_rate(task) for task in mixture.tasks}
         return {code: rate / sum(rates.values()) for code, rate in rates.items()}
 
@@ -216,7 +216,7 @@ def test_vocabulary_travels_through_copies_and_pickles(corpus):
 
 def test_registering_again_replaces_only_the_same_corpus(corpus, tmp_path):
     before = seqio.get_mixture_or_task("lions_to_eng")
-    assert tasks.register(corpus, vocabularies=PIECES) == "lions_to_eng"
+    assert tasks.register(corpus, vocabularies=PIECES).name == "lions_to_eng"
     assert seqio.get_mixture_or_task("lions_to_eng") is before
     files = tasks.vocabulary(corpus, size=PIECES)
     tasks.register(corpus, vocabularies=files)

@@ -88,7 +88,7 @@ def test_every_shape_of_translations_becomes_inputs_and_targets(shape):
     mixture = tasks_tfds.register_tfds(
         f"tiny_pairs/{shape}:1.0.0", source="de", name=shape, vocabularies=PIECES
     )
-    assert mixture == f"{shape}_to_eng"
+    assert mixture.name == f"{shape}_to_eng"
     task = seqio.get_mixture_or_task(f"{shape}_deu_Latn_to_eng")
     assert tuple(task.splits) == ("train", "test")
     for split, pairs in (("train", PAIRS[:30]), ("test", PAIRS[30:])):
@@ -101,9 +101,9 @@ def test_every_shape_of_translations_becomes_inputs_and_targets(shape):
 
 def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
     mixture = tasks_tfds.register_tfds("tiny_pairs/plain:1.0.0", source="de", vocabularies=PIECES)
-    assert mixture == "tiny_pairs_to_eng"
+    assert mixture.name == "tiny_pairs_to_eng"
     task = seqio.get_mixture_or_task("tiny_pairs_deu_Latn_to_eng")
-    manifest = build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture))
+    manifest = build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture.name))
     opened = cache.open_cache(tmp_path / "cache")
     model = vocabulary.Vocabulary.load(opened.vocabulary_files()["source"])
     assert manifest.counts == {"train": {"deu_Latn": 30}, "test": {"deu_Latn": 10}}
@@ -120,7 +120,7 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
             for one in task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
         ]
         assert given == [([*inputs, 1], [*targets, 1]) for inputs, targets in cached]
-    assert build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture)) == manifest
+    assert build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture.name)) == manifest
 
 
 def test_splits_can_be_cut_from_others():
@@ -176,7 +176,7 @@ def test_opus100_gives_examples_without_its_data(code, features, monkeypatch):
     from tasks import opus100
 
     task = seqio.get_mixture_or_task(f"opus100_{code}_to_eng")
-    assert task.output_features["inputs"].vocabulary._recipe.size == opus100.VOCABULARY_SIZE
+    assert task.output_features["inputs"].vocabulary._training.size == opus100.VOCABULARY_SIZE
     task = task.replace(output_features=features)
     monkeypatch.setattr(seqio.utils, "_TFDS_DATA_DIR_OVERRIDE", None)
     with tfds.testing.mock_data(num_examples=5):

@@ -1,0 +1,215 @@
+"""The mixture that `tasks.register` makes of a corpus: SeqIO's tasks, and their sources.
+
+`tasks.build` writes a cache of a `Mixture`. SeqIO's global registry gets the same tasks by name,
+for users of SeqIO and T5X; `tasks.by_name` looks mixtures up there, those of other modules too.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import seqio
+import tensorflow as tf
+
+from mmt.data import cache, corpora
+from mmt.data import vocabulary as vocab
+from tasks.sources import LanguageSource
+
+FEATURES = ("inputs", "targets")
+
+Ids = tuple[int, ...]
+Stream = Iterator[cache.Tokens | cache.Piece]
+
+
+class TaskSource(Protocol):
+    """A SeqIO task whose splits can be written to a cache."""
+
+    @property
+    def task(self) -> seqio.Task: ...
+
+    @property
+    def corpus_name(self) -> str: ...
+
+    def examples(self, split: str) -> Stream:
+        """Yields (inputs, targets, corpus name) of a split, or functions that make lists of them,
+        in the source's order; token ids without EOS.
+        """
+
+
+@dataclass(frozen=True)
+class CorpusTask:
+    """A task of one language of a corpus, which is tokenised many sentences at a time.
+
+    Attributes:
+      task: the SeqIO task of the same examples.
+      source: the text.
+      prefix: the text before every source sentence, '<2eng> '.
+      corpus_hash: of the corpus as described, before cleaning.
+    """
+
+    task: seqio.Task
+    source: LanguageSource
+    prefix: str
+    corpus_hash: str
+
+    @property
+    def corpus_name(self) -> str:
+        return self.source.corpus.name
+
+    def examples(self, split: str) -> Stream:
+        """Yields functions that tokenise a chunk of the text each."""
+        files = vocabulary_files(self.task.output_features)
+        tokenise = vocab.Tokeniser(self.prefix, files["source"], files["target"])
+        for chunk in self.source.chunks(split):
+            sources, targets = (chunk[key].tolist() for key in FEATURES)
+            names = chunk.get("corpus", np.array([self.corpus_name] * len(sources)))
+            yield functools.partial(tokenise, sources, targets, names.tolist())
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A registered mixture and where its examples come from.
+
+    Attributes:
+      name: the mixture's name in SeqIO's registry, 'cldr_to_eng'.
+      target: FLORES code of the language of all targets; '' where targets are in many languages.
+      source: FLORES code of the language of all sources; '' where sources are in many languages.
+      sources: (split, language) -> the tasks that give the examples of that split and language.
+        The language is one of `corpora.Corpus.languages`, or 'deu_Latn.monolingual'.
+      features: 'inputs' and 'targets', with the vocabularies of the two sides.
+      corpora: the corpora that are read, after cleaning.
+      corpus_hash: identifies the text that the examples are made of.
+    """
+
+    name: str
+    target: str
+    source: str
+    sources: Mapping[tuple[str, str], Sequence[TaskSource]]
+    features: Mapping[str, seqio.Feature]
+    corpora: tuple[corpora.Corpus, ...]
+    corpus_hash: str
+
+    def vocabulary_files(self) -> dict[str, Path]:
+        """Returns the SentencePiece models of 'source' and 'target'; trains them if missing."""
+        return vocabulary_files(self.features)
+
+
+def vocabulary_files(features: Mapping[str, seqio.Feature]) -> dict[str, Path]:
+    """Returns {'source': file, 'target': file}, the SentencePiece models of `features`.
+
+    Raises:
+      ValueError: a vocabulary of another kind.
+    """
+    files = {}
+    for side, feature in zip(("source", "target"), FEATURES, strict=True):
+        vocabulary = features[feature].vocabulary
+        if not isinstance(vocabulary, seqio.SentencePieceVocabulary):
+            raise ValueError(f"{side}: {vocabulary} is not a SentencePieceVocabulary")
+        files[side] = Path(vocabulary.sentencepiece_model_file)
+    return files
+
+
+def by_split(tasks: Mapping[str, TaskSource]) -> dict[tuple[str, str], tuple[TaskSource, ...]]:
+    """Returns `Mixture.sources` of one task per language, in the order in which a cache has them:
+    by split, then by the name of the task.
+    """
+    ordered = sorted(tasks.items(), key=lambda item: item[1].task.name)
+    return {
+        (split, language): (source,)
+        for split in corpora.SPLITS
+        for language, source in ordered
+        if split in source.task.splits
+    }
+
+
+def token_ids(task: seqio.Task, dataset: tf.data.Dataset) -> Iterator[tuple[Ids, Ids]]:
+    """Yields inputs and targets of tokenised examples, without the EOS that some tasks append."""
+    eos = {key: task.output_features[key].vocabulary.eos_id for key in FEATURES}
+    for example in dataset.as_numpy_iterator():
+        inputs, targets = (_without(example[key].tolist(), eos[key]) for key in FEATURES)
+        yield inputs, targets
+
+
+def registered(name: str) -> Mixture | None:
+    """Returns the mixture that `add` registered under `name` in this process; None if there is
+    none.
+    """
+    known = name in _REGISTERED and name in seqio.MixtureRegistry.names()
+    return _REGISTERED[name].mixture if known else None
+
+
+def registered_task(task: seqio.Task) -> CorpusTask | None:
+    """Returns the corpus task that `add` registered as this SeqIO task; None if there is none."""
+    known = _TASKS.get(task.name)
+    return known if known is not None and known.task is task else None
+
+
+def registered_alike(name: str, root: Path, settings: object) -> Mixture | None:
+    """Returns the mixture of `name` if it was registered with equal settings, else None: then
+    `name` is free. A former mixture of the same corpus folder is removed, with the tasks that were
+    made for it.
+
+    Raises:
+      ValueError: the mixture of another corpus or module has the name.
+    """
+    if name not in seqio.MixtureRegistry.names():
+        return None
+    former = _REGISTERED.get(name)
+    if former is not None and former.settings == settings:
+        return former.mixture
+    if former is None or former.root != root:
+        owner = f"the corpus {former.root}" if former else "another module"
+        raise ValueError(
+            f"the mixture {name!r} of the corpus {root} is registered already, by {owner}; give "
+            "one of them another name"
+        )
+    for task in former.made_for_it:
+        if task in seqio.TaskRegistry.names():
+            seqio.TaskRegistry.remove(task)
+    seqio.MixtureRegistry.remove(name)
+    return None
+
+
+def add(
+    mixture: Mixture,
+    rates: Mapping[str, float],
+    *,
+    root: Path,
+    settings: object,
+    tasks: Iterable[CorpusTask] = (),
+) -> Mixture:
+    """Registers a mixture in SeqIO's registry and returns it.
+
+    Args:
+      mixture: the mixture, with a name that `registered_alike` says is free.
+      rates: name of a registered task -> its rate.
+      root: the folder of the corpus.
+      settings: everything that decides what the mixture is.
+      tasks: the tasks that were registered for this mixture, and are removed with it.
+    """
+    made = tuple(tasks)
+    seqio.MixtureRegistry.add(mixture.name, list(rates.items()))
+    _REGISTERED[mixture.name] = _Registration(
+        mixture, root, settings, tuple(one.task.name for one in made)
+    )
+    _TASKS.update((one.task.name, one) for one in made)
+    return mixture
+
+
+@dataclass(frozen=True)
+class _Registration:
+    mixture: Mixture
+    root: Path
+    settings: object
+    made_for_it: tuple[str, ...]  # names of tasks
+
+
+_REGISTERED: dict[str, _Registration] = {}  # by name of the mixture
+_TASKS: dict[str, CorpusTask] = {}  # by name
+
+
+def _without(ids: list[int], eos: int) -> Ids:
+    return tuple(ids[:-1] if ids and ids[-1] == eos else ids)
