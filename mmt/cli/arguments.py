@@ -142,8 +142,11 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
         command.add_argument("--json", action="store_true", help="a JSON object a line")
     languages.set_defaults(run="languages")
     stats.set_defaults(run="stats")
-    _shares_flags(commands.add_parser("shares", help="what a mixture will show, per language"))
-    seen = commands.add_parser("ledger", help="what a run has really seen, per language and corpus")
+    forecast = "what a mixture will show, per language"
+    _shares_flags(commands.add_parser("forecast", aliases=["shares"], help=forecast))
+    seen = commands.add_parser(
+        "consumed", aliases=["ledger"], help="what a run has really seen, per language and corpus"
+    )
     seen.add_argument("model_dir", metavar="RUN", help="a run directory")
     seen.add_argument("--json", action="store_true", help="a JSON object a line")
     seen.set_defaults(run="ledger")

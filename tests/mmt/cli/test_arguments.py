@@ -21,6 +21,17 @@ def test_every_command_is_one_that_runs():
     assert runs(parser()) == set(main._COMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("line", "old"),
+    [("data forecast cldr --steps 7", "shares"), ("data consumed runs/mine", "ledger")],
+)
+def test_the_old_name_of_a_command_means_the_same(line, old):
+    _, new, *flags = line.split()
+    named, before = (vars(parser().parse_args(["data", name, *flags])) for name in (new, old))
+    assert (named.pop("data_command"), before.pop("data_command")) == (new, old)
+    assert named == before
+
+
 def test_an_unknown_command_names_those_there_are(capsys):
     with pytest.raises(SystemExit):
         parser().parse_args(["trian"])
