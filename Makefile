@@ -11,21 +11,21 @@ export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
 # And, for what runs long, freed memory stays with the program: 8 % more.
 demo bible100: export GLIBC_TUNABLES := glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=268435456
 
-.PHONY: help demo test test-all test-t5x lint bench fuzz bible100 env env-all clean
+.PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 env env-all clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/.data-dev: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,formats]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,formats]'
 	@touch $@
 
 .venv/.all: .venv/.data-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,formats,beam,parity,plan]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,formats,beam,parity,plan]'
 	@touch $@
 
-env: .venv/.data-dev  ## the environment: .venv with [data,dev,formats]
+env: .venv/.data-dev  ## the environment: .venv with [data,dev,docs,formats]
 env-all: .venv/.all  ## the same, with [parity], [plan] and [beam] for `make test-all`
 
 demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation, report
@@ -37,20 +37,23 @@ demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation,
 	  $(BIN)/mmt translate --model runs/demo/multilingual
 	@echo; echo "The report: runs/demo/report/report.html"
 
-test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
+test: env lint docs  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 20
 
-test-all: env-all lint  ## every test that this machine can run, the slow ones too
+test-all: env-all lint docs  ## every test that this machine can run, the slow ones too
 	$(BIN)/python -m pytest -q -m 'not t5x and not gpu' --timeout 3600
 
 test-t5x: env  ## the model in a real T5X: make test-t5x T5X=<checkout of google-research/t5x>
-	@test -n "$(T5X)" || { echo "make test-t5x T5X=<checkout>: the README says how to get one"; exit 2; }
+	@test -n "$(T5X)" || { echo "make test-t5x T5X=<checkout>: docs/t5x.md says how to get one"; exit 2; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[t5x]'
 	T5X=$(abspath $(T5X)) $(BIN)/python -m pytest -q -m t5x --timeout 3600
 
 lint: env  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: env  ## the documents, into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: env  ## the measurements in benchmarks/, one table each
 	@for file in benchmarks/[a-z]*.py; do name=$$(basename $$file .py); \

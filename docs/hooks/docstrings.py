@@ -1,0 +1,59 @@
+"""Griffe extension: turns the docstrings of this project into Markdown before they are rendered.
+
+Doctests become code blocks, and lines such as `batch_size: rows in a batch.` become list items.
+"""
+
+import re
+from typing import Any
+
+import griffe
+
+_EXAMPLE = re.compile(r"\s*(>>>|\.\.\.) ?")
+_ITEM = re.compile(r"\s*\* ")
+_FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): ")
+
+
+class Docstrings(griffe.Extension):
+    """Rewrites the docstring of every class and function."""
+
+    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        _rewrite(cls, set(cls.members))
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        _rewrite(func, {parameter.name for parameter in func.parameters})
+
+
+def _rewrite(of: griffe.Object, names: set[str]) -> None:
+    if of.docstring:
+        of.docstring.value = markdown(of.docstring.value, names)
+
+
+def markdown(text: str, names: set[str]) -> str:
+    """Returns the docstring as Markdown. names: parameters or fields that a line may describe.
+
+    "Adds.\\nleft: one." becomes "Adds.\\n\\n* **left**: one."; doctests become fenced code blocks.
+    """
+    lines: list[str] = []
+    state = ""  # '', 'item' or 'code'
+    for line in text.splitlines():
+        if state == "code" and not line.strip():
+            lines.append("```")
+        found = _FIELD.match(line)
+        if not line.strip():
+            state = ""
+        elif _EXAMPLE.match(line) and state != "code":
+            lines += ["", "```pycon"] if lines and lines[-1] else ["```pycon"]
+            state = "code"
+        elif state != "code" and (_ITEM.match(line) or (found and _known(found[1], names))):
+            if state != "item" and lines and lines[-1]:
+                lines.append("")
+            state = "item"
+            line = f"* **{found[1]}**: {line[found.end() :]}" if found else line.strip()
+        elif state == "item":
+            line = "    " + line.strip()
+        lines.append(re.sub(r"\s*# doctest:.*", "", line.strip()) if state == "code" else line)
+    return "\n".join([*lines, "```"] if state == "code" else lines)
+
+
+def _known(listed: str, names: set[str]) -> bool:
+    return listed.split(", ")[0] in names
