@@ -248,7 +248,7 @@ def test_command_line_options_are_counted():
         total = 0
         for action in parser._actions:
             if hasattr(action, "choices") and isinstance(action.choices, dict):
-                total += sum(map(count, action.choices.values()))
+                total += sum(map(count, set(action.choices.values())))  # an alias is no more
             elif action.option_strings and "--help" not in action.option_strings:
                 total += 1
         return total

@@ -88,7 +88,7 @@ def _run_file(file: Path) -> Iterator[str]:
 
 
 def files() -> str:
-    """Returns a table for each other folder of gin_configs: file and first sentence of its header."""
+    """Returns a table for each other folder of gin_configs: files and their headers."""
     lines = []
     for folder in ("models", "meshes", "examples"):
         lines += [f"### {folder}", "", "| file | content |", "|---|---|"]
