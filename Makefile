@@ -37,10 +37,10 @@ demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation,
 	  $(BIN)/mmt translate --model runs/demo/multilingual
 	@echo; echo "The report: runs/demo/report/report.html"
 
-test: env lint docs  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
+test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 20
 
-test-all: env-all lint docs  ## every test that this machine can run, the slow ones too
+test-all: env-all lint  ## every test that this machine can run, the slow ones too
 	$(BIN)/python -m pytest -q -m 'not t5x and not gpu' --timeout 3600
 
 test-t5x: env  ## the model in a real T5X: make test-t5x T5X=<checkout of google-research/t5x>

@@ -5,6 +5,7 @@ Docstrings are rendered by mkdocstrings: generated text contains its `::: path.t
 """
 
 import argparse
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from mmt.arguments import parser
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "gin_configs"
 PACKAGES = ("mmt", "eval", "tasks")
+_LABEL = re.compile(r" *\b(Hardware(?: and time)?|Time(?: and score)?|Score):")  # of a header
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -26,13 +28,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def commands() -> str:
     """Returns a section for each command: usage, description, table of arguments."""
-    return "\n".join(_command(parser(), level=2))
+    return "\n".join(_command(parser()))
 
 
-def _command(of: argparse.ArgumentParser, level: int, about: str = "") -> Iterator[str]:
+def _command(of: argparse.ArgumentParser, about: str = "") -> Iterator[str]:
     nested = [a for a in of._actions if isinstance(a, argparse._SubParsersAction)]
     if not nested:
-        yield from (f"{'#' * level} {of.prog}", "", f"{about[:1].upper()}{about[1:]}.", "")
+        yield from (f"## {of.prog}", "", _sentence(about), "")
         yield from ("```text", _usage(of), "```", "")
         yield from _arguments(of)
         if of.epilog:
@@ -44,11 +46,12 @@ def _command(of: argparse.ArgumentParser, level: int, about: str = "") -> Iterat
             aliases.setdefault(child, []).append(name)
         for child, (name, *others) in aliases.items():
             also = f" (old name: `{'`, `'.join(others)}`)" if others else ""
-            yield from _command(child, level + (of.prog != "mmt"), helps[name] + also)
+            yield from _command(child, helps[name] + also)
 
 
 def _usage(of: argparse.ArgumentParser) -> str:
-    return of.format_usage().removeprefix("usage: ").rstrip()
+    of.formatter_class = functools.partial(argparse.HelpFormatter, width=88)
+    return of.format_usage().removeprefix("usage: ").replace("\n       ", "\n").rstrip()
 
 
 def _arguments(of: argparse.ArgumentParser) -> Iterator[str]:
@@ -63,28 +66,43 @@ def _arguments(of: argparse.ArgumentParser) -> Iterator[str]:
             value = "{" + ",".join(map(str, action.choices)) + "}"
         shown = f"{names} {value}".strip() if names else f"{value}"
         required = " Required." if action.required and names else ""
-        yield f"| `{shown.replace('|', chr(92) + '|')}` | {_cell(action.help or '')}{required} |"
+        yield f"| `{shown}` | {_sentence(action.help or '')}{required} |"
     yield ""
 
 
 def macros() -> str:
-    """Returns a section for each file of gin_configs/runs: its header and a table of its macros."""
-    return "\n".join(line for file in _configs("runs") for line in _run_file(file))
+    """Returns a section for each file that sets macros of its own: header and table of macros."""
+    return "\n".join(line for file in _with_macros() for line in _section(file))
 
 
-def _run_file(file: Path) -> Iterator[str]:
+def _with_macros() -> list[Path]:
+    return [*_configs("runs"), CONFIGS / "models" / "base.gin"]
+
+
+def _section(file: Path) -> Iterator[str]:
     text = file.read_text(encoding="utf-8")
     about, command = _header(text)
-    yield from (f"### runs/{file.name}", "", about, "")
+    yield from (f"### {file.parent.name}/{file.name}", "", _LABEL.sub(r"\n\n**\1**:", about), "")
     if command.startswith("mmt "):
-        yield from ("```text", command, "```", "")
-    rows = re.findall(r"^([A-Z][A-Z_]+) = ([^#\n]*?) *(?:# *(.*))?$", text, re.M)
-    if rows:
+        yield from ("```text", command.replace(" --", " \\\n  --"), "```", "")
+    if rows := _macros(text):
         yield from ("| macro | default | meaning |", "|---|---|---|")
+        meanings = _meanings()
         for name, value, comment in rows:
             value = "required" if value == "%gin.REQUIRED" else f"`{value}`"
-            yield f"| `{name}` | {value} | {_cell(comment or MACROS.get(name, ''))} |"
+            yield f"| `{name}` | {value} | {_sentence(comment or meanings[name])} |"
         yield ""
+
+
+def _macros(text: str) -> list[tuple[str, str, str]]:
+    """Returns (macro, value, comment) of every macro that the text of a gin file sets."""
+    return re.findall(r"^([A-Z][A-Z_]+) = ([^#\n]*?) *(?:# *(.*))?$", text, re.M)
+
+
+def _meanings() -> dict[str, str]:
+    """Returns the comment of each macro, from whichever file has one."""
+    texts = [file.read_text(encoding="utf-8") for file in _with_macros()]
+    return {name: comment for text in texts for name, _, comment in _macros(text) if comment}
 
 
 def files() -> str:
@@ -94,14 +112,15 @@ def files() -> str:
         lines += [f"### {folder}", "", "| file | content |", "|---|---|"]
         for file in _configs(folder):
             about, _ = _header(file.read_text(encoding="utf-8"))
-            lines.append(f"| `{file.name}` | {_cell(about.split(' Hardware:')[0])} |")
+            lines.append(f"| `{file.name}` | {_cell(_LABEL.split(about)[0])} |")
         lines.append("")
     return "\n".join(lines)
 
 
 def bindings() -> str:
     """Returns an mkdocstrings block for each name of this project that a gin file binds."""
-    return "\n\n".join(f"::: {name}" for name in sorted(_bound()))
+    block = "::: {}\n    options:\n      members: false"
+    return "\n\n".join(map(block.format, sorted(_bound())))
 
 
 def _bound() -> set[str]:
@@ -132,6 +151,11 @@ def _header(text: str) -> tuple[str, str]:
     return _escaped(about.strip()), command.strip()
 
 
+def _sentence(text: str) -> str:
+    text = _cell(text).rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
 def _cell(text: str) -> str:
     return _code(text).replace("|", "\\|")
 
@@ -144,34 +168,4 @@ def _escaped(text: str) -> str:
     return text.replace("<", "&lt;").replace("*", "\\*")
 
 
-MACROS = {
-    "MODEL_DIR": "run directory",
-    "MIXTURE_OR_TASK_NAME": "SeqIO mixture or task, for example `my_corpus_to_eng`",
-    "MIXTURE_OR_TASK_MODULE": "Python module that registers the mixture when it is imported",
-    "CORPUS": "corpus folder, or `cldr` (the embedded corpus)",
-    "TRAIN_STEPS": "training steps of the whole run",
-    "VOCABULARY_FROM": "run directory or cache whose vocabulary is used",
-    "TASK_FEATURE_LENGTHS": "tokens in a row of the batch, source and target",
-    "BATCH_SIZE": "rows in a batch",
-    "TEMPERATURE": "temperature T of the mixture: p ∝ n^(1/T)",
-    "CHECKPOINT_PERIOD": "steps between checkpoints",
-    "EVAL_PERIOD": "steps between validations",
-    "SEED": "seed of parameters, dropout and data order",
-    "CACHE_DIR": "token cache; default: below `$MMT_DATA/caches`",
-    "OPTIMIZER": "an optax optimizer",
-    "RESULTS": "results file that gets the rows",
-    "TESTSET": "test set that the baselines are evaluated on",
-    "BASELINE_LANGUAGES": "number of languages (spread by size), or a list of names",
-    "BASELINE_EPOCHS": "maximum passes over the pairs of a language",
-    "BASELINE_BATCH_SIZE": "rows in a batch of one baseline",
-    "TEACHER_DIR": "run directory of the teacher",
-    "TEACHER_CORPUS": "corpus whose training sources the teacher translates",
-    "TEACHER_PAIRS": "sources translated per language; 0: all",
-    "REFERENCES": "whether the pairs of the corpus itself are added",
-    "INITIAL_MODEL_DIR": "run directory whose parameters training starts from",
-    "NUM_EXPERTS": "experts in a mixture-of-experts layer",
-    "MONOLINGUAL": "fraction of the examples made from monolingual text",
-    "PREFIX_LM": "fraction of the monolingual lines used for prefix language modelling",
-    "TOKENS": "source tokens of the whole training that `mmt plan` computes with",
-}
 GENERATORS = {"commands": commands, "macros": macros, "files": files, "bindings": bindings}

@@ -1,0 +1,67 @@
+"""The site: it builds without a warning, and the reference is complete."""
+
+import argparse
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmt.arguments import parser
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def hook(name: str):
+    """A module of docs/hooks."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/hooks/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def flags(of: argparse.ArgumentParser) -> set[str]:
+    """The spellings of all options of all commands."""
+    found = {spelling for action in of._actions for spelling in action.option_strings}
+    for action in of._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= set().union(*map(flags, action.choices.values()))
+    return found - {"-h", "--help"}
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="the site needs the extra [docs]")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    pages = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.html")}
+    assert len(pages) >= 25
+    for path, text in pages.items():  # it can be read where there is no network
+        loaded = re.findall(r"(?:src|href)=\"(?:https?:)?//[^\"]*\.(?:js|css|woff2?)\"", text)
+        assert not loaded, f"{path}: {loaded}"
+    assert "mmt.train.train" in pages[Path("reference/gin.html")]
+
+
+def test_the_reference_has_every_flag_and_every_macro():
+    reference = hook("reference")
+    commands, macros = reference.commands(), reference.macros()
+    assert all(flag in commands for flag in flags(parser()))
+    for file in (ROOT / "gin_configs/runs").glob("*.gin"):
+        assert f"runs/{file.name}" in macros
+        for name in re.findall(r"^([A-Z][A-Z_]+) = ", file.read_text(), re.M):
+            assert f"| `{name}` |" in macros
+    assert "|  |" not in macros  # each has a meaning: a comment in one of the files
+
+
+def test_docstrings_become_markdown():
+    text = "Adds.\n\nleft: one.\n  right: no field, it is indented.\n>>> add(1, 1)\n2\n\nEnd."
+    assert hook("docstrings").markdown(text, {"left"}) == (
+        "Adds.\n\n* **left**: one.\n    right: no field, it is indented.\n\n"
+        "```pycon\n>>> add(1, 1)\n2\n```\n\nEnd."
+    )
