@@ -1,8 +1,8 @@
 """Our Transformer as a model of T5X: real `t5x.train`, `t5x.eval` and `t5x.infer` run it by gin.
 
 `Module` has the methods and the cache that T5X wants, `Model` the loss and the parameters' axes.
-The parameters, their names and the loss are ours. The only `import t5x`; T5X is in no registry, the
-README says how to come by it. gin_configs/t5x binds all of this.
+The parameters, their names and the loss are ours. The only `import t5x`; T5X is in no registry,
+docs/t5x.md says how to install it. gin_configs/t5x binds all of this.
 """
 
 from collections.abc import Mapping

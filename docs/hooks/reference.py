@@ -5,6 +5,7 @@ Docstrings are rendered by mkdocstrings: generated text contains its `::: path.t
 """
 
 import argparse
+import ast
 import functools
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mmt.arguments import parser
+from mmt.data import rulebook
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "gin_configs"
@@ -123,6 +125,22 @@ def bindings() -> str:
     return "\n\n".join(map(block.format, sorted(_bound())))
 
 
+def benchmarks() -> str:
+    """Returns a table of the benchmarks with the first paragraph of their docstrings."""
+    lines = ["| name | measures |", "|---|---|"]
+    for file in sorted((ROOT / "benchmarks").glob("*.py")):
+        about = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        if f"python -m benchmarks.{file.stem}" in about:
+            first = about.split("\n\n")[0].replace("\n", " ")
+            lines.append(f"| `{file.stem}` | {_sentence(first)} |")
+    return "\n".join(lines)
+
+
+def rules() -> str:
+    """Returns the default rules of cleaning as TOML, every setting written out."""
+    return f"```toml\n{rulebook.DEFAULT.text()}```"
+
+
 def _bound() -> set[str]:
     names = set()
     for folder in ("runs", "examples", "models", "meshes"):
@@ -168,4 +186,7 @@ def _escaped(text: str) -> str:
     return text.replace("<", "&lt;").replace("*", "\\*")
 
 
-GENERATORS = {"commands": commands, "macros": macros, "files": files, "bindings": bindings}
+GENERATORS = {
+    "commands": commands, "macros": macros, "files": files, "bindings": bindings, "rules": rules,
+    "benchmarks": benchmarks,
+}  # fmt: skip

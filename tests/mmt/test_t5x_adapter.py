@@ -20,7 +20,7 @@ from mmt.model import moe, parameter_names, transformer
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.t5x, pytest.mark.timeout(1800)]
 
-# What T5X imports of two more repositories and does not use here; see the README.
+# What T5X imports of two more repositories and does not use here; see docs/t5x.md.
 STAND_INS = {
     "airio/__init__.py": "",
     "airio/core.py": """
@@ -42,7 +42,7 @@ def amos(learning_rate): raise NotImplementedError
 def checkout(tmp_path_factory) -> str:
     """PYTHONPATH of T5X and what it imports, which the tests' own process has, too."""
     if not os.environ.get("T5X"):
-        pytest.skip("needs T5X=<a checkout of google-research/t5x>, see the README")
+        pytest.skip("needs T5X=<a checkout of google-research/t5x>, see docs/t5x.md")
     found = Path(os.environ["T5X"]).absolute()
     assert (found / "t5x" / "train.py").is_file(), f"T5X={found} is no checkout of T5X"
     stand_ins, paths = tmp_path_factory.mktemp("stand_ins"), [str(ROOT), str(found)]
