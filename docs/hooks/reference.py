@@ -170,8 +170,8 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _sentence(text: str) -> str:
-    text = _cell(text).rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    text = _cell(text)
+    return f"{text[:1].upper()}{text[1:]}{'' if text[-1] in '.?!' else '.'}" if text else ""
 
 
 def _cell(text: str) -> str:
