@@ -48,6 +48,12 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "mmt.train.train" in pages[Path("reference/gin.html")]
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_beside_the_site_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text(encoding="utf-8")):
+        assert link.startswith("https://") or (ROOT / link).exists(), link
+
+
 def test_the_reference_has_every_flag_and_every_macro():
     reference = hook("reference")
     commands, macros = reference.commands(), reference.macros()
