@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mmt.arguments import parser
+from mmt.cli.arguments import parser
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mmt.arguments import parser
-from mmt.data import rulebook
+from mmt.cli.arguments import parser
+from mmt.data.cleaning import rulebook
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "gin_configs"
