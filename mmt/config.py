@@ -44,8 +44,7 @@ def load(
     """
     gin.clear_config()
     for file in files:
-        if not Path(file).is_file() and not (_INSTALLED / file).is_file():
-            raise ValueError(f"no gin file {str(file)!r}{_hint(str(file), _known_files())}")
+        _path(file)
     try:
         gin.parse_config_files_and_bindings(
             [str(file) for file in files], None, finalize_config=False
@@ -118,9 +117,8 @@ def macro(name: str, default: Any = None) -> Any:
 
 def binds(function: Callable[..., Any]) -> bool:
     """Whether the loaded configuration binds a parameter of `function`."""
-    selectors = {selector for _, selector in _gin._CONFIG}
     known = _gin._INVERSE_REGISTRY.get(function)
-    return known is not None and known.selector in selectors
+    return known is not None and any(known.selector == selector for _, selector in _gin._CONFIG)
 
 
 def bound(function: Callable[..., Any], parameter: str) -> Any:
@@ -156,24 +154,17 @@ def complete() -> str:
 
 
 def unlike(file: Path) -> list[str]:
-    """What is bound otherwise than in `file`, as `DROPOUT_RATE = 0.3, there 0.1`; what only one of
-    both binds is no difference, nor is who runs it, nor its MODEL_DIR.
+    """Bindings that differ from those in `file`, as `DROPOUT_RATE = 0.3, there 0.1`. MODEL_DIR,
+    processes, and what only one of both binds are left out.
     """
-    ours = {key: dict(parameters) for key, parameters in _gin._CONFIG.items()}
+    ours = {name: value for name, value in _flat().items() if name != "MODEL_DIR"}
     with isolated(file):
-        theirs = {key: dict(parameters) for key, parameters in _gin._CONFIG.items()}
-    found = []
-    for (scope, selector), parameters in sorted(ours.items()):
-        if scope == "MODEL_DIR" or selector.startswith("mmt.distributed."):
-            continue
-        short = ".".join(selector.split(".")[-2:])
-        for name, value in parameters.items():
-            there = theirs.get((scope, selector), {}).get(name, value)
-            if repr(there) != repr(value):
-                full = scope if selector == "gin.macro" else f"{short}.{name}"
-                prefix = f"{scope}/" if scope and selector != "gin.macro" else ""
-                found.append(f"{prefix}{full} = {value!r}, there {there!r}")
-    return found
+        theirs = _flat()
+    return [
+        f"{name} = {value!r}, there {theirs[name]!r}"
+        for name, value in sorted(ours.items())
+        if repr(theirs.get(name, value)) != repr(value) and not name.startswith("distributed.")
+    ]
 
 
 def model_from(model_dir: str | Path) -> Transformer:
@@ -200,17 +191,27 @@ def isolated(file: str | Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def changed(bindings: Sequence[str]) -> Iterator[None]:
-    """The configuration with `bindings`, such as `DROPOUT_RATE = 0.3`, for the time of a `with`
-    block. ValueError where one names nothing of it.
+def changed(bindings: Sequence[str], file: str = "") -> Iterator[None]:
+    """Changes the configuration for the time of a `with` block: by a gin file, then by `bindings`
+    such as `DROPOUT_RATE = 0.3`. ValueError where a name is unknown to the configuration.
     """
     with _restored():
         _gin._OPERATIVE_CONFIG.clear()  # what is built from now on is noted with its new values
         try:
+            if file:
+                _add_file(file)
             _add(bindings)
         except _FAULTS as error:
             raise ValueError(f"gin: {error}") from error
         yield
+
+
+def statements(file: str) -> list[str]:
+    """The bindings that a gin file makes by itself, each as `NAME = VALUE`."""
+    with _restored():
+        gin.clear_config()
+        gin.parse_config_file(str(_path(file)))
+        return [f"{name} = {value!r}" for name, value in _flat().items()]
 
 
 @contextlib.contextmanager
@@ -227,6 +228,23 @@ def _restored() -> Iterator[None]:
             current = getattr(_gin, name)
             current.clear()
             current.update(value)
+
+
+def _path(file: str | Path) -> Path:
+    """The path of a gin file, which may lie among the installed packages; ValueError for none."""
+    for path in (Path(file), _INSTALLED / file):
+        if path.is_file():
+            return path
+    raise ValueError(f"no gin file {str(file)!r}{_hint(str(file), _known_files())}")
+
+
+def _add_file(file: str) -> None:
+    """Adds a file to what is loaded. ValueError for a macro that nothing uses: a misspelled one."""
+    known = set(_macros())
+    gin.parse_config_file(str(_path(file)))
+    values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
+    for name in _macros().keys() - known - set().union(*map(_referred, values)):
+        raise ValueError(f"{file}: nothing uses {name}{_hint(name, known)}")
 
 
 def _add(bindings: Sequence[str]) -> None:
@@ -248,6 +266,16 @@ def _macros() -> dict[str, Any]:
         for (scope, selector), parameters in _gin._CONFIG.items()
         if selector == "gin.macro" and "value" in parameters
     }
+
+
+def _flat() -> dict[str, Any]:
+    """Every binding by its short name: `DROPOUT_RATE`, `scope/Config.emb_dim`."""
+    found = {}
+    for (scope, selector), parameters in _gin._CONFIG.items():
+        short = f"{scope}/" * bool(scope) + ".".join(selector.split(".")[-2:])
+        for name, value in parameters.items():
+            found[scope if selector == "gin.macro" else f"{short}.{name}"] = value
+    return found
 
 
 def _is_open(value: Any) -> bool:

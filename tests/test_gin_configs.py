@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from eval import study
+from eval import baselines, study
 from mmt import config, initial, train
 from mmt.model import parameter_names
 from mmt.model.transformer import Transformer
@@ -31,8 +31,10 @@ def with_includes(file: str) -> str:
 def load(file: str) -> None:
     """Loads a file, with what it builds on before it and what it leaves open."""
     before = []
-    if "/runs/" in file or "/meshes/" in file:
+    if "/models/" not in file and "/examples/" not in file:
         before = ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin"]
+    if "/baselines/" in file:
+        before.append("gin_configs/runs/baseline.gin")
     files = [one for one in before if one != file] + [file]
     text = "".join(map(with_includes, files))
     closed = re.findall(r"^([A-Z_]+) = (?!%gin.REQUIRED)", (ROOT / file).read_text(), re.MULTILINE)
@@ -114,6 +116,34 @@ def test_a_moe_file_is_a_diff_of_its_dense_one():
 
 
 BENCHMARK = ROOT / "benchmarks/bible100"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["gin_configs/baselines/by_size.gin", *(
+        f"benchmarks/bible100/{folder}baselines.gin" for folder in ("", "gpu/")
+    )],
+)  # fmt: skip
+def test_classes_of_baselines_name_files_that_change_something(file):
+    load(file)
+    before = config.complete()
+    classes = config.value(baselines.baselines, "classes")
+    assert 0 in [one.least for one in classes]
+    for one in classes:
+        assert one.gin_file and not one.bindings
+        with one.configured() as (program, plan):
+            assert config.complete() != before
+            for setting in config.statements(one.gin_file):
+                assert setting in str(one)
+            if "BASELINE_BATCH_SIZE" in str(one):
+                assert f"BASELINE_BATCH_SIZE = {plan.batch_size}" in str(one)
+            if "DROPOUT_RATE" in str(one):
+                assert f"DROPOUT_RATE = {program.model.config.dropout_rate}" in str(one)
+
+
+def test_no_gin_text_within_gin_strings():
+    for path in [*ROOT.glob("gin_configs/**/*.gin"), *ROOT.glob("benchmarks/**/*.gin")]:
+        assert not re.search(r"[\"'][\w/.]+ = ", path.read_text()), path
 
 
 def benchmark_model(path: Path) -> Transformer:

@@ -91,17 +91,20 @@ class Plan:
 class Class:
     """Settings for languages with `least` training pairs or more, up to the next class's `least`.
 
-    bindings: of gin, by which it differs from the rest of the configuration: 'DROPOUT_RATE = 0.3',
-    'transformer.Config.emb_dim = 256', 'baselines.Plan.epochs = 80'.
-    tried_on: of several classes with the same `least`, each is first trained on so many of the
-    languages, spread evenly by size; the one of the least mean validation loss trains them all.
-    The same in all of them.
+    gin_file: a file of the settings that differ from the rest of the configuration, such as
+        `gin_configs/baselines/low.gin`; "" for none.
+    bindings: settings as text, 'DROPOUT_RATE = 0.3', applied after the file; configurations of
+        earlier versions have them.
+    tried_on: several classes with the same `least` are candidates. Each is first trained on this
+        many of the languages, spread evenly by size; the one with the lowest mean validation loss
+        trains all languages. The number is the same for all candidates.
     """
 
     name: str
     least: int = 0
     bindings: Sequence[str] = ()
     tried_on: int = 4
+    gin_file: str = ""
 
     def __post_init__(self) -> None:
         if self.tried_on < 1:
@@ -109,16 +112,18 @@ class Class:
 
     @contextlib.contextmanager
     def configured(self) -> Iterator[tuple[train.Program, Plan]]:
-        """Its settings, for the time of a `with` block also those of the configuration."""
-        with config.changed(self.bindings):
+        """Applies the settings to the configuration for the time of a `with` block."""
+        with contextlib.ExitStack() as stack:
             try:
-                found = config.configured(train.Program)(), config.configured(Plan)()
+                stack.enter_context(config.changed(self.bindings, self.gin_file))
+                program, plan = config.configured(train.Program)(), config.configured(Plan)()
             except ValueError as error:
                 raise ValueError(f"baselines.Class {self.name}: {error}") from None
-            yield found
+            yield program, plan
 
     def __str__(self) -> str:
-        return f"{self.name} ({', '.join(self.bindings) or 'as configured'})"
+        settings = [*(config.statements(self.gin_file) if self.gin_file else ()), *self.bindings]
+        return f"{self.name} ({', '.join(settings) or 'as configured'})"
 
 
 def grouped(
@@ -127,10 +132,9 @@ def grouped(
     """The languages of each `least`, largest first, with the classes of it.
 
     >>> low, high = Class("low"), Class("high", least=5)
-    >>> grouped({"deu_Latn": 9, "swh_Latn": 5, "yor_Latn": 1}, [low, high])
-    ... # doctest: +NORMALIZE_WHITESPACE
-    [([Class(name='high', least=5, bindings=(), tried_on=4)], ['deu_Latn', 'swh_Latn']),
-     ([Class(name='low', least=0, bindings=(), tried_on=4)], ['yor_Latn'])]
+    >>> groups = grouped({"deu_Latn": 9, "swh_Latn": 5, "yor_Latn": 1}, [low, high])
+    >>> [([one.name for one in candidates], members) for candidates, members in groups]
+    [(['high'], ['deu_Latn', 'swh_Latn']), (['low'], ['yor_Latn'])]
     """
     names = [one.name for one in classes]
     if not classes or len(set(names)) < len(names):

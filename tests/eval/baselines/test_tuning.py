@@ -120,7 +120,7 @@ def test_a_run_that_was_tried_with_other_settings_is_not_taken(tmp_path):
         tune(other, ["a"], trainer=Trained(), rate=even, directory=tmp_path)
 
 
-def test_a_class_changes_the_configuration_while_it_trains():
+def test_a_class_changes_the_configuration_while_it_trains(tmp_path):
     config.load(
         ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin",
          "gin_configs/runs/baseline.gin"],
@@ -134,6 +134,20 @@ def test_a_class_changes_the_configuration_while_it_trains():
         assert plan.epochs == 9.0 and plan.steps == (100, 700)
         assert "transformer.Config.emb_dim = 64" in config.complete()
     assert config.complete() == before
+    (tmp_path / "low.gin").write_text("DROPOUT_RATE = 0.3\n")
+    both = Class("both", gin_file=str(tmp_path / "low.gin"), bindings=["VOCAB_SIZE = 99"])
+    assert str(both) == "both (DROPOUT_RATE = 0.3, VOCAB_SIZE = 99)"
+    with both.configured() as (program, _):
+        assert program.model.config.dropout_rate == 0.3 and program.model.config.vocab_size == 99
+    assert config.complete() == before
+    (tmp_path / "wrong.gin").write_text("DROPOUT_RAT = 0.3\n")
+    for name, message in (
+        ("wrong.gin", "Class wrong: .*nothing uses DROPOUT_RAT; nearest: DROPOUT_RATE"),
+        ("gone.gin", "Class wrong: no gin file .*gone.gin"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            with Class("wrong", gin_file=str(tmp_path / name)).configured():
+                pass
     with pytest.raises(ValueError, match="nearest: DROPOUT_RATE"):
         with Class("wrong", bindings=["DROPOUT_RAT = 0.3"]).configured():
             pass

@@ -1,0 +1,1 @@
+"""gin files, importable as package data so that gin finds them from anywhere."""
