@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from eval import evaluate, testsets
+from eval import evaluate, systems, testsets
 from mmt import checkpoint, metrics, translate
 from mmt.cli import main as cli
 
@@ -85,7 +85,7 @@ def scored(directory: Path) -> float:
     rows = evaluate.evaluate(
         translate.Translator.load(directory),
         testsets.TestSet(f"cldr-{LINES}", testset.target, some),
-        system=evaluate.system_of(directory, step=checkpoint.best_step(directory)),
+        system=systems.system_of(directory, step=checkpoint.best_step(directory)),
         out=directory.parent / "results.jsonl",
     )
     return sum(row.bleu for row in rows) / len(rows)

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from eval import evaluate, testsets
+from eval import evaluate, systems, testsets
 from mmt import checkpoint, languages, metrics, translate
 from mmt.cli import main as cli
 from mmt.data import cldr, corpora
@@ -147,7 +147,7 @@ def scored(model_dir: Path, codes: Sequence[str]) -> dict[str, float]:
     rows = evaluate.evaluate(
         translate.Translator.load(model_dir, rows=64),
         testsets.TestSet(f"cldr-{TESTED}", testset.target, some),
-        system=evaluate.system_of(model_dir, step=checkpoint.best_step(model_dir)),
+        system=systems.system_of(model_dir, step=checkpoint.best_step(model_dir)),
         out=model_dir.parent / "results.jsonl",
         decoding=translate.Decoding(beam=1, alpha=0.0),
     )

@@ -5,12 +5,11 @@ written when its last sentence is out, so a kill loses nothing. BLEU itself is i
 """
 
 import dataclasses
-import hashlib
 import itertools
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,8 +18,8 @@ from eval.analyses import update
 from eval.metrics import Metrics
 from eval.records import analysis, results
 from eval.records.results import Row
+from eval.systems import System
 from eval.testsets import TestSet
-from mmt.data.cache.manifest import MANIFEST, read_manifest
 from mmt.decoding import USUAL, Decoding
 from mmt.system.progress import SENTENCES, progress_bar
 
@@ -34,42 +33,6 @@ class Translates(Protocol):
 
     def translate(self, lines: Iterable[str], *, target: str | None, decoding: Decoding) -> Any:
         """Yields for every line, in order, something with `.hypotheses[0].text`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class System:
-    """What is judged, as its rows name it: see `results.Row`. train_pairs: by FLORES code."""
-
-    name: str
-    kind: str
-    checkpoint: str
-    config: str
-    train_pairs: Mapping[str, int]
-
-
-def system_of(
-    model_dir: Path, *, step: int | Sequence[int], name: str = "", kind: str = ""
-) -> System:
-    """The system that a run directory holds at a step, or by the average of several.
-
-    name: the directory's name unless given. kind: `bilingual` for a run with one source language,
-    else `multilingual`, unless given. Raises ValueError where the directory is no run.
-    """
-    for file in (MANIFEST, "config.gin"):
-        if not (model_dir / file).is_file():
-            raise ValueError(f"{model_dir} is no model directory: it has no {file}")
-    manifest = read_manifest(model_dir / MANIFEST)
-    whole = manifest.counts.get("train", {})  # none of an import
-    counts = {code: whole[code] for code in manifest.translated if code in whole}
-    folder = model_dir.resolve().name
-    steps = [step] if isinstance(step, int) else step
-    return System(
-        name=name or folder,
-        kind=kind or ("bilingual" if len(counts) == 1 else "multilingual"),
-        checkpoint=f"{folder}/{'+'.join(map(str, steps))}",
-        config=hashlib.sha256((model_dir / "config.gin").read_bytes()).hexdigest()[:12],
-        train_pairs=counts,
-    )
 
 
 def evaluate(

@@ -19,7 +19,6 @@ from sacrebleu.tokenizers import tokenizer_spm
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.utils import SACREBLEU_DIR
 
-from eval.records import rows
 from mmt import checked
 
 SPBLEU = ("flores200", "flores101")
@@ -39,7 +38,7 @@ class Metrics:
 
     def __post_init__(self) -> None:
         checked.check(self, most=None, words=checked.JSON)
-        rows.check_one_of("Metrics.spbleu", self.spbleu, ("", *SPBLEU))
+        checked.one_of(self, "spbleu", self.spbleu, ("", *SPBLEU))
         if self.spbleu:
             _check_model(self.spbleu)
 

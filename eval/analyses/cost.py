@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval.evaluate import System
 from eval.records.analysis import Cost, Curve, Recipe
+from eval.systems import System
 from mmt import config, metrics, train
 from mmt.data import cache, mixing
 from mmt.data import recipe as recipes

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import evaluate, testsets
+from eval import evaluate, systems, testsets
 from eval.analyses import cost
 from eval.baselines import simultaneous
 from eval.baselines.simultaneous import Diverged
@@ -117,7 +117,7 @@ class Judge:
 
     def __call__(self, translator: translate.Translator, model_dir: Path, language: str) -> None:
         step = checkpoint.best_step(model_dir)
-        system = evaluate.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
+        system = systems.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
         for judged in [one for one in self._sets() if language in one.languages]:
             evaluate.evaluate(
                 translator, judged.only([language]), system=system, out=Path(self.out),

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from mmt import checked, languages, suggest
 from mmt.checked import HUGE, within
+from mmt.system import json_objects
 from mmt.system.text_lines import one_line
 
 _hint = functools.partial(suggest.hint, cutoff=0.5, show=repr)
@@ -57,18 +58,10 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     for number, raw in enumerate(content.split(b"\n"), start=1):
         if raw.strip():
             try:
-                rows.append((parse(parsed(raw.decode())), raw))
+                rows.append((parse(json_objects.parse(raw)), raw))
             except ValueError as error:
-                raise ValueError(f"{path}:{number}: {_reason(error)}") from error
+                raise ValueError(f"{path}:{number}: {error}") from error
     return rows
-
-
-def parsed(line: str) -> dict[str, Any]:
-    """A JSON object; ValueError where a line is none, or has a key twice or half a character."""
-    try:
-        return _object(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(_reason(error)) from error
 
 
 def add(
@@ -171,27 +164,6 @@ def _check_code(name: str, code: str) -> None:
         raise ValueError(f"{name} is {code!r}; expected {languages.find(code).code!r}")
 
 
-def _object(line: str) -> dict[str, Any]:
-    values = json.loads(line, object_pairs_hook=_once)
-    if "\\u" in line:  # the only way for half a character to get through UTF-8
-        try:
-            json.dumps(values, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            half = ascii(error.object[error.start])[1:-1]
-            raise ValueError(f"no text: {half}, half of a character") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"expected an object of keys and values, found {line[:40]!r}")
-    return values
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"key {max(names, key=names.count)!r} is given twice")
-    return values
-
-
 def _loaded(value: Any, kind: Any) -> Any:
     """JSON's lists and objects as the tuples and dataclasses that `kind` speaks of."""
     if isinstance(value, list) and typing.get_origin(kind) is tuple:
@@ -199,14 +171,6 @@ def _loaded(value: Any, kind: Any) -> Any:
     if isinstance(value, dict) and dataclasses.is_dataclass(kind):
         return make(typing.cast(type[Any], kind), value)
     return value
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"no JSON: {error.msg} at column {error.colno}"
-    if isinstance(error, UnicodeDecodeError):
-        return f"no UTF-8: byte {error.start + 1} is 0x{error.object[error.start]:02x}"
-    return str(error)
 
 
 @contextlib.contextmanager

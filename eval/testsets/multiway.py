@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eval.records import rows
 from mmt import languages, suggest
 from mmt.data.readers import records as readers_records
-from mmt.system import text_lines
+from mmt.system import json_objects, text_lines
 
 
 class Sentences(NamedTuple):
@@ -164,7 +163,7 @@ def records(path: Path) -> dict[Any, dict[str, Any]]:
 def _jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in numbered(path).items():
         try:
-            yield f"{path}:{number}", rows.parsed(line)
+            yield f"{path}:{number}", json_objects.parse(line)
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from None
 

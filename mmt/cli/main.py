@@ -279,7 +279,7 @@ def _layout(of_run: Path) -> Any:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from eval import evaluate, metrics, testsets
+    from eval import evaluate, metrics, systems, testsets
     from eval.records import analysis
     from mmt import config
 
@@ -289,7 +289,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     translator, decoding = _translator(args, [metrics.Metrics])
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out or Path(args.model) / "results.jsonl")
-    system = evaluate.system_of(Path(args.model), step=translator.steps)
+    system = systems.system_of(Path(args.model), step=translator.steps)
     rows = evaluate.evaluate(
         translator, testset, system=system, out=out, decoding=decoding, scores=scores
     )

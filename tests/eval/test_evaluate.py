@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import time
 import types
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from eval import evaluate, metrics
+from eval import evaluate, metrics, systems
 from eval.analyses import update
 from eval.records import analysis, results
 from eval.testsets import Sentences, TestSet
@@ -30,7 +29,7 @@ ANSWERS = {
     for lines in LANGUAGES.values()
     for source, reference in zip(*lines[:2], strict=True)
 }
-SYSTEM = evaluate.System(
+SYSTEM = systems.System(
     "tiny", "multilingual", "tiny/100", "abc123", {"deu_Latn": 500, "swh_Latn": 20}
 )
 
@@ -285,39 +284,6 @@ def test_a_place_that_cannot_be_written_is_found_before_translating(run, tmp_pat
 def test_a_system_s_name_cannot_leave_the_folder(run):
     with pytest.raises(ValueError, match="system is '../x'"):
         run(Dictionary(), system=dataclasses.replace(SYSTEM, name="../x"))
-
-
-def make_run_directory(folder, counts):
-    folder.mkdir()
-    manifest = {
-        "name": "phrases", "target": "eng_Latn", "languages": sorted(counts),
-        "counts": {"train": counts}, "corpus_hash": "0", "vocabulary_hash": {},
-        "vocabulary_size": {}, "version": 1,
-    }  # fmt: skip
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    (folder / "config.gin").write_text("train.train.steps = 100\n")
-    return folder
-
-
-def test_a_run_directory_says_which_system_it_is(tmp_path):
-    folder = make_run_directory(tmp_path / "tiny", {"deu_Latn": 500, "swh_Latn": 20})
-    system = evaluate.system_of(folder, step=100)
-    assert (system.name, system.kind, system.checkpoint) == ("tiny", "multilingual", "tiny/100")
-    assert system.train_pairs == {"deu_Latn": 500, "swh_Latn": 20}
-    (folder / "config.gin").write_text("train.train.steps = 200\n")
-    assert evaluate.system_of(folder, step=100).config != system.config
-    alone = make_run_directory(tmp_path / "deu", {"deu_Latn": 500})
-    assert evaluate.system_of(alone, step=5, name="bilingual").kind == "bilingual"
-    assert evaluate.system_of(alone, step=5, name="bilingual").checkpoint == "deu/5"
-    assert evaluate.system_of(alone, step=(3, 4, 5)).checkpoint == "deu/3+4+5"  # their average
-    imported = make_run_directory(tmp_path / "imported", {})
-    (imported / "manifest.json").write_text(
-        (imported / "manifest.json").read_text().replace('{"train": {}}', "{}")
-    )
-    assert evaluate.system_of(imported, step=0).kind == "multilingual"
-    (folder / "config.gin").unlink()
-    with pytest.raises(ValueError, match="no model directory: it has no config.gin"):
-        evaluate.system_of(folder, step=100)
 
 
 def test_validation_bleu_by_language():

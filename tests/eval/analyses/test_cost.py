@@ -5,8 +5,8 @@ import json
 import pytest
 
 from eval.analyses import cost
-from eval.evaluate import system_of
 from eval.records import analysis
+from eval.systems import system_of
 from mmt import config
 from mmt.data import cache, vocabulary
 from mmt.data.cache.manifest import MANIFEST

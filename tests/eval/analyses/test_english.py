@@ -58,7 +58,7 @@ def test_most_phrases_of_the_embedded_corpus_are_told_apart(cldr_folder):
 def test_it_needs_no_network_and_no_training_library():
     code = (
         "import socket; socket.socket = None\n"
-        "from eval import english\n"
+        "from eval.analyses import english\n"
         f"assert english.is_other({OTHERS[0]!r}) and not english.is_other({ENGLISH[0]!r})\n"
         "import sys; assert 'jax' not in sys.modules"
     )

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from eval.analyses import significance, update
+from eval.analyses import output_checks, significance, update
 from eval.analyses.train_overlap import Training
 from eval.records import analysis, results
 from eval.report.comparison import compare
@@ -72,7 +72,7 @@ def test_everything_that_the_texts_tell_is_added_once(whole):
 def test_what_is_up_to_date_is_not_computed(file, monkeypatch):
     monkeypatch.setattr(significance, "interval", None)
     monkeypatch.setattr(significance, "paired", None)
-    monkeypatch.setattr(update.guards, "guards", None)
+    monkeypatch.setattr(output_checks, "guards", None)
     assert update.refresh([file]) == 0
     update.of_rows(file, results.read_rows(file))
 

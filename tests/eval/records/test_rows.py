@@ -118,19 +118,3 @@ def test_types_come_first_and_what_one_field_does_not_tell_last():
         Some((), "deu", 200.0)
     with pytest.raises(ValueError, match="too high"):
         Some((), "deu_Latn", 200.0)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "no JSON: .* at column 2"),
-        ("[" * 100_000, "recursion"),
-        ('{"id": ' + "1" * 5000 + "}", "limit"),
-        ('{"a": 1, "a": 2}', "key 'a' is given twice"),
-        ('{"a": "\\ud800"}', "half of a character"),
-    ],
-)
-def test_a_line_that_is_no_object(line, message):
-    with pytest.raises(ValueError, match=message):
-        rows.parsed(line)
-    assert rows.parsed('{"a": [1, null]}') == {"a": [1, None]}
