@@ -17,8 +17,9 @@ from rich.table import Table
 
 from benchmarks.header import header
 from eval import evaluate, systems, testsets
-from mmt import checkpoint, metrics, translate
+from mmt import translate
 from mmt.cli import main as cli
+from mmt.run import Run, read_metrics
 
 STEPS = 1500
 LINES = 40  # of the test split, per language
@@ -71,7 +72,7 @@ def trained(directory: Path, arguments: tuple[str, ...]) -> float:
     status = cli.main([command, *MODEL, *arguments, f"--gin.MODEL_DIR={directory}"])
     if status:
         sys.exit(status)
-    rows = metrics.read(directory / "metrics.jsonl")
+    rows = read_metrics(directory / "metrics.jsonl")
     return [row["validation_loss"] for row in rows if "validation_loss" in row][-1]
 
 
@@ -85,7 +86,7 @@ def scored(directory: Path) -> float:
     rows = evaluate.evaluate(
         translate.Translator.load(directory),
         testsets.TestSet(f"cldr-{LINES}", testset.target, some),
-        system=systems.system_of(directory, step=checkpoint.best_step(directory)),
+        system=systems.system_of(directory, step=Run(directory).best_step()),
         out=directory.parent / "results.jsonl",
     )
     return sum(row.bleu for row in rows) / len(rows)

@@ -70,34 +70,35 @@ class Bench:
 
     def lost(self, options: Options) -> int:
         """Steps whose loss is not that of the whole run, and checkpoints that are not good."""
-        from mmt.checkpoint import digests, steps
+        from mmt.checkpoint import digests
+        from mmt.run import Run
 
         found, wanted = self.losses(options), self.losses(self.whole)
         bad = sum(
             bool(digests.damage(options.directory / "checkpoints" / str(step)))
-            for step in steps.available_steps(options.directory)
+            for step in Run(options.directory).checkpoint_steps()
         )
         return bad + sum(found.get(step) != loss for step, loss in wanted.items())
 
     def losses(self, options: Options) -> dict[int, float]:
-        from mmt import metrics
+        from mmt.run import read_metrics
 
-        rows = metrics.read(options.directory / "metrics.jsonl")
+        rows = read_metrics(options.directory / "metrics.jsonl")
         return {row["step"]: row["loss"] for row in rows if "loss" in row}
 
     def progress(self, process: Any, options: Options) -> None:
         """Until a run that was started has written another checkpoint, or has ended."""
-        from mmt.checkpoint import steps
+        from mmt.run import Run
 
-        before = steps.available_steps(options.directory)
-        while process.is_alive() and steps.available_steps(options.directory)[-1:] == before[-1:]:
+        before = Run(options.directory).checkpoint_steps()
+        while process.is_alive() and Run(options.directory).checkpoint_steps()[-1:] == before[-1:]:
             time.sleep(0.01)
 
     def wait(self, process: Any, options: Options, step: int) -> None:
         """Until a run has a checkpoint of this step or a later one."""
-        from mmt.checkpoint import steps
+        from mmt.run import Run
 
-        while max(steps.available_steps(options.directory), default=0) < step:
+        while Run(options.directory).last_step() < step:
             assert process.is_alive(), self.said(options)
             time.sleep(0.01)
 
@@ -207,10 +208,10 @@ def _cache_on_a_full_disk(directory: Path) -> None:
 
 
 def not_finite(bench: Bench) -> Iterator[Row]:
-    from mmt import metrics
+    from mmt.run import read_metrics
 
     def rows(options: Options, key: str) -> list[Any]:
-        found = metrics.read(options.directory / "metrics.jsonl")
+        found = read_metrics(options.directory / "metrics.jsonl")
         return [row[key] for row in found if key in row]
 
     options = bench.options("skips", poisoned=(20, 30, 31))

@@ -27,11 +27,12 @@ from rich.table import Table
 
 from benchmarks.header import header
 from eval import evaluate, systems, testsets
-from mmt import checkpoint, languages, metrics, translate
+from mmt import languages, translate
 from mmt.cli import main as cli
 from mmt.data import cldr, corpora
 from mmt.data.cldr import phrases as cldr_phrases
 from mmt.data.cldr.speaker import Missing, Speaker
+from mmt.run import Run, read_metrics
 
 STEPS = 500
 BEFORE = 150  # of them, where the text comes first
@@ -147,7 +148,7 @@ def scored(model_dir: Path, codes: Sequence[str]) -> dict[str, float]:
     rows = evaluate.evaluate(
         translate.Translator.load(model_dir, rows=64),
         testsets.TestSet(f"cldr-{TESTED}", testset.target, some),
-        system=systems.system_of(model_dir, step=checkpoint.best_step(model_dir)),
+        system=systems.system_of(model_dir, step=Run(model_dir).best_step()),
         out=model_dir.parent / "results.jsonl",
         decoding=translate.Decoding(beam=1, alpha=0.0),
     )
@@ -166,7 +167,7 @@ def main() -> None:
     table = Table("text", "loss", *(f"BLEU, {len(own)} {name}" for name, own in groups.items()),
                   "of the small better")  # fmt: skip
     for name, own in scores.items():
-        rows = metrics.read(models[name] / "metrics.jsonl")
+        rows = read_metrics(models[name] / "metrics.jsonl")
         loss = [row["validation_loss"] for row in rows if "validation_loss" in row][-1]
         means = (sum(own[code] for code in group) / len(group) for group in groups.values())
         better = sum(own[code] > scores["none"][code] for code in groups["small"])

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks.distillation import DENSE, EXPERTS, trained
 from benchmarks.header import header
-from mmt import metrics
+from mmt.run import read_metrics
 
 PARENT, MORE, PERIOD = 600, 400, 100  # steps
 
@@ -44,7 +44,7 @@ def main() -> None:
         own = directory / name.replace(", ", "_").replace(" ", "_")
         own_steps = (f"--gin.TRAIN_STEPS={MORE}", f"--gin.EVAL_PERIOD={PERIOD}")
         trained(own, (*arguments, *own_steps))
-        rows = metrics.read(own / "metrics.jsonl")
+        rows = read_metrics(own / "metrics.jsonl")
         losses = [f"{row['validation_loss']:.4f}" for row in rows if "validation_loss" in row]
         training = [row for row in rows if "loss" in row]
         tokens = sum(row["tokens_per_second"] * row["seconds"] for row in training)

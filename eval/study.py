@@ -24,10 +24,11 @@ from eval.analyses.update import refresh
 from eval.metrics import Metrics
 from eval.records import analysis, results
 from eval.report import check_folder, report
-from mmt import checkpoint, config
+from mmt import config
 from mmt.data import corpora
 from mmt.data.cleaning import prepare
 from mmt.decoding import Decoding
+from mmt.run import Run
 
 COMMANDS = ("train", "distill", "baselines")
 
@@ -101,7 +102,7 @@ class Study:
         analysis.add(analysis.beside(Path(self.results)), self._remarks())
         return report([self.results], Path(self.out), examples=self.examples)
 
-    def _run(self, run: str) -> "Run":
+    def _run(self, run: str) -> "PlannedRun":
         command, file, *bindings = shlex.split(run)
         bindings = [*self.bindings, *bindings]
         try:
@@ -124,7 +125,7 @@ class Study:
         directory, steps = Path(given["MODEL_DIR"]), given["TRAIN_STEPS"]
         wanted = config.macro("BASELINE_LANGUAGES", 0)
         count = wanted if isinstance(wanted, int) else len(wanted)
-        return Run(command, file, bindings, directory, steps, count)
+        return PlannedRun(command, file, bindings, directory, steps, count)
 
     @property
     def _judged(self) -> list[str]:
@@ -134,7 +135,7 @@ class Study:
     def _remarks(self) -> list[analysis.Remark]:
         return [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
 
-    def _check(self, runs: Sequence["Run"]) -> None:
+    def _check(self, runs: Sequence["PlannedRun"]) -> None:
         """ValueError for what would else be found when all is trained."""
         names: dict[str, Path] = {}
         for run in runs:
@@ -206,7 +207,7 @@ def mmt(*arguments: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """A command, its gin file and bindings, and where it trains.
 
     steps: of its training. baselines: how many models there are to be, 0 where it is one.
@@ -224,18 +225,18 @@ class Run:
 class Stand:
     """How far a run is, in words, and how many rows its system has."""
 
-    run: Run
+    run: PlannedRun
     trained: str
     rows: int
 
 
-def _stand(run: Run, file: Path) -> Stand:
+def _stand(run: PlannedRun, file: Path) -> Stand:
     rows = results.read_rows(file) if file.exists() else []
     if run.command == "baselines":
         judged = [row for row in rows if row.kind == "bilingual"]
         done = len({row.source for row in judged})
         return Stand(run, f"{done:,} of {run.baselines:,} models", len(judged))
-    step = max(checkpoint.available_steps(run.directory), default=0)
+    step = Run(run.directory).last_step()
     judged = [row for row in rows if row.system == run.directory.name]
     return Stand(run, f"{step:,} of {run.steps:,} steps", len(judged))
 

@@ -5,7 +5,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mmt.data.cache.manifest import MANIFEST, read_manifest
+from mmt.data.cache.manifest import read_manifest
+from mmt.run import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +28,9 @@ def system_of(
     name: the directory's name unless given. kind: `bilingual` for a run with one source language,
     else `multilingual`, unless given. Raises ValueError where the directory is no run.
     """
-    for file in (MANIFEST, "config.gin"):
-        if not (model_dir / file).is_file():
-            raise ValueError(f"{model_dir} is no model directory: it has no {file}")
-    manifest = read_manifest(model_dir / MANIFEST)
+    run = Run(model_dir)
+    run.check_is_model(run.manifest, run.config)
+    manifest = read_manifest(run.manifest)
     whole = manifest.counts.get("train", {})  # none of an import
     counts = {code: whole[code] for code in manifest.translated if code in whole}
     folder = model_dir.resolve().name
@@ -39,6 +39,6 @@ def system_of(
         name=name or folder,
         kind=kind or ("bilingual" if len(counts) == 1 else "multilingual"),
         checkpoint=f"{folder}/{'+'.join(map(str, steps))}",
-        config=hashlib.sha256((model_dir / "config.gin").read_bytes()).hexdigest()[:12],
+        config=hashlib.sha256(run.config.read_bytes()).hexdigest()[:12],
         train_pairs=counts,
     )

@@ -20,7 +20,6 @@ import gin
 from gin import config as _gin
 
 from mmt import suggest
-from mmt.model.transformer import Transformer
 
 _INSTALLED = Path(__file__).resolve().parent.parent  # holds gin_configs/, also in a wheel
 _MACRO = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
@@ -165,18 +164,6 @@ def unlike(file: Path) -> list[str]:
         for name, value in sorted(ours.items())
         if repr(theirs.get(name, value)) != repr(value) and not name.startswith("distributed.")
     ]
-
-
-def model_from(model_dir: str | Path) -> Transformer:
-    """The model that a run directory's `config.gin` describes."""
-    file = Path(model_dir) / "config.gin"
-    if not file.is_file():
-        raise ValueError(f"{model_dir} is no model directory: it has no config.gin")
-    with isolated(file):
-        try:
-            return configured(Transformer)()
-        except TypeError as error:
-            raise ValueError(f"{file} describes no model: {str(error).splitlines()[0]}") from error
 
 
 @contextlib.contextmanager

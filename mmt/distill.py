@@ -17,13 +17,14 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
-from mmt import checkpoint, config, initial
+from mmt import initial
 from mmt.data import corpora
-from mmt.data.cache.manifest import MANIFEST, read_manifest
+from mmt.data.cache.manifest import read_manifest
 from mmt.data.cleaning.prepare import cleaned
 from mmt.data.pair import Pair
 from mmt.decoding import USUAL, Decoding
 from mmt.model.transformer import Transformer
+from mmt.run import Run
 from mmt.sharding import Layout
 from mmt.system import lock
 from mmt.trainer import FEATURES, Program
@@ -41,14 +42,14 @@ class Teacher:
 
     @functools.cached_property
     def model(self) -> Transformer:
-        return config.model_from(self.model_dir)
+        return Run(self.model_dir).model()
 
     def check(self, model: Transformer, manifest: Any) -> None:
         """ValueError where the directory is no trained run's, or reads or writes other tokens than
         a student of `model` on the cache of `manifest`.
         """
-        checkpoint.best_step(self.model_dir)
-        own = read_manifest(Path(self.model_dir) / MANIFEST).vocabulary_hash
+        Run(self.model_dir).best_step()
+        own = read_manifest(Run(self.model_dir).manifest).vocabulary_hash
         for side, found in manifest.vocabulary_hash.items():
             if own[side] != found:
                 raise ValueError(
@@ -109,7 +110,7 @@ class Translations:
             )
         recipe = {
             "teacher": str(Path(self.teacher).absolute()),
-            "step": checkpoint.best_step(self.teacher), "corpus": corpus.hash(),
+            "step": Run(self.teacher).best_step(), "corpus": corpus.hash(),
             "decoding": str(self.decoding), "pairs": self.pairs, "references": self.references,
         }  # fmt: skip
         whole = (folder / "corpus.toml").exists()

@@ -144,7 +144,7 @@ class EarlyStop:
     """Stops when `metric` has not improved in the last `patience` measurements.
 
     metric: a key of validation rows; smaller is better unless `larger_is_better`. Those up to step
-    `since` do not count. It looks at the rows of `metrics.jsonl`, so that it remembers across
+    `since` do not count. It looks at the logged rows, so that it remembers across
     restarts; several processes stop as the first says.
     """
 

@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mmt import checkpoint, config
+from mmt import checkpoint
 from mmt.model import parameter_names
 from mmt.model.transformer import Transformer, boxed_shapes
+from mmt.run import Run
 from mmt.sharding import Layout
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -76,8 +77,8 @@ def check(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
     ValueError where the directory is no trained model's, and, with all names, where it does not
     fit.
     """
-    parent = config.model_from(model_dir)
-    checkpoint.best_step(model_dir)
+    parent = Run(model_dir).model()
+    Run(model_dir).best_step()
     try:
         return rule(parameter_names.shapes(parent), model)
     except ValueError as error:
@@ -116,7 +117,7 @@ def parameters(
 
 def restore(model_dir: str | Path, layout: Layout) -> tuple[Transformer, Any]:
     """The model of a run directory and its best parameters, on the devices of `layout`."""
-    model = config.model_from(model_dir)
+    model = Run(model_dir).model()
     return model, checkpoint.restore_params(model_dir, layout.shapes(boxed_shapes(model)))
 
 

@@ -26,6 +26,7 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from mmt import distributed
+from mmt.run import Run, read_metrics
 from mmt.system import progress
 
 _COUNT = itertools.count()  # of TensorBoard's files
@@ -60,7 +61,7 @@ def by_language(
 
 
 class Log:
-    """Writes a run's metrics: `metrics.jsonl`, TensorBoard events, a progress bar on stderr.
+    """Writes a run's metrics: rows of JSON, TensorBoard events, a progress bar on stderr.
 
     A training row has `step`, `loss`, `tokens_per_second`, `data_wait` (the share of the time in
     which the step waited for data) and the means of what the step summed; only such rows have the
@@ -82,7 +83,7 @@ class Log:
         clock: Callable[[], float] = time.perf_counter,
         shown: bool = True,
     ) -> None:
-        self.path = Path(model_dir) / "metrics.jsonl"
+        self.path = Run(model_dir).metrics
         self._writes = distributed.is_first()
         self.every, self.languages_every = every, languages_every
         self._languages, self._steps = list(languages), steps
@@ -106,7 +107,7 @@ class Log:
 
     def _open(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [row for row in read(self.path) if row["step"] <= step]
+        rows = [row for row in read_metrics(self.path) if row["step"] <= step]
         rows += [dict(row) for row in self._waiting if row["step"] <= step]
         self._waiting.clear()
         temporary = self.path.with_suffix(".tmp")
@@ -200,7 +201,7 @@ class Log:
         self.write(row)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Appends a row to `metrics.jsonl` and its numbers to TensorBoard."""
+        """Appends a row to the file and its numbers to TensorBoard."""
         if not self._writes:
             return
         self._waiting.append(row)
@@ -228,7 +229,7 @@ class Log:
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows written so far; to be asked in the first process."""
-        return [*read(self.path), *map(dict, self._waiting)]
+        return [*read_metrics(self.path), *map(dict, self._waiting)]
 
     def say(self, text: str) -> None:
         """A line on stderr, above the progress bar."""
@@ -292,17 +293,6 @@ class _Events:
             yield
         except OSError:
             self._writer = None
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a `metrics.jsonl`; a last line cut short by a kill is left out."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
 
 
 @jax.jit

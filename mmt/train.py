@@ -23,11 +23,10 @@ from mmt import distributed, initial, metrics
 from mmt.checkpoint import (
     Checkpoints,
     Policy,
-    available_steps,
-    best_step,
     check_model,
     raised_alone,
 )
+from mmt.run import Run
 from mmt.state import TrainState, account, position, restore
 from mmt.system import lock
 from mmt.trainer import Program
@@ -62,14 +61,6 @@ Hook = Callable[[Step], bool | None]  # True stops the run
 
 class Terminated(Exception):
     """The run was asked to end (SIGTERM); its checkpoint is written."""
-
-
-def is_trained(model_dir: Path, steps: int | None) -> bool:
-    """Whether a run has done its steps, or was ended before by a hook's word."""
-    rows = metrics.read(model_dir / "metrics.jsonl")
-    last = max(available_steps(model_dir), default=0)
-    ended = any("stopped" in row and row["step"] <= last for row in rows)
-    return bool(last) and (ended or last >= (steps or np.inf))
 
 
 def train(
@@ -129,7 +120,7 @@ def train(
                 del state, now
                 (state, number), loss, ends, owed = way_back.take(number), None, [], False
     if ends and ends[-1] and number < steps:
-        last = max(available_steps(model_dir), default=0)
+        last = Run(model_dir).last_step()
         raise Terminated(f"stopped by a signal; checkpoint {last} is written")
     return state
 
@@ -238,8 +229,8 @@ def check_parents(program: Program, model_dir: str | Path) -> None:
                 f"MODEL_DIR is {parent}, which the run starts or learns from: name a new directory"
             )
     if teacher:
-        best_step(teacher)
-    if program.initial_model_dir and not available_steps(model_dir):
+        Run(teacher).best_step()
+    if program.initial_model_dir and not Run(model_dir).checkpoint_steps():
         initial.check(program.initial_rule, program.initial_model_dir, program.model)
 
 

@@ -16,8 +16,9 @@ import seqio
 import tasks
 from mmt.data import cache, corpora, mixing
 from mmt.data import vocabulary as vocab
-from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
+from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.recipe import Recipe
+from mmt.run import Run
 from tasks import by_name, monolingual, seqio_cache
 from tasks.mixture import FEATURES, Mixture, Stream, TaskSource
 
@@ -133,7 +134,7 @@ def _registered(config: Recipe) -> Mixture:
         corpus = corpus.reversed()
     vocabularies: tasks.Vocabularies = config.vocab_size or tasks.VOCABULARY_SIZE
     if config.vocabulary_from:
-        vocabularies = vocab.files(Path(config.vocabulary_from))
+        vocabularies = Run(config.vocabulary_from).vocabularies()
     elif config.target_vocab_size:
         vocabularies = (config.vocab_size or tasks.VOCABULARY_SIZE, config.target_vocab_size)
     if config.mixture in monolingual.mixture_names(corpus):
@@ -145,7 +146,7 @@ def _registered(config: Recipe) -> Mixture:
 
 def _special_ids(config: Recipe) -> tuple[int, int]:
     """pad and start of the model whose vocabulary is taken over; else the cache's own defaults."""
-    manifest = Path(config.vocabulary_from) / MANIFEST
+    manifest = Run(config.vocabulary_from).manifest
     if not config.vocabulary_from or not manifest.is_file():
         return vocab.PAD, vocab.PAD
     model = read_manifest(manifest)

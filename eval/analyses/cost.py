@@ -10,11 +10,12 @@ from typing import Any
 
 from eval.records.analysis import Cost, Curve, Recipe
 from eval.systems import System
-from mmt import config, metrics, train
+from mmt import config, train
 from mmt.data import cache, mixing
 from mmt.data import recipe as recipes
-from mmt.data.cache.manifest import MANIFEST, read_manifest
+from mmt.data.cache.manifest import read_manifest
 from mmt.plan import parameters
+from mmt.run import Run, read_metrics
 from mmt.system import environment
 
 POINTS = 200  # of a curve, at most, beside those of validation
@@ -24,18 +25,18 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     """The rows of a run directory as `system`; a bilingual one gets no curve.
 
     chosen: how a baseline's settings were. [] for a model that was not trained here: it has no
-    metrics.jsonl. Raises ValueError where the directory's files are broken.
+    rows of metrics. Raises ValueError where the directory's files are broken.
     """
-    rows = metrics.read(model_dir / "metrics.jsonl")
+    rows = read_metrics(Run(model_dir).metrics)
     trained = [row for row in rows if "loss" in row]
-    noted = environment.read(model_dir)
+    noted = environment.read(Run(model_dir).environment)
     if not trained or noted is None:
         return []
     source = next(iter(system.train_pairs)) if system.kind == "bilingual" else ""
     seconds = sum(row["seconds"] for row in trained)
-    manifest = read_manifest(model_dir / MANIFEST)
-    counted = parameters.count(config.model_from(model_dir)).whole
-    with config.isolated(model_dir / "config.gin"):
+    manifest = read_manifest(Run(model_dir).manifest)
+    counted = parameters.count(Run(model_dir).model()).whole
+    with config.isolated(Run(model_dir).config):
         seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
         initial = Path(config.value(train.Program, "initial_model_dir", ""))
     found: list[Cost | Curve | Recipe] = [
@@ -49,7 +50,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
         ),
         Recipe(
             system=system.name, source=source, config=system.config,
-            text=(model_dir / "config.gin").read_text(encoding="utf-8"), seed=seed,
+            text=Run(model_dir).config.read_text(encoding="utf-8"), seed=seed,
             versions=noted.versions, chosen=chosen, teacher=teacher.name,
             initial=initial.name,
             corpus=manifest.corpus_hash, vocabulary=manifest.vocabulary_hash,
@@ -92,12 +93,12 @@ def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     seen: Counter[str] = Counter()
     for row in rows:
         seen.update(row.get("language_tokens", {}))
-    with config.isolated(model_dir / "config.gin"):
+    with config.isolated(Run(model_dir).config):
         directory = Path(config.configured(recipes.Recipe)().directory)
-    if not (directory / MANIFEST).is_file():
+    if not Run(directory).manifest.is_file():
         return {}
     opened = cache.open_cache(directory)
-    own = read_manifest(model_dir / MANIFEST)
+    own = read_manifest(Run(model_dir).manifest)
     if opened.manifest.corpus_hash != own.corpus_hash:
         return {}
     found = {}

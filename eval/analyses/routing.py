@@ -19,6 +19,7 @@ from eval.testsets import TestSet
 from mmt import config
 from mmt.data import packing, vocabulary
 from mmt.data.cache import records
+from mmt.run import Run
 from mmt.translate import Translator
 
 FEATURES = (
@@ -68,7 +69,7 @@ def routing(
 
 def as_trained(model_dir: Path) -> dict[str, int]:
     """The batches of a run, for `routing`; at most 32 rows. {} where it was not trained here."""
-    with config.isolated(model_dir / "config.gin"):
+    with config.isolated(Run(model_dir).config):
         lengths, rows = config.macro("TASK_FEATURE_LENGTHS"), config.macro("BATCH_SIZE")
     if lengths is None or rows is None:
         return {}

@@ -8,7 +8,7 @@ is judged at its best checkpoint. How their settings are chosen is in tuning.py.
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from mmt.data import cache, mixing, pipeline, recipe
 from mmt.data.modifiers import Rewriter
 from mmt.data.own_vocabulary import own_vocabulary
 from mmt.data.stages import Stage
+from mmt.run import Run
 from mmt.system import lock
 
 
@@ -35,18 +36,17 @@ def baselines(
     cache_dir: str,
     directory: str,
     judge: "Judge",
-    describe_run: Callable[[Path, str, Sequence[str]], None],
     classes: Sequence[Class] = (Class("all"),),
 ) -> None:
     """Trains a bilingual model per language in `directory/<language>`, then has each judged.
 
     languages: names or codes; or a number: so many at most, spread evenly over them by size.
-    judge adds rows of each finished model to a results file. describe_run(model_dir, cache_dir,
-    [language]) makes a run directory of it. Started again, each goes on from its last checkpoint.
-    Raises ValueError, before anything is trained, for a language that the cache has not, that has
-    no validation examples or is in no test set, where no class is for a language or settings cannot
-    be trained, and where another process trains in `directory`; and, when all others are trained
-    and judged, for models that diverged.
+    judge: adds rows of each finished model to a results file.
+
+    Started again, each goes on from its last checkpoint. Raises ValueError before anything is
+    trained: for a language that is not in the cache, has no validation examples, is in no test set
+    or has no class; for settings that cannot be trained; and where another process trains in
+    `directory`. Raises it for diverged models when all others are trained and judged.
     """
     opened = cache.open_cache(Path(cache_dir))
     whole = opened.manifest.counts["train"]
@@ -69,7 +69,7 @@ def baselines(
                     text.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
                     for wanted in [one.modifiers for one in plan.stages or () if one.modifiers]:
                         Rewriter(wanted, text, [code], program.seed)  # or a ValueError
-    trainer = _Trainer(opened, describe_run)
+    trainer = _Trainer(opened)
     with lock.held(directory):
         lost: list[Diverged] = []
         for candidates, members in groups:
@@ -116,7 +116,7 @@ class Judge:
         return list(map(_testset, names))
 
     def __call__(self, translator: translate.Translator, model_dir: Path, language: str) -> None:
-        step = checkpoint.best_step(model_dir)
+        step = Run(model_dir).best_step()
         system = systems.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
         for judged in [one for one in self._sets() if language in one.languages]:
             evaluate.evaluate(
@@ -156,7 +156,6 @@ class _Trainer:
     """Trains languages with the settings of a class, each in its directory."""
 
     opened: cache.Cache
-    describe_run: Callable[[Path, str, Sequence[str]], None]
 
     def __call__(self, one: Class, codes: Sequence[str], directory: Path, chosen: str) -> None:
         with one.configured() as (program, plan):
@@ -185,7 +184,7 @@ class _Trainer:
             named = [f"CACHE_DIR = {'@recipe.default_directory()' if usual else repr(where)}"]
             named += [f"recipe.default_directory.name = {name!r}"] if usual else []
         with dataclasses.replace(one, bindings=[*one.bindings, *named]).configured():
-            self.describe_run(job.model_dir, where, [job.name])
+            Run(job.model_dir).describe(text, [job.name])
 
     def rate(self, one: Class, code: str) -> float:
         """Tokens with EOS that its held-out targets have for one in the vocabulary of all; warns

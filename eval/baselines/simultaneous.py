@@ -16,9 +16,10 @@ from rich.console import Console
 
 from eval.baselines.stacked import Stack, on_one_device, room
 from mmt import metrics
-from mmt.checkpoint import Checkpoints, Policy, available_steps, raised_alone
+from mmt.checkpoint import Checkpoints, Policy, raised_alone
 from mmt.hooks import EarlyStop, note_validation
 from mmt.metrics import Meters
+from mmt.run import Run
 from mmt.state import TrainState, position, restore
 from mmt.train import Batches, Step
 from mmt.trainer import Program
@@ -48,9 +49,7 @@ class Job:
 
     def finished(self) -> bool:
         """Whether its last checkpoint is its end, or where it was stopped early."""
-        last = max(available_steps(self.model_dir), default=0)
-        rows = metrics.read(self.model_dir / "metrics.jsonl")
-        return last >= self.steps or any("stopped" in row and row["step"] <= last for row in rows)
+        return Run(self.model_dir).is_trained(self.steps)
 
 
 class Diverged(ValueError):
@@ -72,7 +71,7 @@ def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int 
 
     The losses are those of `mmt.train.train` but for float32 rounding, and so are the run
     directories: at every validation a checkpoint, the last and the best are kept. `seconds` and
-    `tokens_per_second` in metrics.jsonl count a run's share of the time. Started again after a
+    `tokens_per_second` of its metrics count a run's share of the time. Started again after a
     kill, each job goes on from its last checkpoint. ValueError where not even one model fits;
     Diverged, once the others are done, for those of which ten steps in a row or more were skipped
     (loss or gradient not finite): they stop there, and are not finished.

@@ -19,9 +19,10 @@ from rich.table import Table
 
 from eval.baselines.simultaneous import Diverged
 from eval.records import rows
-from mmt import config, metrics, train
+from mmt import config, train
 from mmt.data import stages
 from mmt.data.stages import Stage
+from mmt.run import Run, read_metrics
 
 CHOSEN = "chosen.txt"  # in a baseline's directory: how its settings were chosen
 TUNING = "tuning"  # beside the baselines' directories: those of the settings that were tried
@@ -243,6 +244,6 @@ def _take(run: Path, model_dir: Path, chosen: str) -> None:
 
 def best_loss(model_dir: Path) -> float:
     """The least validation loss of a run, in nats per token; infinity where none is finite."""
-    logged = metrics.read(model_dir / "metrics.jsonl")
+    logged = read_metrics(Run(model_dir).metrics)
     found = [row["validation_loss"] for row in logged if "validation_loss" in row]
     return min(filter(math.isfinite, found), default=math.inf)

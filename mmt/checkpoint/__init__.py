@@ -3,11 +3,8 @@
 from mmt.checkpoint.store import (
     Checkpoints,
     Policy,
-    available_steps,
     average,
-    best_step,
     check_model,
-    last_steps,
     raised_alone,
     read_params,
     restore_params,
@@ -18,11 +15,8 @@ from mmt.checkpoint.store import (
 __all__ = [
     "Checkpoints",
     "Policy",
-    "available_steps",
     "average",
-    "best_step",
     "check_model",
-    "last_steps",
     "raised_alone",
     "read_params",
     "restore_params",

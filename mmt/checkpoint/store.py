@@ -23,9 +23,9 @@ from orbax.checkpoint.path import atomicity
 
 from mmt import distributed
 from mmt.checkpoint import digests
-from mmt.checkpoint.steps import available_steps, best_step, last_steps
 from mmt.checkpoint.streaming import of_the_system, path_name, write_tree
 from mmt.checkpoint.streaming import raised_alone as raised_alone
+from mmt.run import Run
 
 ARRAYS = ("params", "optimizer", "progress")
 JSON = ("data", "measured")
@@ -63,7 +63,7 @@ class Checkpoints:
 
     def __init__(self, model_dir: str | Path, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()
-        self.directory = Path(model_dir).absolute() / "checkpoints"
+        self.directory = Run(model_dir).checkpoints.absolute()
         keep = [
             policies.LatestN(n=self.policy.keep),
             policies.BestN(
@@ -244,8 +244,8 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
 
     To be asked before anything in the run directory is written over.
     """
-    for step in available_steps(model_dir)[-1:]:
-        there = (Path(model_dir) / "checkpoints" / str(step)).iterdir()
+    for step in Run(model_dir).checkpoint_steps()[-1:]:
+        there = Run(model_dir).checkpoint(step).iterdir()
         if [path.name for path in there if path.is_dir()] == ["params"]:
             raise ValueError(
                 f"MODEL_DIR {model_dir} holds an imported model, which has no training to go on "
@@ -253,8 +253,8 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
                 f"(gin_configs/runs/finetune.gin with INITIAL_MODEL_DIR = {str(model_dir)!r}, or "
                 "train.Program.initial_model_dir)"
             )
-    for step in reversed(available_steps(model_dir)):
-        directory = Path(model_dir).absolute() / "checkpoints" / str(step)
+    for step in reversed(Run(model_dir).checkpoint_steps()):
+        directory = Run(model_dir).checkpoint(step)
         with contextlib.suppress(Damaged, OSError):  # `restore` tells of it and goes past
             with _damage_named(directory, "*/_METADATA"):
                 wrong = _differences(directory, shapes)
@@ -282,7 +282,7 @@ def write_params(
 
     The rest as of `write_tree`.
     """
-    directory = Path(model_dir) / "checkpoints" / "0"
+    directory = Run(model_dir).checkpoint(0)
     write_tree(directory / "params", shapes, load)
     digests.write(directory)
 
@@ -317,7 +317,7 @@ def average(model_dir: str | Path, shapes: Any, *, last: int, step: int | None =
     It is a running one: beside it there is one checkpoint in memory at a time. shapes, and what is
     raised: as of `restore_params` and `last_steps`.
     """
-    first, *others = last_steps(model_dir, last, step=step)
+    first, *others = Run(model_dir).last_steps(last, step=step)
     mean = restore_params(model_dir, shapes, step=first)
     for count, other in enumerate(others, 2):
         mean = _nearer(mean, restore_params(model_dir, shapes, step=other), 1 / count)
@@ -334,10 +334,10 @@ def _reading(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[P
     """The directory of a checkpoint that has parameters of these shapes; whatever fails in reading
     them is a ValueError that names it.
     """
-    step = best_step(model_dir) if step is None else step
-    directory = Path(model_dir).absolute() / "checkpoints" / str(step)
+    step = Run(model_dir).best_step() if step is None else step
+    directory = Run(model_dir).checkpoint(step)
     if not directory.is_dir():
-        steps = ", ".join(map(str, available_steps(model_dir)))
+        steps = ", ".join(map(str, Run(model_dir).checkpoint_steps()))
         raise ValueError(f"no checkpoint {directory}; there are: {steps or 'none'}")
     wrong: list[str] = []
     try:
@@ -346,7 +346,7 @@ def _reading(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[P
             if not wrong:
                 yield directory
     except Damaged as error:
-        others = ", ".join(str(one) for one in available_steps(model_dir) if one != step)
+        others = ", ".join(str(one) for one in Run(model_dir).checkpoint_steps() if one != step)
         raise ValueError(f"{error}; others: {others or 'none'}") from error
     _refuse(directory, wrong)
 

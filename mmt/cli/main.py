@@ -9,9 +9,7 @@ import hashlib
 import os
 import platform
 import re
-import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -97,7 +95,8 @@ def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lamb
 def _train_loaded(command: str) -> int:
     """Trains what the loaded config says."""
     from mmt import config, distributed, train
-    from mmt.data import pipeline, recipe
+    from mmt.data import cache, pipeline, recipe
+    from mmt.run import Run
 
     directory = Path(config.macro("MODEL_DIR"))
     program = config.configured(train.Program)()
@@ -109,8 +108,8 @@ def _train_loaded(command: str) -> int:
     batches.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
     train.check(program, batches.manifest, directory)
     _check_vocabulary(program, batches.manifest, directory)
-    if distributed.is_first() and not _stays(directory):
-        describe_run(directory, config.configured(recipe.Recipe)().directory)
+    if distributed.is_first() and not (run := Run(directory)).keeps_description():
+        run.describe(cache.open_cache(Path(config.configured(recipe.Recipe)().directory)))
     try:
         config.configured(train.train)(program, batches)
     except train.Terminated as error:
@@ -121,73 +120,24 @@ def _train_loaded(command: str) -> int:
     return 0
 
 
-def _stays(directory: Path) -> bool:
-    """Whether the run is trained, so that what describes it stays as it is; settings that are now
-    others are told.
-    """
-    from mmt import config, train
-
-    file = directory / "config.gin"
-    if not file.is_file() or not train.is_trained(directory, config.macro("TRAIN_STEPS")):
-        return False
-    if others := config.unlike(file):
-        print(
-            f"mmt: {directory} is trained, and not with these settings, which change nothing now: "
-            f"{'; '.join(others)}. Another MODEL_DIR trains with them", file=sys.stderr,
-        )  # fmt: skip
-    return True
-
-
 def _check_vocabulary(program: Any, manifest: Any, directory: Path) -> None:
     """ValueError where a new run goes on from a model that reads or writes other tokens; a rule may
     leave embeddings out, as `initial.shared` does.
     """
-    from mmt.checkpoint.steps import available_steps
-    from mmt.data.cache.manifest import MANIFEST, read_manifest
+    from mmt.data.cache.manifest import read_manifest
+    from mmt.run import Run
 
     parent, rule = program.initial_model_dir, program.initial_rule.__name__
-    if not parent or rule not in ("same", "upcycled") or available_steps(directory):
+    if not parent or rule not in ("same", "upcycled") or Run(directory).checkpoint_steps():
         return
-    if (Path(parent) / MANIFEST).is_file():
-        for side, own in read_manifest(Path(parent) / MANIFEST).vocabulary_hash.items():
+    if Run(parent).manifest.is_file():
+        for side, own in read_manifest(Run(parent).manifest).vocabulary_hash.items():
             found = manifest.vocabulary_hash[side]
             if own != found:
                 raise ValueError(
                     f"the initial model {parent} has another {side} vocabulary ({own}) than the "
                     f"cache ({found}); VOCABULARY_FROM={parent} takes it over"
                 )
-
-
-def describe_run(directory: Path, cache_dir: str, languages: Sequence[str] = ()) -> None:
-    """Puts into a run directory what translating needs beside the checkpoints: the vocabulary, the
-    configuration, and the manifest with `languages` (default: all of the cache's); and on what it
-    is trained. Each file is the old or the new one, whole, at any moment. ValueError where
-    there are checkpoints of another text.
-    """
-    from mmt import config
-    from mmt.checkpoint.steps import available_steps
-    from mmt.data import cache
-    from mmt.data.cache.manifest import MANIFEST, read_manifest
-    from mmt.system import environment
-
-    found = cache.open_cache(Path(cache_dir))
-    if (directory / MANIFEST).is_file() and available_steps(directory):
-        found.manifest.check_goes_on(read_manifest(directory / MANIFEST), directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    for left in directory.glob(".new-*"):
-        shutil.rmtree(left)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as temporary:
-            new = Path(temporary)
-            for file in set(found.vocabulary_files().values()):
-                shutil.copy(file, new / file.name)
-            (found.manifest.only(languages) if languages else found.manifest).write(new)
-            (new / "config.gin").write_text(config.complete(), encoding="utf-8")
-            environment.write(new)
-            for file in new.iterdir():
-                os.replace(file, directory / file.name)
-    except OSError as error:
-        raise OSError(f"cannot write {directory}: {error.strerror}") from error
 
 
 def _baselines(args: argparse.Namespace) -> None:
@@ -198,7 +148,7 @@ def _baselines(args: argparse.Namespace) -> None:
     stacked.one_device_per_core()
     config.load(args.gin_file, args.bindings)
     make_cache()
-    config.configured(baselines.baselines)(describe_run=describe_run)
+    config.configured(baselines.baselines)()
 
 
 def _translate(args: argparse.Namespace) -> None:
@@ -246,6 +196,7 @@ def _translator(
     bound: what else bindings may be about.
     """
     from mmt import config, sharding, translate
+    from mmt.run import Run
 
     load, make = translate.Translator.load, translate.Decoding
     config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
@@ -254,7 +205,7 @@ def _translator(
         **{name: value for name, value in flags.items() if value is not None}
     )
     step = {} if args.step is None else {"step": args.step}
-    layout = _layout(Path(args.model) / "config.gin")
+    layout = _layout(Run(args.model).config)
     return config.configured(load)(args.model, layout=layout, **step), decoding
 
 
@@ -282,13 +233,14 @@ def _evaluate(args: argparse.Namespace) -> None:
     from eval import evaluate, metrics, systems, testsets
     from eval.records import analysis
     from mmt import config
+    from mmt.run import Run
 
     testset = testsets.load(args.testset)
     if args.languages is not None:
         testset = testset.only(args.languages.split(","))
     translator, decoding = _translator(args, [metrics.Metrics])
     scores = config.configured(metrics.Metrics)()
-    out = Path(args.out or Path(args.model) / "results.jsonl")
+    out = Path(args.out) if args.out else Run(args.model).results
     system = systems.system_of(Path(args.model), step=translator.steps)
     rows = evaluate.evaluate(
         translator, testset, system=system, out=out, decoding=decoding, scores=scores

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mmt import config
 from mmt.convert import hf, tokenizer
 from mmt.data.vocabulary import Vocabulary
+from mmt.run import Run
 
 
 def export(model_dir: str | Path, out: str | Path) -> None:
@@ -23,7 +23,7 @@ def export(model_dir: str | Path, out: str | Path) -> None:
     Raises ValueError for a model with experts or two vocabularies, where the packages are missing,
     and where `out` exists. Nothing half-made is left.
     """
-    model = config.model_from(model_dir)
+    model = Run(model_dir).model()
     if model.config.moe_period:
         raise ValueError(
             f"{model_dir} is a model with experts, which CTranslate2 does not have: distil it into "

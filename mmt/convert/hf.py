@@ -19,14 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from mmt import checkpoint, config
+from mmt import checkpoint
 from mmt.convert import hf_config, names, tokenizer
 from mmt.convert.tensors import Tensors, Writer
-from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
-from mmt.data.vocabulary import Vocabulary, files
+from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.data.vocabulary import Vocabulary
 from mmt.model import parameter_names
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes
+from mmt.run import Run
 
 KEPT = "hugging_face"  # in a run directory: the files of its tokenizer as they came
 
@@ -61,9 +62,10 @@ def import_hf(directory: str | Path, out: str | Path) -> None:
         return entries[name].to_ours(lambda theirs: tensors[sources[theirs]])
 
     with staged(Path(out)) as temporary:
-        shutil.copyfile(vocabulary_file, temporary / "vocabulary.model")
+        made_run = Run(temporary)
+        shutil.copyfile(vocabulary_file, made_run.vocabulary(shared=True))
         _manifest(source.resolve().name, vocabulary, made).write(temporary)
-        (temporary / "config.gin").write_text(gin_text(made, source.resolve().name), "utf-8")
+        made_run.config.write_text(gin_text(made, source.resolve().name), "utf-8")
         (temporary / KEPT).mkdir()
         for path in (*tokenizer.kept_files(source), source / "generation_config.json"):
             if path.is_file():
@@ -85,7 +87,7 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
     half-made is left.
     """
     run = Path(model_dir)
-    model = config.model_from(run)
+    model = Run(run).model()
     made = hf_config.from_config(model.config)
     entries = names.table(model)
     vocabulary_file = _trained_vocabulary(run, model.config)
@@ -154,7 +156,7 @@ def _ends_by_exception() -> Iterator[None]:
 
 
 def gin_text(made: Config, name: str) -> str:
-    """The config.gin of an imported model, which the files of gin_configs/runs go on from."""
+    """The configuration of an imported model, which the files of gin_configs/runs go on from."""
     sizes = {
         field: getattr(made, field)
         for field in (
@@ -234,19 +236,19 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
 
 def _trained_vocabulary(run: Path, made: Config) -> Path:
     """The file of a run's vocabulary. ValueError where it is not that of its training."""
-    trained = read_manifest(run / MANIFEST).vocabulary_hash
-    for side, path in files(run).items():
+    trained = read_manifest(Run(run).manifest).vocabulary_hash
+    for side, path in Run(run).vocabularies().items():
         vocabulary = Vocabulary.load(path)
         if vocabulary.hash != trained[side]:
             raise ValueError(
                 f"{path} is not the {side} vocabulary that the model was trained with: its hash is "
-                f"{vocabulary.hash}, not {trained[side]} as in {MANIFEST}"
+                f"{vocabulary.hash}, not {trained[side]} as in its manifest"
             )
         if vocabulary.size > made.vocab_size:
             raise ValueError(
                 f"{path} has {vocabulary.size} pieces, the model only {made.vocab_size} embeddings"
             )
-    return files(run)["source"]
+    return Run(run).vocabularies()["source"]
 
 
 def _check_vocabulary(vocabulary: Vocabulary, made: Config, path: Path) -> None:

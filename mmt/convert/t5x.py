@@ -25,6 +25,7 @@ from mmt.data.vocabulary import Vocabulary
 from mmt.model import parameter_names
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes
+from mmt.run import Run
 
 Shapes = Mapping[str, tuple[int, ...]]
 SIDES = ("source", "target")
@@ -87,10 +88,9 @@ def import_t5x(
 
     with staged(Path(out)) as temporary:
         for side, file in files.items():
-            name = "vocabulary.model" if len(vocabulary) == 1 else f"vocabulary.{side}.model"
-            shutil.copyfile(file, temporary / name)
+            shutil.copyfile(file, Run(temporary).vocabulary(side, shared=len(vocabulary) == 1))
         manifest.write(temporary)
-        (temporary / "config.gin").write_text(config.complete(), encoding="utf-8")
+        Run(temporary).config.write_text(config.complete(), encoding="utf-8")
         checkpoint.write_params(temporary, parameter_shapes(model), load)
 
 
@@ -100,14 +100,14 @@ def export_t5x(model_dir: str | Path, out: str | Path) -> None:
 
     ValueError where `out` exists. Nothing half-made is left.
     """
-    model, step = config.model_from(model_dir), checkpoint.best_step(model_dir)
+    model, step = Run(model_dir).model(), Run(model_dir).best_step()
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
     _write(_tree(params), step, Path(out))
 
 
 def export_network(model_dir: str | Path, out: str | Path) -> None:
     """As `export_t5x`, for T5X's own network, t5x/examples/t5; dense models of one vocabulary."""
-    model, step = config.model_from(model_dir), checkpoint.best_step(model_dir)
+    model, step = Run(model_dir).model(), Run(model_dir).best_step()
     table = network_names(model)
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
     own = parameter_names.to_flat(params, model.config)

@@ -1,7 +1,7 @@
 """What a run has really seen, per language and corpus: counted from where it is in the data.
 
 The stream is arithmetic, so this is a pure function of cache and data state, whatever was killed,
-moved or done twice on the way. `<run>/ledger.json` holds it; `mmt data ledger` shows it.
+moved or done twice on the way. `Run.ledger` is its file; `mmt data ledger` shows it.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Int
 
 from mmt.data.virtual_shards import Draws
+from mmt.run import Run
 from mmt.system import atomic
 
-FILE = "ledger.json"
 FIELDS = ("examples", "source_tokens", "target_tokens", "modified", "too_long")
 _AT_ONCE = 1 << 20  # examples counted at once
 
@@ -118,7 +118,7 @@ class Counter:
 
 
 class Ledger:
-    """Keeps `ledger.json` of a run; made by `TrainBatches.ledger`.
+    """Keeps the ledger file of a run; made by `TrainBatches.ledger`.
 
     At a checkpoint every process calls `count` for its part, and one `write` for all of them.
     """
@@ -129,7 +129,7 @@ class Ledger:
 
     def read(self, directory: str | Path) -> dict[str, Any] | None:
         """What was written last, if it is of this run's data; else everything is counted again."""
-        found = _read(Path(directory) / FILE)
+        found = _read(Run(directory).ledger)
         if found is None or found["position"]["settings"] != self._digest():
             return None
         ends = found["position"].get("stages", {}).get("ends", [])
@@ -188,7 +188,7 @@ class Ledger:
             "position": {"settings": self._digest(), "lanes": state["lanes"]}
             | {key: state[key] for key in ("stages", "lane") if key in state},
         }
-        atomic.write_json(Path(directory) / FILE, content)
+        atomic.write_json(Run(directory).ledger, content)
 
     def _rows(self, total: Counted) -> list[dict[str, Any]]:
         """A row per language, those first that `entries` has first."""
@@ -254,10 +254,11 @@ def chi_square(seen: Sequence[int], foreseen: Sequence[float]) -> tuple[float, i
 
 def load(directory: str | Path) -> dict[str, Any]:
     """The ledger of a run directory. ValueError where it has none."""
-    found = _read(Path(directory) / FILE)
+    file = Run(directory).ledger
+    found = _read(file)
     if found is None:
         raise ValueError(
-            f"{directory} has no readable {FILE}: it is written with every checkpoint of a run"
+            f"{directory} has no readable {file.name}: it is written with every checkpoint of a run"
         )
     return found
 

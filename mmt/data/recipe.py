@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mmt.data import cache, corpora
 from mmt.data import vocabulary as vocab
+from mmt.run import Run
 from mmt.system.data_root import data_root
 
 
@@ -48,7 +49,7 @@ class Recipe:
                 "set CACHE_DIR to another directory"
             )
         if self.vocabulary_from:
-            for side, path in vocab.files(Path(self.vocabulary_from)).items():
+            for side, path in Run(self.vocabulary_from).vocabularies().items():
                 own = vocab.Vocabulary.load(path).hash
                 if own != found.vocabulary_hash[side]:
                     raise ValueError(

@@ -107,20 +107,6 @@ def train(
         )
 
 
-def files(directory: Path) -> dict[str, Path]:
-    """The files of 'source' and 'target' in a run directory or cache; one file where they share it.
-
-    Raises ValueError where it has none.
-    """
-    shared = directory / "vocabulary.model"
-    apart = {side: directory / f"vocabulary.{side}.model" for side in ("source", "target")}
-    found = dict.fromkeys(apart, shared) if shared.is_file() else apart
-    for path in found.values():
-        if not path.is_file():
-            raise ValueError(f"{directory} has neither {shared.name} nor {path.name}")
-    return found
-
-
 def training_texts(
     corpus: Corpus, *, side: str, temperature: float = 5.0, limit: int = 60_000
 ) -> Iterator[str]:

@@ -1,7 +1,4 @@
-"""On what a run was trained: the devices and the versions, as `environment.json` in its directory.
-
-What was trained is in `config.gin`; how it went, in `metrics.jsonl`.
-"""
+"""The devices and library versions that a run was trained with, as a small JSON file."""
 
 import importlib.metadata
 import json
@@ -11,9 +8,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
-
-FILE = "environment.json"
 PACKAGES = ("mmt", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "sentencepiece")
 
 
@@ -29,6 +23,8 @@ class Environment(NamedTuple):
 
 def here() -> Environment:
     """This process' own, with the devices of all processes of the run."""
+    import jax  # not above: what describes a run is light to import
+
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -40,15 +36,14 @@ def here() -> Environment:
     return Environment(jax.devices()[0].device_kind, jax.device_count(), versions)
 
 
-def write(model_dir: Path) -> None:
-    """Notes `here` in a run directory; of a run that moved, the last place counts."""
+def write(file: Path) -> None:
+    """Writes `here` to a file; for a run that moved, the last machine counts."""
     text = json.dumps(here()._asdict(), indent=1)
-    (model_dir / FILE).write_text(text + "\n", encoding="utf-8")
+    file.write_text(text + "\n", encoding="utf-8")
 
 
-def read(model_dir: Path) -> Environment | None:
-    """What was noted; None where nothing was, as in an imported model. ValueError where broken."""
-    file = model_dir / FILE
+def read(file: Path) -> Environment | None:
+    """Reads what `write` wrote; None without the file. ValueError where it is broken."""
     if not file.exists():
         return None
     try:

@@ -21,6 +21,7 @@ from mmt.data import corpora
 from mmt.data.cleaning.prepare import check_place, cleaned
 from mmt.data.entries import MONOLINGUAL
 from mmt.decoding import Decoding
+from mmt.run import Run
 from mmt.system import lock
 from mmt.system import text_lines as lines
 from mmt.translate import output_log
@@ -118,7 +119,7 @@ class BackTranslation:
         """All that decides what is written; it begins `back_translation.json`."""
         digest = hashlib.blake2b(digest_size=8)
         for step in translator.steps:
-            noted = Path(self.model_dir) / "checkpoints" / str(step) / digests.FILE
+            noted = Run(self.model_dir).checkpoint(step) / digests.FILE
             digest.update(noted.read_bytes() if noted.exists() else str(step).encode())
         return {
             "model": str(Path(self.model_dir).absolute()),

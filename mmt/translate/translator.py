@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mmt import checkpoint, config, languages, suggest
-from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
-from mmt.data.vocabulary import Vocabulary, files, find_tag
+from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import USUAL, Decoding
 from mmt.decoding.bucketing import Found, Source, Tiles
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
+from mmt.run import Run
 from mmt.sharding import Layout
 from mmt.translate import sentences
 from mmt.translate.sentences import ArrivingLines
@@ -102,7 +103,7 @@ class Translator:
             if vocabulary.hash != trained:
                 raise ValueError(
                     f"the {side} vocabulary is not the one that the model was trained with: its "
-                    f"hash is {vocabulary.hash}, not {trained} as in {MANIFEST}"
+                    f"hash is {vocabulary.hash}, not {trained} as in its manifest"
                 )
             if vocabulary.size > embeddings[side]:
                 raise ValueError(
@@ -130,24 +131,23 @@ class Translator:
         for name, value, most in (("average", average, 2**31 - 1), ("rows", rows, 4096)):
             if type(value) is not int or not 1 <= value <= most:
                 raise ValueError(f"{name}: {value!r}; allowed: int, 1 to {most}")
-        directory = Path(model_dir)
-        model = config.model_from(directory)
-        if not (directory / MANIFEST).is_file():
-            raise ValueError(f"{directory} is no model directory: it has no {MANIFEST}")
-        with config.isolated(directory / "config.gin"):
+        run = Run(model_dir)
+        model = run.model()
+        run.check_is_model()
+        with config.isolated(run.config):
             lengths = config.macro("TASK_FEATURE_LENGTHS", {"inputs": cls.max_source_length})
         shapes = layout.shapes(boxed_shapes(model)) if layout else parameter_shapes(model)
         if average == 1:
-            steps = [checkpoint.best_step(directory) if step is None else step]
-            params = checkpoint.restore_params(directory, shapes, step=steps[0])
+            steps = [run.best_step() if step is None else step]
+            params = checkpoint.restore_params(model_dir, shapes, step=steps[0])
         else:
-            steps = checkpoint.last_steps(directory, average, step=step)
-            params = checkpoint.average(directory, shapes, last=average, step=step)
+            steps = run.last_steps(average, step=step)
+            params = checkpoint.average(model_dir, shapes, last=average, step=step)
         return cls(
             model,
             params,
-            vocabularies={side: Vocabulary.load(path) for side, path in files(directory).items()},
-            manifest=read_manifest(directory / MANIFEST),
+            vocabularies={side: Vocabulary.load(path) for side, path in run.vocabularies().items()},
+            manifest=read_manifest(run.manifest),
             rows=rows,
             max_source_length=lengths["inputs"],
             steps=tuple(steps),

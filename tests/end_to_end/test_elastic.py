@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mmt import checkpoint, distributed, metrics
+from mmt import distributed
 from mmt.data import ledger, pipeline
 from mmt.data.mixing import Mixing
 from mmt.data.stages import Stage
+from mmt.run import Run, read_metrics
 from tests.helpers.processes import DENSE, MOE, Runner, finish, records, write_corpus
 from tests.helpers.streams import part, write_text_cache
 
@@ -25,7 +26,7 @@ def runner(tmp_path_factory):
 
 
 def losses(directory):
-    rows = metrics.read(directory / "metrics.jsonl")
+    rows = read_metrics(directory / "metrics.jsonl")
     return [(row["step"], row["loss"]) for row in rows if "loss" in row]
 
 
@@ -135,7 +136,7 @@ def test_one_two_four_one(runner, tmp_path, model):
             moved, *model, f"--gin.sharding.device_mesh.axes={axes}", steps=STEPS * leg, **layout
         )
         found += records(moved)
-        assert checkpoint.available_steps(moved)[-1] == STEPS * leg
+        assert Run(moved).checkpoint_steps()[-1] == STEPS * leg
     assert found == expected  # the same examples in the same rows of the same steps
     seen = Counter(str(one) for step in found for row in step for one in row)
     assert set(seen.values()) <= {1, 2}, "an epoch is over, at most: some come a second time"

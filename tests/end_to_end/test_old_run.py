@@ -12,7 +12,8 @@ import pytest
 
 from eval import baselines, study
 from eval.records import analysis, results
-from mmt import config, metrics, train
+from mmt import config, train
+from mmt.run import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = ROOT / "tests/data/old_run"
@@ -66,9 +67,9 @@ def test_train_resumes(old):
     """More steps of the old run continue from its checkpoint, and keep what it measured."""
     pytest.importorskip("seqio", reason="making a cache needs the extra [data]")
     folder, run = old
-    before = metrics.read(folder / "toy/metrics.jsonl")
+    before = read_metrics(folder / "toy/metrics.jsonl")
     run("train", "--gin_file=toy/config.gin", "--gin.TRAIN_STEPS=90")
-    after = metrics.read(folder / "toy/metrics.jsonl")
+    after = read_metrics(folder / "toy/metrics.jsonl")
     assert after[: len(before)] == before
     assert {row["step"] for row in after[len(before) :]} == {90}
     assert {path.name for path in (folder / "toy/checkpoints").iterdir()} >= {"90"}

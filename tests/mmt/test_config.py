@@ -5,6 +5,7 @@ import pytest
 from mmt import config, train
 from mmt.decoding import Decoding
 from mmt.model.transformer import Transformer
+from mmt.run import Run
 from mmt.translate import Translator
 
 TINY = "gin_configs/models/tiny.gin"
@@ -70,7 +71,7 @@ def test_the_kept_configuration_gives_the_same_model_again(tmp_path):
     model = config.configured(Transformer)()
     (tmp_path / "config.gin").write_text(config.complete())
     config.load([TINY])
-    assert config.model_from(tmp_path) == model
+    assert Run(tmp_path).model() == model
     # the one loaded before is back
     assert config.configured(Transformer)().config.moe_period == 0
     # and the kept file starts a run again
@@ -85,11 +86,6 @@ def test_a_kept_configuration_can_be_overridden(tmp_path):
     (tmp_path / "config.gin").write_text(config.complete())
     config.load([tmp_path / "config.gin"], ["transformer.Config.moe_period=0"])
     assert config.configured(train.Program)().model.config.moe_period == 0
-
-
-def test_a_directory_without_config_is_no_model(tmp_path):
-    with pytest.raises(ValueError, match="no config.gin"):
-        config.model_from(tmp_path)
 
 
 def test_bindings_alone_are_for_the_doors_that_are_named():

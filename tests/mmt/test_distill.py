@@ -13,6 +13,7 @@ import pytest
 from mmt import distill, losses, train
 from mmt.checkpoint import store
 from mmt.data import corpora
+from mmt.run import Run
 from mmt.translate import Hypothesis, Translation
 from tests.mmt.test_train import equal, training_rows
 
@@ -187,7 +188,7 @@ class Shouting:
 @pytest.fixture
 def shouting(monkeypatch, tmp_path):
     """A function: translations of a corpus by a translator that dies after so many lines."""
-    monkeypatch.setattr(store, "best_step", lambda directory: 7)
+    monkeypatch.setattr(Run, "best_step", lambda run: 7)
 
     def write(corpus, lines, **options):
         translator = Shouting(lines)
@@ -244,7 +245,7 @@ def test_translations_of_another_recipe_or_directory_are_refused(
     toy_corpus, tmp_path, shouting, monkeypatch
 ):
     shouting(toy_corpus, 10_000)
-    monkeypatch.setattr(store, "best_step", lambda directory: 9)
+    monkeypatch.setattr(Run, "best_step", lambda run: 9)
     with pytest.raises(ValueError, match=r"another recipe \(step: 7 there, 9 wanted"):
         distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "said")).write()
     (tmp_path / "mine").mkdir()

@@ -10,9 +10,10 @@ import time
 import numpy as np
 import pytest
 
-from mmt import checkpoint, distill, distributed, metrics
+from mmt import distill, distributed
 from mmt.checkpoint import digests
 from mmt.distributed import Launch
+from mmt.run import Run, read_metrics
 from tests.helpers.processes import (
     DENSE,
     MOE,
@@ -130,7 +131,7 @@ def runner(tmp_path_factory):
 
 def measured(directory):
     """The numbers of a run without its clocks: name -> value, also of each language."""
-    rows = metrics.read(directory / "metrics.jsonl")
+    rows = read_metrics(directory / "metrics.jsonl")
     clocks = ("tokens_per_second", "data_wait", "seconds")
     for row in rows:
         for name in [name for name in row if isinstance(row[name], dict)]:
@@ -183,7 +184,7 @@ def test_validation_by_bleu_is_done_by_one(runner, tmp_path):
     for processes in (1, 2):
         directory = tmp_path / str(processes)
         runner.run(directory, *DENSE, *hooks, processes=processes, steps=12)
-        rows = metrics.read(directory / "metrics.jsonl")
+        rows = read_metrics(directory / "metrics.jsonl")
         stopped[processes] = [row for row in rows if "stopped" in row]
         assert [row for row in rows if "bleu" in row]
     assert_same_run(tmp_path / "1", tmp_path / "2")
@@ -192,7 +193,7 @@ def test_validation_by_bleu_is_done_by_one(runner, tmp_path):
 
 def running(directory, started, rows=3):
     """Waits until a run has made a few steps."""
-    while len(metrics.read(directory / "metrics.jsonl")) < rows:
+    while len(read_metrics(directory / "metrics.jsonl")) < rows:
         assert all(one.poll() is None for one in started), finish(started)
         time.sleep(0.05)
 
@@ -223,7 +224,7 @@ def test_the_death_of_one_while_it_writes_leaves_the_checkpoint_before(runner, t
         assert all(one.poll() is None for one in started), finish(started)
     started[victim].kill()
     assert all(status != 0 for status, _, _ in finish(started, timeout=90))
-    steps = checkpoint.available_steps(tmp_path / "run")
+    steps = Run(tmp_path / "run").checkpoint_steps()
     folders = [tmp_path / "run/checkpoints" / str(step) for step in steps]
     assert folders and not any(map(digests.damage, folders))
     assert all(map(digests.noted, folders))
@@ -239,9 +240,9 @@ def test_sigterm_to_one_ends_all_with_a_checkpoint(runner, tmp_path):
     os.kill(started[1].pid, signal.SIGTERM)
     ended = finish(started, timeout=90)
     assert [status for status, _, _ in ended] == [143, 143]
-    (step,) = checkpoint.available_steps(tmp_path / "run")
+    (step,) = Run(tmp_path / "run").checkpoint_steps()
     assert f"checkpoint {step} is written" in ended[0][2]
-    rows = metrics.read(tmp_path / "run/metrics.jsonl")
+    rows = read_metrics(tmp_path / "run/metrics.jsonl")
     assert [row["step"] for row in rows if "loss" in row] == list(range(1, step + 1))
     runner.run(tmp_path / "run", *DENSE, steps=step + 2)
 

@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mmt import hooks, metrics, train
+from mmt import hooks, train
 from mmt.checkpoint import Policy
+from mmt.run import read_metrics
 
 
 def test_validation_loss_weighs_languages_alike(tmp_path, toy_program, toy_batches):
@@ -17,7 +18,7 @@ def test_validation_loss_weighs_languages_alike(tmp_path, toy_program, toy_batch
         toy_program(), toy_batches(), model_dir=str(tmp_path), steps=6,
         hooks=[hooks.ValidationLoss(held_out, 4)],
     )  # fmt: skip
-    rows = [r for r in metrics.read(tmp_path / "metrics.jsonl") if "validation_loss" in r]
+    rows = [r for r in read_metrics(tmp_path / "metrics.jsonl") if "validation_loss" in r]
     assert [row["step"] for row in rows] == [4, 6]  # every 4, and at the end
     assert all("loss" not in row for row in rows)
     by_language = rows[0]["language_validation_loss"]
@@ -39,7 +40,7 @@ def test_what_the_source_tells_is_the_loss_with_another_less_its_own(
         program, toy_batches(), model_dir=str(tmp_path), steps=3,
         hooks=[hooks.SourceUse(held_out, 2)],
     )  # fmt: skip
-    rows = [row for row in metrics.read(tmp_path / "metrics.jsonl") if "source_use" in row]
+    rows = [row for row in read_metrics(tmp_path / "metrics.jsonl") if "source_use" in row]
     assert [row["step"] for row in rows] == [2, 3]
     found = rows[-1]["language_source_use"]
     assert rows[-1]["source_use"] == pytest.approx(np.mean(list(found.values())))
@@ -127,7 +128,7 @@ def test_batches_with_stages_are_told_of_every_validation(
         toy_program(), batches, model_dir=str(tmp_path), steps=6,
         hooks=[hooks.ValidationLoss([next(toy_batches())], 2)],
     )  # fmt: skip
-    rows = [r for r in metrics.read(tmp_path / "metrics.jsonl") if "validation_loss" in r]
+    rows = [r for r in read_metrics(tmp_path / "metrics.jsonl") if "validation_loss" in r]
     assert batches.told == [
         (row["language_validation_loss"], 8 * step)
         for row, step in zip(rows, (2, 4, 6), strict=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mmt import metrics, train
+from mmt.run import read_metrics
 
 
 def test_by_language_sums():
@@ -18,7 +19,7 @@ def test_by_language_sums():
 
 def test_rows_and_events(tmp_path, toy_program, toy_batches):
     train.train(toy_program(), toy_batches(), model_dir=str(tmp_path), steps=12)
-    rows = metrics.read(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path / "metrics.jsonl")
     assert [row["step"] for row in rows] == [5, 10, 12]  # every 5, and always the last
     for row in rows:
         assert row["loss"] > 0 and 0 <= row["accuracy"] <= 1
@@ -35,14 +36,14 @@ def test_a_row_is_the_mean_over_the_steps_since_the_one_before(tmp_path, toy_pro
     every = toy_program(log_every=1, languages_every=100)
     train.train(every, toy_batches(), model_dir=str(tmp_path / "every"), steps=5)
     train.train(toy_program(), toy_batches(), model_dir=str(tmp_path / "fifth"), steps=5)
-    single = [row["loss"] for row in metrics.read(tmp_path / "every/metrics.jsonl")]
-    (together,) = metrics.read(tmp_path / "fifth/metrics.jsonl")
+    single = [row["loss"] for row in read_metrics(tmp_path / "every/metrics.jsonl")]
+    (together,) = read_metrics(tmp_path / "fifth/metrics.jsonl")
     np.testing.assert_allclose(together["loss"], np.mean(single), rtol=1e-5)
 
 
 def test_a_last_line_cut_short_is_left_out(tmp_path):
     (tmp_path / "m.jsonl").write_text(json.dumps({"step": 1}) + '\n{"step": 2, "lo')
-    assert metrics.read(tmp_path / "m.jsonl") == [{"step": 1}]
+    assert read_metrics(tmp_path / "m.jsonl") == [{"step": 1}]
 
 
 def test_rows_wait_for_room_on_the_disk_and_none_is_torn(tmp_path, capsys):
@@ -57,11 +58,11 @@ def test_rows_wait_for_room_on_the_disk_and_none_is_torn(tmp_path, capsys):
                     size = (tmp_path / "metrics.jsonl").stat().st_size
                     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
                 if step == 6:
-                    assert [row["step"] for row in metrics.read(log.path)] == [1, 2]
+                    assert [row["step"] for row in read_metrics(log.path)] == [1, 2]
                     assert [row["step"] for row in log.rows()] == [1, 2, 3, 4, 5]
                     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
                 log.write({"step": step, "bleu": 10.0 * step})
-        assert [row["step"] for row in metrics.read(log.path)] == [*range(1, 9)]
+        assert [row["step"] for row in read_metrics(log.path)] == [*range(1, 9)]
         with pytest.raises(OSError, match="1 rows could not be written: File too large"):
             with metrics.Log(tmp_path, 100, **sizes, shown=False) as log:
                 log.start(8)
@@ -70,7 +71,7 @@ def test_rows_wait_for_room_on_the_disk_and_none_is_torn(tmp_path, capsys):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert capsys.readouterr().err.count("its rows wait for room") == 2
-    assert [row["step"] for row in metrics.read(log.path)] == [*range(1, 9)]
+    assert [row["step"] for row in read_metrics(log.path)] == [*range(1, 9)]
 
 
 def test_two_starts_in_one_second_have_two_files_of_events(tmp_path, monkeypatch):

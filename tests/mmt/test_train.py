@@ -11,8 +11,9 @@ import numpy as np
 import optax
 import pytest
 
-from mmt import hooks, metrics, train
-from mmt.checkpoint import Checkpoints, Policy, available_steps
+from mmt import hooks, train
+from mmt.checkpoint import Checkpoints, Policy
+from mmt.run import Run, read_metrics
 from mmt.system import lock
 
 
@@ -21,7 +22,7 @@ def equal(a, b) -> bool:
 
 
 def training_rows(directory) -> list[dict]:
-    rows = metrics.read(directory / "metrics.jsonl")
+    rows = read_metrics(directory / "metrics.jsonl")
     clocks = ("tokens_per_second", "data_wait", "seconds")
     return [{k: v for k, v in row.items() if k not in clocks} for row in rows if "loss" in row]
 
@@ -62,7 +63,7 @@ def test_learns_to_reverse(tmp_path, toy_program, toy_batches):
     )  # fmt: skip
     accuracies = [row["accuracy"] for row in training_rows(tmp_path)]
     assert accuracies[0] < 0.6 < accuracies[-1]
-    rows = metrics.read(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path / "metrics.jsonl")
     told = [row["source_use"] for row in rows if "source_use" in row]
     assert told[0] < told[1] and told[1] > 1
 
@@ -142,7 +143,7 @@ def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
             **run,
         )  # fmt: skip
     assert seen == [*((n, n) for n in range(1, 9)), (5, 10), (6, 11)]  # 9 was on the device
-    assert available_steps(tmp_path / "run") == [4]
+    assert Run(tmp_path / "run").checkpoint_steps() == [4]
     again = train.train(
         program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "run"), **run
     )
@@ -150,7 +151,7 @@ def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
         program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "whole"), **run
     )
     assert equal(again, whole)
-    rows = metrics.read(tmp_path / "run/metrics.jsonl")
+    rows = read_metrics(tmp_path / "run/metrics.jsonl")
     assert [row for row in rows if "returned_from" in row] == [{"step": 5, "returned_from": 8}]
     assert training_rows(tmp_path / "run") == training_rows(tmp_path / "whole")
 
@@ -161,7 +162,7 @@ def test_what_never_gets_finite_ends_and_says_where(tmp_path, toy_program, toy_b
             toy_program(), Poisoned(toy_batches, range(5, 1000)), model_dir=str(tmp_path),
             steps=50, policy=Policy(period=4, skips=3, returns=2),
         )  # fmt: skip
-    assert available_steps(tmp_path) == [4]
+    assert Run(tmp_path).checkpoint_steps() == [4]
 
 
 def test_a_second_sigterm_does_not_tear(tmp_path, toy_program, toy_batches, monkeypatch):
@@ -182,7 +183,7 @@ def test_a_second_sigterm_does_not_tear(tmp_path, toy_program, toy_batches, monk
         train.train(
             toy_program(), toy_batches(), model_dir=str(tmp_path), steps=10, hooks=[terminate]
         )
-    assert available_steps(tmp_path) == [3]
+    assert Run(tmp_path).checkpoint_steps() == [3]
 
 
 def test_clocks_that_jump_change_nothing(tmp_path, toy_program, toy_batches, monkeypatch):
@@ -195,8 +196,8 @@ def test_clocks_that_jump_change_nothing(tmp_path, toy_program, toy_batches, mon
     run = {"model_dir": str(tmp_path / "run"), "policy": policy}
     train.train(program, toy_batches(), steps=5, **run)
     again = train.train(program, toy_batches(), steps=10, **run)
-    assert equal(whole, again) and available_steps(tmp_path / "run") == [8, 10]
-    rows = metrics.read(tmp_path / "run/metrics.jsonl")
+    assert equal(whole, again) and Run(tmp_path / "run").checkpoint_steps() == [8, 10]
+    rows = read_metrics(tmp_path / "run/metrics.jsonl")
     assert all(0 < row["seconds"] < 600 and row["tokens_per_second"] > 0 for row in rows)
 
 

@@ -9,8 +9,8 @@ import seqio
 
 import tasks
 from mmt.data import cache, corpora, vocabulary
-from mmt.data.cache.manifest import MANIFEST
 from mmt.data.recipe import Recipe
+from mmt.run import MANIFEST
 from tasks import build, by_name
 from tests.helpers.lions import PIECES, SIZES, ids, registered, write_corpus
 

@@ -22,8 +22,9 @@ from jaxtyping import Int32
 from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import records
-from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
+from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import PAD, Vocabulary, sentinel
+from mmt.run import Run
 from mmt.system.atomic import disk_errors, replacing
 from mmt.system.processes import streaming
 from mmt.system.progress import COUNT, ELAPSED, progress_bar
@@ -61,7 +62,7 @@ class Cache:
             raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
         if found.shape != (count, 2):
             raise ValueError(
-                f"{file} is damaged: its shape is {found.shape}, by {MANIFEST} it is "
+                f"{file} is damaged: its shape is {found.shape}, by its manifest it is "
                 f"{(count, 2)}: build the cache again"
             )
         return found
@@ -150,25 +151,25 @@ def build(
                 shutil.copyfile(vocabularies[side], temporary / file_name)
         blocks = stream(_encoded, _pieces(examples))
         _write(_with_progress(blocks, f"caching {name}", len(examples)), temporary, manifest)
-        with disk_errors(temporary / MANIFEST):
+        with disk_errors(Run(temporary).manifest):
             manifest.write(temporary)
     return manifest
 
 
 def open_cache(directory: Path) -> Cache:
     """The cache at `directory`. ValueError: none there, incomplete, or of another version."""
-    path = directory / MANIFEST
+    path = Run(directory).manifest
     if not path.is_file():
-        raise ValueError(f"{directory} holds no cache: {MANIFEST} is missing")
+        raise ValueError(f"{directory} holds no cache: {path.name} is missing")
     cache = Cache(directory, read_manifest(path))
     needed = list(cache.vocabulary_files().values())
     for split, counts in cache.manifest.counts.items():
         needed += [directory / split / f"{code}.lengths.npy" for code, n in counts.items() if n]
     for file in needed:
         if not file.is_file():
-            if (directory / "config.gin").is_file():
+            if (config := Run(directory).config).is_file():
                 raise ValueError(
-                    f"{directory} is a run, not a cache: give --gin_file={directory}/config.gin, "
+                    f"{directory} is a run, not a cache: give --gin_file={config}, "
                     "or the directory of its cache"
                 )
             raise ValueError(f"{file} is missing: the cache is incomplete, build it again")
@@ -283,7 +284,8 @@ def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest, tex
 def _replaceable(directory: Path) -> bool:
     if not directory.exists():
         return True
-    return directory.is_dir() and ((directory / MANIFEST).is_file() or not any(directory.iterdir()))
+    is_cache = Run(directory).manifest.is_file()
+    return directory.is_dir() and (is_cache or not any(directory.iterdir()))
 
 
 def _is_cache_of(directory: Path, manifest: Manifest) -> bool:

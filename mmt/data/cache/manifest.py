@@ -1,6 +1,6 @@
 """The manifest of a cache or a run: which languages, how many examples, which vocabularies.
 
-It is the file `manifest.json`; what else lies there is for cache.py and for the run.
+`mmt.run` names its file; the other files there belong to cache.py and to the run.
 """
 
 import json
@@ -11,9 +11,9 @@ from typing import Any
 
 from mmt.data import mixing
 from mmt.data.vocabulary import EOS, PAD
+from mmt.run import Run
 
 VERSION = 1
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,17 @@ class Manifest:
                     "VOCABULARY_FROM = its run directory"
                 )
 
-    def check_goes_on(self, before: "Manifest", model_dir: Path) -> None:
-        """ValueError where a run of `before` was of another text, or of other pieces of it."""
+    def check_goes_on(self, run: Run) -> None:
+        """ValueError where `run` has checkpoints of another text, or of other pieces of it."""
+        if not run.manifest.is_file() or not run.checkpoint_steps():
+            return
+        before = read_manifest(run.manifest)
         what = "corpus_hash", "vocabulary_hash"
         ours, theirs = ([getattr(one, name) for name in what] for one in (self, before))
         if other := [name for name, a, b in zip(what, ours, theirs, strict=True) if a != b]:
             raise ValueError(
-                f"{model_dir} has checkpoints of another {' and '.join(other)} than the cache; it "
-                "is left as it is: take another MODEL_DIR, or what it was trained on"
+                f"{run.directory} has checkpoints of another {' and '.join(other)} than the "
+                "cache; it is left as it is: take another MODEL_DIR, or what it was trained on"
             )
 
     @property
@@ -77,7 +80,7 @@ class Manifest:
         """
         shared = len(set(self.vocabulary_hash.values())) == 1
         return {
-            side: "vocabulary.model" if shared else f"vocabulary.{side}.model"
+            side: Run(".").vocabulary(side, shared=shared).name
             for side in self.vocabulary_hash
         }
 
@@ -95,9 +98,9 @@ class Manifest:
         )
 
     def write(self, directory: Path) -> None:
-        """Writes `manifest.json`, which `read_manifest` reads."""
+        """Writes the file that `read_manifest` reads."""
         text = json.dumps(asdict(self), indent=1) + "\n"
-        (directory / MANIFEST).write_text(text, encoding="utf-8")
+        Run(directory).manifest.write_text(text, encoding="utf-8")
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -117,7 +120,7 @@ def read_manifest(path: Path) -> Manifest:
     if not isinstance(found, dict) or found.get("version") != VERSION:
         version = found.get("version") if isinstance(found, dict) else None
         what, remedy = "the cache", "delete the cache and build it again"
-        if (path.parent / "config.gin").exists():
+        if Run(path.parent).config.exists():
             what, remedy = "the model's manifest", "copy the one of the cache it was trained on"
         raise ValueError(
             f"{path}: {what} has version {version}, this program reads {VERSION}; {remedy}"

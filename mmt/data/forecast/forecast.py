@@ -16,12 +16,13 @@ from jaxtyping import Int32
 from mmt import languages
 from mmt.data import ledger, mixing
 from mmt.data.cache import Cache, open_cache
-from mmt.data.cache.manifest import MANIFEST, Manifest
+from mmt.data.cache.manifest import Manifest
 from mmt.data.cache.records import Reader
 from mmt.data.corpora import Corpus, load
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pipeline import TrainBatches
 from mmt.data.vocabulary import SENTINELS
+from mmt.run import Run
 
 LENGTHS = {"inputs": 256, "targets": 256}  # of gin_configs/runs/train.gin
 BYTES_A_TOKEN = 4.0  # of UTF-8, where nothing is tokenised yet; see `Estimated`
@@ -124,12 +125,12 @@ def open_source(source: str, mixture: str = "") -> Cache:
     become, its lengths estimated: of its pairs, and of its monolingual text where `mixture` is the
     name of one that has it (`tasks.monolingual`). ValueError where it is neither.
     """
-    if (Path(source) / MANIFEST).is_file():
+    if Run(source).manifest.is_file():
         return open_cache(Path(source))
     if Path(source).is_dir() and not (Path(source) / "corpus.toml").is_file():
         raise ValueError(
-            f"{source} holds neither a cache ({MANIFEST}) nor the description of a corpus "
-            "(corpus.toml)"
+            f"{source} holds neither a cache ({Run(source).manifest.name}) nor the description "
+            "of a corpus (corpus.toml)"
         )
     corpus = load(source)
     pairs = {} if mixture.endswith("_monolingual") else {c: (c, "train") for c in corpus.languages}

@@ -9,7 +9,7 @@ from eval.records import analysis
 from eval.systems import system_of
 from mmt import config
 from mmt.data import cache, vocabulary
-from mmt.data.cache.manifest import MANIFEST
+from mmt.run import MANIFEST
 from mmt.system import environment
 
 
@@ -52,7 +52,7 @@ def run(tmp_path):
         config.load(files, [f"{name}={value}" for name, value in settings.items()])
         (folder / "config.gin").write_text(config.complete())
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        environment.write(folder)
+        environment.write(Run(folder).environment)
         return folder
 
     return make

@@ -130,7 +130,6 @@ def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy,
     with pytest.raises(ValueError, match=r"the cache has the eos id 1, the model 2"):
         baselines(
             1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=Judging(),
-            describe_run=None,
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
 
@@ -148,7 +147,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_pa
     manifest.write_text(json.dumps(counts))
     with pytest.raises(ValueError, match="no validation examples for deu_Latn: a baseline stops"):
         baselines(
-            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge, describe_run=None
+            1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge
         )
     assert not (tmp_path / "out").exists()
 
@@ -172,7 +171,7 @@ def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(_Trainer, "__call__", diverges)
     with pytest.raises(ValueError, match="no finite loss or gradient: x/deu_Latn up to step 20"):
         baselines(1, cache_dir=str(toy), directory=str(tmp_path / "out"),
-                  judge=judge, describe_run=None)  # fmt: skip
+                  judge=judge)  # fmt: skip
     assert not judge.judged
 
 
@@ -194,7 +193,7 @@ def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
     with pytest.raises(ValueError, match=message):
         baselines(
             1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=Judging(),
-            describe_run=None, classes=[Class("hasty", bindings=bindings)],
+            classes=[Class("hasty", bindings=bindings)],
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
 

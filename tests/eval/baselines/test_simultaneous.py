@@ -8,7 +8,8 @@ import pytest
 
 from eval.baselines import simultaneous
 from eval.baselines.simultaneous import Job
-from mmt import checkpoint, hooks, metrics, train
+from mmt import checkpoint, hooks, train
+from mmt.run import Run, read_metrics
 
 # One step of a mapped model differs from one alone in the order of float32 sums, 1e-7 of a sum;
 # 40 steps of Adafactor at a high rate let that grow.
@@ -62,7 +63,7 @@ def alone(program, job: Job) -> None:
 
 def rows(directory) -> list[dict]:
     clocks = ("tokens_per_second", "data_wait", "seconds")
-    found = metrics.read(directory / "metrics.jsonl")
+    found = read_metrics(directory / "metrics.jsonl")
     return [{k: v for k, v in row.items() if k not in clocks} for row in found]
 
 
@@ -100,8 +101,8 @@ def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once, compil
         assert [row["step"] for row in stacked] == [row["step"] for row in single]
         assert all(map(near, stacked, single))
         ours, theirs = tmp_path / job.name, job.model_dir
-        assert checkpoint.available_steps(ours) == checkpoint.available_steps(theirs)
-        assert checkpoint.best_step(ours) == checkpoint.best_step(theirs)
+        assert Run(ours).checkpoint_steps() == Run(theirs).checkpoint_steps()
+        assert Run(ours).best_step() == Run(theirs).best_step()
 
 
 class Diverging:
@@ -147,7 +148,7 @@ def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches,
 
     simultaneous.train(program, two("whole"), memory=1.0)
     assert [row["step"] for row in rows(tmp_path / "whole/two") if "stopped" in row] == [8]
-    assert checkpoint.best_step(tmp_path / "whole/two") == 4
+    assert Run(tmp_path / "whole/two").best_step() == 4
 
     class Killed(Exception):
         pass

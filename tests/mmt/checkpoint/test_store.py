@@ -16,6 +16,7 @@ import pytest
 
 from mmt import checkpoint, train
 from mmt.checkpoint import Checkpoints, Policy
+from mmt.run import Run
 
 
 def test_keeps_the_last_and_the_best(tmp_path, toy_program, toy_batches):
@@ -29,15 +30,15 @@ def test_keeps_the_last_and_the_best(tmp_path, toy_program, toy_batches):
         toy_program(), toy_batches(), model_dir=str(tmp_path), steps=12,
         policy=Policy(period=2, keep=2, keep_best=1), hooks=[measure],
     )  # fmt: skip
-    assert checkpoint.available_steps(tmp_path) == [4, 10, 12]
-    assert checkpoint.best_step(tmp_path) == 4
+    assert Run(tmp_path).checkpoint_steps() == [4, 10, 12]
+    assert Run(tmp_path).best_step() == 4
 
 
 def test_without_measurements_the_latest_is_taken(tmp_path, toy_program, toy_batches):
     train.train(
         toy_program(), toy_batches(), model_dir=str(tmp_path), steps=6, policy=Policy(period=2)
     )
-    assert checkpoint.best_step(tmp_path) == 6
+    assert Run(tmp_path).best_step() == 6
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
@@ -57,7 +58,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
 
 def test_no_checkpoint_is_an_error_that_says_where(tmp_path):
     with pytest.raises(ValueError, match="no checkpoint in"):
-        checkpoint.best_step(tmp_path)
+        Run(tmp_path).best_step()
 
 
 def test_reading_says_nothing(tmp_path, toy_program, toy_batches, caplog):
@@ -147,7 +148,7 @@ def test_no_damage_anywhere_goes_unnoticed(tmp_path, saved, capsys, damage, seed
     said = capsys.readouterr().err
     assert "checkpoints/2 is damaged" in said and where in said
     assert (tmp_path / "run/checkpoints/2.damaged").is_dir()
-    assert checkpoint.available_steps(tmp_path / "run") == [1]
+    assert Run(tmp_path / "run").checkpoint_steps() == [1]
 
 
 def test_without_a_note_what_cannot_be_read_is_damaged(tmp_path, saved):
@@ -192,7 +193,7 @@ def test_a_refused_checkpoint_costs_none_of_the_others(
     train.train(toy_program(), toy_batches(), steps=7, **run)
     said = capsys.readouterr().err
     assert "checkpoints/4 could not be written: No space left on device; the last" in said
-    assert tried == [2, 4, 6, 7] and checkpoint.available_steps(tmp_path) == [6, 7]
+    assert tried == [2, 4, 6, 7] and Run(tmp_path).checkpoint_steps() == [6, 7]
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
 
 
@@ -229,7 +230,7 @@ def test_a_full_disk_costs_one_checkpoint(tmp_path, full, room, left):
     assert (done.returncode == 0) == bool(room), done.stderr
     refused = f"checkpoints/{full} could not be written: File too large; the last whole one: "
     assert refused + str(full - full % 2 - 2 + 2 * (full == 9)) in done.stderr
-    assert checkpoint.available_steps(tmp_path) == left
+    assert Run(tmp_path).checkpoint_steps() == left
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
 
 
@@ -239,7 +240,7 @@ def test_a_run_that_measured_only_bleu_takes_its_latest(tmp_path, toy_program, t
 
     run = {"model_dir": str(tmp_path), "policy": Policy(period=2)}
     train.train(toy_program(), toy_batches(), steps=4, hooks=[measure], **run)
-    assert checkpoint.best_step(tmp_path) == 4
+    assert Run(tmp_path).best_step() == 4
     assert "damaged" not in capsys.readouterr().err
 
 
@@ -249,8 +250,8 @@ def test_the_average_is_the_mean_of_the_last(tmp_path, toy_program, toy_batches)
         program, toy_batches(), model_dir=str(tmp_path), steps=8, policy=Policy(period=2, keep=4)
     )
     shapes = program.shapes(3).params
-    assert checkpoint.last_steps(tmp_path, 3) == [4, 6, 8]
-    assert checkpoint.last_steps(tmp_path, 2, step=6) == [4, 6]
+    assert Run(tmp_path).last_steps(3) == [4, 6, 8]
+    assert Run(tmp_path).last_steps(2, step=6) == [4, 6]
     one = {step: checkpoint.restore_params(tmp_path, shapes, step=step) for step in (4, 6, 8)}
     found = checkpoint.average(tmp_path, shapes, last=3)
     expected = jax.tree.map(
@@ -270,11 +271,11 @@ def test_an_average_that_cannot_be(tmp_path, toy_program, toy_batches):
         program, toy_batches(), model_dir=str(tmp_path), steps=4, policy=Policy(period=2, keep=4)
     )
     with pytest.raises(ValueError, match="the last 3 checkpoints: .* has 2, 4 .*keep"):
-        checkpoint.last_steps(tmp_path, 3)
+        Run(tmp_path).last_steps(3)
     with pytest.raises(ValueError, match="the last 2 checkpoints up to 3: .* has 2, 4"):
-        checkpoint.last_steps(tmp_path, 2, step=3)
+        Run(tmp_path).last_steps(2, step=3)
     with pytest.raises(ValueError, match="the last 0 checkpoints; allowed: 1 or more"):
-        checkpoint.last_steps(tmp_path, 0)
+        Run(tmp_path).last_steps(0)
     other = toy_program(emb_dim=32).shapes(3).params
     with pytest.raises(ValueError, match="checkpoints/2 is of another model"):
         checkpoint.average(tmp_path, other, last=2)
@@ -298,7 +299,7 @@ def test_parameters_are_written_and_read_one_at_a_time(tmp_path):
 
     checkpoint.write_params(tmp_path, shapes, load)
     assert asked == ["a", "b/c", "b/d"] and most <= 2  # the next is made while one is let go
-    assert checkpoint.best_step(tmp_path) == 0
+    assert Run(tmp_path).best_step() == 0
     whole = checkpoint.restore_params(tmp_path, shapes)
     assert [float(leaf.min()) for leaf in jax.tree.leaves(whole)] == [1, 2, 3]
     found = dict(checkpoint.read_params(tmp_path, shapes))

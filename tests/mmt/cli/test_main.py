@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from mmt import metrics
 from mmt.data.cache.manifest import read_manifest
+from mmt.run import read_metrics
 from mmt.system import lock
 
 
@@ -32,7 +32,7 @@ def test_help_is_instant():
 def test_a_run_directory_holds_all_that_translating_needs(toy_run):
     names = {path.name for path in toy_run.iterdir()}
     assert {"config.gin", "manifest.json", "vocabulary.model", "checkpoints"} <= names
-    rows = metrics.read(toy_run / "metrics.jsonl")
+    rows = read_metrics(toy_run / "metrics.jsonl")
     assert [row["step"] for row in rows if "loss" in row] == [10, 20, 30, 40]
     assert [row["step"] for row in rows if "validation_loss" in row] == [20, 40]
     assert [row["step"] for row in rows if "bleu" in row] == [20, 40]
@@ -173,7 +173,7 @@ def test_killed_and_started_again_is_bit_identical(
     assert done.returncode == 0, done.stderr.decode()
 
     def losses(directory):
-        rows = metrics.read(directory / "metrics.jsonl")
+        rows = read_metrics(directory / "metrics.jsonl")
         return [(row["step"], row["loss"]) for row in rows if "loss" in row]
 
     assert losses(tmp_path / "run") == losses(toy_run)
@@ -216,7 +216,7 @@ def test_distil_by_logits(toy_run, toy_corpus, mmt_command, tmp_path):
     done = distil(toy_run, toy_corpus, mmt_command, *flags, f"--gin.MODEL_DIR={tmp_path / 'run'}")
     assert done.returncode == 0, done.stderr.decode()
     assert "fresh: decoder/1/mlp, encoder/1/mlp" in done.stderr.decode()
-    rows = [row for row in metrics.read(tmp_path / "run/metrics.jsonl") if "loss" in row]
+    rows = [row for row in read_metrics(tmp_path / "run/metrics.jsonl") if "loss" in row]
     assert rows[-1]["step"] == 20 and rows[-1]["teacher_loss"] < rows[0]["teacher_loss"]
     done = mmt_command("translate", "--model", tmp_path / "run", stdin=b"eins\n")
     assert done.returncode == 0 and done.stdout.count(b"\n") == 1
@@ -266,7 +266,7 @@ def test_training_from_the_cache_needs_no_tensorflow(toy_run, toy_corpus, toy_tr
         env={**os.environ, "MMT_DATA": str(toy_corpus.parent)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
-    last = [metrics.read(d / "metrics.jsonl")[-3]["loss"] for d in (toy_run, tmp_path / "run")]
+    last = [read_metrics(d / "metrics.jsonl")[-3]["loss"] for d in (toy_run, tmp_path / "run")]
     assert last[0] == last[1]
 
 

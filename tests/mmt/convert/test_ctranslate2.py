@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from mmt import config
 from mmt.convert import ctranslate2 as convert
 from mmt.model.moe import MoeConfig
 from mmt.model.transformer import Config, Transformer
+from mmt.run import Run
 
 SIZES = {
     "emb_dim": 16, "num_heads": 2, "head_dim": 4, "mlp_dim": 24, "encoder_layers": 2,
@@ -18,14 +18,14 @@ SIZES = {
 
 def test_experts_are_refused_and_distillation_named(tmp_path, monkeypatch):
     made = Transformer(Config(40, moe_period=2, moe=MoeConfig(num_experts=2), **SIZES))
-    monkeypatch.setattr(config, "model_from", lambda _: made)
+    monkeypatch.setattr(Run, "model", lambda _: made)
     with pytest.raises(ValueError, match=r"experts, which CTranslate2 does not .*`mmt distill`"):
         convert.export(tmp_path / "run", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_packages_name_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "model_from", lambda _: Transformer(Config(40, **SIZES)))
+    monkeypatch.setattr(Run, "model", lambda _: Transformer(Config(40, **SIZES)))
     monkeypatch.setitem(sys.modules, "ctranslate2.converters", None)
     with pytest.raises(ValueError, match=r"needs ctranslate2, torch and transformers: pip install"):
         convert.export(tmp_path / "run", tmp_path / "out")

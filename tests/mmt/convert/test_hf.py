@@ -16,6 +16,7 @@ from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.model import moe, transformer
 from mmt.model.transformer import Config, Transformer, parameter_shapes
+from mmt.run import Run
 from tests.helpers import hf_families
 
 TEXTS = ["<2eng> Guten Tag, Welt", "Good day, world", "eins zwei drei", "one two three"]
@@ -78,7 +79,7 @@ def directory(exported, tmp_path):
 
 
 def parameters(run):
-    return checkpoint.restore_params(run, parameter_shapes(config.model_from(run)))
+    return checkpoint.restore_params(run, parameter_shapes(Run(run).model()))
 
 
 def edit(directory, **changes):
@@ -92,7 +93,7 @@ def test_round_trip_is_exact(exported, name, tmp_path):
     hf.import_hf(out, tmp_path / "back")
     # Without what a Hugging Face file does not say of an expert layer, the same model.
     forget = lambda c: (c, None) if not c.moe_period else (c.moe_period, c.moe.num_experts)  # noqa: E731
-    models = [config.model_from(one).config for one in (run, tmp_path / "back")]
+    models = [Run(one).model().config for one in (run, tmp_path / "back")]
     assert forget(models[0]) == forget(models[1])
     jax.tree.map(np.testing.assert_array_equal, parameters(run), parameters(tmp_path / "back"))
     manifest = read_manifest(tmp_path / "back" / "manifest.json")
@@ -197,7 +198,7 @@ def test_special_ids_come_from_the_files(directory):
     refused(directory, "no decoder_start_token_id", decoder_start_token_id=None)
     edit(directory, decoder_start_token_id=7, pad_token_id=9)
     hf.import_hf(directory, directory.parent / "run")
-    found = config.model_from(directory.parent / "run").config
+    found = Run(directory.parent / "run").model().config
     assert (found.start_id, found.pad_id, found.eos_id) == (7, 9, 1)
     manifest = read_manifest(directory.parent / "run" / "manifest.json")
     assert (manifest.start, manifest.pad, manifest.eos) == (7, 9, 1)
@@ -322,7 +323,7 @@ def test_a_full_disk_leaves_no_half_directory(exported, tmp_path, monkeypatch):
 )
 def test_models_that_have_no_architecture_there(options, message, tmp_path, monkeypatch):
     made = Transformer(Config(40, **(SIZES | {"encoder_layers": 3} | options)))
-    monkeypatch.setattr(config, "model_from", lambda _: made)
+    monkeypatch.setattr(Run, "model", lambda _: made)
     with pytest.raises(ValueError, match=message):
         hf.export_hf(tmp_path, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -363,7 +364,7 @@ def test_a_madlad_shaped_model_is_fine_tuned_with_its_own_ids_and_tag(
     ).write(made)  # fmt: skip
     shutil.rmtree(made / "checkpoints")
     checkpoint.write_params(
-        made, parameter_shapes(config.model_from(made)),
+        made, parameter_shapes(Run(made).model()),
         lambda path, shape: random.normal(size=shape.shape).astype(np.float32),
     )  # fmt: skip
     hf.export_hf(made, theirs)

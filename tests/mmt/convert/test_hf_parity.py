@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from mmt import checkpoint, config, languages
+from mmt import checkpoint, languages
 from mmt.convert import hf, names, tokenizer
 from mmt.decoding import beam_search
 from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
+from mmt.run import Run
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -30,7 +31,7 @@ def family(request, tmp_path_factory):
     directory = hf_families.make(request.param, tmp_path_factory.mktemp("hf") / "theirs")
     run = directory.parent / "run"
     hf.import_hf(directory, run)
-    model = config.model_from(run)
+    model = Run(run).model()
     params = checkpoint.restore_params(run, parameter_shapes(model))
     return request.param, directory, hf_families.load(directory), model, params
 

@@ -6,11 +6,12 @@ import orbax.checkpoint as ocp
 import pytest
 import tensorstore
 
-from mmt import checkpoint, config
+from mmt import checkpoint
 from mmt.convert import t5x
 from mmt.data import vocabulary
 from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
+from mmt.run import Run
 from mmt.translate import Translator
 
 LAYERS, WIDTH, HEADS, HEAD, HIDDEN, PIECES = 2, 8, 2, 3, 16, 300
@@ -105,7 +106,7 @@ def leave(tmp_path, pieces):
 
 
 def parameters(run) -> dict:
-    model = config.model_from(run)
+    model = Run(run).model()
     params = checkpoint.restore_params(run, parameter_shapes(model))
     flat = parameter_names.to_flat(params, model.config)
     return {name: np.asarray(leaf) for name, leaf in flat.items()}
@@ -115,7 +116,7 @@ def parameters(run) -> dict:
 def test_every_number_comes_to_its_place(leave, layout, tied):
     arrays = network(tied=tied)
     run = leave(arrays, layout)
-    found, model = parameters(run), config.model_from(run)
+    found, model = parameters(run), Run(run).model()
     assert sum(map(np.size, arrays.values())) == sum(map(np.size, found.values()))
     assert model.config.tied_logits is tied
     head = found["decoder/1/cross_attention/key"][:, 1]  # the second of them

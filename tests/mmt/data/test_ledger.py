@@ -126,7 +126,7 @@ def check_moves(directory, tmp_path_factory, moves, packing, lengths):
         saved.append(run.checkpoint())
         assert written(run.out) == seen(run.batches)
         if what == "lose":
-            (run.out / ledger.FILE).write_text('{"step": ')
+            (run.out / "ledger.json").write_text('{"step": ')
         if what == "back":
             run.state, batches = saved[max(0, len(saved) - 3)]
             run.batches = list(batches)
@@ -161,11 +161,11 @@ def test_the_command_shows_it(directory, tmp_path, capsys):
     assert sum(row["share"] for row in rows) == pytest.approx(1)
     for row in rows:  # nearer to the shares than chance would be
         assert abs(row["examples"] - row["foreseen"]) < 2 + 0.2 * row["foreseen"]
-    whole = json.loads((tmp_path / ledger.FILE).read_text())
+    whole = json.loads((tmp_path / "ledger.json").read_text())
     row = whole["rows"][0]
     for key, value in (("share", 10**400), ("tokens", None), ("corpora", 3)):
         damaged = whole | {"rows": [row | {key: value}]}
-        (tmp_path / ledger.FILE).write_text(json.dumps(damaged))
+        (tmp_path / "ledger.json").write_text(json.dumps(damaged))
         assert main(["data", "ledger", str(tmp_path)]) == 1
     assert "no readable ledger.json" in capsys.readouterr().err
     assert main(["data", "ledger", str(tmp_path / "none")]) == 1

@@ -6,16 +6,18 @@ from mmt.system import environment
 
 
 def test_what_is_written_is_read(tmp_path):
-    assert environment.read(tmp_path) is None
-    environment.write(tmp_path)
-    found = environment.read(tmp_path)
+    file = tmp_path / "environment.json"
+    assert environment.read(file) is None
+    environment.write(file)
+    found = environment.read(file)
     assert found == environment.here()
     assert found.devices == environment.cores() and found.device.endswith(" core")
     assert {"python", "jax", "mmt"} <= found.versions.keys()
 
 
 def test_a_broken_file_is_named(tmp_path):
+    file = tmp_path / "environment.json"
     for text in ("{", '{"device": "x"}', "[]"):
-        (tmp_path / "environment.json").write_text(text)
+        file.write_text(text)
         with pytest.raises(ValueError, match=r"environment\.json"):
-            environment.read(tmp_path)
+            environment.read(file)

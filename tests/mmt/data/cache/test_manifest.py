@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from mmt.data.cache.manifest import MANIFEST, Manifest, read_manifest
+from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.run import MANIFEST, Run
 
 WHOLE = Manifest(
     name="toy", target="eng_Latn", languages=("deu_Latn", "swh_Latn"),
@@ -69,12 +70,15 @@ def test_a_broken_one_says_where(file):
 
 
 def test_a_run_goes_on_only_with_its_own_text(file):
-    before = read_manifest(file)
-    before.check_goes_on(before, file.parent)
+    before, run = read_manifest(file), Run(file.parent)
+    other = dataclasses.replace(before, corpus_hash="other")
+    other.check_goes_on(run)  # nothing is trained yet
+    (file.parent / "checkpoints/3").mkdir(parents=True)
+    before.check_goes_on(run)
     for changes, words in (
         ({"corpus_hash": "other"}, "corpus_hash than"),
         ({"vocabulary_hash": {"source": "x", "target": "x"}, "corpus_hash": "other"},
          "corpus_hash and vocabulary_hash than"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"of another {words} the cache; it is left"):
-            dataclasses.replace(before, **changes).check_goes_on(before, file.parent)
+            dataclasses.replace(before, **changes).check_goes_on(run)

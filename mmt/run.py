@@ -1,0 +1,227 @@
+"""`Run`: what a run directory holds. The only file that spells its file names.
+
+It is light to import: names, JSON and gin. Whoever reads arrays asks `mmt.checkpoint`.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mmt import config
+from mmt.system import environment
+
+if TYPE_CHECKING:
+    from mmt.model.transformer import Transformer
+
+MANIFEST = "manifest.json"  # in a run directory and in a cache
+SIDES = ("source", "target")
+_NEW = ".new-"  # begins the name of a directory whose files are about to move into a run
+
+
+class Run:
+    """A run directory: its files, its checkpoints by their steps, its model.
+
+    A cache has a manifest and vocabularies under the same names.
+
+    >>> run = Run("runs/demo")    # doctest: +SKIP
+    >>> run.best_step(), run.config
+    (500, PosixPath('runs/demo/config.gin'))
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.directory)!r})"
+
+    @property
+    def config(self) -> Path:
+        """The operative gin configuration."""
+        return self.directory / "config.gin"
+
+    @property
+    def manifest(self) -> Path:
+        """The languages, counts and vocabulary hashes; `mmt.data.cache.manifest` reads it."""
+        return self.directory / MANIFEST
+
+    @property
+    def metrics(self) -> Path:
+        """The logged rows; `read_metrics` reads them."""
+        return self.directory / "metrics.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        """The examples seen so far; `mmt.data.ledger` reads it."""
+        return self.directory / "ledger.json"
+
+    @property
+    def environment(self) -> Path:
+        """The devices and library versions; `mmt.system.environment` reads it."""
+        return self.directory / "environment.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The directory of the checkpoints."""
+        return self.directory / "checkpoints"
+
+    @property
+    def results(self) -> Path:
+        """The default file for the scores of this run."""
+        return self.directory / "results.jsonl"
+
+    def checkpoint(self, step: int) -> Path:
+        """The absolute path of the checkpoint of a step."""
+        return self.checkpoints.absolute() / str(step)
+
+    def vocabulary(self, side: str = "", *, shared: bool) -> Path:
+        """The SentencePiece model of a side; of both where they share it."""
+        return self.directory / ("vocabulary.model" if shared else f"vocabulary.{side}.model")
+
+    def vocabularies(self) -> dict[str, Path]:
+        """The files of 'source' and 'target'; the same file twice where they share it.
+
+        Raises ValueError where a file is missing.
+        """
+        shared = self.vocabulary(shared=True)
+        separate = {side: self.vocabulary(side, shared=False) for side in SIDES}
+        files = dict.fromkeys(SIDES, shared) if shared.is_file() else separate
+        for path in files.values():
+            if not path.is_file():
+                raise ValueError(f"{self.directory} has neither {shared.name} nor {path.name}")
+        return files
+
+    def check_is_model(self, *files: Path) -> None:
+        """ValueError where a file that makes a run directory a model is missing.
+
+        files: default: the configuration and the manifest.
+        """
+        for file in files or (self.config, self.manifest):
+            if not file.is_file():
+                raise ValueError(f"{self.directory} is no model directory: it has no {file.name}")
+
+    def model(self) -> "Transformer":
+        """The model that the configuration describes. ValueError where it describes none."""
+        from mmt.model.transformer import Transformer
+
+        self.check_is_model(self.config)
+        with config.isolated(self.config):
+            try:
+                return config.configured(Transformer)()
+            except TypeError as error:
+                message = str(error).splitlines()[0]
+                raise ValueError(f"{self.config} describes no model: {message}") from error
+
+    def checkpoint_steps(self) -> list[int]:
+        """The steps of the complete checkpoints, in order."""
+        return sorted(
+            int(path.name)
+            for path in (self.checkpoints.iterdir() if self.checkpoints.is_dir() else ())
+            if path.name.isdigit() and path.is_dir()
+        )
+
+    def last_step(self) -> int:
+        """The step of the latest checkpoint; 0 without one."""
+        return max(self.checkpoint_steps(), default=0)
+
+    def best_step(self) -> int:
+        """The step of the lowest validation loss if one was measured, else the latest.
+
+        Raises ValueError where there is no checkpoint.
+        """
+        steps = self.checkpoint_steps()
+        if not steps:
+            raise ValueError(f"no checkpoint in {self.checkpoints}: is it trained yet?")
+        losses = {}
+        for step in steps:
+            directory = self.checkpoint(step) / "measured"
+            try:
+                text = (directory / "metadata").read_text("utf-8") if directory.is_dir() else "{}"
+                measured = json.loads(text)
+            except (ValueError, OSError) as error:
+                print(f"{directory} is damaged: {str(error).splitlines()[0]}", file=sys.stderr)
+                continue
+            if isinstance(measured, dict) and "validation_loss" in measured:
+                losses[step] = measured["validation_loss"]
+        return min(losses, key=losses.__getitem__) if losses else steps[-1]
+
+    def last_steps(self, count: int, *, step: int | None = None) -> list[int]:
+        """The steps of the last `count` checkpoints, in order; up to `step` if it is given.
+
+        Raises ValueError where there are fewer.
+        """
+        if count < 1:
+            raise ValueError(f"the last {count} checkpoints; allowed: 1 or more")
+        every = self.checkpoint_steps()
+        steps = [other for other in every if step is None or other <= step]
+        if len(steps) < count or (step is not None and steps[-1] != step):
+            raise ValueError(
+                f"the last {count} checkpoints{'' if step is None else f' up to {step}'}: "
+                f"{self.directory} has {', '.join(map(str, every)) or 'none'} (a run keeps as many "
+                "as checkpoint.Policy.keep says)"
+            )
+        return steps[-count:]
+
+    def is_trained(self, steps: int | None) -> bool:
+        """Whether the run has done `steps` steps, or a hook has stopped it before.
+
+        steps: None for a number that the configuration leaves open.
+        """
+        last, rows = self.last_step(), read_metrics(self.metrics)
+        stopped = any("stopped" in row and row["step"] <= last for row in rows)
+        return bool(last) and (stopped or (steps is not None and last >= steps))
+
+    def keeps_description(self) -> bool:
+        """Whether the run is trained by the loaded configuration, so that `describe` must not
+        change it. Warns on stderr of settings that differ from those it was trained with.
+        """
+        if not self.config.is_file() or not self.is_trained(config.macro("TRAIN_STEPS")):
+            return False
+        if changes := config.unlike(self.config):
+            print(
+                f"mmt: {self.directory} is trained, and not with these settings, which change "
+                f"nothing now: {'; '.join(changes)}. Another MODEL_DIR trains with them",
+                file=sys.stderr,
+            )
+        return True
+
+    def describe(self, cache: Any, languages: Sequence[str] = ()) -> None:
+        """Writes what translating needs beside the checkpoints: the vocabularies, the loaded
+        configuration, the manifest and the environment. Every file is replaced atomically.
+
+        cache: the `mmt.data.cache.Cache` that the run is trained on.
+        languages: those of the manifest; default: all of the cache's.
+        Raises ValueError where there are checkpoints of another text, and OSError.
+        """
+        cache.manifest.check_goes_on(self)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            for left in self.directory.glob(f"{_NEW}*"):
+                shutil.rmtree(left)
+            with tempfile.TemporaryDirectory(prefix=_NEW, dir=self.directory) as temporary:
+                new = Run(temporary)
+                for file in set(cache.vocabulary_files().values()):
+                    shutil.copy(file, new.directory / file.name)
+                manifest = cache.manifest.only(languages) if languages else cache.manifest
+                manifest.write(new.directory)
+                new.config.write_text(config.complete(), encoding="utf-8")
+                environment.write(new.environment)
+                for file in new.directory.iterdir():
+                    os.replace(file, self.directory / file.name)
+        except OSError as error:
+            raise OSError(f"cannot write {self.directory}: {error.strerror}") from error
+
+
+def read_metrics(file: Path) -> list[dict[str, Any]]:
+    """The rows of a run's metrics; a last line that a kill has cut short is left out."""
+    rows = []
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows

@@ -1,0 +1,114 @@
+"""A run directory: the names of its files stand in one place; its steps; whether it is trained."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmt import config
+from mmt.run import Run
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NAMES = (
+    "config.gin", "manifest.json", "metrics.jsonl", "ledger.json", "environment.json",
+    "vocabulary.model", "vocabulary.source.model", "vocabulary.target.model",
+)  # fmt: skip
+
+
+def spelled(path):
+    """The string constants of a file, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and id(node) not in documents:
+            yield text
+
+
+@pytest.mark.parametrize("package", ["mmt", "eval", "tasks"])
+def test_only_run_spells_the_names_of_a_run_directory(package):
+    for path in (ROOT / package).rglob("*.py"):
+        if path != ROOT / "mmt/run.py":
+            for text in spelled(path):
+                assert text != "checkpoints" and not any(name in text for name in NAMES), path
+    assert set(NAMES[:5]) <= set(spelled(ROOT / "mmt/run.py"))
+
+
+def test_it_is_light_to_import():
+    code = "import sys, mmt.run; sys.exit(bool({'jax', 'orbax', 'numpy'} & sys.modules.keys()))"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_a_run_is_trained_by_its_steps_or_by_a_hook(tmp_path):
+    run = Run(tmp_path)
+    assert not run.is_trained(None) and not run.is_trained(1)
+    checkpoints(tmp_path, {4: None})
+    assert run.is_trained(4) and not run.is_trained(5) and not run.is_trained(None)
+    run.metrics.write_text('{"step": 5, "stopped": "no gain"}\n')
+    assert not run.is_trained(5)  # it was stopped after the latest checkpoint
+    run.metrics.write_text('{"step": 4, "stopped": "no gain"}\n{"step": 5, "lo')
+    assert run.is_trained(5) and run.is_trained(None)
+
+
+def test_vocabularies_are_shared_or_separate_or_the_missing_one_is_named(tmp_path):
+    run = Run(tmp_path)
+    (tmp_path / "vocabulary.source.model").touch()
+    with pytest.raises(ValueError, match=r"neither vocabulary.model nor .*target.model"):
+        run.vocabularies()
+    (tmp_path / "vocabulary.target.model").touch()
+    assert run.vocabularies() == {
+        side: tmp_path / f"vocabulary.{side}.model" for side in ("source", "target")
+    }
+    (tmp_path / "vocabulary.model").touch()
+    assert set(run.vocabularies().values()) == {tmp_path / "vocabulary.model"}
+
+
+def test_a_directory_without_config_is_no_model(tmp_path):
+    with pytest.raises(ValueError, match="no config.gin"):
+        Run(tmp_path).model()
+    (tmp_path / "config.gin").write_text("")
+    with pytest.raises(ValueError, match="no manifest.json"):
+        Run(tmp_path).check_is_model()
+    with pytest.raises(ValueError, match="describes no model"):
+        Run(tmp_path).model()
+    assert config.macro("TRAIN_STEPS") is None
+
+
+def checkpoints(run, losses):
+    for step, loss in losses.items():
+        folder = run / "checkpoints" / str(step) / "measured"
+        folder.mkdir(parents=True)
+        measured = {} if loss is None else {"validation_loss": loss}
+        (folder / "metadata").write_text(json.dumps(measured))
+
+
+def test_only_whole_ones_count(tmp_path):
+    assert Run(tmp_path).checkpoint_steps() == []
+    checkpoints(tmp_path, {10: None, 9: None})
+    for name in ("11.orbax-checkpoint-tmp", "8.damaged"):
+        (tmp_path / "checkpoints" / name).mkdir()
+    (tmp_path / "checkpoints/12").write_text("")
+    assert Run(tmp_path).checkpoint_steps() == [9, 10]
+
+
+def test_the_best_is_that_of_least_loss_and_a_broken_measurement_is_named(tmp_path, capsys):
+    checkpoints(tmp_path, {1: 3.0, 2: 1.0, 3: 2.0, 4: None})
+    assert Run(tmp_path).best_step() == 2
+    (tmp_path / "checkpoints/2/measured/metadata").write_text("{")
+    assert Run(tmp_path).best_step() == 3
+    assert "checkpoints/2/measured is damaged" in capsys.readouterr().err
+
+
+def test_the_last_are_in_order_or_the_ones_there_are_named(tmp_path):
+    checkpoints(tmp_path, {2: None, 4: None, 10: None})
+    assert Run(tmp_path).last_steps(2) == [4, 10]
+    with pytest.raises(ValueError, match="has 2, 4, 10"):
+        Run(tmp_path).last_steps(4)
