@@ -10,8 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from mmt import distill, losses, train
-from mmt.checkpoint import store
+from mmt import checkpoint, distill, losses, train
 from mmt.data import corpora
 from mmt.run import Run
 from mmt.translate import Hypothesis, Translation
@@ -137,7 +136,7 @@ def test_stopped_and_started_again_is_bit_identical_and_holds_no_teacher(
     rows = training_rows(tmp_path / "parts")
     assert rows[-1] == training_rows(tmp_path / "whole")[-1] and rows[-1]["teacher_loss"] > 0
     # the checkpoint is that of a student which never had a teacher
-    store.restore_params(tmp_path / "parts", toy_program().shapes(3).params)
+    checkpoint.restore_params(tmp_path / "parts", toy_program().shapes(3).params)
     sizes = [
         sum(file.stat().st_size for file in directory.rglob("*"))
         for directory in (tmp_path / "parts/checkpoints/10", toy_teacher / "checkpoints/5")

@@ -199,8 +199,7 @@ def test_a_refused_checkpoint_costs_none_of_the_others(
 
 FULL = """
     import resource, sys, threading, time
-    sys.path.insert(0, "tests")
-    import conftest
+    from tests import conftest
     from mmt import train
     from mmt.checkpoint import Policy
 

@@ -258,7 +258,7 @@ def test_training_from_the_cache_needs_no_tensorflow(toy_run, toy_corpus, toy_tr
     """The same run, with TensorFlow, SeqIO and the corpus out of reach."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['tensorflow', 'seqio', 'torch']));"
-        "from mmt.cli import main; sys.exit(main())"
+        "from mmt.cli.main import main; sys.exit(main())"
     )
     flags = [*toy_training, "--gin.CORPUS=gone", f"--gin.MODEL_DIR={tmp_path / 'run'}"]
     done = subprocess.run(

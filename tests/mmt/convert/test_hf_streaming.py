@@ -96,9 +96,9 @@ def test_memory_for_less_than_half_of_the_model(tmp_path, monkeypatch):
 
 LIMITED = """
 import resource, sys
-from mmt import cli
+from mmt.cli.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
-sys.exit(cli.main(sys.argv[2:]))
+sys.exit(main(sys.argv[2:]))
 """
 
 

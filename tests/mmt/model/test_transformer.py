@@ -329,8 +329,8 @@ def test_logits_start_near_unit_variance():
     [
         ({"vocab_size": 0}, r"vocab_size = 0; allowed: 1 or more"),
         ({"moe_period": -1}, r"moe_period = -1; allowed: 0 or more"),
-        ({"dropout_rate": 1.5}, r"dropout_rate = 1.5; allowed: 0 <= rate < 1"),
-        ({"target_word_dropout": 1.0}, r"target_word_dropout = 1.0; allowed: 0 <= rate < 1"),
+        ({"dropout_rate": 1.5}, r"dropout_rate = 1.5; allowed: 0 <= x < 1"),
+        ({"target_word_dropout": 1.0}, r"target_word_dropout = 1.0; allowed: 0 <= x < 1"),
         ({"dtype": "bfloat"}, r"dtype: 'bfloat'; allowed: .*; nearest: bfloat16"),
         ({"mlp_activations": ("gellu",)}, r"mlp_activations: 'gellu'; .* nearest: gelu"),
         ({"mlp_activations": ()}, r"mlp_activations: ''"),

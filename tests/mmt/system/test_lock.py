@@ -14,7 +14,7 @@ from mmt.system import lock
 
 HOLD = """
     import sys, time
-    from mmt import lock
+    from mmt.system import lock
     with lock.held(sys.argv[1]):
         print("held", flush=True)
         time.sleep(60)

@@ -178,10 +178,10 @@ SMALL = """
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from mmt.data import cldr
-cldr.LOCALES = ("sw", "th", "trw")
-cldr.LARGEST = 300
-print(cldr.ensure(Path(sys.argv[1])))
+from mmt.data.cldr import corpus
+corpus.LOCALES = ("sw", "th", "trw")
+corpus.LARGEST = 300
+print(corpus.ensure(Path(sys.argv[1])))
 """
 
 

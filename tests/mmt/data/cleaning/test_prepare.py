@@ -90,7 +90,7 @@ def test_what_is_left_loads_and_every_pair_is_traced(made):
 
 def prepared_raw(corpus, code):
     for place in range(len(corpus.entries(code, "train"))):
-        yield from prepare.clean.entry_pairs(corpus, code, "train", place)
+        yield from prepare.cascade.entry_pairs(corpus, code, "train", place)
 
 
 def test_the_same_again_is_left_and_another_is_refused(made):
@@ -116,7 +116,8 @@ def test_processes_change_nothing(few, tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mmt.data import corpora, prepare
+from mmt.data import corpora
+from mmt.data.cleaning import prepare
 real, calls = getattr(prepare, sys.argv[3]), []
 def dying(*given, **named):
     if len(calls) == int(sys.argv[4]):
