@@ -54,11 +54,11 @@ class Side(NamedTuple):
 
 def made(name: str, step: Round) -> Side:
     """The side after its first round, which compiles."""
-    compiled = []
+    compiled: list[float] = []
 
-    def listen(event: str, seconds: float, **_: Any) -> None:
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(seconds)
+            compiled.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     start = time.perf_counter()

@@ -10,8 +10,10 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -123,7 +125,7 @@ def by_rule(count: int = 4000) -> dict[str, list[float]]:
     return found
 
 
-def _apart(function, *given):  # type: ignore[no-untyped-def]
+def _apart(function: Callable[..., Any], *given: Any) -> Any:
     """What a function returns in a process of its own, so that its memory is not counted."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *given).result()

@@ -60,7 +60,7 @@ def table(rows: dict[tuple[int, int], dict[str, Any]]) -> Table:
 
 def figure(rows: dict[tuple[int, int], dict[str, Any]], level: str) -> Figure:
     """CPU-seconds over chips at the fewest layers, and over layers at the most chips."""
-    style = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+    style: dict[Any, Any] = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
     most = max(chips for chips, _ in rows)
     fewest = min(layers for _, layers in rows)
     series = (

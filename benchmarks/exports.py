@@ -13,12 +13,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
 
-import ctranslate2
-import torch
-import transformers
 from rich.console import Console
 from rich.table import Table
 
@@ -30,12 +28,15 @@ from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import Decoding
 from mmt.translate import Translator
 
+PROGRAMS = "ctranslate2", "torch", "transformers"
 ALIKE = Decoding(beam=4, alpha=1.0, penalty="length", rules="hf")
 Found = tuple[list[str], list[float]]  # texts, scores
 
 
 def by_ctranslate2(directory: Path, lines: Sequence[str], longest: int, kind: str) -> Found:
     """Translations of tagged lines by an exported directory; kind: 'float32' or 'int8'."""
+    import ctranslate2
+
     vocabulary = Vocabulary.load(directory / "spiece.model")
     pieces = [[vocabulary.piece(i) for i in (*vocabulary.encode(line), vocabulary.eos)]
               for line in lines]  # fmt: skip
@@ -49,6 +50,9 @@ def by_ctranslate2(directory: Path, lines: Sequence[str], longest: int, kind: st
 
 def by_transformers(directory: Path, lines: Sequence[str], longest: int) -> Found:
     """The same by `generate`, the directory as it lies."""
+    import torch
+    import transformers
+
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     model = transformers.T5ForConditionalGeneration.from_pretrained(directory).eval()
     texts: list[str] = []
@@ -74,8 +78,8 @@ def main(run: str = "runs/demo/student", testset: str = "cldr") -> None:
     tagged, longest = [f"{tag} {line}" for line in sources], 200
     every = slice(None, None, 20)
     table = Table("program", "lines", "equal", "%", "ties", "BLEU", "of ours", "seconds")
-    print(header(), f"ctranslate2 {ctranslate2.__version__}, torch {torch.__version__}",
-          f"transformers {transformers.__version__}", sep="; ")  # fmt: skip
+    programs = ", ".join(f"{name} {version(name)}" for name in PROGRAMS)
+    print(header(), programs, sep="; ")
 
     def bleu(texts: Sequence[str]) -> float:
         """The mean over languages."""

@@ -268,6 +268,7 @@ def signals(bench: Bench) -> Iterator[Row]:
 
 
 def main(arguments: list[str]) -> int:
+    """Prints the table; returns 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)

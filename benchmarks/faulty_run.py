@@ -1,5 +1,6 @@
 """A tiny run to which things happen, for benchmarks/faults.py: its data, and the faults in it."""
 
+import functools
 import os
 import random
 import resource
@@ -48,8 +49,9 @@ def make_cache(directory: Path) -> None:
         for code in ("deu_Latn", "swh_Latn")
     }  # fmt: skip
     cache.build(
-        directory, {key: lambda pairs=pairs: pairs for key, pairs in made.items()}, name="made_up",
-        target="eng_Latn", corpus_hash="0", vocabularies={"source": model, "target": model},
+        directory, {key: functools.partial(iter, pairs) for key, pairs in made.items()},
+        name="made_up", target="eng_Latn", corpus_hash="0",
+        vocabularies={"source": model, "target": model},
     )  # fmt: skip
 
 

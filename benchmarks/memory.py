@@ -65,7 +65,8 @@ def size(tree: object) -> int:
 
 def seconds(programs: dict[tuple[str, int], Program]) -> dict[tuple[str, int], float]:
     """The median time of a step of each, taken in turns."""
-    placed, states, taken = {}, {}, {name: [] for name in programs}
+    placed, states = {}, {}
+    taken: dict[tuple[str, int], list[float]] = {name: [] for name in programs}
     for name, one in programs.items():
         placed[name] = one.place(batch())
         states[name] = one.step(one.init(LANGUAGES), placed[name])[0]

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +62,7 @@ def forward_backward(function: Callable, inputs: tuple, gradient) -> Callable[[]
     return lambda: run(inputs, gradient)
 
 
-def expert_layer(experts: int, choices: int, way: str = "auto") -> tuple[moe.MoeMlp, dict]:
+def expert_layer(experts: int, choices: int, way: str = "auto") -> tuple[moe.MoeMlp, Any]:
     """A layer and its parameters."""
     c = moe.MoeConfig(experts, ROUTERS[choices], group_size=GROUP, dispatch=way)
     module = moe.MoeMlp(HIDDEN, ("relu",), F32, c)
@@ -69,7 +70,7 @@ def expert_layer(experts: int, choices: int, way: str = "auto") -> tuple[moe.Moe
     return module, jax.jit(module.init)(jax.random.key(0), x, jnp.ones((1, 1), bool))
 
 
-def dense_layer(choices: int) -> tuple[layers.Mlp, dict]:
+def dense_layer(choices: int) -> tuple[layers.Mlp, Any]:
     """The twin of equal active FLOPs, and its parameters."""
     module = layers.Mlp(choices * HIDDEN, ("relu",), 0.0, F32)
     x = jnp.zeros((1, 1, FEATURES))
@@ -92,8 +93,8 @@ def training_runs(experts: int, choices: int, ways: tuple[str, ...]) -> Runs:
         module, _ = expert_layer(experts, choices, way)
 
         def run(params, x):
-            options = {"rngs": {"dropout": keys[0]}, "mutable": ["intermediates"]}
-            y, state = module.apply(params, x, real, True, **options)
+            rngs = {"dropout": keys[0]}
+            y, state = module.apply(params, x, real, True, rngs=rngs, mutable=["intermediates"])
             measured = moe.summarize(state["intermediates"])
             return y, measured["moe_aux_loss"] + measured["moe_z_loss"]
 

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from benchmarks.header import header
 from mmt import config, train
-from mmt.cli import main as cli
+from mmt.cli.data_commands import make_cache
 from mmt.data import pipeline
 
 SEEDS, STEPS = 3, 300
@@ -43,7 +43,7 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
 def losses(bindings: Sequence[str]) -> list[float]:
     """For each seed the validation split's nats per target token after STEPS steps."""
     config.load([DEMO], bindings)
-    cli._make_cache()
+    make_cache()
     program = config.configured(train.Program)()
     held_out = config.configured(pipeline.eval_batches)(limit=4)
     return [_loss(program, held_out, seed) for seed in range(SEEDS)]

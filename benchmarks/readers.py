@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -59,14 +60,14 @@ def lines(line: Callable[[str, str], str], head: str = "", tail: str = "") -> Ca
     return write
 
 
-def _packed(path: Path):
+def _packed(path: Path) -> Any:
     import bz2
     import gzip
     import lzma
 
     import zstandard
 
-    opened = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}
+    opened: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".zst": zstandard.open}
     if path.suffix == ".xz":
         return lzma.open(path, "wb", preset=0)
     return opened.get(path.suffix, open)(path, "wb")

@@ -141,6 +141,7 @@ def _entry(folder: Path, code: str, size: int) -> str:
 
 
 def main(arguments: list[str]) -> None:
+    """Writes the descriptions of the packs in DATA to OUT and prints their paths."""
     if len(arguments) != 2:
         raise SystemExit("python -m benchmarks.bible100.corpus DATA OUT")
     try:
