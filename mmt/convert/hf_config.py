@@ -133,7 +133,8 @@ def scales_logits(found: Mapping[str, Any]) -> bool:
     if found["model_type"] == "mt5":
         return False
     tied = found.get("tie_word_embeddings", True) is not False
-    scaled = found.get("scale_decoder_outputs") if found["model_type"] == "t5" else None
+    t5 = found["model_type"] in ("t5", "umt5")
+    scaled = found.get("scale_decoder_outputs") if t5 else None
     return tied if scaled is None else bool(scaled)
 
 

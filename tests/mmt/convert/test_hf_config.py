@@ -81,6 +81,7 @@ def test_logits_are_scaled_as_transformers_does_it():
     # transformers 5 saves 'tie_word_embeddings': true for all, and for T5 what it means beside it
     assert not scaled(T5_SMALL, tie_word_embeddings=True, scale_decoder_outputs=False)
     assert not scaled(T5_SMALL, model_type="mt5", tie_word_embeddings=True)
+    assert not scaled(T5_SMALL, model_type="umt5", scale_decoder_outputs=False)
     assert scaled(T5_SMALL, model_type="umt5") and not scaled(MADLAD_3B, model_type="umt5")
 
 
