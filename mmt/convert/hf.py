@@ -82,9 +82,13 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
     `T5ForConditionalGeneration` (`UMT5…`, `SwitchTransformers…`) as it lies: float32 safetensors.
 
     An imported tokenizer goes out as it came, one of ours as a tokenizer.json that gives the same
-    ids. Raises ValueError for a model that has no such architecture (two vocabularies, GShard's
-    experts) or not the vocabulary that it was trained with, and where `out` exists. Nothing
-    half-made is left.
+    ids. Where the logits have weights of their own, `transformers` 5 warns that it does not tie
+    them to the embedding ("we will NOT tie them"): right, and for T5 and UMT5 no config.json keeps
+    it silent.
+
+    Raises ValueError for a model that has no such architecture (two vocabularies, GShard's experts)
+    or not the vocabulary that it was trained with, and where `out` exists. Nothing half-made is
+    left.
     """
     run = Path(model_dir)
     model = Run(run).model()
@@ -92,7 +96,10 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
     entries = names.table(model)
     vocabulary_file = _trained_vocabulary(run, model.config)
     shapes = {
-        name: entry.their_shape for entry in entries.values() for name in entry.theirs
+        copy: entry.their_shape
+        for entry in entries.values()
+        for name in entry.theirs
+        for copy in _written_as(name, made)
     }  # in the order of our tree, so that files are written from front to back
     with staged(Path(out)) as temporary:
         _write_json(temporary / "config.json", made)
@@ -106,7 +113,8 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
             for path, leaf in checkpoint.read_params(run, parameter_shapes(model)):
                 for name, array in parameter_names.unstack(path, leaf, model.config).items():
                     for theirs, tensor in entries[name].to_theirs(array):
-                        writer[theirs] = tensor
+                        for copy in _written_as(theirs, made):
+                            writer[copy] = tensor
                 del leaf, array, tensor  # before the next is read
 
 
@@ -232,6 +240,17 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
     if made.tied_logits or not (head or tied):
         return where
     return {**where, names.HEAD: head or embedding}
+
+
+def _written_as(name: str, made: dict[str, Any]) -> tuple[str, ...]:
+    """The names of a tensor in an exported file. A Switch Transformer whose logits have weights of
+    their own gets the embedding three times: `transformers` 5 then ties nothing, and initialises
+    the stacks' tables at random where the file has none.
+    """
+    untied = not made["tie_word_embeddings"]
+    if name == names.EMBEDDING and made["model_type"] == "switch_transformers" and untied:
+        return name, *names.EMBEDDING_COPIES
+    return (name,)
 
 
 def _trained_vocabulary(run: Path, made: Config) -> Path:

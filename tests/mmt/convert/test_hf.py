@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import re
 import shutil
 
@@ -33,6 +34,7 @@ VARIANTS = {
     "t5, tied": {"tied_logits": True, "mlp_activations": ("relu",)},
     "umt5": {"relative_bias_per_layer": True, "relative_buckets": 16},
     "switch": SWITCH,
+    "switch, own logits": SWITCH | {"tied_logits": False},
 }
 
 
@@ -101,6 +103,39 @@ def test_round_trip_is_exact(exported, name, tmp_path):
     hf.export_hf(tmp_path / "back", tmp_path / "again")
     for path in out.iterdir():
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", VARIANTS)
+def test_transformers_loads_an_export_in_silence_and_whole(exported, name, caplog):
+    """But for the message that `transformers` 5 has for every T5 and UMT5 with own logits, whatever
+    their config.json says.
+    """
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    run, out = exported(name)
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)
+    try:
+        theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(out).eval()
+        transformers.AutoTokenizer.from_pretrained(out)
+    finally:
+        logger.removeHandler(caplog.handler)
+    said = [record.getMessage() for record in caplog.records]
+    if name in ("t5", "umt5"):
+        said = [message for message in said if "we will NOT tie them" not in message]
+    assert said == []
+
+    source, target = hf_families.batch(config.model_from(run).config)
+    given = {"params": parameters(run)}, source, target
+    ours = config.model_from(run).apply(*jax.tree.map(jax.numpy.asarray, given))
+    with torch.no_grad():
+        logits = theirs(
+            input_ids=torch.as_tensor(source).long(),
+            attention_mask=torch.as_tensor(source != 0),
+            decoder_input_ids=torch.as_tensor(target).long(),
+        ).logits  # fmt: skip
+    np.testing.assert_allclose(ours, logits.numpy(), rtol=1e-3, atol=1e-3 * np.abs(ours).max())
 
 
 def test_shards_and_half_precision(exported, tmp_path, monkeypatch):
