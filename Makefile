@@ -6,11 +6,6 @@ BIN := .venv/bin
 LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' 'Japón, Brasil y Alemania' \
   'saa 7' '38,1 kilogramm'
 
-# Large pages for what the program allocates: a quarter of a training step's time on a CPU.
-export GLIBC_TUNABLES := glibc.malloc.hugetlb=1
-# And, for what runs long, freed memory stays with the program: 8 % more.
-demo bible100: export GLIBC_TUNABLES := glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=268435456
-
 .PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 env env-all clean
 
 help:  ## this list

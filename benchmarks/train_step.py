@@ -224,7 +224,7 @@ def main(arguments: list[str]) -> None:
                 table.add_row(name, "not run", "", "", "", times)
                 continue
             tokens = 2 * size.rows * size.length / times[0]
-            ratio = f"{times[0] / own[0]:.2f} x" if own else ""
+            ratio = f"{times[0] / own[0]:.2f} x" if isinstance(own, tuple) else ""
             table.add_row(name, f"{tokens:,.0f}", f"{times[0]:.3f}", f"{times[1]:.2f}", ratio, "")
         Console(width=110).print(table)
 

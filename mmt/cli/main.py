@@ -18,6 +18,7 @@ from typing import Any
 from mmt.cli import data_commands
 from mmt.cli.arguments import parser
 from mmt.cli.data_commands import as_json, make_cache
+from mmt.system import environment
 
 TERMINATED = 143  # 128 + SIGTERM: the run is saved but not finished
 
@@ -32,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     args.bindings = bindings
     warnings.showwarning = lambda message, *_: print(f"mmt: {message}", file=sys.stderr)
+    if argv is None and (args.run in ("train", "distill", "baselines") or vars(args).get("train")):
+        environment.start_again_with_large_pages()
     try:
         if args.run in ("train", "distill", "translate", "evaluate", "baselines"):
             _keep_programs()
@@ -315,9 +318,8 @@ def _comet(files: list[Path], model: Path) -> None:
     if refused:
         print(
             f"COMET: its encoder was not trained on {len(refused)} languages, which get no score: "
-            f"{', '.join(refused)}",
-            file=sys.stderr,
-        )
+            f"{', '.join(refused)}", file=sys.stderr,
+        )  # fmt: skip
 
 
 def _plan(args: argparse.Namespace) -> None:

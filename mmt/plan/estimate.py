@@ -19,6 +19,7 @@ from typing import Any
 
 from mmt.plan import collectives, topology
 from mmt.plan.parameters import readable
+from mmt.system import environment
 from mmt.system.progress import track
 
 Number = int | float | None  # None: not known
@@ -185,6 +186,8 @@ class Plan:
             years = days / 365.25 * self.machine.chips
             lines.append(("training", f"{days:,.2f} days, {years:,.2f} chip-years for "
                           f"{self.found['tokens']:.3g} source tokens"))  # fmt: skip
+        if self.machine.kind == "cpu":
+            lines.append(("large pages", environment.large_pages()))
         rows = [f"{name:<20}{value}" for name, value in lines]
         return "\n".join([*rows, *(f"note: {note}" for note in self.notes)])
 
@@ -212,9 +215,9 @@ def plan(
     asked = {
         "files": list(files), "bindings": list(bindings), "topology": name, "decode": decode
     }  # fmt: skip
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    variables = {**os.environ, "JAX_PLATFORMS": "cpu", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
     child = subprocess.run(
-        [sys.executable, "-m", "mmt.plan.compile"], input=json.dumps(asked), env=environment,
+        [sys.executable, "-m", "mmt.plan.compile"], input=json.dumps(asked), env=variables,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if child.returncode:

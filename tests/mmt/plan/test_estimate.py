@@ -122,6 +122,7 @@ def test_the_table_names_what_is_not_known():
     rows = {line[:20].strip(): line[20:] for line in text.splitlines()}
     assert rows["fits"] == rows["step, at best"] == rows["compiled in"] == "not known"
     assert "compiled in         10.0 s" in made().table()
+    assert "large pages" in rows and "large pages" not in made().table()  # of a CPU, of a TPU
 
 
 def test_comparing_keeps_what_was_refused():

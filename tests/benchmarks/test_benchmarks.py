@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {"benchmarks.faulty_run", "benchmarks.header"}  # imported by others
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path
