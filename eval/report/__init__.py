@@ -1,6 +1,6 @@
 """`mmt report`: one HTML page, Markdown, CSV and figures from rows."""
 
-from eval.report.render import check, check_folder, report
+from eval.report.build import check, check_folder, report
 
 __all__ = [
     "check",
