@@ -150,7 +150,7 @@ def main(count: int = 1000, examples: int = 1_000_000) -> int:
         directory = build(folder, counts)
         for name, stages in (("one stage", None), ("stages, modifiers", STAGES)):
             found = measure(directory, examples, stages)
-            shares = mixing.shares(counts)
+            shares = mixing.mixing_rates(counts)
             few, worst = starved(found, shares) if stages is None else (0, float("nan"))
             late = 0
             if stages is None:  # open rows hold some back

@@ -106,7 +106,7 @@ def register(
     features = output_features(corpus, cleaned, vocabularies)
     sources = {language: source(cleaned, language) for language in cleaned.languages}
     counts = {language: text.num_input_examples("train") for language, text in sources.items()}
-    rates = mixing.shares(counts, temperature, max_epochs=max_epochs, examples=examples)
+    rates = mixing.mixing_rates(counts, temperature, max_epochs=max_epochs, examples=examples)
     return _register(corpus, cleaned, sources, features, rates)
 
 

@@ -95,7 +95,7 @@ def _register_texts(
         component: text.source.num_input_examples("train")
         for component, text in text_tasks.items()
     }
-    rates = mixing.shares(counts, temperature)
+    rates = mixing.mixing_rates(counts, temperature)
     mixture = Mixture(
         name=name,
         target=corpus.target,

@@ -1,7 +1,7 @@
-"""What a run has really seen, per language and corpus: counted from where it is in the data.
+"""What a run has consumed, per language and corpus: counted from its position in the data.
 
-The stream is arithmetic, so this is a pure function of cache and data state, whatever was killed,
-moved or done twice on the way. `Run.ledger` is its file; `mmt data ledger` shows it.
+The stream is arithmetic, so the counts are a pure function of cache and data state, whatever was
+killed, moved or repeated. `Run.ledger` is their file; `mmt data consumed` shows them.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from mmt.data.virtual_shards import Draws
+from mmt.data.virtual_shards import SampleOrder
 from mmt.run import Run
 from mmt.system import atomic
 
@@ -25,20 +25,21 @@ Counted = Int[np.ndarray, "entries fields"]
 
 
 class Counter:
-    """Counts examples and their tokens, with EOS, by language and corpus: the `entries`; and how
-    many of them were modified, or were not since they would have been too long.
+    """Counts examples and their tokens, with EOS, by language and corpus; and how many of them were
+    modified, or were not because they would have been too long.
 
-    entries: (FLORES code, the corpus's name) of each row of what is counted; the columns are
-      `FIELDS`. A cache that does not tell its corpora has one a language, of the cache's name.
+    Attributes:
+      entries: (FLORES code, corpus name) of each row of the counts; the columns are `FIELDS`. In a
+        cache without corpus names each language has one corpus, named after the cache.
     """
 
-    def __init__(self, draws: Draws):
-        self._draws = draws
+    def __init__(self, order: SampleOrder):
+        self._order = order
         self.entries: list[tuple[str, str]] = []
-        self._ends: list[np.ndarray] = []  # by language: the ends of the runs of one corpus
-        self._rows: list[np.ndarray] = []  # and the entry of each
-        manifest = draws.split.cache.manifest
-        for code in draws.split.counts:
+        self._ends: list[np.ndarray] = []  # by language: where the runs of one corpus end
+        self._rows: list[np.ndarray] = []  # by language: the entry of each run
+        manifest = order.split.cache.manifest
+        for code in order.split.counts:
             runs = manifest.corpora.get("train", {}).get(code) or [
                 [manifest.name, manifest.counts["train"][code]]
             ]
@@ -49,121 +50,133 @@ class Counter:
             self._rows.append(np.array([first + names.index(name) for name, _ in runs]))
 
     def zero(self) -> Counted:
+        """Returns counts of 0."""
         return np.zeros((len(self.entries), len(FIELDS)), np.int64)
 
     def appearances(
         self, since: Int[np.ndarray, "languages"], until: Int[np.ndarray, "languages"]
     ) -> Counted:
-        """Of every language the appearances since <= a < until, as if none was modified. Whole
-        epochs are not looked at one by one, so this takes no longer than going over the corpus
-        a few times.
+        """Counts the appearances since <= a < until of every language, as if none was modified.
+
+        Whole epochs are multiplied rather than counted, so the time is that of a few passes over
+        the corpus.
         """
-        found = self.zero()
-        sizes = self._draws.sizes
+        counts = self.zero()
+        sizes = self._order.sizes
         first, last = -(-since // sizes), until // sizes  # the whole epochs in between
         whole = np.maximum(last - first, 0)
         for language in np.flatnonzero(whole).tolist():
-            found += whole[language] * self._epoch(language)
-        some = whole > 0
-        pieces = [(since, np.where(some, first * sizes, until)), (last * sizes, until)]
-        for (start, end), wanted in zip(pieces, (slice(None), some), strict=True):
-            count = np.zeros_like(sizes)
-            count[wanted] = (end - start)[wanted]
-            languages = np.repeat(np.arange(len(sizes)), count)
-            places = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-            found += self._add(languages, places + np.repeat(start, count))
-        return found
+            counts += whole[language] * self._epoch(language)
+        has_whole = whole > 0
+        pieces = [(since, np.where(has_whole, first * sizes, until)), (last * sizes, until)]
+        for (start, end), included in zip(pieces, (slice(None), has_whole), strict=True):
+            lengths = np.zeros_like(sizes)
+            lengths[included] = (end - start)[included]
+            languages = np.repeat(np.arange(len(sizes)), lengths)
+            offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            counts += self._add(languages, offsets + np.repeat(start, lengths))
+        return counts
 
     def draws(self, draws: Int[np.ndarray, "n"]) -> Counted:
-        """Of these draws, one by one."""
-        languages, appearances, _ = self._draws.timeline.at(draws)
+        """Counts these draws, with what modifiers change."""
+        languages, appearances, _ = self._order.sampler.at(draws)
         order = np.argsort(languages, kind="stable")
         return self._add(languages[order], appearances[order]) + self.changes(draws)
 
     def changes(self, draws: Int[np.ndarray, "n"]) -> Counted:
-        """What modifiers add to the counts of these draws."""
-        found = self.zero()
-        for change in self._draws.changes(draws):
+        """Returns what modifiers add to the counts of these draws."""
+        counts = self.zero()
+        for change in self._order.changes(draws):
             rows, ends = self._rows[change.language], self._ends[change.language]
             row = rows[np.searchsorted(ends, change.record, side="right")]
             if change.fits:
-                found[row] += (0, change.source, change.target, 1, 0)
+                counts[row] += (0, change.source, change.target, 1, 0)
             else:
-                found[row] += (0, 0, 0, 0, 1)
-        return found
+                counts[row] += (0, 0, 0, 0, 1)
+        return counts
 
     def _epoch(self, language: int) -> Counted:
-        return self._lines(language, np.arange(self._draws.sizes[language]))
+        return self._examples(language, np.arange(self._order.sizes[language]))
 
     def _add(self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]) -> Counted:
-        """Of appearances that are sorted by their languages."""
-        found = self.zero()
+        """Counts appearances that are sorted by their languages."""
+        counts = self.zero()
         for start in range(0, len(languages), _AT_ONCE):
-            some = languages[start : start + _AT_ONCE]
-            indices = self._draws.places(some, appearances[start : start + _AT_ONCE])
-            cuts = np.flatnonzero(np.diff(some)) + 1
-            for part in np.split(np.arange(len(some)), cuts):
-                found += self._lines(int(some[part[0]]), indices[part])
-        return found
+            chunk = languages[start : start + _AT_ONCE]
+            indices = self._order.indices(chunk, appearances[start : start + _AT_ONCE])
+            cuts = np.flatnonzero(np.diff(chunk)) + 1
+            for part in np.split(np.arange(len(chunk)), cuts):
+                counts += self._examples(int(chunk[part[0]]), indices[part])
+        return counts
 
-    def _lines(self, language: int, indices: Int[np.ndarray, "n"]) -> Counted:
-        split, found = self._draws.split, self.zero()
+    def _examples(self, language: int, indices: Int[np.ndarray, "n"]) -> Counted:
+        split, counts = self._order.split, self.zero()
         records = split.records(language, indices)
         lengths = split.lengths(language, records)
         rows = self._rows[language][np.searchsorted(self._ends[language], records, side="right")]
         columns = (None, lengths[:, 0], lengths[:, 1])
         for column, weights in enumerate(columns):
-            found[:, column] = np.bincount(rows, weights, minlength=len(found))
-        return found
+            counts[:, column] = np.bincount(rows, weights, minlength=len(counts))
+        return counts
 
 
 class Ledger:
-    """Keeps the ledger file of a run; made by `TrainBatches.ledger`.
+    """Keeps the ledger file of a run; `TrainBatches.ledger` makes it.
 
-    At a checkpoint every process calls `count` for its part, and one `write` for all of them.
+    At a checkpoint every process calls `count` for its part, and one process calls `write`.
     """
 
-    def __init__(self, draws: Draws):
-        self._counter = Counter(draws)
-        self._draws = draws
+    def __init__(self, order: SampleOrder):
+        self._counter = Counter(order)
+        self._order = order
 
     def read(self, directory: str | Path) -> dict[str, Any] | None:
-        """What was written last, if it is of this run's data; else everything is counted again."""
-        found = _read(Run(directory).ledger)
-        if found is None or found["position"]["settings"] != self._digest():
+        """Returns what was written last; None, which counts everything again, where it is not of
+        this run's data.
+        """
+        content = _read(Run(directory).ledger)
+        if content is None or content["position"]["settings"] != self._digest():
             return None
-        ends = found["position"].get("stages", {}).get("ends", [])
-        own = self._draws.timeline.ends
-        if any(one not in (None, other) for one, other in zip(ends, own, strict=True)):
-            return None  # it is of another life of the run, in which a stage ended elsewhere
-        corpora = [(row["language"], row["corpora"]) for row in found["rows"]]
-        entries = [(code, name) for code, own in corpora for name in own]
-        fields = [numbers.keys() >= set(FIELDS) for _, own in corpora for numbers in own.values()]
-        return found if entries == self._counter.entries and all(fields) else None
+        saved_ends = content["position"].get("stages", {}).get("ends", [])
+        ends = self._order.sampler.ends
+        if any(saved not in (None, end) for saved, end in zip(saved_ends, ends, strict=True)):
+            return None  # written before the run restarted from an earlier checkpoint
+        corpora = [(row["language"], row["corpora"]) for row in content["rows"]]
+        entries = [(code, name) for code, by_name in corpora for name in by_name]
+        complete = all(
+            counts.keys() >= set(FIELDS) for _, by_name in corpora for counts in by_name.values()
+        )
+        return content if entries == self._counter.entries and complete else None
 
     def count(
         self, former: Mapping[str, Any] | None, state: Mapping[str, Any], part: int, parts: int
     ) -> list[list[int]]:
-        """What was seen between `former` (of `read`; None is the start) and the data state of all
-        processes, as far as it is the `part`-th of so many parts. It may be negative: a run that
-        goes on from an older checkpoint has not seen what came after.
+        """Counts what was consumed between two positions.
+
+        Args:
+          former: what `read` returned; None is the start of the run.
+          state: the data state of all processes.
+          part, parts: which part of the work is done here.
+
+        Returns:
+          The counts; negative where a run resumes from an older checkpoint than `former`.
         """
-        timeline, counter = self._draws.timeline, self._counter
-        found = counter.zero()
-        own = np.arange(len(self._draws.sizes)) % parts == part
+        sampler, counter = self._order.sampler, self._counter
+        counts = counter.zero()
+        mine = np.arange(len(self._order.sizes)) % parts == part
         then, now = _Position.of(former and former["position"]), _Position.of(state)
         low, high = sorted((then.whole, now.whole))
-        since, until = timeline.before(low), timeline.before(high)
-        between = counter.appearances(np.where(own, since, 0), np.where(own, until, 0))
-        if any(stage.modifiers for stage in timeline.stages):
+        since, until = sampler.before(low), sampler.before(high)
+        between = counter.appearances(np.where(mine, since, 0), np.where(mine, until, 0))
+        if any(stage.modifiers for stage in sampler.stages):
             for start in range(low, high, _AT_ONCE):
                 draws = np.arange(start, min(start + _AT_ONCE, high))
-                lanes = draws % state["lanes"]
-                between += counter.changes(draws[lanes * parts // state["lanes"] == part])
-        found += between if now.whole >= then.whole else -between
+                shards = draws % state["lanes"]
+                between += counter.changes(draws[shards * parts // state["lanes"] == part])
+        counts += between if now.whole >= then.whole else -between
         for draws, sign in (now.more, 1), (now.open, -1), (then.more, -1), (then.open, 1):
-            found += sign * counter.draws(draws[part::parts])
-        return found.tolist()
+            counts += sign * counter.draws(draws[part::parts])
+        return counts.tolist()
 
     def write(
         self,
@@ -173,8 +186,8 @@ class Ledger:
         counted: Sequence[list[list[int]]],
         step: int,
     ) -> None:
-        """Writes the file, whole or not at all, from what all parts counted. OSError names it."""
-        total = sum((np.array(one) for one in counted), self._counter.zero())
+        """Writes the file atomically from the counts of all parts. OSError names the file."""
+        total = sum((np.array(counts) for counts in counted), self._counter.zero())
         if former is not None:
             total += [
                 [numbers[field] for field in FIELDS]
@@ -191,15 +204,15 @@ class Ledger:
         atomic.write_json(Run(directory).ledger, content)
 
     def _rows(self, total: Counted) -> list[dict[str, Any]]:
-        """A row per language, those first that `entries` has first."""
-        expected = self._draws.timeline.expected(int(total[:, 0].sum()))
-        counts = self._draws.split.counts
+        """A row per language, in the order of `entries`."""
+        expected = self._order.sampler.expected(int(total[:, 0].sum()))
+        counts = self._order.split.counts
         rows = []
         lines = zip(self._counter.entries, total.tolist(), strict=True)
         by_language = itertools.groupby(lines, key=lambda line: line[0][0])
-        for (code, own), foreseen in zip(by_language, expected.tolist(), strict=True):
-            corpora = {name: dict(zip(FIELDS, line, strict=True)) for (_, name), line in own}
-            sums = {field: sum(one[field] for one in corpora.values()) for field in FIELDS}
+        for (code, counted), foreseen in zip(by_language, expected.tolist(), strict=True):
+            corpora = {name: dict(zip(FIELDS, line, strict=True)) for (_, name), line in counted}
+            sums = {field: sum(counts[field] for counts in corpora.values()) for field in FIELDS}
             rows.append(
                 {"language": code, "pairs": counts[code]}
                 | sums
@@ -214,20 +227,20 @@ class Ledger:
         return rows
 
     def _digest(self) -> str:
-        text = json.dumps(self._draws.settings(), sort_keys=True)
+        text = json.dumps(self._order.settings(), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 class _Position:
-    """Where a run is: it has seen all draws before `whole`, and of the lanes that are farther
-    `more`, but not those in `open` rows.
+    """A run's position: it has consumed all draws before `whole` and those in `more`, of virtual
+    shards that are further, but not those in `open` rows.
     """
 
-    def __init__(self, lanes: int, nexts: Mapping[int, int], rows: Iterable[Sequence[int]]):
-        self.whole = min(nexts.values(), default=0) if len(nexts) == lanes else 0
+    def __init__(self, shards: int, nexts: Mapping[int, int], rows: Iterable[Sequence[int]]):
+        self.whole = min(nexts.values(), default=0) if len(nexts) == shards else 0
         ahead = [
-            np.arange(self.whole + (lane - self.whole) % lanes, after, lanes)
-            for lane, after in nexts.items()
+            np.arange(self.whole + (shard - self.whole) % shards, after, shards)
+            for shard, after in nexts.items()
         ]
         self.more = np.concatenate([np.zeros(0, np.int64), *ahead])
         self.open = np.fromiter(itertools.chain.from_iterable(rows), np.int64)
@@ -236,37 +249,35 @@ class _Position:
     def of(cls, state: Mapping[str, Any] | None) -> "_Position":
         if state is None:
             return cls(1, {}, ())
-        lanes = state["lane"]
-        nexts = {int(lane): one["next"] for lane, one in lanes.items()}
-        rows = (row for one in lanes.values() for row in one["open"])
+        shards = state["lane"]
+        nexts = {int(number): shard["next"] for number, shard in shards.items()}
+        rows = (row for shard in shards.values() for row in shard["open"])
         return cls(state["lanes"], nexts, rows)
 
 
 def chi_square(seen: Sequence[int], foreseen: Sequence[float]) -> tuple[float, int]:
-    """Pearson's statistic of counts against those expected, and its degrees of freedom.
+    """Returns Pearson's statistic of counts against expected ones, and its degrees of freedom.
 
     >>> chi_square([12, 8], [10.0, 10.0])
     (0.8, 1)
     """
-    pairs = [(one, other) for one, other in zip(seen, foreseen, strict=True) if other]
-    return sum((one - other) ** 2 / other for one, other in pairs), max(len(pairs) - 1, 0)
+    pairs = [(count, mean) for count, mean in zip(seen, foreseen, strict=True) if mean]
+    return sum((count - mean) ** 2 / mean for count, mean in pairs), max(len(pairs) - 1, 0)
 
 
 def load(directory: str | Path) -> dict[str, Any]:
-    """The ledger of a run directory. ValueError where it has none."""
+    """Returns the ledger of a run directory. ValueError: it has none."""
     file = Run(directory).ledger
-    found = _read(file)
-    if found is None:
+    content = _read(file)
+    if content is None:
         raise ValueError(
             f"{directory} has no readable {file.name}: it is written with every checkpoint of a run"
         )
-    return found
+    return content
 
 
 def table(content: Mapping[str, Any]) -> str:
-    """The ledger for people: beside what was seen what the shares had foreseen for as many
-    examples.
-    """
+    """Returns the ledger as text: consumed examples beside those that the mixing rates predict."""
     rows = sorted(content["rows"], key=lambda row: (-row["examples"], row["language"]))
     several = any(len(row["corpora"]) > 1 for row in rows)
     head = ["language", "pairs", "examples", "foreseen", "share", "epochs", "tokens"]
@@ -287,7 +298,7 @@ def table(content: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             *aligned(lines),
-            f"seen up to step {content['step']:,}; against the foreseen shares: chi-square "
+            f"consumed up to step {content['step']:,}; against the mixing rates: chi-square "
             f"{statistic:.2f} at {freedom} degrees of freedom",
         ]
     )
@@ -301,7 +312,7 @@ def _line(name: str, row: Mapping[str, Any]) -> list[str]:
 
 
 def aligned(lines: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:
-    """Lines of cells as columns; the first `left` of them are texts, the others numbers."""
+    """Yields lines with aligned columns; the first `left` columns are texts, the others numbers."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     align = [str.ljust] * left + [str.rjust] * (len(widths) - left)
     for cells in lines:
@@ -311,13 +322,13 @@ def aligned(lines: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """None where there is none, or a damaged one: what it said can be counted again."""
+    """The content; None where the file is missing or damaged, since it can be counted again."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        table(found)
-        _Position.of(found["position"])
+        content = json.loads(path.read_text(encoding="utf-8"))
+        table(content)
+        _Position.of(content["position"])
     except (
         OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
     ):  # fmt: skip
         return None
-    return found
+    return content

@@ -1,8 +1,8 @@
 """How often each language is drawn, and in which order.
 
-Pure arithmetic: `shares` turns counts into probabilities, `Schedule` those into an order with
-random access, and `permute` shuffles each language. It reads no data: `pipeline.py` turns the
-draws into examples.
+Pure arithmetic: `mixing_rates` turns counts into probabilities, `MixtureSampler` turns these into
+an order with random access, and `permute` shuffles each language. Nothing here reads data:
+`pipeline.py` turns the draws into examples.
 """
 
 import functools
@@ -21,60 +21,70 @@ _TEXT = ".monolingual"
 
 
 def monolingual(language: str) -> str:
-    """What a language's monolingual text is called among what is mixed: 'deu_Latn.monolingual'."""
+    """Returns the component name of a language's monolingual text: 'deu_Latn.monolingual'."""
     return language + _TEXT
 
 
 def is_monolingual(component: str) -> bool:
-    """Whether a component of a mixture is monolingual text, and not pairs."""
+    """Whether a component of a mixture is monolingual text rather than pairs."""
     return component.endswith(_TEXT)
 
 
 def language_of(component: str) -> str:
-    """The FLORES code of a component: 'deu_Latn' of 'deu_Latn.monolingual', or of 'deu_Latn'."""
+    """Returns the FLORES code of a component: 'deu_Latn' for 'deu_Latn.monolingual' or
+    'deu_Latn'.
+    """
     return component.removesuffix(_TEXT)
 
 
-def shares(
+def mixing_rates(
     counts: Mapping[str, int],
     temperature: float = 5.0,
     *,
     max_epochs: float | None = None,
     examples: int | None = None,
 ) -> dict[str, float]:
-    """The share p_l ∝ n_l^(1/T) of every language l that has n_l examples; the shares sum to 1.
+    """Returns the rate p_l ∝ n_l^(1/T) of every language l with n_l examples; rates sum to 1.
 
     T = 1 is proportional, a large T nearly uniform (Arivazhagan et al. 2019, section 3.2). With
     `max_epochs`, no language is shown more often than that in a run of `examples` examples:
-    p_l ≤ max_epochs·n_l/examples, and what is cut off goes to the others in proportion (UniMax,
-    Chung et al. 2023, Algorithm 1).
+    p_l ≤ max_epochs·n_l/examples, and the others share the rest in proportion (UniMax, Chung et al.
+    2023, Algorithm 1).
 
-    >>> shares({"deu": 32, "swh": 1}, 5.0)      # 32^(1/5) = 2
+    >>> mixing_rates({"deu": 32, "swh": 1}, 5.0)      # 32^(1/5) = 2
     {'deu': 0.6666666666666666, 'swh': 0.3333333333333333}
 
-    Raises ValueError for an empty mixture, a temperature that is not positive, and a budget that
-    is larger than all caps together.
+    Raises:
+      ValueError: an empty mixture, a temperature that is not positive, a budget that is larger than
+        all caps together.
     """
     _check(counts, temperature, max_epochs, examples)
     names = [name for name, count in counts.items() if count]
     sizes = np.array([counts[name] for name in names], np.float64)
     weights = (sizes / sizes.max()) ** (1 / temperature)
     if max_epochs is None or examples is None:
-        found = weights / weights.sum()
+        rates = weights / weights.sum()
     else:
-        found = _capped(weights, max_epochs * sizes / examples)
-    return dict.fromkeys(counts, 0.0) | dict(zip(names, found.tolist(), strict=True))
+        rates = _capped(weights, max_epochs * sizes / examples)
+    return dict.fromkeys(counts, 0.0) | dict(zip(names, rates.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """What a run draws from: `languages` (by any name; None is all), the temperature, a cap.
+    """The mixture of a run, or of a stage.
 
-    The cap `max_epochs` needs `examples`, the number of examples that will be drawn. Languages with
-    fewer than `at_least` examples are left out. `monolingual` is the part of the examples that is
-    made of monolingual text, where there is some (0: none, 1: nothing else, None: one half, or all
-    where there are no pairs); among themselves the languages of each part are mixed as always.
-    ValueError for what none of these can be.
+    Attributes:
+      temperature: rates are n^(1/temperature), see `mixing_rates`.
+      max_epochs: UniMax's cap of passes over a language; needs `examples`.
+      examples: how many examples will be drawn.
+      languages: which languages, by any name; None is all.
+      at_least: languages with fewer examples are left out.
+      monolingual: the fraction of the examples that is made of monolingual text, where there is
+        some. 0: none, 1: nothing else, None: one half, or all where there are no pairs. Pairs and
+        monolingual text are mixed separately.
+
+    Raises:
+      ValueError: a value out of range.
     """
 
     temperature: float = field(default=5.0, metadata=within(0, above=True))
@@ -88,22 +98,26 @@ class Mixing:
         checked.check(self, most=2**63 - 1)
 
     def choose(self, known: Sequence[str]) -> list[str]:
-        """The codes of `known` that `languages` names. ValueError, with the nearest, for others."""
-        kinds = [kind for kind, none in ((False, 1.0), (True, 0.0)) if self.monolingual != none]
+        """Returns the codes of `known` that `languages` names.
+
+        Raises:
+          ValueError: a name that is not among them; the message has the nearest.
+        """
+        kinds = [kind for kind, never in ((False, 1.0), (True, 0.0)) if self.monolingual != never]
         of_kind = [code for code in known if is_monolingual(code) in kinds]
         if known and not of_kind:
-            there = "monolingual text" if self.monolingual == 0 else "pairs"
+            present = "monolingual text" if self.monolingual == 0 else "pairs"
             raise ValueError(
-                f"mixing.Mixing.monolingual is {self.monolingual}, but the data has {there} alone"
+                f"mixing.Mixing.monolingual is {self.monolingual}, but the data has {present} alone"
             )
         if self.languages is None:
             return of_kind
         codes = list(dict.fromkeys(map(language_of, of_kind)))
-        wanted = {resolve(language_of(name), codes) for name in self.languages}
-        return [code for code in of_kind if language_of(code) in wanted]
+        chosen = {resolve(language_of(name), codes) for name in self.languages}
+        return [code for code in of_kind if language_of(code) in chosen]
 
-    def shares(self, counts: Mapping[str, int]) -> dict[str, float]:
-        """The share of each chosen language of `counts` (FLORES code -> examples), in its order."""
+    def rates(self, counts: Mapping[str, int]) -> dict[str, float]:
+        """Returns the rate of each chosen language of `counts` (FLORES code -> examples)."""
         chosen = {
             code: counts[code]
             for code in self.choose(list(counts))
@@ -116,51 +130,54 @@ class Mixing:
                     f"mixing.Mixing.monolingual is {self.monolingual}, but the data has no "
                     "monolingual text; that of a corpus is named under [monolingual]"
                 )
-            return self._shares(chosen, 1.0)
-        part = self.part(chosen) or 0.0
+            return self._rates(chosen, 1.0)
+        fraction = self.monolingual_fraction(chosen) or 0.0
         pairs = {code: count for code, count in chosen.items() if code not in text}
-        found = self._shares(pairs, 1 - part) | self._shares({c: chosen[c] for c in text}, part)
-        return {code: found[code] for code in chosen}
+        texts = {code: chosen[code] for code in text}
+        rates = self._rates(pairs, 1 - fraction) | self._rates(texts, fraction)
+        return {code: rates[code] for code in chosen}
 
-    def part(self, counts: Mapping[str, int]) -> float | None:
-        """What `monolingual` is for data of both kinds; None for data of one."""
+    def monolingual_fraction(self, counts: Mapping[str, int]) -> float | None:
+        """Returns the fraction of monolingual text; None where the data has pairs or text alone."""
         text = [is_monolingual(code) for code in counts]
         if all(text) or not any(text):
             return None
         return 0.5 if self.monolingual is None else self.monolingual
 
-    def _shares(self, counts: Mapping[str, int], part: float) -> dict[str, float]:
-        """Of languages that have a part of the draws."""
-        examples = None if self.examples is None else max(round(self.examples * part), 1)
-        found = shares(counts, self.temperature, max_epochs=self.max_epochs, examples=examples)
-        return {code: share * part for code, share in found.items()}
+    def _rates(self, counts: Mapping[str, int], fraction: float) -> dict[str, float]:
+        """The rates of languages that together have a fraction of the draws."""
+        examples = None if self.examples is None else max(round(self.examples * fraction), 1)
+        rates = mixing_rates(
+            counts, self.temperature, max_epochs=self.max_epochs, examples=examples
+        )
+        return {code: rate * fraction for code, rate in rates.items()}
 
 
-class Schedule:
-    """Which component each draw of an endless mixture takes; any draw is found without the others.
+class MixtureSampler:
+    """Which component each draw of an endless mixture takes, with random access.
 
-    Appearance j of component k falls due at time (j + phase_k) / p_k, and the draws are the
+    Appearance j of component k is due at time (j + phase_k) / p_k, and the draws are the
     appearances in order of time. The phases are spread evenly (golden ratio), so that rare
     components have their share from the start and not only in the long run. Component k always
     comes within the first ceil(1/p_k) draws.
 
-    >>> Schedule([0.5, 0.25, 0.25]).at(np.arange(8))[0]
+    >>> MixtureSampler([0.5, 0.25, 0.25]).at(np.arange(8))[0]
     array([1, 0, 0, 2, 1, 0, 0, 2], dtype=int32)
     """
 
     def __init__(self, probabilities: Sequence[float]):
-        given = np.asarray(probabilities, np.float64)
-        if not given.size or not (given > 0).all():
-            raise ValueError(f"a schedule needs positive shares, got {list(probabilities)[:10]}")
-        self._order = np.argsort(-given, kind="stable").astype(np.int32)
-        self._shares = given[self._order] / given.sum()  # largest first: it wins ties of time
-        self._phases = _phases(self._shares)
-        # Before time t come t draws, give or take one per component: less than a block away.
-        self._span = max(4096, 4 * given.size)
+        rates = np.asarray(probabilities, np.float64)
+        if not rates.size or not (rates > 0).all():
+            raise ValueError(f"a mixture needs positive rates, got {list(probabilities)[:10]}")
+        self._order = np.argsort(-rates, kind="stable").astype(np.int32)
+        self._rates = rates[self._order] / rates.sum()  # largest first: it wins ties of time
+        self._phases = _phases(self._rates)
+        # t draws come before time t, plus or minus one per component: less than a block away.
+        self._span = max(4096, 4 * rates.size)
         self._block = functools.lru_cache(maxsize=256)(self._make_block)
 
     def at(self, draws: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """For each draw (0, 1, ...) its component and how often that one was drawn before."""
+        """Returns each draw's (0, 1, ...) component, and how often this was drawn before."""
         components = np.empty(len(draws), np.int32)
         appearances = np.empty(len(draws), np.int64)
         near = np.unique(draws // self._span)[:, None] + np.arange(-1, 2)
@@ -172,27 +189,27 @@ class Schedule:
         return components, appearances
 
     def before(self, draw: int) -> Int[np.ndarray, "n"]:
-        """How often each component comes in the draws before `draw`."""
+        """Returns how often each component comes in the draws before `draw`."""
         number = self._block_of(draw)
         start, in_block, _ = self._block(number)
-        found = np.bincount(in_block[: draw - start], minlength=len(self._order))
-        found[self._order] += _before(float(number * self._span), self._shares, self._phases)
-        return found
+        counts = np.bincount(in_block[: draw - start], minlength=len(self._order))
+        counts[self._order] += _before(float(number * self._span), self._rates, self._phases)
+        return counts
 
     def when(self, component: int, appearance: int) -> int:
-        """The draw of a component's appearance (0, 1, ...).
+        """Returns the draw of a component's appearance (0, 1, ...).
 
-        >>> Schedule([0.5, 0.25, 0.25]).when(2, 1)
+        >>> MixtureSampler([0.5, 0.25, 0.25]).when(2, 1)
         7
         """
-        place = np.flatnonzero(self._order == component)
-        due = _due(np.array([appearance]), self._shares[place], self._phases[place])
+        rank = np.flatnonzero(self._order == component)
+        due = _due(np.array([appearance]), self._rates[rank], self._phases[rank])
         middle = int(due[0]) // self._span
         for number in range(max(middle - 1, 0), middle + 2):  # rounding: at most the next one
             start, in_block, counted = self._block(number)
-            found = np.flatnonzero((in_block == component) & (counted == appearance))
-            if found.size:
-                return start + int(found[0])
+            offset = np.flatnonzero((in_block == component) & (counted == appearance))
+            if offset.size:
+                return start + int(offset[0])
         raise AssertionError(f"appearance {appearance} of {component} is in no block")
 
     def _block_of(self, draw: int) -> int:
@@ -205,11 +222,11 @@ class Schedule:
 
     def _make_block(self, number: int) -> tuple[int, Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
         """The draws due in block `number` of time: index of the first, components, appearances."""
-        first = _before(float(number * self._span), self._shares, self._phases)
-        each = _before(float((number + 1) * self._span), self._shares, self._phases) - first
+        first = _before(float(number * self._span), self._rates, self._phases)
+        each = _before(float((number + 1) * self._span), self._rates, self._phases) - first
         which = np.repeat(np.arange(len(each)), each)
         appearances = np.arange(each.sum()) + np.repeat(first - (np.cumsum(each) - each), each)
-        due = _due(appearances, self._shares[which], self._phases[which])
+        due = _due(appearances, self._rates[which], self._phases[which])
         order = np.argsort(due, kind="stable")
         return int(first.sum()), self._order[which[order]], appearances[order]
 
@@ -217,39 +234,43 @@ class Schedule:
 def permute(
     index: Int[np.ndarray, "n"], size: Int[np.ndarray, "n"], key: UInt64[np.ndarray, "n"]
 ) -> Int[np.ndarray, "n"]:
-    """Where each `index` goes in a random permutation of 0 ... size - 1 chosen by `key`.
+    """Returns the image of each `index` in a random permutation of 0 ... size - 1, chosen by `key`.
 
     A Feistel network over the digits of the index in a base near sqrt(size), applied again while
     the result is too large (cycle walking; Black and Rogaway 2002): no memory at any size.
     """
     rows = np.ceil(np.sqrt(size)).astype(np.uint64)
     columns = -(-size // rows.astype(np.int64)).astype(np.uint64)
-    found = index.astype(np.uint64)
+    images = index.astype(np.uint64)
     todo = np.arange(len(index))
     while todo.size:
         a, b, k = rows[todo], columns[todo], key[todo]
-        left, right = np.divmod(found[todo], b)
+        left, right = np.divmod(images[todo], b)
         for turn in range(4):
             left = (left + _hash(right ^ k, 2 * turn)) % a
             right = (right + _hash(left ^ k, 2 * turn + 1)) % b
-        found[todo] = left * b + right
-        todo = todo[found[todo] >= size[todo].astype(np.uint64)]
-    return found.astype(np.int64)
+        images[todo] = left * b + right
+        todo = todo[images[todo] >= size[todo].astype(np.uint64)]
+    return images.astype(np.int64)
 
 
 def uniform(value: UInt64[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """A number in [0, 1) for each value, as if drawn at random."""
+    """Returns a pseudo-random number in [0, 1) for each value."""
     return _hash(value, 9) / 2.0**32
 
 
 def resolve(name: str, known: Sequence[str]) -> str:
-    """Which of the codes `known` the name of a language means. ValueError, with the nearest."""
+    """Returns the code of `known` that the name of a language means.
+
+    Raises:
+      ValueError: it means none of them; the message has the nearest.
+    """
     if name in known:
         return name
     try:
         code = languages.find(name).code
     except ValueError:
-        code = name  # perhaps misspelt: say what the data has that is like it
+        code = name  # perhaps misspelt: the message names what is similar
     if code in known:
         return code
     near = suggest.hint(code, known, 3, cutoff=0.0) or "; nearest: none"
@@ -273,17 +294,18 @@ def _due(
 def _before(
     time: float, share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
 ) -> Int[np.ndarray, "n"]:
-    """How many appearances of each component are due before `time`, exact for `_due` as rounded."""
+    """How many appearances of each component are due before `time`, with `_due`'s rounding."""
     guess = np.maximum(np.ceil(time * share - phase), 0).astype(np.int64)
     guess -= (guess > 0) & (_due(guess - 1, share, phase) >= time)
     return guess + (_due(guess, share, phase) < time)
 
 
 def _phases(share: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """A phase in [0, 1) per component (largest first); each comes in its first ceil(1/p) draws.
+    """A phase in [0, 1) per component (largest first), so that each component comes in the first
+    ceil(1/p) draws.
 
-    Where the even phases break that promise, the phase becomes 0. Before such a component come
-    only larger ones with phase 0, fewer than 1/p of them: the promise is kept and the loop ends.
+    A phase that breaks this bound becomes 0. Only larger components with phase 0 come before such
+    a component, and these are fewer than 1/p: the bound holds and the loop ends.
     """
     phase = np.modf(np.arange(1, len(share) + 1) * GOLDEN)[0]
     draws = np.ceil(1 / share - 1e-9)
@@ -300,20 +322,20 @@ def _phases(share: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
 
 
 def _capped(weights: Float[np.ndarray, "n"], cap: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """Shares in proportion to `weights`, none above its `cap`, with sum 1."""
+    """Rates in proportion to `weights`, none above its `cap`, with sum 1."""
     if cap.sum() < 1 - 1e-9:
         raise ValueError(
             f"every language is at its cap: max_epochs allows only {cap.sum():.1%} of the budget "
             "of examples; raise max_epochs, lower examples, or leave out the cap"
         )
     full = np.zeros(len(weights), bool)
-    found = weights / weights.sum()
-    while (found > cap).any() and not full.all():
-        full |= found > cap
+    rates = weights / weights.sum()
+    while (rates > cap).any() and not full.all():
+        full |= rates > cap
         open_weights = np.where(full, 0.0, weights)
         rest = 1 - cap[full].sum()
-        found = np.where(full, cap, open_weights / max(open_weights.sum(), 1e-300) * rest)
-    return found / found.sum()
+        rates = np.where(full, cap, open_weights / max(open_weights.sum(), 1e-300) * rest)
+    return rates / rates.sum()
 
 
 def _check(

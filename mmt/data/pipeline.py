@@ -1,7 +1,7 @@
-"""From a cache to batches of token arrays: mix, shuffle, deal to lanes, pack, prefetch.
+"""From a cache to batches of token arrays: mix, shuffle, split into virtual shards, pack, prefetch.
 
-The order is arithmetic: example = f(seed, draw). So the state is a few small integers per lane,
-and the stream is the same however many processes share it. Nothing here knows the model.
+The order is arithmetic: example = f(seed, draw). So the state is a few integers per virtual shard,
+and the stream does not depend on the number of processes. Nothing here knows the model.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import json
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
@@ -22,10 +22,12 @@ from mmt.data.denoising import Denoising
 from mmt.data.ledger import Ledger
 from mmt.data.mixing import Mixing, resolve
 from mmt.data.packing import Batch, Row
-from mmt.data.stages import Stage, Timeline, planned
-from mmt.data.virtual_shards import Draws, Lane, Split, density
+from mmt.data.process_batches import ProcessBatches, ProcessRows
+from mmt.data.split import Split
+from mmt.data.stages import CurriculumSampler, Stage, planned
+from mmt.data.virtual_shards import SampleOrder, density
 
-MOST_LANES = 64  # where the number of lanes is not given
+MAX_VIRTUAL_SHARDS = 64  # of the default number
 OPEN_ROWS = 8
 PREFETCH = 4  # batches made ahead by a thread
 STATE_VERSION = 1
@@ -40,51 +42,56 @@ def train_batches(
     stages: Sequence[Stage] | None = None,
     packing: bool = True,
     seed: int = 0,
-    lanes: int | None = None,
+    virtual_shards: int | None = None,
     denoising: Denoising = Denoising(),  # noqa: B008
+    lanes: int | None = None,
 ) -> "TrainBatches":
-    """The endless training batches of a cache, see `TrainBatches`.
+    """Returns the endless training batches of a cache, see `TrainBatches`.
 
     Args:
       cache_dir: the cache's directory, or the open cache.
-      feature_lengths: {'inputs': S, 'targets': T}, tokens per row with EOS. Examples that do not
-        fit are left out, and one warning counts them; nothing is cut.
+      feature_lengths: {'inputs': S, 'targets': T}, tokens per row with EOS. Longer examples are
+        left out, and one warning counts them; nothing is trimmed.
       batch_size: rows of the global batch.
       mixing: how often each language is drawn; default `Mixing()`, all languages at T = 5.
       stages: mixtures over time, each with this `mixing` or its own; default: one, without end.
       packing: whether several examples share a row.
-      seed: of the order of each language's examples, which is a new one in every epoch.
-      lanes: how many streams are packed apart: a divisor of batch_size, a multiple of every number
-        of processes that may share the run. Default: the largest divisor of batch_size up to 64.
-      denoising: what is made of monolingual text, where the mixture has some.
+      seed: decides the order of each language's examples, which is a new one in every epoch.
+      virtual_shards: how many streams are packed separately: a divisor of batch_size, and a
+        multiple of every number of processes that may share the run. Default: the largest divisor
+        of batch_size up to 64.
+      denoising: how examples are made of monolingual text, where the mixture has some.
+      lanes: the name of `virtual_shards` in older configs.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
-        an unknown language, a mixture without examples, stages that are none.
+        an unknown language, a mixture without examples, invalid stages.
     """
-    if lanes is None:
-        lanes = max(n for n in range(1, MOST_LANES + 1) if batch_size % n == 0)
-    shard = _Shard(batch_size, lanes, (range(batch_size),))
-    shard.check()
+    if virtual_shards is None:
+        virtual_shards = lanes
+    if virtual_shards is None:
+        virtual_shards = max(n for n in range(1, MAX_VIRTUAL_SHARDS + 1) if batch_size % n == 0)
+    process = ProcessRows(batch_size, virtual_shards, (range(batch_size),))
+    process.check()
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
     known = cache.manifest.languages
-    several = planned(stages, mixing)
-    chosen = {code for stage in several if stage.mixing for code in stage.mixing.choose(known)}
+    curriculum = planned(stages, mixing)
+    chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
     split = Split(cache, "train", drawn, feature_lengths, denoising)
-    timeline = Timeline(
-        [_of_those(split.counts, known, stage) for stage in several],
+    sampler = CurriculumSampler(
+        [_with_examples(split.counts, known, stage) for stage in curriculum],
         split.counts,
         rows=batch_size,
         density=functools.partial(
             density, split, seed=seed, open_rows=OPEN_ROWS if packing else 0
         ),
     )
-    return TrainBatches(Draws(split, timeline, seed), shard, packing=packing)
+    return TrainBatches(SampleOrder(split, sampler, seed), process, packing=packing)
 
 
-def _of_those(counts: Mapping[str, int], known: Sequence[str], stage: Stage) -> Stage:
-    """The stage that draws only languages of which there are examples that fit."""
+def _with_examples(counts: Mapping[str, int], known: Sequence[str], stage: Stage) -> Stage:
+    """The stage without the languages of which no example fits."""
     if stage.mixing is None or stage.mixing.languages is None:
         return stage
     codes = [code for code in stage.mixing.choose(known) if code in counts]
@@ -100,163 +107,185 @@ def eval_batches(
     languages: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> "EvalBatches":
-    """The batches of a split of some languages (by any name), or of all, one example a row.
+    """Returns the batches of a split, one example per row, in the cache's order.
 
-    Finite, in the cache's order, to be gone through as often as one likes. The last batch is
-    filled up with empty rows, which have no weight. `limit` takes the first so many of every
-    language. The other arguments, and what is raised, as in `train_batches`.
+    They are finite and can be iterated any number of times. The last batch is padded with empty
+    rows, which have no weight.
+
+    Args:
+      split: 'validation', 'test' or 'train'.
+      languages: by any name; default: all.
+      limit: the first examples of every language that are used; default: all.
+      The others are as in `train_batches`.
+
+    Raises:
+      ValueError: as `train_batches`, and for a limit below 1.
     """
-    shard = _Shard(batch_size, batch_size, (range(batch_size),))
-    shard.check()
+    process = ProcessRows(batch_size, batch_size, (range(batch_size),))
+    process.check()
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be positive, or None for all examples, got {limit}")
     cache = open_cache(Path(cache_dir))
     codes = Mixing(languages=languages).choose(cache.manifest.languages)
-    return EvalBatches(Split(cache, split, codes, feature_lengths), shard, limit)
+    return EvalBatches(Split(cache, split, codes, feature_lengths), process, limit)
 
 
 class TrainBatches:
-    """An iterator of batches with exact state; made by `train_batches`.
+    """An iterator of batches with exact state; `train_batches` makes it.
 
-    Languages are drawn by `mixing.Schedule`, each language's examples in a random order. Draw i
-    goes to lane i % lanes, a lane packs its draws into rows, and row n of the stream is the next
-    one of lane n % lanes; in a batch the rows of a lane stand together. So the rows depend on
-    neither the batch size nor the number of processes, given the number of lanes.
+    `mixing.MixtureSampler` draws languages, and each language's examples come in a random order.
+    Draw i goes to virtual shard i % n, which packs its draws into rows. Row r of the stream is the
+    next row of virtual shard r % n; in a batch the rows of a shard are neighbours. So the rows
+    depend on neither the batch size nor the number of processes, only on the number of shards n.
 
     Attributes:
-      manifest: the cache's; `decoder_language_ids` are indices into its `languages`.
-      draws: the order of the examples.
+      manifest: the cache's manifest; `decoder_language_ids` are indices into its `languages`.
+      order: the order of the examples.
     """
 
-    def __init__(self, draws: Draws, shard: "_Shard", *, packing: bool):
-        self.manifest: Manifest = draws.split.cache.manifest
-        self.draws = draws
+    def __init__(self, order: SampleOrder, process: ProcessRows, *, packing: bool):
+        self.manifest: Manifest = order.split.cache.manifest
+        self.order = order
         self._packing = packing
-        self._losses: list[float] = []  # of the stage that ends by them
-        self._start(shard)
+        self._losses: list[float] = []  # validation losses of the stage that they end
+        self._start(process)
 
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
-        """This process's rows of the next batch: the nine arrays of `packing.assemble`."""
+        """Returns this process's rows of the next batch: the nine arrays of `packing.assemble`."""
         return next(self._prefetched)
 
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
-        """From now on only this process's rows are read and packed: `rows(batch_size)` of every
-        batch. To be called before the first one. ValueError where those are no whole lanes.
+        """Restricts reading and packing to this process's rows of every batch,
+        `rows(batch_size)`. Must be called before the first batch.
+
+        Raises:
+          ValueError: the rows are not those of whole virtual shards.
         """
-        shard = self._shard._replace(rows=tuple(rows(self._shard.batch_size)))
-        if shard != self._shard:
-            shard.check()
+        process = self._process._replace(rows=tuple(rows(self._process.batch_size)))
+        if process != self._process:
+            process.check()
             self.close()
-            self._start(shard)
+            self._start(process)
 
     @property
     def batch_size(self) -> int:
-        """Rows of the global batch."""
-        return self._shard.batch_size
+        """The number of rows of the global batch."""
+        return self._process.batch_size
 
     def get_state(self) -> dict[str, Any]:
-        """The state after the batch returned last, however far prefetching has come; plain JSON.
+        """Returns the state after the last returned batch, whatever was prefetched; plain JSON.
 
-        `lane` has, for each lane of this process, the next draw and the draws in its open rows;
-        `stages`, where there are several, the first draws after all but the last, and the losses
-        that may end the present one.
+        `lanes` is the number of virtual shards. `lane` has, per virtual shard of this process, the
+        next draw and the draws in its open rows. `stages`, where there are several, has the first
+        draw after every stage but the last, and the losses that may end the current one.
         """
         state = {
             "version": STATE_VERSION,
             "settings": self._settings(),
-            "lanes": self._shard.lanes,
+            "lanes": self._process.virtual_shards,
             "lane": json.loads(self._prefetched.get_state()),
         }
-        if len(self.draws.timeline.stages) == 1:
+        if len(self.order.sampler.stages) == 1:
             return state
-        return state | {"stages": {"ends": self.draws.timeline.ends, "losses": self._losses}}
+        return state | {"stages": {"ends": self.order.sampler.ends, "losses": self._losses}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on after the batch at which `state` was taken; batch size and processes may differ.
+        """Continues after the batch at which `state` was taken.
 
-        The number of lanes is taken from the state, which has to have this process's lanes (put
-        the `lane` of all processes together if what they share changes). ValueError: a state of
-        other data or settings.
+        Batch size and number of processes may differ. The number of virtual shards is the state's.
+        Where the number of processes changes, `lane` must hold the entries of all processes.
+
+        Raises:
+          ValueError: a state of other data or settings, or without this process's shards.
         """
-        if state.get("version") != STATE_VERSION:
-            found = state.get("version")
-            raise ValueError(f"the data state has version {found}, not {STATE_VERSION}")
-        own, saved = self._settings(), state["settings"]
-        for key in sorted(own.keys() | saved.keys(), key=lambda key: key != "stages"):
-            if saved.get(key) != own.get(key):
-                where, was, now = _difference(key, saved.get(key), own.get(key))
+        if (version := state.get("version")) != STATE_VERSION:
+            raise ValueError(f"the data state has version {version}, not {STATE_VERSION}")
+        current, saved = self._settings(), state["settings"]
+        for key in sorted(current.keys() | saved.keys(), key=lambda key: key != "stages"):
+            if saved.get(key) != current.get(key):
+                where, was, now = _difference(key, saved.get(key), current.get(key))
                 raise ValueError(
                     f"the saved data state is of a run with {where} {was!r}, this one has {now!r}: "
-                    "go on with the same, or start a new run"
+                    "continue with the same, or start a new run"
                 )
         stages = state.get("stages", {"ends": [], "losses": []})
-        if state["lanes"] != self._shard.lanes or stages["ends"] != self.draws.timeline.ends:
-            shard = self._shard._replace(lanes=state["lanes"])
-            shard.check()
+        resumed = state["lanes"], stages["ends"]
+        if resumed != (self._process.virtual_shards, self.order.sampler.ends):
+            process = self._process._replace(virtual_shards=state["lanes"])
+            process.check()
             self.close()
-            timeline = self.draws.timeline.resumed(stages["ends"])
-            self.draws = Draws(self.draws.split, timeline, self.draws.seed)
-            self._start(shard)
+            sampler = self.order.sampler.resumed(stages["ends"])
+            self.order = SampleOrder(self.order.split, sampler, self.order.seed)
+            self._start(process)
         self._losses = list(stages["losses"])
-        lanes = [str(lane) for lane in self._shard.own_lanes()]
-        missing = [lane for lane in lanes if lane not in state["lane"]]
+        shards = [str(number) for number in self._process.shard_numbers()]
+        missing = [number for number in shards if number not in state["lane"]]
         if missing:
-            raise ValueError(f"the data state lacks the lanes {', '.join(missing)}")
-        self._prefetched.set_state(json.dumps({lane: state["lane"][lane] for lane in lanes}))
+            raise ValueError(f"the data state lacks the virtual shards {', '.join(missing)}")
+        self._prefetched.set_state(json.dumps({n: state["lane"][n] for n in shards}))
 
     def next_draw(self) -> int:
-        """The first draw to which no lane of this process has come by the batch returned last."""
-        return max(one["next"] for one in json.loads(self._prefetched.get_state()).values())
+        """Returns the first draw that no virtual shard of this process has used by the batch that
+        was returned last.
+        """
+        return max(shard["next"] for shard in json.loads(self._prefetched.get_state()).values())
 
     @property
     def waits_for_losses(self) -> bool:
-        """Whether a stage ends by a validation loss, which `validated` has to be told."""
-        return any(stage.watched() for stage in self.draws.timeline.stages)
+        """Whether a stage ends by a validation loss, which must be given to `validated`."""
+        return any(stage.watched() for stage in self.order.sampler.stages)
 
     def validated(self, losses: Mapping[str, float], draw: int) -> bool:
-        """Takes note of validation losses by FLORES code; ends the stage that goes on until they no
-        longer improve, if it is time, and returns whether it was.
+        """Records validation losses; ends a stage whose losses no longer improve.
 
-        draw: the largest `next_draw` of all processes: there the next stage begins, in every lane.
-        ValueError where the stage waits for a language that has no loss.
+        Args:
+          losses: by FLORES code, in nats per token.
+          draw: the largest `next_draw` of all processes: there the next stage begins.
+
+        Returns:
+          Whether a stage ended.
+
+        Raises:
+          ValueError: the stage waits for a language that has no loss.
         """
-        timeline = self.draws.timeline
-        stage = timeline.watching()
+        sampler = self.order.sampler
+        stage = sampler.watching()
         watched = stage.watched() if stage else None
-        if watched is None or draw < timeline.parts[-1].start:
+        if watched is None or draw < sampler.parts[-1].start:
             return False
         language, patience = watched
-        found = list(losses.values())
+        values = list(losses.values())
         if language:
-            found = [losses[resolve(language, list(losses))]]
-        self._losses.append(float(np.mean(found)))
+            values = [losses[resolve(language, list(losses))]]
+        self._losses.append(float(np.mean(values)))
         best = self._losses.index(min(self._losses))
         if len(self._losses) - 1 - best < patience:
             return False
         state = self.get_state()
-        self.set_state(state | {"stages": {"ends": timeline.ended(draw).ends, "losses": []}})
+        self.set_state(state | {"stages": {"ends": sampler.ended(draw).ends, "losses": []}})
         return True
 
     def warnings(self, steps: int) -> list[str]:
-        """What to warn of in so many steps: stages that never begin, caps that are not kept."""
-        return self.draws.timeline.warnings(steps * self.batch_size)
+        """Returns warnings about a run of `steps`: stages that never begin, caps that are exceeded.
+        """
+        return self.order.sampler.warnings(steps * self.batch_size)
 
     def ledger(self) -> Ledger:
-        """What counts the examples seen up to a data state."""
-        return Ledger(self.draws)
+        """Returns what counts the examples that were seen up to a data state."""
+        return Ledger(self.order)
 
     def close(self) -> None:
-        """Stops prefetching; no batch comes after this."""
+        """Stops prefetching and ends the iteration."""
         self._stop()
 
-    def _start(self, shard: "_Shard") -> None:
-        self._shard = shard
-        batches = _Batches(self.draws, shard, OPEN_ROWS if self._packing else 0)
+    def _start(self, process: ProcessRows) -> None:
+        self._process = process
+        batches = ProcessBatches(self.order, process, OPEN_ROWS if self._packing else 0)
         self._holder = [ThreadPrefetchDatasetIterator(batches, PREFETCH)]
-        # Also when this is dropped, or the program ends: Grain's iterator cannot outlive modules.
+        # Grain's iterator must stop before Python's modules are torn down.
         self._stop = weakref.finalize(self, _stop, self._holder)
 
     @property
@@ -266,90 +295,41 @@ class TrainBatches:
         return self._holder[0]
 
     def _settings(self) -> dict[str, Any]:
-        return self.draws.settings() | {"packing": self._packing}
+        return self.order.settings() | {"packing": self._packing}
 
 
 class EvalBatches:
-    """Batches of held-out examples, as often as one iterates; made by `eval_batches`."""
+    """Batches of held-out examples, iterable any number of times; `eval_batches` makes them."""
 
-    def __init__(self, split: Split, shard: "_Shard", limit: int | None):
+    def __init__(self, split: Split, process: ProcessRows, limit: int | None):
         self.manifest: Manifest = split.cache.manifest
         self._split = split
-        self._shard = shard
-        self._kept = [min(count, limit or count) for count in split.counts.values()]
+        self._process = process
+        self._counts = [min(count, limit or count) for count in split.counts.values()]
 
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
-        """As of `TrainBatches`."""
-        self._shard = self._shard._replace(rows=tuple(rows(self._shard.batch_size)))
+        """Restricts reading to this process's rows, as `TrainBatches.share` does."""
+        self._process = self._process._replace(rows=tuple(rows(self._process.batch_size)))
 
     def __len__(self) -> int:
-        return -(-sum(self._kept) // self._shard.batch_size)
+        return -(-sum(self._counts) // self._process.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
-        own = self._shard.own_lanes()
+        own_rows = self._process.shard_numbers()  # a shard is a row here
+        batch_size = self._process.batch_size
         examples = (
             self._split.example(0, language, index)
-            for language, count in enumerate(self._kept)
+            for language, count in enumerate(self._counts)
             for index in range(count)
         )
         for _ in range(len(self)):
-            rows: list[Row] = [[one] for one in itertools.islice(examples, self._shard.batch_size)]
-            rows += [[]] * (self._shard.batch_size - len(rows))
-            yield self._split.batch([rows[lane] for lane in own])
-
-
-class _Shard(NamedTuple):
-    """Which rows of the global batch are this process's; lane n has rows [n·k, (n + 1)·k)."""
-
-    batch_size: int
-    lanes: int
-    rows: tuple[range, ...]
-
-    def check(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size {self.batch_size}; allowed: 1 or more")
-        if self.lanes < 1 or self.batch_size % self.lanes:
-            raise ValueError(
-                f"batch_size {self.batch_size} must be a positive multiple of lanes, {self.lanes}"
-            )
-        own, each = sum(map(len, self.rows)), self.batch_size // self.lanes
-        if len(self.own_lanes()) * each != own:
-            raise ValueError(
-                f"{self.lanes} lanes of {each} rows cannot be shared by processes with {own} of "
-                f"{self.batch_size} rows each: set pipeline.train_batches.lanes to a multiple of "
-                f"{self.batch_size // own} that divides {self.batch_size}, in a new run"
-            )
-
-    def own_lanes(self) -> list[int]:
-        each = self.batch_size // self.lanes
-        return sorted({row // each for some in self.rows for row in some})
-
-
-class _Batches:
-    """The batches of one process, made when asked for; the state is a string (cheap to copy)."""
-
-    def __init__(self, draws: Draws, shard: _Shard, open_rows: int):
-        self._split = draws.split
-        self._rows = shard.batch_size // shard.lanes
-        self._lanes = {
-            str(number): Lane(draws, number, shard.lanes, open_rows) for number in shard.own_lanes()
-        }
-
-    def __next__(self) -> Batch:
-        return self._split.batch(
-            [lane.row() for lane in self._lanes.values() for _ in range(self._rows)]
-        )
-
-    def get_state(self) -> str:
-        return json.dumps({number: lane.get_state() for number, lane in self._lanes.items()})
-
-    def set_state(self, state: str) -> None:
-        for number, saved in json.loads(state).items():
-            self._lanes[number].set_state(saved)
+            rows: list[Row] = [[example] for example in itertools.islice(examples, batch_size)]
+            rows += [[]] * (batch_size - len(rows))
+            yield self._split.batch([rows[number] for number in own_rows])
 
 
 def _difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """The first place where two settings differ, and what is there.
+    """The key of the first difference between two settings, and both values.
 
     >>> _difference("stages", [{"until": {"steps": 5}}], [{"until": {"steps": 9}}])
     ('stages[0].until.steps', 5, 9)
@@ -360,11 +340,11 @@ def _difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
                 return _difference(f"{where}.{key}", was[key], now[key])
     if isinstance(was, list) and isinstance(now, list):
         if len(was) == len(now) and isinstance([*was, ""][0], dict):
-            place = next(place for place, one in enumerate(was) if one != now[place])
-            return _difference(f"{where}[{place}]", was[place], now[place])
+            index = next(index for index, item in enumerate(was) if item != now[index])
+            return _difference(f"{where}[{index}]", was[index], now[index])
         less, more = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
         if less or more:
-            return f"{where} (what they share is left out)", less, more
+            return f"{where} (without what both have)", less, more
     return where, was, now
 
 

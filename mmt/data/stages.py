@@ -1,7 +1,8 @@
 """Mixtures over time: which example of which language every draw takes, stage after stage.
 
-A boundary between stages is a number of draws, the same for every lane: so it depends neither on
-the number of processes nor on packing. It reads no data; what a draw then is, is in `lanes.py`.
+A boundary between stages is a number of draws, the same for every virtual shard: so it depends
+neither on the number of processes nor on packing. Nothing here reads data; `virtual_shards.py`
+turns draws into examples.
 """
 
 import functools
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int
 
 from mmt import suggest
 from mmt.data import mixing
-from mmt.data.mixing import Mixing, Schedule
+from mmt.data.mixing import Mixing, MixtureSampler
 
 LOSS = "validation_loss"
 _NEVER = 10**15  # nothing lasts so many steps or epochs
@@ -32,7 +33,7 @@ class Stage:
 
     until: counted from the start of the run, not of the stage, one of
       {'steps': 20000}: training steps; with packing to about 1 %, and over as many batches as the
-        open rows make (8 with a row a lane): see `Timeline`;
+        open rows make (8 with one row per virtual shard): see `CurriculumSampler`;
       {'examples': 10**6}: examples drawn;
       {'Swahili': 2, 'yor': 0.5}: epochs, of all the languages named (by any name);
       {'validation_loss': 3}: until the mean over languages has not improved in 3 evaluations;
@@ -58,18 +59,18 @@ class Part(NamedTuple):
 
     start: int
     base: Int[np.ndarray, "languages"]
-    shares: Float[np.ndarray, "languages"]  # 0 of those that are not in its mixture
+    rates: Float[np.ndarray, "languages"]  # 0 of those that are not in its mixture
     components: Int[np.ndarray, "n"]  # those that are, in the order of the schedule
-    schedule: Schedule
+    schedule: MixtureSampler
 
     def at(self, draws: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """As `Timeline.at`, of draws of this stage."""
+        """As `CurriculumSampler.at`, of draws of this stage."""
         found, appearances = self.schedule.at(draws - self.start)
         languages = self.components[found]
         return languages, appearances + self.base[languages]
 
     def before(self, draw: int) -> Int[np.ndarray, "languages"]:
-        """As `Timeline.before`, of a draw of this stage."""
+        """As `CurriculumSampler.before`, of a draw of this stage."""
         found = self.base.copy()
         found[self.components] += self.schedule.before(draw - self.start)
         return found
@@ -78,12 +79,12 @@ class Part(NamedTuple):
 Density = Callable[[Stage], float]  # the examples that a row of it holds on average
 
 
-class Timeline:
+class CurriculumSampler:
     """Which language each draw of a run takes, and how often that one was drawn before.
 
     The appearances of a language go on over the stages, so that none of its examples comes again
     before all have come. A language is named by its position in `counts`. With one stage it is the
-    stage's `Schedule`.
+    stage's `MixtureSampler`.
 
     stages: the last without an end, all others with one.
     counts: FLORES code -> examples, of all languages that any stage draws.
@@ -94,7 +95,7 @@ class Timeline:
     ValueError: a stage that never ends or ends before it begins, an unknown language or kind.
 
     >>> two = [Stage({"examples": 4}, Mixing(languages=["deu"])), Stage(mixing=Mixing(1.0))]
-    >>> Timeline(two, {"deu": 3, "swh": 3}).at(np.arange(8))[:2]
+    >>> CurriculumSampler(two, {"deu": 3, "swh": 3}).at(np.arange(8))[:2]
     (array([0, 0, 0, 0, 1, 0, 1, 0]), array([0, 1, 2, 3, 0, 4, 1, 5]))
     """
 
@@ -111,7 +112,9 @@ class Timeline:
         self.counts = dict(counts)
         self.ends = [*ends, *[None] * (len(self.stages) - 1 - len(ends))]  # None: not known yet
         self.parts: list[Part] = []
-        self._again = functools.partial(Timeline, stages, counts, rows=rows, density=density)
+        self._again = functools.partial(
+            CurriculumSampler, stages, counts, rows=rows, density=density
+        )
         self._rows = rows
         self._density = functools.cache(lambda number: density(self.stages[number]))
         _check(self.stages, counts)
@@ -153,7 +156,7 @@ class Timeline:
         lengths = [
             max(min(end, draws) - part.start, 0) for part, end in zip(self.parts, ends, strict=True)
         ]
-        return np.array(lengths, np.float64) @ np.array([part.shares for part in self.parts])
+        return np.array(lengths, np.float64) @ np.array([part.rates for part in self.parts])
 
     def draws_in(self, rows: int) -> int:
         """About how many examples so many rows of the run hold."""
@@ -199,11 +202,11 @@ class Timeline:
         number = len(self.parts) - 1
         return None if number == len(self.ends) else self.stages[number]
 
-    def ended(self, draw: int) -> "Timeline":
+    def ended(self, draw: int) -> "CurriculumSampler":
         """The timeline where the stage of `watching` ends before `draw`."""
         return self._again(ends=[*self.ends[: len(self.parts) - 1], draw])
 
-    def resumed(self, ends: Sequence[int | None]) -> "Timeline":
+    def resumed(self, ends: Sequence[int | None]) -> "CurriculumSampler":
         """The timeline with the boundaries that an earlier start of the run found."""
         return self._again(ends=ends)
 
@@ -219,22 +222,24 @@ class Timeline:
         return {"stages": [one | two for one, two in zip(own, more, strict=True)]}
 
     def _stage_settings(self, stage: Stage) -> dict[str, Any]:
-        mixture, drawn = stage.mixing or Mixing(), _shares(stage, self.counts)
-        return {
+        mixture, rates = stage.mixing or Mixing(), _rates(stage, self.counts)
+        settings = {
             "temperature": mixture.temperature,
             "max_epochs": mixture.max_epochs,
             "examples": mixture.examples,
-            "languages": [code for code, share in zip(self.counts, drawn, strict=True) if share],
-        } | ({"monolingual": text} if (text := mixture.part(self.counts)) is not None else {})
+            "languages": [code for code, rate in zip(self.counts, rates, strict=True) if rate],
+        }
+        fraction = mixture.monolingual_fraction(self.counts)
+        return settings if fraction is None else settings | {"monolingual": fraction}
 
     def _which(self, draws: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         return np.searchsorted([part.start for part in self.parts[1:]], draws, side="right")
 
     def _part(self, number: int, start: int) -> Part:
-        drawn = _shares(self.stages[number], self.counts)
+        drawn = _rates(self.stages[number], self.counts)
         base = self.parts[-1].before(start) if self.parts else np.zeros(len(drawn), np.int64)
         components = np.flatnonzero(drawn)
-        return Part(start, base, drawn, components, Schedule(drawn[components].tolist()))
+        return Part(start, base, drawn, components, MixtureSampler(drawn[components].tolist()))
 
     def _rows_before(self, number: int) -> float:
         pairs = enumerate(itertools.pairwise(self.parts[: number + 1]))
@@ -285,8 +290,8 @@ def planned(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stag
     return [replace(stage, mixing=stage.mixing or mixture or Mixing()) for stage in wanted]
 
 
-def _shares(stage: Stage, counts: Mapping[str, int]) -> Float[np.ndarray, "languages"]:
-    drawn = (stage.mixing or Mixing()).shares(counts)
+def _rates(stage: Stage, counts: Mapping[str, int]) -> Float[np.ndarray, "languages"]:
+    drawn = (stage.mixing or Mixing()).rates(counts)
     return np.array([drawn.get(code, 0.0) for code in counts])
 
 
@@ -307,7 +312,7 @@ def _check(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
                 f"{where} {what}, until = {stage.until}; all but the last need `until`, such as "
                 "{'steps': 20000}"
             )
-        drawn = _shares(stage, counts)
+        drawn = _rates(stage, counts)
         if stage.until is not None:
             _check_until(stage.until, counts, drawn, where)
 

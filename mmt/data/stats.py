@@ -33,7 +33,7 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
             there = corpus.count(code, split)
             row[split] = sum(1 for _ in corpus.pairs(code, split)) if there else 0
         rows.append(row | sizes)
-    shares = mixing.shares(counts, temperature)
+    shares = mixing.mixing_rates(counts, temperature)
     return [row | {"share": shares[str(row["language"])]} for row in rows]
 
 

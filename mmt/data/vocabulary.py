@@ -313,7 +313,7 @@ def _quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[s
     """How many pairs of each language to take, `limit` in all, none more often than once."""
     if limit >= sum(counts.values()):
         return dict(counts)
-    shares = mixing.shares(counts, temperature, max_epochs=1.0, examples=limit)
+    shares = mixing.mixing_rates(counts, temperature, max_epochs=1.0, examples=limit)
     return {code: min(counts[code], round(shares[code] * limit) or 1) for code in counts}
 
 

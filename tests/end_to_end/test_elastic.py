@@ -36,7 +36,7 @@ def position(directory, step):
     return json.loads(file.read_text())
 
 
-LANES = 8
+SHARDS = 8
 STAGES = [
     Stage({"examples": 150}, Mixing(1.0, languages=["deu"]), {"typos": 0.3, "merged": 0.2}),
     Stage({"swh": 2}, Mixing(2.0), {"upper_case": {"swh": 0.5}, "numbers": 0.3}),
@@ -51,17 +51,17 @@ def texts(tmp_path_factory):
 
 def stream(texts, batch_size, packing):
     return pipeline.train_batches(
-        texts, feature_lengths={"inputs": 80, "targets": 80}, batch_size=batch_size, lanes=LANES,
-        stages=STAGES, packing=packing,
+        texts, feature_lengths={"inputs": 80, "targets": 80}, batch_size=batch_size,
+        virtual_shards=SHARDS, stages=STAGES, packing=packing,
     )  # fmt: skip
 
 
-def by_lane(batch):
-    """The rows of each lane, hashable."""
+def by_shard(batch):
+    """The rows of each virtual shard, hashable."""
     rows = [b"".join(batch[name][i].tobytes() for name in sorted(batch))
             for i in range(len(batch["encoder_input_tokens"]))]  # fmt: skip
-    each = len(rows) // LANES
-    return [rows[lane * each : (lane + 1) * each] for lane in range(LANES)]
+    each = len(rows) // SHARDS
+    return [rows[shard * each : (shard + 1) * each] for shard in range(SHARDS)]
 
 
 @pytest.fixture(
@@ -70,18 +70,18 @@ def by_lane(batch):
     ids=["packed", "one a row"],
 )
 def unmoved(texts, request):
-    """The first rows of each lane, in order, of a run that stays where it is."""
-    batches = stream(texts, LANES, request.param)
-    found = [by_lane(next(batches)) for _ in range(60)]
-    assert batches.draws.timeline.parts[2].start < batches.next_draw()  # all stages are there
+    """The first rows of each virtual shard, in order, of a run that stays where it is."""
+    batches = stream(texts, SHARDS, request.param)
+    found = [by_shard(next(batches)) for _ in range(60)]
+    assert batches.order.sampler.parts[2].start < batches.next_draw()  # all stages are there
     batches.close()
-    return request.param, [[batch[lane][0] for batch in found] for lane in range(LANES)]
+    return request.param, [[batch[shard][0] for batch in found] for shard in range(SHARDS)]
 
 
 def check_journey(texts, unmoved, journey):
     """journey: (processes, batch size, steps) of each leg."""
     packing, expected = unmoved
-    found = [[] for _ in range(LANES)]
+    found = [[] for _ in range(SHARDS)]
     state = None
     for processes, batch_size, steps in journey:
         parts = [stream(texts, batch_size, packing) for _ in range(processes)]
@@ -92,8 +92,8 @@ def check_journey(texts, unmoved, journey):
         for _ in range(steps):
             some = [next(one) for one in parts]
             batch = {name: np.concatenate([one[name] for one in some]) for name in some[0]}
-            for lane, rows in enumerate(by_lane(batch)):
-                found[lane] += rows
+            for shard, rows in enumerate(by_shard(batch)):
+                found[shard] += rows
         state = json.loads(json.dumps(distributed.merged([one.get_state() for one in parts])))
         for one in parts:
             one.close()
@@ -151,12 +151,12 @@ def test_one_two_four_one(runner, tmp_path, model):
 
 @pytest.mark.mesh
 def test_a_run_with_fewer_lanes_than_processes_says_so(runner, tmp_path):
-    """The lanes are the run's for ever: other processes than those that divide them cannot join."""
-    lanes = "--gin.pipeline.train_batches.lanes=2"
-    runner.run(tmp_path / "run", *DENSE, lanes, steps=1)
+    """The number of virtual shards is fixed for a run: process counts must divide it."""
+    shards = "--gin.pipeline.train_batches.virtual_shards=2"
+    runner.run(tmp_path / "run", *DENSE, shards, steps=1)
     records(tmp_path / "run")
     ended = finish(runner.start(tmp_path / "run", *DENSE, processes=4, steps=2))
     for status, _, error in ended:
-        assert status == 1 and "2 lanes of 4 rows cannot be shared by" in error
+        assert status == 1 and "2 virtual shards of 4 rows cannot be shared by" in error
         assert "Traceback" not in error
     runner.run(tmp_path / "run", *DENSE, processes=2, steps=2)

@@ -252,7 +252,7 @@ def test_sigterm_to_one_ends_all_with_a_checkpoint(runner, tmp_path):
     ("flags", "own", "message"),
     [
         (["--gin.BATCH_SIZE=9"], {}, "BATCH_SIZE 9 is not divisible by 2"),
-        (["--gin.pipeline.train_batches.lanes=1"], {}, "1 lanes of 8 rows cannot be shared by"),
+        (["--gin.pipeline.train_batches.lanes=1"], {}, "1 virtual shards of 8 rows cannot be"),
         ([], {1: ("--gin.SEED=1",)}, "the processes differ in their data/settings/seed: 0, 1"),
         ([], {1: ("--gin.CORPUS=nowhere", "--gin.CACHE_DIR=nowhere")}, "nowhere"),
     ],

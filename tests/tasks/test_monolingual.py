@@ -116,7 +116,7 @@ def test_what_is_drawn_is_the_text_with_gaps_other_ones_in_each_epoch(made, pack
 
     def drawn():
         batches = pipeline.train_batches(
-            opened, feature_lengths=LENGTHS, batch_size=8, packing=packing, lanes=1,
+            opened, feature_lengths=LENGTHS, batch_size=8, packing=packing, virtual_shards=1,
             mixing=Mixing(languages=["swh"], monolingual=1.0),
         )  # fmt: skip
         return examples(batches, 12 if packing else 40, "swh_Latn.monolingual")
@@ -232,7 +232,7 @@ def test_text_alone_is_a_corpus(tmp_path, monkeypatch):
         )
         build.ensure_cache(wanted)
     batches = pipeline.train_batches(tmp_path / "c", feature_lengths=LENGTHS, batch_size=8)
-    assert len(batches.draws.split.counts) == 3 and next(batches)
+    assert len(batches.order.split.counts) == 3 and next(batches)
     assert tasks.vocabulary(corpora.load(folder), size=800)["source"].exists()
     with pytest.raises(ValueError, match="nearest: text_monolingual"):
         by_name.find("text_monolingal")

@@ -141,8 +141,8 @@ def _examples(make: Make, mixture: Mixing, steps: int) -> int:
 
 def _chosen(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
     batches.close()
-    counts = batches.draws.split.counts
-    return {code: n for code, n in counts.items() if mixture.shares(counts).get(code)}
+    counts = batches.order.split.counts
+    return {code: n for code, n in counts.items() if mixture.rates(counts).get(code)}
 
 
 def _bounds(text: str) -> tuple[float, float]:
@@ -204,10 +204,12 @@ def _lowest(
     """Of the temperatures from that of `free` upwards the first that keeps to the bounds."""
     for temperature in (*np.geomspace(free.temperature, 1000 * free.temperature, 700), 1e12):
         rounded = float(f"{temperature:.3g}")
-        plain = mixing.shares(counts, rounded)
+        plain = mixing.mixing_rates(counts, rounded)
         cap = max(plain[code] * examples / counts[code] for code in counts) > most
-        drawn = mixing.shares(counts, rounded, max_epochs=most, examples=examples) if cap else plain
-        if min(drawn.values()) >= least * (1 - 1e-9):
+        rates = plain
+        if cap:
+            rates = mixing.mixing_rates(counts, rounded, max_epochs=most, examples=examples)
+        if min(rates.values()) >= least * (1 - 1e-9):
             warm = dataclasses.replace(free, temperature=rounded)
             if not cap:
                 return warm

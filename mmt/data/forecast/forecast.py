@@ -49,29 +49,29 @@ class Forecast:
 
 
 def forecast(batches: TrainBatches, steps: int) -> Forecast:
-    """What the first `steps` batches will show.
+    """Forecasts what the first `steps` batches will show.
 
-    The order is the schedule's own and the examples of every language are counted one by one, as if
-    they came in the order of draws. How many come in so many rows is known only on average, from
-    packing a sample, see `lanes.density`; so `examples`, `tokens`, `first` and `last` are about as
-    exact as the ratio of examples and rows, mostly to 1 %. Tokens are those before modifiers.
+    The order is that of training, and every language's examples are counted one by one. How many
+    examples a row holds is estimated by packing a sample (`virtual_shards.density`), so `examples`,
+    `tokens`, `first` and `last` are mostly right within 1 %. Tokens are those before modifiers.
 
-    ValueError: steps below 1, or of over 10^12 rows.
+    Raises:
+      ValueError: steps below 1, or more than 10^12 rows.
     """
-    draws, batch = batches.draws, batches.batch_size
-    timeline = draws.timeline
+    order, batch = batches.order, batches.batch_size
+    sampler = order.sampler
     number = drawn(batches, steps)
-    until = timeline.before(number)
-    counter = ledger.Counter(draws)
+    until = sampler.before(number)
+    counter = ledger.Counter(order)
     counted = counter.appearances(np.zeros_like(until), until)
     owners = [code for code, _ in counter.entries]
-    expected = timeline.expected(number) / number
+    expected = sampler.expected(number) / number
 
     def step(draw: int) -> int:
-        return min(max(int(timeline.rows_for(draw) // batch) + 1, 1), steps)
+        return min(max(int(sampler.rows_for(draw) // batch) + 1, 1), steps)
 
     rows = []
-    for index, (code, pairs) in enumerate(draws.split.counts.items()):
+    for index, (code, pairs) in enumerate(order.split.counts.items()):
         own = [owner == code for owner in owners]
         examples, source, target = counted[own].sum(axis=0).tolist()[:3]
         rows.append(
@@ -86,9 +86,9 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
                 "source_tokens": source,
                 "target_tokens": target,
                 "tokens": source + target,
-                "first": step(timeline.when(index, 0)) if examples else None,
-                "last": step(timeline.when(index, examples - 1)) if examples else None,
-                "estimated": isinstance(draws.split.cache, Estimated),
+                "first": step(sampler.when(index, 0)) if examples else None,
+                "last": step(sampler.when(index, examples - 1)) if examples else None,
+                "estimated": isinstance(order.split.cache, Estimated),
             }
         )
     return Forecast(rows, steps, batch, number / (steps * batch), _notes(batches, steps))
@@ -100,20 +100,20 @@ def _name(code: str) -> str:
 
 
 def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
-    split, notes = batches.draws.split, []
+    split, notes = batches.order.split, []
     if isinstance(split.cache, Estimated):
         notes.append(
             f"Nothing is tokenised yet: tokens, and how many examples a row of {split.shape[0]} "
             f"and {split.shape[1]} holds, are estimated, a token per {BYTES_A_TOKEN:g} bytes. "
             "`mmt data prepare --gin_file=…` makes a run's cache; with it they are counted."
         )
-    stage = batches.draws.timeline.watching()
+    stage = batches.order.sampler.watching()
     if stage is not None:
         notes.append(
             f"When the stage until {dict(stage.until or {})} ends is not known before training; "
             "here it never does."
         )
-    if any(stage.modifiers for stage in batches.draws.timeline.stages):
+    if any(stage.modifiers for stage in batches.order.sampler.stages):
         estimated = isinstance(split.cache, Estimated)
         more = ", and so is when a stage `until` steps ends" if estimated else ""
         notes.append(f"Tokens are those before modifiers{more}.")
@@ -190,7 +190,7 @@ def drawn(batches: TrainBatches, steps: int) -> int:
             f"steps is {steps}; allowed: 1 to {most:,}, which is {_ROWS:,} rows in batches of "
             f"{batches.batch_size:,}"
         )
-    return max(batches.draws.timeline.draws_in(steps * batches.batch_size), 1)
+    return max(batches.order.sampler.draws_in(steps * batches.batch_size), 1)
 
 
 def table(found: Forecast) -> str:

@@ -58,7 +58,7 @@ class Run:
         self.close()
         for process in range(processes):
             one = pipeline.train_batches(
-                self.directory, batch_size=batch_size, lanes=8, **self.options
+                self.directory, batch_size=batch_size, virtual_shards=8, **self.options
             )
             one.share(part(process, processes))
             if self.state is not None:
@@ -153,7 +153,7 @@ def test_the_command_shows_it(directory, tmp_path, capsys):
     run.close()
     assert main(["data", "ledger", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "chi-square" in shown and "  bible " in shown and "seen up to step 10" in shown
+    assert "chi-square" in shown and "  bible " in shown and "consumed up to step 10" in shown
     assert main(["data", "ledger", str(tmp_path), "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows == ledger.load(tmp_path)["rows"]

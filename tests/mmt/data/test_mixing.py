@@ -20,10 +20,12 @@ def power_law(languages: int, largest: int = 20_000, smallest: int = 100) -> dic
 
 def test_shares_are_the_power_of_the_counts():
     counts = {"deu": 32, "swh": 1, "fra": 243}
-    assert mixing.shares(counts, 5.0) == pytest.approx({"deu": 2 / 6, "swh": 1 / 6, "fra": 3 / 6})
-    assert mixing.shares(counts, 1.0) == pytest.approx({k: n / 276 for k, n in counts.items()})
-    assert mixing.shares(counts, 1e9) == pytest.approx(dict.fromkeys(counts, 1 / 3))
-    assert mixing.shares(counts | {"none": 0})["none"] == 0
+    rates = {"deu": 2 / 6, "swh": 1 / 6, "fra": 3 / 6}
+    assert mixing.mixing_rates(counts, 5.0) == pytest.approx(rates)
+    rates = {code: count / 276 for code, count in counts.items()}
+    assert mixing.mixing_rates(counts, 1.0) == pytest.approx(rates)
+    assert mixing.mixing_rates(counts, 1e9) == pytest.approx(dict.fromkeys(counts, 1 / 3))
+    assert mixing.mixing_rates(counts | {"none": 0})["none"] == 0
 
 
 @given(
@@ -34,11 +36,11 @@ def test_shares_are_the_power_of_the_counts():
 def test_cap_is_kept_and_the_excess_shared_in_proportion(counts, temperature, epochs):
     named = {str(i): count for i, count in enumerate(counts)}
     budget = sum(counts)  # epochs >= 1, so that the caps leave room
-    found = mixing.shares(named, temperature, max_epochs=epochs, examples=budget)
+    found = mixing.mixing_rates(named, temperature, max_epochs=epochs, examples=budget)
     assert math.isclose(sum(found.values()), 1, rel_tol=1e-9)
     cap = {name: epochs * count / budget for name, count in named.items()}
     assert all(found[name] <= cap[name] * (1 + 1e-9) for name in named)
-    free = mixing.shares(named, temperature)
+    free = mixing.mixing_rates(named, temperature)
     ratios = [found[name] / free[name] for name in named if found[name] < cap[name] * (1 - 1e-6)]
     if ratios:  # all below their cap grew by one factor, which is at least 1
         assert min(ratios) == pytest.approx(max(ratios))
@@ -47,7 +49,7 @@ def test_cap_is_kept_and_the_excess_shared_in_proportion(counts, temperature, ep
 
 def test_budget_beyond_all_caps_is_an_error():
     with pytest.raises(ValueError, match=r"every language is at its cap.*20\.0%"):
-        mixing.shares({"deu": 100, "swh": 100}, max_epochs=1.0, examples=1000)
+        mixing.mixing_rates({"deu": 100, "swh": 100}, max_epochs=1.0, examples=1000)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +65,20 @@ def test_budget_beyond_all_caps_is_an_error():
 )
 def test_bad_mixtures_are_errors(counts, options, message):
     with pytest.raises(ValueError, match=message):
-        mixing.shares(counts, **options)
+        mixing.mixing_rates(counts, **options)
 
 
 def test_mixing_chooses_languages_by_any_name():
     counts = {"deu_Latn": 32, "swh_Latn": 1, "fra_Latn": 7}
     chosen = mixing.Mixing(languages=("Swahili", "de"))
-    assert chosen.shares(counts) == pytest.approx({"deu_Latn": 2 / 3, "swh_Latn": 1 / 3})
-    assert list(mixing.Mixing().shares(counts)) == list(counts)
+    assert chosen.rates(counts) == pytest.approx({"deu_Latn": 2 / 3, "swh_Latn": 1 / 3})
+    assert list(mixing.Mixing().rates(counts)) == list(counts)
     with pytest.raises(ValueError, match="'deu_Ltn'.*nearest: deu_Latn"):
-        dataclasses.replace(chosen, languages=("deu_Ltn",)).shares(counts)
+        dataclasses.replace(chosen, languages=("deu_Ltn",)).rates(counts)
     with pytest.raises(ValueError, match="'Japanese' is not among the 3 languages"):
-        dataclasses.replace(chosen, languages=["Japanese"]).shares(counts)
+        dataclasses.replace(chosen, languages=["Japanese"]).rates(counts)
     with pytest.raises(ValueError, match="empty"):
-        dataclasses.replace(chosen, languages=()).shares(counts)
+        dataclasses.replace(chosen, languages=()).rates(counts)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,8 @@ def test_what_a_mixture_cannot_be_is_named(wrong, message, as_users_have_it):
 
 @pytest.mark.parametrize("temperature", [1.0, 5.0])
 def test_110_languages_have_their_share_in_200_000_draws_and_early(temperature):
-    shares = np.array(list(mixing.shares(power_law(110), temperature).values()))
-    drawn, _ = mixing.Schedule(shares.tolist()).at(np.arange(DRAWS))
+    shares = np.array(list(mixing.mixing_rates(power_law(110), temperature).values()))
+    drawn, _ = mixing.MixtureSampler(shares.tolist()).at(np.arange(DRAWS))
     realised = np.bincount(drawn, minlength=110) / DRAWS
     np.testing.assert_allclose(realised, shares, rtol=0.02)
     languages, first = np.unique(drawn, return_index=True)
@@ -122,7 +124,7 @@ def test_110_languages_have_their_share_in_200_000_draws_and_early(temperature):
 @given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=40))
 def test_everyone_comes_within_the_first_expected_period(weights):
     shares = np.array(weights) / sum(weights)
-    drawn, counted = mixing.Schedule(weights).at(np.arange(math.ceil(1 / shares.min())))
+    drawn, counted = mixing.MixtureSampler(weights).at(np.arange(math.ceil(1 / shares.min())))
     languages, first = np.unique(drawn, return_index=True)
     assert len(languages) == len(weights)
     assert (first < np.ceil(1 / shares - 1e-9)).all()
@@ -130,12 +132,12 @@ def test_everyone_comes_within_the_first_expected_period(weights):
 
 
 def test_schedule_is_random_access_and_counts_appearances():
-    schedule = mixing.Schedule(list(mixing.shares(power_law(1000), 1.43).values()))
+    schedule = mixing.MixtureSampler(list(mixing.mixing_rates(power_law(1000), 1.43).values()))
     drawn, counted = schedule.at(np.arange(30_000))
     for component in (0, 500, 999):
         assert counted[drawn == component].tolist() == list(range((drawn == component).sum()))
     some = np.random.default_rng(0).integers(0, 30_000, 1000)
-    fresh = mixing.Schedule(list(mixing.shares(power_law(1000), 1.43).values()))
+    fresh = mixing.MixtureSampler(list(mixing.mixing_rates(power_law(1000), 1.43).values()))
     again, counted_again = fresh.at(some)
     np.testing.assert_array_equal(again, drawn[some])
     np.testing.assert_array_equal(counted_again, counted[some])
@@ -143,10 +145,10 @@ def test_schedule_is_random_access_and_counts_appearances():
     np.testing.assert_array_equal(schedule.at(far)[0][::-1], fresh.at(far[::-1].copy())[0])
 
 
-def test_schedule_refuses_shares_of_zero():
-    for shares in ([], [0.5, 0.0]):
-        with pytest.raises(ValueError, match="positive shares"):
-            mixing.Schedule(shares)
+def test_a_sampler_refuses_rates_of_zero():
+    for rates in ([], [0.5, 0.0]):
+        with pytest.raises(ValueError, match="positive rates"):
+            mixing.MixtureSampler(rates)
 
 
 @given(st.integers(1, 500), st.integers(0, 2**64 - 1))
@@ -186,18 +188,18 @@ BOTH = {"deu_Latn": 900, "swh_Latn": 30, "deu_Latn.monolingual": 5000, "eng_Latn
 @pytest.mark.parametrize(("asked", "part"), [(None, 0.5), (0.2, 0.2), (1.0, 1.0), (0.0, 0.0)])
 def test_monolingual_text_has_the_part_that_was_asked_for(asked, part):
     mixture = mixing.Mixing(monolingual=asked)
-    found = mixture.shares({code: BOTH[code] for code in mixture.choose(list(BOTH))})
+    found = mixture.rates({code: BOTH[code] for code in mixture.choose(list(BOTH))})
     text = {code: share for code, share in found.items() if mixing.is_monolingual(code)}
     pairs = {code: share for code, share in found.items() if code not in text}
     for own, whole in ((text, part), (pairs, 1 - part)):
-        alone = mixing.shares({code: BOTH[code] for code in own}, 5.0) if own else {}
+        alone = mixing.mixing_rates({code: BOTH[code] for code in own}, 5.0) if own else {}
         assert own == pytest.approx({code: share * whole for code, share in alone.items()})
     assert sum(found.values()) == pytest.approx(1)
 
 
 def test_caps_and_languages_hold_for_pairs_and_text_alike():
     capped = mixing.Mixing(monolingual=0.5, max_epochs=2.0, examples=1000)
-    found = capped.shares(BOTH)
+    found = capped.rates(BOTH)
     assert all(found[code] * 1000 <= 2 * BOTH[code] * (1 + 1e-9) for code in BOTH)
     german = mixing.Mixing(languages=["German"])
     assert german.choose(list(BOTH)) == ["deu_Latn", "deu_Latn.monolingual"]

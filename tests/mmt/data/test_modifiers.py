@@ -99,7 +99,7 @@ def vocabulary(cached):
 
 
 def stream(cached, wanted, **options):
-    options = {"feature_lengths": LENGTHS, "batch_size": 8, "lanes": 4} | options
+    options = {"feature_lengths": LENGTHS, "batch_size": 8, "virtual_shards": 4} | options
     return pipeline.train_batches(cached[0], stages=[Stage(modifiers=wanted)], **options)
 
 
@@ -134,7 +134,7 @@ def test_what_does_not_fit_stays_as_it_was(cached, vocabulary):
     with pytest.warns(UserWarning, match="do not fit"):
         plain = shown(cached, vocabulary, None, feature_lengths=short)
         made = shown(cached, vocabulary, {"merged": 1.0}, feature_lengths=short)
-        draws = stream(cached, {"merged": 1.0}, feature_lengths=short).draws
+        draws = stream(cached, {"merged": 1.0}, feature_lengths=short).order
     changes = draws.changes(np.arange(len(plain)))
     assert len(changes) == len(plain)
     kept = [one == other for one, other in zip(plain, made, strict=True)]
@@ -143,14 +143,14 @@ def test_what_does_not_fit_stays_as_it_was(cached, vocabulary):
 
 
 def test_only_seed_and_draw_decide(cached):
-    """Other lanes, batch sizes, processes, restarts; another seed is another text."""
+    """Other virtual shards, batch sizes, processes, restarts; another seed is another text."""
     batches = stream(cached, ALL)
-    draws = batches.draws
+    draws = batches.order
     together = draws.examples(range(300))
     assert any(example.changed for example in together)
-    fresh = stream(cached, ALL).draws
+    fresh = stream(cached, ALL).order
     assert [fresh.examples([i])[0] for i in range(0, 300, 7)] == together[::7]
-    other = stream(cached, ALL, seed=1).draws
+    other = stream(cached, ALL, seed=1).order
     assert other.examples(range(300)) != together
     for _ in range(5):
         next(batches)
@@ -173,7 +173,7 @@ def test_a_stage_in_steps_foresees_what_modifiers_do_to_lengths(cached):
     merged = Stage({"steps": 60}, Mixing(languages=["deu"]), {"merged": 1.0})
     batches = pipeline.train_batches(
         cached[0], stages=[merged, Stage(mixing=Mixing(languages=["swh"]))],
-        feature_lengths=LONG, batch_size=16, lanes=8,
+        feature_lengths=LONG, batch_size=16, virtual_shards=8,
     )  # fmt: skip
     swahili = [bool((next(batches)["decoder_language_ids"] == 1).any()) for _ in range(80)]
     batches.close()
@@ -227,10 +227,11 @@ def test_sentences_are_joined_as_their_script_has_it():
 def test_a_stage_has_its_own(cached, vocabulary):
     planned = [Stage({"examples": 64}, Mixing(1.0), {"upper_case": 1.0}), Stage()]
     batches = pipeline.train_batches(
-        cached[0], stages=planned, feature_lengths=LONG, batch_size=16, lanes=8, packing=False
+        cached[0], stages=planned, feature_lengths=LONG, batch_size=16, virtual_shards=8,
+        packing=False,
     )
     found = [texts_of(next(batches), vocabulary) for _ in range(8)]
     batches.close()
     for number, some in enumerate(found):
         assert all(target.isupper() == (number < 4) for _, _, target in some)
-    assert isinstance(batches.draws, virtual_shards.Draws)
+    assert isinstance(batches.order, virtual_shards.SampleOrder)

@@ -1,4 +1,4 @@
-"""What a pair is, and that its file needs nothing else of the house."""
+"""What a pair is, and that its file needs no other module."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The stream: what is drawn, that nothing is cut, and that state, lanes and processes are exact."""
+"""The stream: what is drawn, that nothing is trimmed, that state and virtual shards are exact."""
 
 import json
 import time
@@ -67,19 +67,20 @@ def test_unpacked_batches_have_one_example_a_row(batches):
 
 
 def test_drawn_as_often_as_the_mixture_says_rare_ones_early(batches):
-    drawn = examples_of(next(batches(packing=False, batch_size=4096, lanes=64)))
+    drawn = examples_of(next(batches(packing=False, batch_size=4096, virtual_shards=64)))
     seen = Counter(language for language, _ in drawn)
-    shares = mixing.shares(COUNTS, 5.0)
+    shares = mixing.mixing_rates(COUNTS, 5.0)
     for number, code in enumerate(COUNTS):
         assert seen[number] / len(drawn) == pytest.approx(shares[code], rel=0.02)
-    drawn = examples_of(next(batches(packing=False, batch_size=64, lanes=1)))  # in order of draws
+    in_order = batches(packing=False, batch_size=64, virtual_shards=1)
+    drawn = examples_of(next(in_order))
     for number, code in enumerate(COUNTS):
         first = [language for language, _ in drawn].index(number)
         assert first < np.ceil(1 / shares[code])
 
 
 def test_an_epoch_shows_everything_once_and_the_next_in_another_order(batches):
-    stream = batches(packing=False, batch_size=40, lanes=1)
+    stream = batches(packing=False, batch_size=40, virtual_shards=1)
     drawn = [pair for batch in take(stream, 60) for pair in examples_of(batch)]
     assert len(drawn) == 2400
     for number, (code, count) in enumerate(COUNTS.items()):
@@ -90,13 +91,13 @@ def test_an_epoch_shows_everything_once_and_the_next_in_another_order(batches):
         assert len({tuple(epoch) for epoch in epochs}) == len(epochs), code
         if count < 100:
             assert len(epochs) > 3
-    other = next(batches(packing=False, batch_size=40, lanes=1, seed=1))
+    other = next(batches(packing=False, batch_size=40, virtual_shards=1, seed=1))
     assert examples_of(other) != drawn[:40]
 
 
 def test_mixing_by_gin_names(batches):
     chosen = mixing.Mixing(temperature=1.0, languages=["German", "yo"])
-    stream = batches(packing=False, batch_size=2011, lanes=1, mixing=chosen)
+    stream = batches(packing=False, batch_size=2011, virtual_shards=1, mixing=chosen)
     seen = Counter(examples_of(next(stream)))
     assert len(seen) == 2011 and set(seen.values()) == {1}  # T = 1: exactly one epoch of both
     assert {language for language, _ in seen} == {0, 4}
@@ -137,13 +138,13 @@ def test_a_state_of_other_settings_is_an_error(batches):
         ({"mixing": mixing.Mixing(temperature=1.0)}, "temperature 5.0, this one has 1.0"),
         ({"packing": False}, "packing True"),
         ({"feature_lengths": LENGTHS | {"targets": 30}}, "targets 20"),
-        ({"batch_size": 12, "lanes": 4}, "batch_size 12 must be a positive multiple of lanes, 8"),
+        ({"batch_size": 12, "virtual_shards": 4}, "batch_size 12 must be .* virtual_shards, 8"),
     ):
         with pytest.raises(ValueError, match=message):
             batches(**options).set_state(state)
     with pytest.raises(ValueError, match="version 0"):
         batches().set_state(state | {"version": 0})
-    with pytest.raises(ValueError, match="lacks the lanes 4, 5, 6, 7"):
+    with pytest.raises(ValueError, match="lacks the virtual shards 4, 5, 6, 7"):
         batches(process=1, processes=2).set_state(batches(process=0, processes=2).get_state())
 
 
@@ -162,8 +163,8 @@ def test_processes_share_the_batches_of_one(batches, processes):
 
 
 def test_a_process_may_have_rows_here_and_there(batches):
-    together = take(batches(batch_size=16, lanes=8), 5)
-    some = batches(batch_size=16, lanes=8)
+    together = take(batches(batch_size=16, virtual_shards=8), 5)
+    some = batches(batch_size=16, virtual_shards=8)
     some.share(lambda size: [range(2, 4), range(8, 12)])
     own = [2, 3, 8, 9, 10, 11]
     assert_equal(take(some, 5), [{k: v[own] for k, v in batch.items()} for batch in together])
@@ -185,29 +186,29 @@ def test_a_process_reads_its_share_alone(batches, monkeypatch):
 
 
 def test_rows_do_not_depend_on_the_batch_size(batches):
-    small = rows_of(take(batches(batch_size=4, lanes=4), 12))
-    large = rows_of(take(batches(batch_size=16, lanes=4), 3))
+    small = rows_of(take(batches(batch_size=4, virtual_shards=4), 12))
+    large = rows_of(take(batches(batch_size=16, virtual_shards=4), 3))
     assert len(small) == 48
     assert Counter(small) == Counter(large)
     assert len(set(small)) == 48
 
 
 def test_a_run_moves_to_other_process_counts_and_batch_sizes(batches):
-    stream = batches(batch_size=16, lanes=8)
+    stream = batches(batch_size=16, virtual_shards=8)
     take(stream, 5)
     later = take(stream, 4)
-    halves = [batches(batch_size=16, lanes=8, process=p, processes=2) for p in (0, 1)]
+    halves = [batches(batch_size=16, virtual_shards=8, process=p, processes=2) for p in (0, 1)]
     for half in halves:
         take(half, 5)
     states = [half.get_state() for half in halves]
     joined = states[0] | {"lane": states[0]["lane"] | states[1]["lane"]}
-    alone = batches(batch_size=16)  # 16 lanes by itself; the state says 8
+    alone = batches(batch_size=16)  # 16 virtual shards by itself; the state says 8
     alone.set_state(joined)
     assert_equal(take(alone, 4), later)
-    quarter = batches(batch_size=16, lanes=8, process=3, processes=4)
+    quarter = batches(batch_size=16, virtual_shards=8, process=3, processes=4)
     quarter.set_state(joined)
     assert_equal(take(quarter, 4), [{k: v[12:] for k, v in batch.items()} for batch in later])
-    bigger = batches(batch_size=32, lanes=8)
+    bigger = batches(batch_size=32, virtual_shards=8)
     bigger.set_state(joined)
     assert Counter(rows_of(take(bigger, 2))) == Counter(rows_of(later))
 
@@ -234,9 +235,15 @@ def test_what_does_not_fit_is_left_out_and_counted(batches):
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size 0; allowed: 1 or more"),
-        ({"lanes": 3}, "batch_size 8 must be a positive multiple of lanes, 3"),
-        ({"batch_size": 12, "lanes": 6, "processes": 4}, "6 lanes of 2 rows .* 3 of 12 rows each"),
-        ({"batch_size": 12, "lanes": 4, "processes": 3}, "set .*lanes to a multiple of 3 that"),
+        ({"virtual_shards": 3}, "batch_size 8 must be a positive multiple of virtual_shards, 3"),
+        (
+            {"batch_size": 12, "virtual_shards": 6, "processes": 4},
+            "6 virtual shards of 2 rows .* 3 of 12 rows each",
+        ),
+        (
+            {"batch_size": 12, "virtual_shards": 4, "processes": 3},
+            "set .*virtual_shards to a multiple of 3 that",
+        ),
         ({"feature_lengths": {"inputs": 9}}, "must give 'inputs' and 'targets'"),
         ({"mixing": mixing.Mixing(languages=["swh_Ltn"])}, "nearest: swh_Latn"),
         ({"mixing": mixing.Mixing(languages=[])}, "the mixture is empty"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mmt import distributed
 from mmt.data import mixing, pipeline
 from mmt.data.mixing import Mixing
-from mmt.data.stages import Stage, Timeline, planned
+from mmt.data.stages import CurriculumSampler, Stage, planned
 from tests.helpers.streams import LENGTHS, examples_of, part, write_cache
 
 COUNTS = {"deu_Latn": 400, "fra_Latn": 90, "swh_Latn": 25, "yor_Latn": 11}
@@ -18,8 +18,8 @@ CODES = list(COUNTS)
 LARGE = Mixing(languages=["deu", "French"])
 
 
-def drawn(timeline, count):
-    languages, appearances, which = timeline.at(np.arange(count))
+def drawn(sampler, count):
+    languages, appearances, which = sampler.at(np.arange(count))
     return languages.tolist(), appearances.tolist(), which.tolist()
 
 
@@ -37,44 +37,45 @@ MIXTURES = st.builds(
 def test_each_goes_on_where_the_one_before_left_every_language(some, last, draw):
     ends = np.cumsum([length for _, length in some]).tolist()
     made = [Stage({"examples": end}, mixture) for (mixture, _), end in zip(some, ends, strict=True)]
-    timeline = Timeline([*made, Stage(mixing=last)], COUNTS)
-    assert timeline.ends == ends
+    sampler = CurriculumSampler([*made, Stage(mixing=last)], COUNTS)
+    assert sampler.ends == ends
     came = dict.fromkeys(CODES, 0)
     expected = []
     for number, (mixture, length) in enumerate([*some, (last, max(3000 - sum(ends), 0))]):
-        own = {code: share for code, share in mixture.shares(COUNTS).items() if share}
-        order = [list(own)[i] for i in mixing.Schedule(list(own.values())).at(np.arange(length))[0]]
+        own = {code: share for code, share in mixture.rates(COUNTS).items() if share}
+        drawn_components = mixing.MixtureSampler(list(own.values())).at(np.arange(length))[0]
+        order = [list(own)[i] for i in drawn_components]
         for code in order:
             expected.append((CODES.index(code), came[code], number))
             came[code] += 1
     count = len(expected)
-    assert list(zip(*drawn(timeline, count), strict=True)) == expected
+    assert list(zip(*drawn(sampler, count), strict=True)) == expected
     before = [sum(one[0] == i for one in expected[:draw]) for i in range(len(CODES))]
     if draw <= count:
-        assert timeline.before(draw).tolist() == before
-        np.testing.assert_allclose(timeline.expected(draw), before, atol=len(ends) * 2 + 2)
+        assert sampler.before(draw).tolist() == before
+        np.testing.assert_allclose(sampler.expected(draw), before, atol=len(ends) * 2 + 2)
     for place in range(0, count, 97):
-        assert timeline.when(*expected[place][:2]) == place
+        assert sampler.when(*expected[place][:2]) == place
 
 
 def test_one_stage_is_its_schedule():
-    shares = Mixing(3.0).shares(COUNTS)
-    plain = mixing.Schedule(list(shares.values())).at(np.arange(5000))
-    ours = Timeline([Stage(mixing=Mixing(3.0))], COUNTS).at(np.arange(5000))
+    shares = Mixing(3.0).rates(COUNTS)
+    plain = mixing.MixtureSampler(list(shares.values())).at(np.arange(5000))
+    ours = CurriculumSampler([Stage(mixing=Mixing(3.0))], COUNTS).at(np.arange(5000))
     for one, other in zip(plain, ours[:2], strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_until_epochs_is_the_draw_that_completes_them():
     until = {"German": 0.5, "fra": 2}
-    timeline = Timeline([Stage(until, LARGE), Stage()], COUNTS)
-    (end,) = timeline.ends
-    languages, appearances, _ = drawn(timeline, end)
+    sampler = CurriculumSampler([Stage(until, LARGE), Stage()], COUNTS)
+    (end,) = sampler.ends
+    languages, appearances, _ = drawn(sampler, end)
     epochs = [languages.count(0) / 400, languages.count(1) / 90]
     assert epochs[0] >= 0.5 and epochs[1] >= 2.0
     last = languages[-1], appearances[-1]
     assert last in ((0, 199), (1, 179))  # the very draw
-    later = Timeline([Stage(until, LARGE), Stage({"yor": 3}), Stage()], COUNTS)
+    later = CurriculumSampler([Stage(until, LARGE), Stage({"yor": 3}), Stage()], COUNTS)
     languages, appearances, _ = drawn(later, later.ends[1])
     assert (languages[-1], appearances[-1]) == (3, 32)
 
@@ -113,14 +114,14 @@ def test_a_stage_that_does_not_end_is_an_error(until, message, far, as_users_hav
     if far and "begins" in message:
         return  # nobody can know it
     with pytest.raises(ValueError, match=f"stage 2 of 3.*{message}"):
-        Timeline([*first, Stage(until, LARGE), Stage()], COUNTS)
+        CurriculumSampler([*first, Stage(until, LARGE), Stage()], COUNTS)
 
 
 def test_the_last_stage_has_no_end():
     with pytest.raises(ValueError, match="stage 2 of 2 has an end"):
-        Timeline([Stage({"steps": 3}), Stage({"steps": 5})], COUNTS)
+        CurriculumSampler([Stage({"steps": 3}), Stage({"steps": 5})], COUNTS)
     with pytest.raises(ValueError, match="stages is empty"):
-        Timeline([], COUNTS)
+        CurriculumSampler([], COUNTS)
 
 
 @pytest.mark.parametrize("wrong", [[3], 3, Stage(), "ab"])
@@ -132,21 +133,21 @@ def test_what_is_no_list_of_stages_is_an_error(wrong, as_users_have_it):
 
 def test_what_a_loss_ends_is_known_when_it_ends():
     three = [Stage({"validation_loss": 2}, LARGE), Stage({"examples": 500}), Stage(mixing=LARGE)]
-    timeline = Timeline(three, COUNTS)
-    assert timeline.ends == [None, None]
-    assert timeline.watching() is three[0]
-    early, late = timeline.ended(300), timeline.ended(700)
+    sampler = CurriculumSampler(three, COUNTS)
+    assert sampler.ends == [None, None]
+    assert sampler.watching() is three[0]
+    early, late = sampler.ended(300), sampler.ended(700)
     assert early.ends == [300, 500] and late.ends == [700, 700]  # the second came too late
     assert early.watching() is None
     assert set(drawn(early, 300)[0]) == {0, 1}
     assert set(drawn(late, 800)[0]) == {0, 1}
-    assert timeline.resumed(early.ends).ends == early.ends
+    assert sampler.resumed(early.ends).ends == early.ends
 
 
 def test_fewest_examples():
-    assert Mixing(at_least=90).shares(COUNTS).keys() == {"deu_Latn", "fra_Latn"}
+    assert Mixing(at_least=90).rates(COUNTS).keys() == {"deu_Latn", "fra_Latn"}
     with pytest.raises(ValueError, match="the mixture is empty"):
-        Mixing(at_least=401).shares(COUNTS)
+        Mixing(at_least=401).rates(COUNTS)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def directory(tmp_path_factory):
 
 
 def stream(directory, planned, **options):
-    options = {"feature_lengths": LENGTHS, "batch_size": 16, "lanes": 8} | options
+    options = {"feature_lengths": LENGTHS, "batch_size": 16, "virtual_shards": 8} | options
     return pipeline.train_batches(directory, stages=planned, **options)
 
 
@@ -192,7 +193,7 @@ def test_a_state_knows_its_stages(directory):
         with pytest.raises(ValueError, match="is of a run with stages "):
             ours.set_state(theirs.get_state())
     later = stream(directory, [Stage({"examples": 90}), Stage()])
-    with pytest.raises(ValueError, match=r"stages\[0\]\.until\.examples 100, this one has 90: go"):
+    with pytest.raises(ValueError, match=r"stages\[0\]\.until\.examples 100, this one has 90: "):
         later.set_state(two.get_state())
     fewer = stream(directory, [Stage({"examples": 100}, LARGE), Stage()])
     with pytest.raises(ValueError, match=r"stages\[0\]\.languages .*\['\w+', '\w+'\], .* has \[\]"):
@@ -205,7 +206,7 @@ def test_a_state_knows_its_stages(directory):
     "processes", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 4))]
 )
 def test_a_stage_that_a_loss_ends(directory, processes):
-    """It ends where no lane has come to yet, on however many processes."""
+    """It ends at a draw that no virtual shard has used yet, on however many processes."""
     planned = [Stage({"validation_loss/yor": 2}, LARGE), Stage()]
     parts = [stream(directory, planned) for _ in range(processes)]
     assert all(one.waits_for_losses for one in parts)

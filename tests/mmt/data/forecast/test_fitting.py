@@ -49,7 +49,7 @@ def test_what_fits_keeps_to_its_bounds(make, bounds):
     assert min(row["share"] for row in again.rows) >= least * (1 - 1e-6)
     assert sum(row["share"] for row in again.rows) == pytest.approx(1)
     if least == 0.3:  # and no higher than it must be
-        lower = mixing.Mixing(temperature=mixture.temperature * 0.97).shares(COUNTS)
+        lower = mixing.Mixing(temperature=mixture.temperature * 0.97).rates(COUNTS)
         assert min(lower.values()) < 0.3
         assert mixture.max_epochs is None
 

@@ -1,0 +1,108 @@
+"""A split of a cache: the examples that fit into a row, and the arrays of rows."""
+
+import functools
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+from mmt.data.cache import Cache, records
+from mmt.data.denoising import Denoiser, Denoising
+from mmt.data.mixing import is_monolingual
+from mmt.data.packing import Batch, Example, Row, assemble
+
+
+class Split:
+    """The examples of some languages of a split that fit into the feature lengths.
+
+    A warning says how many examples do not fit.
+
+    Attributes:
+      counts: FLORES code -> examples that fit. A language is identified by its position there.
+      shape: tokens of a source and of a target row, with EOS.
+      denoising: how examples are made of monolingual text; their lengths count there.
+    """
+
+    def __init__(
+        self, cache: Cache, split: str, languages: Sequence[str],
+        feature_lengths: Mapping[str, int], denoising: Denoising = Denoising(),  # noqa: B008
+    ):  # fmt: skip
+        if set(feature_lengths) != {"inputs", "targets"}:
+            raise ValueError(
+                f"feature_lengths must give 'inputs' and 'targets', got {dict(feature_lengths)}"
+            )
+        self.cache = cache
+        self.shape = (feature_lengths["inputs"], feature_lengths["targets"])
+        self.denoising = denoising
+        self.counts: dict[str, int] = {}
+        self._kept: list[np.ndarray | None] = []  # indices [n], None for all
+        self._lengths: list[np.ndarray] = []  # [n, 2], of all
+        self._readers: dict[int, records.Reader] = {}  # by language id
+        self._ids: list[int] = []
+        left_out: dict[str, int] = {}
+        for code in languages:
+            lengths = np.asarray(cache.lengths(code, split))
+            if not len(lengths):
+                continue
+            if is_monolingual(code):
+                lengths = self.denoiser.lengths(lengths[:, 1])
+            fits = (lengths < np.array(self.shape)).all(axis=1)  # EOS takes one more
+            if missing := int((~fits).sum()):
+                left_out[code] = missing
+            if missing == len(lengths):
+                continue
+            self.counts[code] = len(lengths) - missing
+            self._kept.append(np.flatnonzero(fits) if missing else None)
+            self._lengths.append(lengths)
+            self._ids.append(cache.manifest.languages.index(code))
+            self._readers[self._ids[-1]] = cache.records(code, split)
+        self._warn(split, left_out)
+
+    @functools.cached_property
+    def denoiser(self) -> Denoiser:
+        """Makes the examples of monolingual text. ValueError: the vocabulary has no sentinels."""
+        return Denoiser(self.denoising, self.cache.sentinels())
+
+    def example(self, draw: int, language: int, index: int) -> Example:
+        """Returns the index-th of the language's examples that fit."""
+        kept = self._kept[language]
+        record = index if kept is None else int(kept[index])
+        source, target = self._lengths[language][record].tolist()
+        return Example(draw, self._ids[language], record, source + 1, target + 1)
+
+    def records(self, language: int, indices: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        """Returns the record numbers of the language's examples that fit."""
+        kept = self._kept[language]
+        return indices if kept is None else kept[indices]
+
+    def lengths(self, language: int, records: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n 2"]:
+        """Returns the tokens of source and target of these records, with EOS."""
+        return np.asarray(self._lengths[language][records], np.int64) + 1
+
+    def raw(self, language_id: int, record: int) -> bytes:
+        """Returns a record as stored."""
+        return self._readers[language_id].raw(record)
+
+    def batch(self, rows: Sequence[Row]) -> Batch:
+        """Reads the examples of rows and returns their arrays."""
+        raw = [e.changed or self.raw(e.language, e.record) for row in rows for e in row]
+        source, target = self.shape
+        manifest = self.cache.manifest
+        return assemble(
+            rows, records.decode(raw), source=source, target=target,
+            pad=manifest.pad, eos=manifest.eos, start=manifest.start,
+        )  # fmt: skip
+
+    def _warn(self, split: str, left_out: Mapping[str, int]) -> None:
+        if not left_out:
+            return
+        worst = sorted(left_out, key=left_out.__getitem__, reverse=True)
+        emptied = [code for code in worst if code not in self.counts]
+        warnings.warn(
+            f"{sum(left_out.values()):,} {split} examples do not fit in inputs {self.shape[0]}, "
+            f"targets {self.shape[1]} and are left out; most of them: "
+            + ", ".join(f"{code} {left_out[code]:,}" for code in worst[:5])
+            + (f"; nothing is left of {', '.join(emptied)}" if emptied else ""),
+            stacklevel=4,
+        )
