@@ -4,102 +4,113 @@ It renders rows, and example sentences where `hypotheses/` lies beside a results
 gives equal bytes. What is compared with what: comparison.py; what else is known: evidence.py.
 """
 
-import csv
 import dataclasses
-import io
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import jinja2
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from eval.records import analysis, results
-from eval.records.analysis_index import GUARDS, RISKY, Evidence, sure
+from eval.records.analysis_index import GUARDS, RISKY, Evidence
 from eval.records.results import Row
+from eval.report import captions, cells, csv_tables, render, system_tables, tables
 from eval.report import caveats as notes
 from eval.report import examples as sentences
-from eval.report import system_tables, tables
 from eval.report.caveats import Note
-from eval.report.comparison import SMALL, Comparison, Group, Score, by_resource, compare
+from eval.report.comparison import SMALL, Comparison, Group, by_resource, compare
 from eval.report.examples import Shown
 from eval.report.figures import (
     drawing,
     routing,
+    scores,
 )
 from eval.report.figures import (
-    scores as figures_scores,
+    overlap as figures_overlap,
 )
 from eval.report.figures import (
     training as figures_training,
 )
 
-Drawings = dict[str, str]  # file name without suffix -> SVG
+CSV_FILES = {
+    "report.csv": csv_tables.records, "means.csv": csv_tables.means, "pairs.csv": csv_tables.pairs,
+}  # fmt: skip
+
+
+class Picture(NamedTuple):
+    """A figure with its heading. wide, narrow: file name without suffix -> SVG, for two widths."""
+
+    title: str
+    caption: str
+    wide: Mapping[str, str]
+    narrow: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """What the page shows of one comparison. slug: its part of file names and anchors."""
+    """The page's section for one comparison. slug: its part of file names and anchors."""
 
     comparison: Comparison
     evidence: Evidence
     slug: str
     notes: tuple[Note, ...]
     examples: tuple[Shown, ...]
-    scores: Mapping[str, str]  # figures: file name without suffix -> SVG
-    cost: Mapping[str, str]
-    overlap: Mapping[str, str]
+    delta: tuple[Picture, ...]  # of each figure one, or none where it would show nothing
+    size: tuple[Picture, ...]
+    cost: tuple[Picture, ...]
+    overlap: tuple[Picture, ...]
 
     @property
-    def figures(self) -> Mapping[str, str]:
-        """All of them."""
-        return {**self.scores, **self.cost, **self.overlap}
+    def figures(self) -> list[str]:
+        """The file names of all figures, without suffix."""
+        pictures = (*self.delta, *self.size, *self.cost, *self.overlap)
+        return [name for picture in pictures for name in picture.wide]
 
     @property
-    def means(self) -> list[tuple[str, tables.Table]]:
+    def means(self) -> list[tuple[str, cells.Table]]:
         """(title, table) by training data, of all languages and of those compared."""
         whole, compared = self.comparison.all, self.comparison.compared
-        found = [("All languages", whole)] if whole.entries else []
+        groups = [("All languages", whole)] if whole.entries else []
         if compared.entries and len(compared.entries) < len(whole.entries):
-            found.append(("Languages with a baseline", compared))
+            groups.insert(0, ("Languages with a baseline", compared))
         return [
             (title, tables.by_group(self.comparison, _steps(group), "Training data"))
-            for title, group in found
+            for title, group in groups
         ]
 
     @property
-    def kinds(self) -> list[tuple[str, tables.Table]]:
+    def kinds(self) -> list[tuple[str, cells.Table]]:
         """(title, table) for scripts and families."""
         by, table = self.comparison.by, tables.by_group
-        scripts, families = by(lambda one: one.script), by(lambda one: one.family)
-        found = [
+        scripts, families = by(lambda lang: lang.script), by(lambda lang: lang.family)
+        by_kind = [
             ("Scripts", table(self.comparison, scripts, "Script")),
             ("Families", table(self.comparison, families, "Family")),
         ]
-        return [(title, table) for title, table in found if table.rows]
+        return [(title, table) for title, table in by_kind if table.rows]
 
     @property
     def answer(self) -> str:
-        """What the figures say, in a sentence about the lead system."""
+        """The result of the lead system in a sentence or two."""
         return notes.answer(self.comparison, self.evidence)
 
     @property
     def headline(self) -> list[tuple[str, str, str]]:
-        """A few (number, what it is, over what) of the lead system."""
+        """A few (number, its name, its languages) of the lead system."""
         lead = self.comparison.lead
-        return _headline(self.comparison, self.evidence, lead) if lead else []
+        return captions.headline(self.comparison, self.evidence, lead) if lead else []
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """What the page shows of the systems' training, whatever they were tested on."""
+    """The page's section on how the systems were trained, whatever they were tested on."""
 
     notes: tuple[Note, ...]
-    efficiency: tables.Table
-    loss: Mapping[str, str]
-    experts: tuple[tuple[str, tables.Table, Mapping[str, str]], ...]  # by system
+    efficiency: cells.Table
+    loss: tuple[Picture, ...]
+    experts: tuple[tuple[str, cells.Table, tuple[Picture, ...]], ...]  # by system
     recipes: tuple[system_tables.Made, ...]
     remarks: tuple[analysis.Remark, ...]
 
@@ -140,15 +151,16 @@ def report(
         "sections": sections, "training": training, "files": counts, "tables": tables,
         "systems": system_tables, "guards": GUARDS, "risky": RISKY, "small": SMALL,
         "evidence": evidence,
+        "captions": captions,
     }  # fmt: skip
     pages = {
-        "report.html": _template("report.html.j2").render(context).encode(),
-        "report.md": _template("report.md.j2").render(context).encode(),
-        "report.csv": _csv(r for s in sections for r in tables.records(s.comparison, evidence)),
+        "report.html": render.template("report.html.j2").render(context).encode(),
+        "report.md": render.template("report.md.j2").render(context).encode(),
     }
-    for name, of in (("means", system_tables.means), ("pairs", system_tables.pairs)):
-        if found := [row for s in sections for row in of(s.comparison, s.evidence)]:
-            pages[f"{name}.csv"] = _csv(found)
+    for name, of in CSV_FILES.items():
+        records = [record for s in sections for record in of(s.comparison, evidence)]
+        if records or name == "report.csv":
+            pages[name] = render.csv_file(records)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (contents | pages).items():  # a page is never newer than its figures
         results.write_atomically(out / name, content)
@@ -181,10 +193,10 @@ def _read(
     folders: dict[Row, Path] = {}
     counts = []
     for file in files:
-        found = results.read_rows(file)
-        counts.append((file.name, len(found)))
-        rows += found
-        folders |= dict.fromkeys(found, file.parent / "hypotheses")
+        of_file = results.read_rows(file)
+        counts.append((file.name, len(of_file)))
+        rows += of_file
+        folders |= dict.fromkeys(of_file, file.parent / "hypotheses")
     if not rows:
         raise ValueError(f"{', '.join(map(str, files))}: no rows yet; `mmt evaluate` adds them")
     about: list[analysis.Row] = []
@@ -196,13 +208,13 @@ def _read(
 
 
 def _check_comet(comparison: Comparison, evidence: Evidence) -> None:
-    found = [(row, comet) for row in comparison.used if (comet := evidence.comet(row))]
-    models = {comet.model: row for row, comet in found}
+    scored = [(row, comet) for row in comparison.used if (comet := evidence.comet(row))]
+    models = {comet.model: row for row, comet in scored}
     if len(models) > 1 and "signatures" not in comparison.allow:
-        said = ", ".join(f"{row.system} on {row.source} by {name}" for name, row in models.items())
+        uses = ", ".join(f"{row.system} on {row.source} by {name}" for name, row in models.items())
         raise ValueError(
-            f"test set {comparison.testset!r}: COMET by different models ({said}); score all by "
-            "one (--comet), or have signatures mixed (--allow signatures)"
+            f"test set {comparison.testset!r}: COMET by different models ({uses}); score all rows "
+            "with one model (--comet), or allow mixed signatures (--allow signatures)"
         )
 
 
@@ -218,9 +230,10 @@ def _section(
     slug = slug if slug not in taken else f"{slug}-{comparison.target.code}"
     slug = slug if slug not in taken else f"{slug}-{len(taken)}"
 
-    def drawn(*draws: Any) -> Drawings:
-        found = {f"{draw.__name__}_{slug}": draw(comparison, evidence) for draw in draws}
-        return _draw(found, contents)
+    def drawn(draw: Any) -> tuple[Picture, ...]:
+        title, caption = captions.of(draw.__name__, comparison, evidence)
+        by_width = functools.partial(draw, comparison, evidence)
+        return _pictures(f"{draw.__name__}_{slug}", by_width, title, caption, contents)
 
     shown, unkept = sentences.examples(comparison, kept, evidence)
     return Section(
@@ -229,33 +242,34 @@ def _section(
         slug,
         notes.on(comparison, evidence) + unkept,
         shown,
-        scores=drawn(figures_scores.delta_bleu, figures_scores.bleu_by_size),
+        delta=drawn(scores.delta_bleu),
+        size=drawn(scores.bleu_by_size),
         cost=drawn(figures_training.quality_by_cost),
-        overlap=drawn(figures_scores.bleu_by_overlap),
+        overlap=drawn(figures_overlap.bleu_by_overlap),
     )
 
 
 def _training(
     comparisons: Sequence[Comparison], evidence: Evidence, contents: dict[str, bytes]
 ) -> Training:
-    systems = list(dict.fromkeys(s for one in comparisons for s in one.systems))
-    used = [row for one in comparisons for row in one.used]
+    systems = list(dict.fromkeys(s for c in comparisons for s in c.systems))
+    used = [row for c in comparisons for row in c.used]
     baselines = list(dict.fromkeys(row.system for row in used if row.kind == "bilingual"))
-    loss = _draw({"loss_by_tokens": figures_training.loss_by_tokens(systems, evidence)}, contents)
-    experts: list[tuple[str, tables.Table, Mapping[str, str]]] = []
-    varied = list(
-        dict.fromkeys(s for one in comparisons for part in one.ablations for s in part.systems)
-    )
-    used += [row for one in comparisons for ablation in one.ablations for row in ablation.used]
+    ablations = [ablation for c in comparisons for ablation in c.ablations]
+    varied = list(dict.fromkeys(s for ablation in ablations for s in ablation.systems))
+    used += [row for ablation in ablations for row in ablation.used]
+    by_width = functools.partial(figures_training.loss_by_tokens, systems, evidence)
+    loss = _pictures("loss_by_tokens", by_width, *captions.LOSS, contents)
+    experts: list[tuple[str, cells.Table, tuple[Picture, ...]]] = []
     for system in (*systems, *varied):
         at = dict.fromkeys(row.checkpoint for row in used if row.system == system)
         if rows := evidence.routing(system, at):
-            pictures = routing.experts(system, rows)
             stem = f"experts_{_slug(system)}"
             while any(name.startswith((f"{stem}.", f"{stem}_")) for name in contents):
                 stem += f"-{len(experts)}"
-            named = {f"{stem}_{n}" if n else stem: one for n, one in enumerate(pictures)}
-            experts.append((system, system_tables.experts(rows), _draw(named, contents)))
+            maps = functools.partial(routing.experts, system, rows)
+            pictures = _pictures(stem, maps, f"Experts by language: {system}", "", contents)
+            experts.append((system, system_tables.experts(rows), pictures))
     return Training(
         notes.on_systems(systems, baselines, evidence),
         system_tables.efficiency(systems, evidence),
@@ -266,44 +280,24 @@ def _training(
     )
 
 
-def _draw(found: Mapping[str, Figure | None], contents: dict[str, bytes]) -> Drawings:
-    """SVG of the figures that there are; they are added to the files' contents."""
-    drawings = {}
-    for name, figure in found.items():
-        if figure is not None:
-            drawings[name] = drawing.svg(figure)
-            contents[f"{name}.png"] = drawing.png(figure)
-            contents[f"{name}.svg"] = drawings[name].encode()
-    return drawings
-
-
-def _headline(
-    comparison: Comparison, evidence: Evidence, system: str
-) -> list[tuple[str, str, str]]:
-    everything, compared = comparison.all, comparison.compared
-    cells = []
-    deltas = compared.deltas(system)
-    if mean := tables.mean(compared, system, "delta"):
-        said = tables.interval(mean, "delta", " (95 %: {})")
-        over = f"{_count(len(deltas))} with a baseline"
-        cells.append((tables.text(mean.value, "delta"), f"mean ΔBLEU{said}", over))
-        better = sum(delta > 0 for delta in deltas)
-        tests = [sure(evidence.paired(e.rows.get(system), e.baseline)) for e in compared.entries]
-        known = [test for test in tests if test is not None]
-        surely = f"by BLEU; {sum(known)} differ significantly" if known else "by BLEU"
-        cells.append((f"{better} of {len(deltas)}", "better than bilingual", surely))
-        low = by_resource(compared)[-1]
-        if low.deltas(system):
-            most = max(entry.train_pairs for entry in low.entries)
-            over = f"{_count(len(low.deltas(system)))}, {most:,} pairs or fewer"
-            cells.append((tables.text(low.delta(system), "delta"), "ΔBLEU, low-resource", over))
-    count = _count(len(everything.values(system, "bleu")))
-    scores: tuple[tuple[str, Score], ...] = (("BLEU", "bleu"), ("chrF++", "chrf"))
-    for name, score in scores:
-        if mean := tables.mean(everything, system, score):
-            said = tables.interval(mean, "score", " (95 %: {})")
-            cells.append((tables.text(mean.value, "score"), f"mean {name}{said}", count))
-    return cells
+def _pictures(
+    stem: str,
+    draw: Callable[[float], Figure | Sequence[Figure] | None],
+    title: str,
+    caption: str,
+    contents: dict[str, bytes],
+) -> tuple[Picture, ...]:
+    """The picture that `draw` makes of a width, or (); PNG and SVG are added to the contents."""
+    drawn = {width: draw(width) for width in (drawing.WIDE, drawing.NARROW)}
+    wide, narrow = ([made] if isinstance(made, Figure) else made or [] for made in drawn.values())
+    if not wide:
+        return ()
+    named = {f"{stem}_{n}" if n else stem: figure for n, figure in enumerate(wide)}
+    svgs = {name: drawing.svg(figure) for name, figure in named.items()}
+    contents |= {f"{name}.png": drawing.png(figure) for name, figure in named.items()}
+    contents |= {f"{name}.svg": svg.encode() for name, svg in svgs.items()}
+    phone = {f"{stem}-narrow-{n}": drawing.svg(figure) for n, figure in enumerate(narrow)}
+    return (Picture(title, caption, svgs, phone),)
 
 
 def _steps(group: Group) -> list[Group]:
@@ -311,56 +305,5 @@ def _steps(group: Group) -> list[Group]:
     return [*(part for part in by_resource(group) if part.entries), group]
 
 
-def _count(number: int) -> str:
-    return f"{number} language{'' if number == 1 else 's'}"
-
-
 def _slug(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
-
-
-def _csv(records: Iterable[tables.Record]) -> bytes:
-    found = list(records)
-    header = dict.fromkeys(name for record in found for name in record)
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(header), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(found)
-    return buffer.getvalue().encode()
-
-
-def _template(name: str) -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=name.endswith(".html.j2"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "written": tables.text, "sorted_by": tables.number, "ends": tables.interval,
-        "markdown": _markdown, "drawn": _drawn, "fenced": _fenced,
-    }  # fmt: skip
-    environment.tests |= {
-        "estimate": lambda value: isinstance(value, tables.Estimate),
-        "risks": lambda value: isinstance(value, tables.Risks),
-        "grade": lambda value: isinstance(value, tables.Grade),
-    }
-    return environment.get_template(name)
-
-
-def _drawn(svg: str, name: str) -> Markup:
-    """A figure of ours as part of the page; matplotlib has escaped the names in it."""
-    return Markup(drawing.inline(svg, re.sub(r"\W", "-", name)))
-
-
-def _fenced(text: str) -> str:
-    """Text as a block of code, whatever is in it."""
-    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
-    return f"{fence}\n{text}\n{fence}"
-
-
-def _markdown(text: Any) -> str:
-    """Text that Markdown shows as it is, also in a table."""
-    return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", str(text))

@@ -1,14 +1,32 @@
-"""What a reader must know before trusting a report: what is missing, uneven, left out."""
+"""The caveats of a report: scores and analyses that are missing, uneven, doubtful or left out."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from eval.records.analysis import Curve
 from eval.records.analysis_index import Evidence
-from eval.report import tables
+from eval.records.results import Row
+from eval.report import cells, tables
 from eval.report.comparison import METRICS, SMALL, Comparison, Entry, Group
 from mmt import languages
+
+_SIGNATURES = {"bleu": "BLEU", "chrf": "chrF++", "spbleu": "spBLEU", "ter": "TER"}
+# Kinds of analysis rows, as a reader knows them: for one language, for all.
+_ANALYSES = {
+    "interval": ("confidence interval", "confidence intervals"),
+    "guards": ("output check", "output checks"),
+    "overlap": ("overlap with the training English", "overlap with the training English"),
+    "paired": ("significance test against the baseline", "significance tests against the baseline"),
+    "counts": ("micro mean (it needs n-gram counts)", "micro means (they need n-gram counts)"),
+    "trust": ("grade of the test set", "grades of the test set"),
+}
+_TRAINING = {
+    "cost": "training cost", "curve": "training curve", "recipe": "recipe",
+    "routing": "expert routing",
+}  # fmt: skip
+_BASELINES = "the baselines"
+_Side = tuple[Entry, Row]  # a language and the score of a system or of its baseline
 
 
 class Note(NamedTuple):
@@ -22,117 +40,115 @@ class Note(NamedTuple):
 
 
 def on(comparison: Comparison, evidence: Evidence) -> tuple[Note, ...]:
-    """All notes on a comparison: its score rows, then the analysis rows that it lacks."""
-    entries, systems = comparison.entries, comparison.systems
-    found = [*_on_baselines(comparison), *_on_small(comparison)]
-    for system in systems:
+    """All notes on a comparison: on its scores, then on the analyses that it lacks."""
+    entries = comparison.entries
+    notes = [*_on_baselines(comparison), *_on_small(comparison)]
+    for system in comparison.systems:
         lacking = [entry for entry in entries if system not in entry.rows]
         if lacking:
-            found.append(Note(f"No row of {system} for {len(lacking)}", _names(lacking)))
+            notes.append(Note(f"{system} has no score for {_count(lacking)}", _names(lacking)))
         for what in ("checkpoint", "decode", "config"):
             values = Counter(getattr(e.rows[system], what) for e in entries if system in e.rows)
             if len(values) > 1:
-                parts = ", ".join(f"{value} for {count}" for value, count in values.items())
-                found.append(Note(f"Rows of {system} differ in {what}: {parts}"))
-    found += _on_doubled(comparison)
-    found += _on_fairness(entries)
-    found += _on_mixtures(comparison)
-    found += _on_outputs(comparison, evidence)
-    found += _on_steps(comparison, evidence)
+                parts = ", ".join(f"{value} ({count})" for value, count in values.items())
+                name = {"decode": "decoding"}.get(what, what)
+                notes.append(Note(f"The scores of {system} have more than one {name}: {parts}"))
+    notes += _on_doubled(comparison)
+    notes += _on_fairness(entries)
+    notes += _on_mixtures(comparison)
+    notes += _on_outputs(comparison, evidence)
+    notes += _on_steps(comparison, evidence)
     for part in comparison.ablations:
-        said = _on_unshared(part) + _on_small(part) + _on_doubled(part) + _on_mixtures(part)
-        said += _on_steps(part, evidence)
-        found += [Note(f"Ablation {part.name}: {note.text}", note.names) for note in said]
-    return (*found, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
+        of_part = _on_unshared(part) + _on_small(part) + _on_doubled(part) + _on_mixtures(part)
+        of_part += _on_steps(part, evidence)
+        notes += [Note(f"Ablation {part.name}: {note.text}", note.names) for note in of_part]
+    return (*notes, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
 
 
 def answer(comparison: Comparison, evidence: Evidence) -> str:
-    """What the figures say, in a sentence about the lead system, and what is doubtful of it; ''
-    where nothing is compared.
-    """
+    """The result of the lead system in a sentence, and what makes it doubtful; '' without ΔBLEU."""
     lead, group = comparison.lead, comparison.compared
     if lead is None or not group.deltas(lead):
         return ""
-    said = f"{lead} is better than the bilingual model on {_gain(group, lead)}."
-    return f"{said} {doubts(comparison, evidence)}".rstrip()
+    result = f"{lead} is better than the bilingual model on {_gain(group, lead)}."
+    return f"{result} {doubts(comparison, evidence)}".rstrip()
 
 
 def _gain(group: Group, system: str) -> str:
-    """`94 of 108: +1.0 BLEU on average (95 % interval +0.6 to +1.4)`."""
+    """`94 of 108 languages: +1.0 BLEU on average (95 % interval +0.6 to +1.4)`."""
     deltas, mean = group.deltas(system), tables.mean(group, system, "delta")
     assert mean
-    ends = tables.interval(mean, "delta", " (95\N{NO-BREAK SPACE}% interval {})")
-    better = f"{sum(delta > 0 for delta in deltas)} of {len(deltas)}"
-    return f"{better}: {tables.text(mean.value, 'delta')} BLEU on average{ends}"
+    ends = cells.interval(mean, "delta", " (95\N{NO-BREAK SPACE}% interval {})")
+    better = f"{sum(delta > 0 for delta in deltas)} of {len(deltas)} languages"
+    return f"{better}: {cells.text(mean.value, 'delta')} BLEU on average{ends}"
 
 
 def doubts(comparison: Comparison, evidence: Evidence) -> str:
-    """What the differences to the baselines may come from, in a sentence; '' where nothing is odd.
+    """What else may explain the differences to the baselines, in a sentence; '' if nothing does.
 
-    That is where a tenth of the languages or more have baselines whose outputs are mostly broken or
-    decoded otherwise, or a system and a baseline without a single right 4-gram. Where baselines are
-    broken, what is left without their languages is said too.
+    It names what holds for a tenth of the languages or more: baselines whose outputs are mostly
+    broken or were decoded differently, or pairs without a single correct 4-gram. If baselines are
+    broken, it also gives the result without their languages.
     """
     lead = comparison.lead or ""
     rows = [(e, e.baseline, e.rows[lead]) for e in comparison.compared.entries if lead in e.rows]
     sound = tuple(e for e, baseline, _ in rows if not evidence.broken(baseline))
     broken = len(rows) - len(sound)
-    none = sum(all(map(evidence.matchless, pair)) for _, *pair in rows)
+    matchless = sum(all(map(evidence.matchless, pair)) for _, *pair in rows)
     unlike = sum(
         baseline is not None and baseline.decode != row.decode for _, baseline, row in rows
     )
-    said, without = [], ""
+    reasons, without = [], ""
     if rows and broken >= len(rows) / 10:
-        said.append(f"on {broken} most outputs of the bilingual model are broken")
+        reasons.append(f"on {broken} of them, most outputs of the bilingual model are broken")
         if sound:
             rest = _gain(Group("", sound), lead)
-            without = f" Apart from {'it' if broken == 1 else 'these'}, {lead} is better on {rest}."
-    if rows and none >= len(rows) / 10:
-        said.append(f"on {none} neither has one 4-gram right")
+            without = f" Without {'this' if broken == 1 else 'these'}, {lead} is better on {rest}."
+    if rows and matchless >= len(rows) / 10:
+        reasons.append(f"on {matchless}, neither model has a correct 4-gram")
     if rows and unlike >= len(rows) / 10:
-        said.append(f"on {unlike} the bilingual model was decoded otherwise")
-    where = "see what is missing or uneven"
-    return f"But {_listed(said)}: {where}.{without}" if said else ""
+        reasons.append(f"on {unlike}, the bilingual model was decoded differently")
+    return f"However, {_listed(reasons)} (see Caveats).{without}" if reasons else ""
 
 
 def on_systems(
     systems: Sequence[str], baselines: Sequence[str], evidence: Evidence
 ) -> tuple[Note, ...]:
-    """Which systems lack rows about their training; one note alone where there is no analysis."""
+    """Which systems lack rows about their training; one note only without any analysis."""
     if not len(evidence):
         return (
             Note(
-                "There is no analysis.jsonl beside the results, so there are no intervals, tests, "
-                "guards, costs, curves, routing and recipes"
+                "There is no analysis.jsonl beside the results, so intervals, tests, output "
+                "checks, costs, curves, routing and recipes are missing"
             ),
         )
-    found = []
-    for kind in ("cost", "curve", "recipe", "routing"):
-        asked = [*systems, *(baselines if kind in ("cost", "recipe") else [])]
-        lacking = [system for system in asked if system not in evidence.systems(kind)]
-        without = " (a system without experts has none)" if kind == "routing" else ""
+    notes = []
+    for kind, meaning in _TRAINING.items():
+        expected = [*systems, *(baselines if kind in ("cost", "recipe") else [])]
+        lacking = [system for system in expected if system not in evidence.systems(kind)]
+        dense = " (a dense model has none)" if kind == "routing" else ""
         if lacking:
-            found.append(Note(f"No {kind} row of {', '.join(lacking)}{without}"))
-    return tuple(found)
+            notes.append(Note(f"There is no {meaning} of {', '.join(lacking)}{dense}"))
+    return tuple(notes)
 
 
 def _on_baselines(comparison: Comparison) -> list[Note]:
     entries = comparison.entries
     bare = [entry for entry in entries if entry.baseline is None]
     if not comparison.systems:
-        text = "There is no row of a multilingual system"
-        return [Note(f"{text} but of those in the ablations" if comparison.ablations else text)]
+        outside = " outside the ablations" if comparison.ablations else ""
+        return [Note(f"There is no score of a multilingual system{outside}")]
     if len(bare) == len(entries):
         return [Note("No language has a bilingual baseline, so there is no ΔBLEU")]
-    found = []
+    notes = []
     if bare:
-        share = f"{len(bare)} of {len(entries)} languages"
-        found.append(Note(f"No bilingual baseline, and so no ΔBLEU, for {share}", _names(bare)))
+        text = f"{len(bare)} of {len(entries)} languages have no bilingual baseline, so no ΔBLEU"
+        notes.append(Note(text, _names(bare)))
     lone = [entry for entry in entries if not entry.rows]
     if lone:
-        text = f"A bilingual baseline without a row of any multilingual system for {len(lone)}"
-        found.append(Note(text, _names(lone)))
-    return found
+        text = f"No multilingual system has a score for {_count(lone)} with a baseline"
+        notes.append(Note(text, _names(lone)))
+    return notes
 
 
 def _on_small(comparison: Comparison) -> list[Note]:
@@ -141,20 +157,19 @@ def _on_small(comparison: Comparison) -> list[Note]:
         return []
     what = f"{len(small)} of {len(comparison.entries)} languages have fewer than {SMALL} sentences"
     if "small" in comparison.allow:
-        return [Note(f"{what}; they count in the means, as was asked for", _names(small))]
-    said = "they are shown but left out of the means (--allow small counts them)"
-    return [Note(f"{what}; {said}", _names(small))]
+        return [Note(f"{what}; the means include them, as requested", _names(small))]
+    return [Note(f"{what}; the means exclude them (--allow small includes them)", _names(small))]
 
 
 def _on_doubled(comparison: Comparison) -> list[Note]:
-    found = []
+    notes = []
     several = Counter((row.system, row.source) for row in comparison.rows)
     for system in dict.fromkeys(row.system for row in comparison.rows):
         doubled = [e for e in comparison.entries if several[system, e.language.code] > 1]
         if doubled:
-            text = f"Several rows of {system}, of which the last one in the file counts, for"
-            found.append(Note(f"{text} {len(doubled)}", _names(doubled)))
-    return found
+            text = f"{system} has several scores for {_count(doubled)}"
+            notes.append(Note(f"{text}; the last one in the file counts", _names(doubled)))
+    return notes
 
 
 def _on_unshared(ablation: Comparison) -> list[Note]:
@@ -162,13 +177,18 @@ def _on_unshared(ablation: Comparison) -> list[Note]:
     codes = dict.fromkeys(row.source for row in ablation.rows if row.source not in shared)
     if not codes:
         return []
-    text = f"Not all of it have {len(codes)} of {len(codes) + len(shared)} languages, left out"
-    return [Note(text, tuple(languages.find(code).name for code in codes))]
+    text = f"{len(codes)} of {len(codes) + len(shared)} languages are left out, because not all of"
+    names = tuple(languages.find(code).name for code in codes)
+    return [Note(f"{text} its systems have them", names)]
 
 
 def _on_fairness(entries: Sequence[Entry]) -> list[Note]:
-    found = []
-    for what, said in (("train_pairs", "number of training pairs"), ("decode", "decoding")):
+    notes = []
+    different = {
+        "train_pairs": "was trained on a different number of pairs",
+        "decode": "was decoded differently",
+    }
+    for what, meaning in different.items():
         unequal = [
             entry
             for entry in entries
@@ -176,71 +196,67 @@ def _on_fairness(entries: Sequence[Entry]) -> list[Note]:
             and any(getattr(r, what) != getattr(entry.baseline, what) for r in entry.rows.values())
         ]
         if unequal:
-            text = f"The baseline has another {said} for {len(unequal)}"
-            found.append(Note(text, _names(unequal)))
+            text = f"The baseline of {_count(unequal)} {meaning}"
+            notes.append(Note(text, _names(unequal)))
     uneven = [e for e in entries if len({row.train_pairs for row in e.rows.values()}) > 1]
     if uneven:
-        text = "The systems differ in their number of training pairs; shown is the first one's, for"
-        found.append(Note(f"{text} {len(uneven)}", _names(uneven)))
+        text = f"The systems were trained on different numbers of pairs of {_count(uneven)}"
+        text += "; the page shows the number of the first system in the file"
+        notes.append(Note(text, _names(uneven)))
     systems = dict.fromkeys(entry.baseline.system for entry in entries if entry.baseline)
     if len(systems) > 1:
-        found.append(
-            Note(
-                f"The baselines come from {len(systems)} bilingual systems ({', '.join(systems)}); "
-                f"where a language has several, the best counts"
-            )
-        )
-    return found
+        text = f"The baselines come from {len(systems)} bilingual systems ({', '.join(systems)})"
+        notes.append(Note(f"{text}; the best one of a language counts"))
+    return notes
 
 
 def _on_mixtures(comparison: Comparison) -> list[Note]:
-    """What was refused had it not been allowed."""
-    found = []
+    """Differences that are an error unless the reader allows them."""
+    notes = []
     for metric in METRICS:
         signed = [getattr(row, f"{metric}_signature") for row in comparison.used]
         values = Counter(signature for signature in signed if signature is not None)
         if len(values) > 1:
-            parts = ", ".join(f"{value} for {count} rows" for value, count in values.items())
-            found.append(Note(f"Signatures are mixed, as was allowed: {parts}"))
+            parts = ", ".join(f"{value} ({count} rows)" for value, count in values.items())
+            text = f"{_SIGNATURES[metric]} has several signatures, as allowed: {parts}"
+            notes.append(Note(text))
     nameless = [row for row in comparison.used if row.testset_version is None]
     if nameless and len(nameless) < len(comparison.used):
-        text = f"Of which version of the test set {len(nameless)} rows are is not known"
-        found.append(Note(f"{text}, of the others it is"))
+        count = f"{len(nameless)} of {len(comparison.used)} rows"
+        notes.append(Note(f"The version of the test set is unknown for {count}"))
     uneven = [e for e in comparison.entries if _versions(e) > 1]
     if uneven:
-        text = f"Versions of the test set are mixed, as was allowed, for {len(uneven)}"
-        found.append(Note(text, _names(uneven)))
-    return found
+        text = f"Versions of the test set are mixed, as allowed, for {_count(uneven)}"
+        notes.append(Note(text, _names(uneven)))
+    return notes
 
 
 def _on_outputs(comparison: Comparison, evidence: Evidence) -> list[Note]:
-    found = []
-    for system in (*comparison.systems, ""):
-        sides = [(e, e.rows.get(system) if system else e.baseline) for e in comparison.entries]
-        there = [(entry, row) for entry, row in sides if row]
-        who = system or "the baselines"
-        broken = [entry for entry, row in there if evidence.broken(row)]
+    notes = []
+    for who, sides in _sides(comparison, comparison.entries):
+        broken = [entry for entry, row in sides if evidence.broken(row)]
         if broken:
             text = (
-                f"Half of the outputs of {who} or more are copies, empty, much too short or long, "
-                f"looping or in another language, so that BLEU says little, for {len(broken)} of "
-                f"{len(there)}"
+                f"BLEU says little about {who} on {len(broken)} of {len(sides)} languages: at "
+                "least half of the outputs are copies, empty, much too short or long, looping or "
+                "in another language"
             )
-            found.append(Note(text, _names(broken)))
-        if none := [entry for entry, row in there if evidence.matchless(row)]:
+            notes.append(Note(text, _names(broken)))
+        if matchless := [entry for entry, row in sides if evidence.matchless(row)]:
             text = (
-                f"Not one 4-gram in the outputs of {who} is right, so that BLEU is what smoothing "
-                f"makes of it (read chrF++), for {len(none)} of {len(there)}"
+                f"The outputs of {who} have no correct 4-gram on {len(matchless)} of {len(sides)} "
+                "languages, so BLEU is only its smoothing (read chrF++ instead)"
             )
-            found.append(Note(text, _names(none)))
-    return found
+            notes.append(Note(text, _names(matchless)))
+    return notes
 
 
 def _on_steps(comparison: Comparison, evidence: Evidence) -> list[Note]:
-    """Which rows are of another step than the last that the system's cost is of, and cannot be of
-    the checkpoint of the lowest validation loss, which is judged too.
+    """Systems whose scores and cost are from different steps of training.
+
+    Scores may be from the last step or from that of the lowest validation loss.
     """
-    found = []
+    notes = []
     for system in comparison.systems:
         checkpoints = dict.fromkeys(row.checkpoint for row in comparison.used
                                     if row.system == system)  # fmt: skip
@@ -249,9 +265,9 @@ def _on_steps(comparison: Comparison, evidence: Evidence) -> list[Note]:
                 step = checkpoint.rpartition("/")[2].rpartition("+")[2]  # `a/1+2` is their average
                 curve = evidence.curve(system)
                 if step.isdecimal() and not _is_judged(int(step), cost.steps, curve):
-                    text = f"The rows of {system} are of step {int(step):,}"
-                    found.append(Note(f"{text}, its cost and curve of step {cost.steps:,}"))
-    return found
+                    text = f"The scores of {system} are from step {int(step):,}"
+                    notes.append(Note(f"{text}, its cost and curve from step {cost.steps:,}"))
+    return notes
 
 
 def _is_judged(step: int, last: int, curve: Curve | None) -> bool:
@@ -264,80 +280,84 @@ def _is_judged(step: int, last: int, curve: Curve | None) -> bool:
 
 def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
     entries, target = comparison.entries, comparison.target.code
-    sides = [
-        (f" of {system}", [(e, e.rows[system]) for e in entries if system in e.rows])
-        for system in comparison.systems
-    ]
-    sides.append((" of the baselines", [(e, e.baseline) for e in entries if e.baseline]))
-    kinds = {"interval": evidence.interval, "guards": evidence.guards, "overlap": evidence.overlap}
-    found: list[Note] = []
-    for kind, about in kinds.items():
-        said = " with these scores" if kind == "interval" else ""
-        if not any(about(row) for _, rows in sides for _, row in rows):
-            found.append(Note(f"No {kind} rows"))
+    sides = _sides(comparison, entries)
+    notes = _on_rows("interval", sides, evidence.interval)
+    notes += _on_rows("guards", sides, evidence.guards)
+    if any(evidence.overlap(row) for _, of_system in sides for _, row in of_system):
+        notes += _on_rows("overlap", sides, evidence.overlap)
+    else:
+        text = "BLEU by overlap with the training English was not measured"
+        notes.append(Note(f"{text} (mmt report --corpus CORPUS measures it)"))
+    for who, of_system in sides:
+        if who == _BASELINES:
             continue
-        for who, rows in sides:
-            lacking = [entry for entry, row in rows if about(row) is None]
-            found += _lacking(kind, who + said, lacking, len(rows))
-    for who, rows in sides[:-1]:
-        tested = [(entry, row) for entry, row in rows if entry.baseline]
+        tested = [(entry, row) for entry, row in of_system if entry.baseline]
         lacking = [entry for entry, row in tested if not evidence.paired(row, entry.baseline)]
-        who += " against the baseline with these scores"
-        found += _lacking("paired", who, lacking, len(tested))
-    found += _on_counts(comparison, evidence)
-    found += _on_recipes(comparison, evidence)
-    found += _on_comet(comparison, evidence)
+        notes += _lacking("paired", who, lacking, len(tested))
+    notes += _on_rows("counts", _sides(comparison, comparison.all.entries), evidence.sums)
+    notes += _on_recipes(comparison, evidence)
+    notes += _on_comet(comparison, evidence)
     codes = [(entry, entry.language.code) for entry in entries]
     lacking = [e for e, code in codes if not evidence.trust(comparison.testset, code, target)]
-    return found + _lacking("trust", "", lacking, len(codes))
+    return notes + _lacking("trust", "", lacking, len(codes))
 
 
-def _on_counts(comparison: Comparison, evidence: Evidence) -> list[Note]:
-    """Whose micro means cannot be given."""
-    found = []
-    for system in (*comparison.systems, ""):
-        sides = [
-            (e, e.rows.get(system) if system else e.baseline) for e in comparison.all.entries
-        ]
-        there = [(entry, row) for entry, row in sides if row]
-        lacking = [entry for entry, row in there if evidence.sums(row) is None]
-        who = f" of {system}" if system else " of the baselines"
-        who += " with these scores, and so no micro mean"
-        found += _lacking("counts", f"{who}," if len(lacking) < len(there) else who,
-                          lacking, len(there))  # fmt: skip
-    return found
+def _sides(comparison: Comparison, entries: Iterable[Entry]) -> list[tuple[str, list[_Side]]]:
+    """Every system, and the baselines, with their languages and rows."""
+    listed = list(entries)
+    sides = [
+        (system, [(entry, entry.rows[system]) for entry in listed if system in entry.rows])
+        for system in comparison.systems
+    ]
+    return [*sides, (_BASELINES, [(e, e.baseline) for e in listed if e.baseline])]
+
+
+def _on_rows(
+    kind: str, sides: Sequence[tuple[str, list[_Side]]], find: Callable[[Row], Any]
+) -> list[Note]:
+    """Which systems lack analysis rows of a kind; one note only if all lack all of them."""
+    if not any(find(row) is not None for _, of_system in sides for _, row in of_system):
+        return [Note(f"There are no {_ANALYSES[kind][1]}")]
+    notes = []
+    for who, of_system in sides:
+        lacking = [entry for entry, row in of_system if find(row) is None]
+        notes += _lacking(kind, who, lacking, len(of_system))
+    return notes
 
 
 def _on_recipes(comparison: Comparison, evidence: Evidence) -> list[Note]:
-    found = []
+    notes = []
     for system in comparison.systems:
         scored = {entry.rows[system].config for entry in comparison.entries if system in entry.rows}
         shown = {recipe.config for recipe in evidence.recipes(system)}
         if shown and not shown & scored:
-            ours, theirs = (", ".join(sorted(one)) for one in (shown, scored))
-            text = f"The recipe shown of {system} is of config {ours}, its scores are of {theirs}"
-            found.append(Note(text))
-    return found
+            ours, theirs = (", ".join(sorted(configs)) for configs in (shown, scored))
+            text = f"The recipe of {system} is of config {ours}, but its scores are of {theirs}"
+            notes.append(Note(text))
+    return notes
 
 
 def _on_comet(comparison: Comparison, evidence: Evidence) -> list[Note]:
-    """Whose scores these are; a report without any is a usual one."""
+    """The model of the COMET scores, and the languages without one; [] without COMET scores."""
     scores = [comet for row in comparison.used if (comet := evidence.comet(row))]
     if not scores:
         return []
     scored = {comet.source for comet in scores}
     without = [entry for entry in comparison.entries if entry.language.code not in scored]
     models = ", ".join(dict.fromkeys(comet.model for comet in scores))
-    said = f"COMET is by {models}, for the languages that its encoder was trained on"
-    return [Note(f"{said}; not for {len(without)}" if without else said, _names(without))]
+    text = f"COMET is {models}, for the languages that its encoder was trained on"
+    missing = f"; {_count(without)} have none" if without else ""
+    return [Note(f"{text}{missing}", _names(without))]
 
 
 def _lacking(kind: str, who: str, entries: Sequence[Entry], total: int) -> list[Note]:
     if not entries:
         return []
+    of_whom = f" for {who}" if who else ""
+    one, several = _ANALYSES[kind]
     if len(entries) == total:
-        return [Note(f"No {kind} rows{who}")]
-    return [Note(f"No {kind} row{who} for {len(entries)}", _names(entries))]
+        return [Note(f"There are no {several}{of_whom}")]
+    return [Note(f"There is no {one}{of_whom} on {_count(entries)}", _names(entries))]
 
 
 def _versions(entry: Entry) -> int:
@@ -347,8 +367,12 @@ def _versions(entry: Entry) -> int:
     return max(len(named), len({row.sentences for row in rows}))
 
 
-def _listed(said: Sequence[str]) -> str:
-    return " and ".join([*([", ".join(said[:-1])] if said[:-1] else []), *said[-1:]])
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join([*([", ".join(parts[:-1])] if parts[:-1] else []), *parts[-1:]])
+
+
+def _count(entries: Sequence[Entry]) -> str:
+    return f"{len(entries)} language{'' if len(entries) == 1 else 's'}"
 
 
 def _names(entries: Iterable[Entry]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ report.py, and what else is known of them for evidence.py.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Literal, NamedTuple, get_args
@@ -112,7 +113,8 @@ class Group:
 class Comparison:
     """One test set into one target: its languages from much to little training data.
 
-    systems: the multilingual ones, in the rows' order. used: the rows that count, in their order;
+    systems: the multilingual ones, the best first. palette: those of the whole report, in the order
+    in which figures and tables give them colours. used: the rows that count, in their order;
     rows: all of them. allow: what the reader asked for, of ALLOWED. name: of an ablation (rows of
     systems called `NAME:VALUE`, over the languages that all of them have), else ""; references: the
     systems outside of an ablation that have all of its languages too.
@@ -128,6 +130,7 @@ class Comparison:
     name: str = ""
     references: tuple[str, ...] = ()
     ablations: tuple["Comparison", ...] = ()
+    palette: tuple[str, ...] = ()
 
     def counts(self, entry: Entry) -> bool:
         """Whether a language counts in means: it has sentences enough, or the reader allowed it."""
@@ -146,10 +149,19 @@ class Comparison:
     @functools.cached_property
     def lead(self) -> str | None:
         """The multilingual system with the highest mean ΔBLEU, or BLEU where there is none."""
+        return next((system for system in self.systems if system in self._means), None)
+
+    @functools.cached_property
+    def best_first(self) -> tuple[str, ...]:
+        """The systems by their mean ΔBLEU, or BLEU where there is none; those without one last."""
+        means = self._means
+        return tuple(sorted(self.systems, key=lambda system: -means.get(system, -math.inf)))
+
+    @functools.cached_property
+    def _means(self) -> Mapping[str, float]:
         group = self.all if self.all.entries else Group("all", self.entries)
         score: Score = "delta" if any(e.baseline and e.rows for e in group.entries) else "bleu"
-        means = {s: fmean(found) for s in self.systems if (found := group.values(s, score))}
-        return max(means, key=lambda system: means[system], default=None)
+        return {s: fmean(values) for s in self.systems if (values := group.values(s, score))}
 
     @functools.cached_property
     def scores(self) -> tuple[Score, ...]:
@@ -186,7 +198,9 @@ def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Compariso
         if row.kind == "multilingual":
             results.check_system(row.system)
         parts.setdefault((row.testset, row.target), []).append(row)
-    return [_with_ablations(part, allowed) for part in parts.values()]
+    comparisons = [_with_ablations(part, allowed) for part in parts.values()]
+    palette = tuple(dict.fromkeys(system for part in comparisons for system in part.systems))
+    return [dataclasses.replace(part, palette=palette) for part in comparisons]
 
 
 def by_resource(group: Group) -> list[Group]:
@@ -266,7 +280,7 @@ def _ablation(comparison: Comparison, name: str, varied: set[str]) -> Comparison
         comparison,
         name=name,
         entries=shared,
-        systems=tuple(s for s in comparison.systems if s in varied),
+        systems=tuple(dict.fromkeys(r.system for r in comparison.rows if r.system in varied)),
         used=tuple(row for row in comparison.used if row.system in varied),
         rows=tuple(row for row in comparison.rows if row.system in varied),
         references=tuple(
@@ -298,9 +312,10 @@ def _compare(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
         entries.append(Entry(languages.find(code), first.train_pairs, of_systems, best))
     entries.sort(key=lambda entry: (-entry.train_pairs, entry.language.code))
     target = languages.find(rows[0].target)
-    return Comparison(
+    comparison = Comparison(
         rows[0].testset, target, systems, tuple(entries), used, tuple(rows), allow
     )
+    return dataclasses.replace(comparison, systems=comparison.best_first)
 
 
 def _check_comparable(rows: Sequence[Row], allow: frozenset[str]) -> None:

@@ -15,6 +15,7 @@ from eval.analyses import output_checks
 from eval.analyses.update import Item
 from eval.records.analysis_index import GUARDS, Evidence
 from eval.records.results import Row
+from eval.report import tables
 from eval.report.caveats import Note
 from eval.report.comparison import Comparison, Entry
 
@@ -66,7 +67,7 @@ def examples(
     """
     shown, missing, unfit = [], [], []
     found = False
-    for entry in comparison.entries:
+    for entry in tables.comparables_first(comparison):
         rows = _rows(comparison, entry)
         texts = {row: _texts(folders, row) for row in rows}
         present = [row for row in rows if texts[row].output and texts[row].reference]

@@ -1,7 +1,6 @@
 """The tables of systems: what they cost, how fast they learnt, their experts, risks and recipes."""
 
 import difflib
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -12,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from eval.records.analysis import Cost, Curve, Recipe, Routing
 from eval.records.analysis_index import GUARDS, Evidence, measured, order_of_layer
 from eval.records.results import Row
-from eval.report import micro
-from eval.report.comparison import Comparison, Entry, Group, by_resource, mean_interval
-from eval.report.tables import Column, Estimate, Record, Table, Value, averaged, mean, pooled
+from eval.report.cells import Column, Table, Value
+from eval.report.comparison import Comparison, by_resource
+from eval.report.tables import averaged, mean
 from mmt import languages
 
 _SHOWN = 3  # values of a field before the others are only counted
@@ -36,12 +35,15 @@ def costs(comparison: Comparison, evidence: Evidence) -> Table:
     those with its parents', which it needs too.
     """
     columns = (
-        Column("System"), Column("Parameters", "amount"), Column("active", "amount"),
-        Column("Device", "text"), Column("Devices", "count"), Column("Steps", "count"),
-        Column("Steps/s", "amount"), Column("Tokens", "amount"), Column("Tokens/step", "amount"),
-        Column("Hours", "amount"), Column("Device-hours", "amount"),
-        Column("with its parents", "amount", "Device-hours"), Column("Mean BLEU", "score"),
-        Column("Mean ΔBLEU", "delta"), Column("ΔBLEU per device-hour", "amount"),
+        Column("System"), Column("Parameters", "amount", rank=1),
+        Column("active", "amount", "Parameters", rank=2), Column("Device", "text", rank=6),
+        Column("Devices", "count", rank=5), Column("Steps", "count", rank=3),
+        Column("Steps/s", "amount", rank=4), Column("Tokens", "amount", rank=2),
+        Column("Tokens/step", "amount", rank=4), Column("Hours", "amount", rank=3),
+        Column("Device-hours", "amount", rank=1),
+        Column("with its parents", "amount", "Device-hours", rank=2),
+        Column("Mean BLEU", "score", rank=2), Column("Mean ΔBLEU", "delta", rank=1),
+        Column("per device-hour", "amount", "ΔBLEU", rank=3),
     )  # fmt: skip
     group = comparison.all
     rows: list[tuple[Value, ...]] = []
@@ -56,9 +58,10 @@ def costs(comparison: Comparison, evidence: Evidence) -> Table:
                 delta / hours if delta is not None and hours else None,
             ))  # fmt: skip
     for system in dict.fromkeys(e.baseline.system for e in comparison.entries if e.baseline):
-        if found := evidence.costs(system):
-            title = f"{system}, {len(found)} models in all"
-            rows.append((title, *_spent(found), None, averaged(group.baseline_bleus), None, None))
+        if of_models := evidence.costs(system):
+            title = f"{system}, {len(of_models)} models"
+            bleu = averaged(group.baseline_bleus)
+            rows.append((title, *_spent(of_models), None, bleu, None, None))
     return Table(columns, tuple(rows)).filled
 
 
@@ -76,8 +79,9 @@ def efficiency(systems: Sequence[str], evidence: Evidence) -> Table:
         reached = {s: measured(curve, curve.loss) for s, curve in curves.items()}
     reached = {system: seen for system, seen in reached.items() if seen}
     levels = _levels([[loss for _, loss in seen] for seen in reached.values()])
-    columns = (Column("System"), *(Column(f"{level:g}", "amount", which) for level in levels))
-    columns += (Column("best", "fine", which), Column("Tokens in all", "amount"))
+    at_levels = [Column(f"{level:g}", "amount", which, rank=2) for level in levels]
+    columns = (Column("System"), *at_levels, Column("best", "fine", which, rank=1),
+               Column("Tokens in all", "amount", rank=1))  # fmt: skip
     rows: list[tuple[Value, ...]] = []
     for system, seen in reached.items():
         first = [_reached(seen, level) for level in levels]
@@ -88,42 +92,46 @@ def efficiency(systems: Sequence[str], evidence: Evidence) -> Table:
 
 def risks(comparison: Comparison, evidence: Evidence) -> Table:
     """Shares of all outputs of a system that each guard holds for; empty without `guards` rows."""
-    columns = [Column("System"), *(Column(guard.meaning, "share") for guard in GUARDS)]
-    columns += [Column("Sentences", "count")]
+    columns = [Column("System"), *(Column(guard.meaning, "share", rank=1) for guard in GUARDS)]
+    columns += [Column("Sentences", "count", rank=2)]
     rows: list[tuple[Value, ...]] = []
     for system in (*comparison.systems, ""):
         about = [e.rows.get(system) if system else e.baseline for e in comparison.entries]
-        found = [guards for row in about if (guards := evidence.guards(row))]
-        if not found:
+        of_rows = [guards for row in about if (guards := evidence.guards(row))]
+        if not of_rows:
             continue
         shares: list[Value] = []
         for guard in GUARDS:
-            known = [(s, g.sentences) for g in found if (s := getattr(g, guard.name)) is not None]
+            known = [(s, g.sentences) for g in of_rows if (s := getattr(g, guard.name)) is not None]
             weight = sum(sentences for _, sentences in known)
             shares.append(sum(s * n for s, n in known) / weight if weight else None)
-        rows.append((system or "baselines", *shares, sum(g.sentences for g in found)))
+        rows.append((system or "baselines", *shares, sum(g.sentences for g in of_rows)))
     return Table(tuple(columns), tuple(rows)).filled
 
 
 def experts(rows: Sequence[Routing]) -> Table:
     """A row per layer of one system: how evenly its experts are used; means over languages."""
     columns = (
-        Column("Layer"), Column("Experts", "count"), Column("Busiest expert, × fair", "score"),
-        Column("Idlest expert, × fair", "score"), Column("Tokens dropped", "share"),
-        Column("most, of a language", "share"), Column("Entropy", "fine"),
-        Column("least, of a language", "fine"), Column("Languages", "count"),
+        Column("Layer"), Column("Experts", "count", rank=2),
+        Column("× fair share", "score", "Busiest expert", rank=1),
+        Column("× fair share", "score", "Idlest expert", rank=1),
+        Column("mean", "share", "Tokens dropped", rank=1),
+        Column("largest of a language", "share", "Tokens dropped", rank=2),
+        Column("mean", "fine", "Entropy", rank=1),
+        Column("smallest of a language", "fine", "Entropy", rank=2),
+        Column("Languages", "count", rank=3),
     )  # fmt: skip
-    found: dict[str, list[Routing]] = {}
+    by_layer: dict[str, list[Routing]] = {}
     for row in rows:
-        found.setdefault(row.layer, []).append(row)
+        by_layer.setdefault(row.layer, []).append(row)
     lines: list[tuple[Value, ...]] = []
-    for layer in sorted(found, key=order_of_layer):
-        here = found[layer]
+    for layer in sorted(by_layer, key=order_of_layer):
+        here = by_layer[layer]
         load = [fmean(shares) for shares in zip(*(row.load for row in here), strict=True)]
         drops, spread = [row.drop_rate for row in here], [row.entropy for row in here]
         lines.append((
             layer, len(load), max(load) * len(load), min(load) * len(load), fmean(drops),
-            max(drops), f"{fmean(spread):.3f}", f"{min(spread):.3f}", len(here),
+            max(drops), _fine(fmean(spread)), _fine(min(spread)), len(here),
         ))  # fmt: skip
     return Table(columns, tuple(lines))
 
@@ -136,13 +144,18 @@ def ablation(comparison: Comparison, evidence: Evidence) -> Table:
     measured; where one does not say on which it did, each is over its own.
     """
     group = comparison.all
-    columns = [Column(comparison.name), Column("Languages", "count"), Column("Mean BLEU", "score"),
-               Column("Mean chrF++", "score"), Column("Mean ΔBLEU", "delta")]  # fmt: skip
+    columns = [
+        Column(comparison.name), Column("Languages", "count", rank=3),
+        Column("Mean BLEU", "score", rank=1), Column("Mean chrF++", "score", rank=2),
+        Column("Mean ΔBLEU", "delta", rank=1),
+    ]  # fmt: skip
     parts = [part for part in by_resource(group) if part.entries]
-    columns += [Column("BLEU", "score", part.name) for part in parts]
-    columns += [Column("Validation loss", "fine"), Column("Steps", "count"),
-                Column("Device-hours", "amount"),
-                Column("with its parents", "amount", "Device-hours")]  # fmt: skip
+    columns += [Column("BLEU", "score", part.name, rank=4) for part in parts]
+    columns += [
+        Column("Validation loss", "fine", rank=1), Column("Steps", "count", rank=2),
+        Column("Device-hours", "amount", rank=2),
+        Column("with its parents", "amount", "Device-hours", rank=3),
+    ]  # fmt: skip
     systems = (*sorted(comparison.systems, key=_by_value), *comparison.references)
     codes = {entry.language.code for entry in group.entries}
     losses = _last_losses([evidence.curve(system) for system in systems], codes)
@@ -175,11 +188,12 @@ def _last_losses(curves: Sequence[Curve | None], codes: set[str]) -> list[float 
 def recipe(comparison: Comparison) -> Table:
     """A row per system: what was run, how, and how long translating took."""
     columns = (
-        Column("System"), Column("Kind"), Column("Checkpoint", "code"), Column("Decoding", "code"),
-        Column("Config", "code"), Column("Languages", "count"), Column("Sentences", "count"),
-        Column("Seconds", "count"), Column("Sentences/s", "count"),
+        Column("System"), Column("Kind", rank=2), Column("Checkpoint", "code", rank=3),
+        Column("Decoding", "code", rank=2), Column("Config", "code", rank=3),
+        Column("Languages", "count", rank=1), Column("Sentences", "count", rank=1),
+        Column("Seconds", "count", rank=4), Column("Sentences/s", "count", rank=2),
     )  # fmt: skip
-    used = [*comparison.used, *(row for one in comparison.ablations for row in one.used)]
+    used = [*comparison.used, *(row for part in comparison.ablations for row in part.used)]
     rows: list[tuple[Value, ...]] = []
     for system in dict.fromkeys(row.system for row in used):
         here = list(dict.fromkeys(row for row in used if row.system == system))
@@ -209,9 +223,9 @@ def recipes(systems: Iterable[str], evidence: Evidence) -> list[Made]:
             facts += [("seed", ", ".join(dict.fromkeys(str(row.seed) for row in rows)))]
             hashes = (
                 ("corpus", [row.corpus for row in rows if row.corpus]),
-                ("vocabulary", [one for row in rows for one in row.vocabulary.values()]),
+                ("vocabulary", [digest for row in rows for digest in row.vocabulary.values()]),
             )
-            facts += [(name, ", ".join(dict.fromkeys(found))) for name, found in hashes if found]
+            facts += [(name, ", ".join(dict.fromkeys(all_))) for name, all_ in hashes if all_]
             facts += [(name, version) for name, version in sorted(rows[0].versions.items())]
             count = f", {len(names)} language{'' if len(names) == 1 else 's'}" if names else ""
             made.append(Made(f"{system}{count}", tuple(facts), _unlike(first, text), names))
@@ -222,102 +236,35 @@ def recipes(systems: Iterable[str], evidence: Evidence) -> list[Made]:
 def signatures(comparison: Comparison) -> list[tuple[str, str]]:
     """(metric, sacreBLEU signature) for every signature in use."""
     names = {"bleu": "BLEU", "chrf": "chrF++", "spbleu": "spBLEU", "ter": "TER"}
-    found = {
+    in_use = {
         (name, getattr(row, f"{metric}_signature")): None
         for metric, name in names.items()
         for row in comparison.used
     }
-    return [(name, signature) for name, signature in found if signature is not None]
+    return [(name, signature) for name, signature in in_use if signature is not None]
 
 
-def pairs(comparison: Comparison, evidence: Evidence) -> list[Record]:
-    """For programs: a record per language and two multilingual systems, each two once, of the
-    comparison or of one of its ablations; with interval and tests, where they were tested.
-    """
-    found = []
-    for part in (comparison, *comparison.ablations):
-        for system, other in itertools.combinations(part.systems, 2):
-            for entry in part.entries:
-                if system in entry.rows and other in entry.rows:
-                    found.append(_pair(comparison, entry, system, other, evidence))
-    return found
-
-
-def _pair(
-    comparison: Comparison, entry: Entry, system: str, other: str, evidence: Evidence
-) -> Record:
-    ours, theirs = entry.rows[system], entry.rows[other]
-    test = evidence.paired(ours, theirs)
-    values = ("delta_low", "delta_high", "p_bootstrap", "p_randomization")
-    low, high, *p = [getattr(test, name) if test else None for name in values]
-    return {
-        "testset": comparison.testset, "target": comparison.target.code,
-        "Language": entry.language.name, "Code": entry.language.code,
-        "Train pairs": entry.train_pairs, "system": system, "less": other,
-        "BLEU difference": round(ours.bleu - theirs.bleu, 4), "low": low, "high": high,
-        **dict(zip(values[2:], p, strict=True)),
-        "chrF++ difference": round(ours.chrf - theirs.chrf, 4),
-        "counts in means": int(comparison.counts(entry)),
-    }  # fmt: skip
-
-
-def means(comparison: Comparison, evidence: Evidence) -> list[Record]:
-    """For programs: a record per system and group, with macro and micro means and intervals."""
-    group = comparison.all
-    groups = [("all", group), *(("resource", part) for part in by_resource(group))]
-    groups += [("script", part) for part in comparison.by(lambda one: one.script)]
-    groups += [("family", part) for part in comparison.by(lambda one: one.family)]
-    found = []
-    for system in comparison.systems:
-        for kind, part in groups:
-            if part.values(system, "bleu"):
-                found.append(_means(comparison, system, kind, part, evidence))
-    return found
-
-
-def _means(
-    comparison: Comparison, system: str, kind: str, part: Group, evidence: Evidence
-) -> Record:
-    record: Record = {
-        "testset": comparison.testset, "target": comparison.target.code, "system": system,
-        "by": kind, "group": part.name, "languages": len(part.values(system, "bleu")),
-        "with baseline": len(part.deltas(system)),
-        "languages up": sum(delta > 0 for delta in part.deltas(system)),
-    }  # fmt: skip
-    found: dict[str, Estimate | None] = {
-        score: mean(part, system, score) for score in comparison.scores
-        if len(part.values(system, score)) in (record["languages"], record["with baseline"])
-    }
-    for name, of in (("", micro.bleu), ("baseline ", micro.baseline_bleu)):
-        found[f"{name}bleu micro"] = pooled(of(part, system, evidence))
-    found["delta micro"] = pooled(micro.delta(part, system, evidence))
-    for name, one in found.items():
-        low, high = (one.range or (None, None)) if one else (None, None)
-        record |= {name: one.value if one else None, f"{name} low": low, f"{name} high": high}
-    for other in comparison.systems:
-        if other != system and (less := part.differences(system, other)):
-            low, high = mean_interval(less) or (None, None)
-            name = f"bleu less {other}"
-            record |= {name: fmean(less), f"{name} low": low, f"{name} high": high}
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in record.items()}
-
-
-def _spent(found: Sequence[Cost]) -> list[Value]:
+def _spent(costs: Sequence[Cost]) -> list[Value]:
     """From Parameters to Device-hours; of several models the sums."""
-    seconds, steps = sum(cost.seconds for cost in found), sum(cost.steps for cost in found)
-    tokens, hours = sum(c.tokens for c in found), sum(c.device_hours for c in found)
+    seconds, steps = sum(cost.seconds for cost in costs), sum(cost.steps for cost in costs)
+    tokens, hours = sum(c.tokens for c in costs), sum(c.device_hours for c in costs)
     return [
-        sum(cost.parameters for cost in found), sum(cost.active_parameters for cost in found),
-        ", ".join(dict.fromkeys(cost.device for cost in found)),
-        max(cost.devices for cost in found), steps, steps / seconds if seconds > 1e-9 else None,
+        sum(cost.parameters for cost in costs), sum(cost.active_parameters for cost in costs),
+        ", ".join(dict.fromkeys(cost.device for cost in costs)),
+        max(cost.devices for cost in costs), steps, steps / seconds if seconds > 1e-9 else None,
         tokens, tokens / steps if steps else None, seconds / 3600, hours,
     ]  # fmt: skip
 
 
 def _with_parents(system: str, cost: Cost, evidence: Evidence) -> float | None:
-    """Its device-hours and those of the systems that it needed first; None where it needed none."""
-    before = evidence.before(system)
-    return sum(one.device_hours for one in (cost, *before)) if before else None
+    """Device-hours of a system and of the systems that it started from; None without such."""
+    parents = evidence.before(system)
+    return sum(c.device_hours for c in (cost, *parents)) if parents else None
+
+
+def _fine(value: float) -> str:
+    """Three digits after the point, and no negative zero."""
+    return f"{round(value, 3) + 0.0:.3f}"
 
 
 def _levels(losses: Sequence[Sequence[float]]) -> list[float]:

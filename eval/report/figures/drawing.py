@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 # Colour-blind safe. A page may give each name another colour: the CSS variable --NAME.
 PALETTE: Mapping[str, str] = {
@@ -57,6 +58,8 @@ _STYLE: dict[Any, Any] = {
     "ytick.left": False,
 }
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+WIDE, NARROW = 11.5, 4.3  # inches: a figure of a page or a file, and one for a phone
+_LEGEND_ROW, _TITLE = 15.0, 20.0  # points
 _BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # of tips in one id
 
 
@@ -65,45 +68,60 @@ def styled() -> contextlib.AbstractContextManager[None]:
     return matplotlib.rc_context(_STYLE)
 
 
-def canvas(title: str, *, width: float = 11.5, height: float = 4.8) -> Figure:
-    """An empty figure with its title; sizes in inches."""
+def canvas(title: str, *, width: float = WIDE, height: float = 4.8) -> Figure:
+    """An empty figure with its title, which `inline` leaves out; sizes in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(title, x=0.006, ha="left", size=12, weight="bold")
+    figure.suptitle(title, x=0.006, ha="left", size=12, weight="bold", gid="title")
     return figure
 
 
-def empty(figure: Figure, axes: Axes, reason: str) -> Figure:
-    """Says why there is nothing to see."""
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, reason, ha="center", color=PALETTE["muted"], transform=axes.transAxes)
-    return figure
+def fitting(count: int, width: float) -> int:
+    """How many of `count` marks that fit a wide figure fit one of this width."""
+    return int(count * width / WIDE)
 
 
-def legend(axes: Axes, *, above: float) -> None:
-    """The legend over the axes, at their left, in as many columns as fit."""
+def legend(axes: Axes, *, above: float, title: str = "") -> None:
+    """The legend over the axes, at their left, in as many columns as fit; the figure grows by it.
+
+    above: its place, in points over the axes.
+    """
     labels = axes.get_legend_handles_labels()[1]
     if not labels:
         return
-    columns = _columns(labels)
+    figure = axes.get_figure(root=True)
+    assert figure
+    columns = _columns(labels, figure.get_figwidth())
+    rows = -(-len(labels) // columns) + bool(title)
+    figure.set_figheight(figure.get_figheight() + (rows - 1) * _LEGEND_ROW / 72)
+    offset = ScaledTranslation(0, above / 72, figure.dpi_scale_trans)
     axes.legend(
         loc="lower left",
-        bbox_to_anchor=(-0.005, above),
+        bbox_to_anchor=(0, 1),
+        bbox_transform=axes.transAxes + offset,
         ncols=columns,
         handlelength=1.6,
         borderpad=0,
+        borderaxespad=0,
         columnspacing=1.8,
+        title=title or None,
+        title_fontproperties={"size": 9},
+        alignment="left",
     )
 
 
 def legend_of_all(figure: Figure) -> None:
     """One legend for all panels, between the title and them; after everything is drawn."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    columns = _columns(labels)
-    above = 0.94 - 0.05 * -(-len(labels) // columns)
-    figure.set_layout_engine("constrained", rect=(0, 0, 1, above))
+    columns = _columns(labels, figure.get_figwidth())
+    rows = -(-len(labels) // columns)
+    height = figure.get_figheight() * 72 + (rows - 1) * _LEGEND_ROW
+    figure.set_figheight(height / 72)
+    top = 1 - _TITLE / height
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - (rows * _LEGEND_ROW + 4) / height))
     figure.legend(
-        handles, labels, loc="upper left", bbox_to_anchor=(0, 0.95), ncols=columns, borderpad=0.2
-    )
+        handles, labels, loc="upper left", bbox_to_anchor=(0, top), ncols=columns,
+        borderpad=0, borderaxespad=0, columnspacing=1.8,
+    )  # fmt: skip
 
 
 def colour(systems: Sequence[str], system: str) -> str:
@@ -169,13 +187,20 @@ def svg(figure: Figure) -> str:
 
 
 def inline(text: str, name: str) -> str:
-    """SVG for use inside HTML: ids of its own, colours by CSS variables, no reference outside."""
+    """SVG for use inside HTML, without its title: the page has it as a heading.
+
+    Its ids begin with `name`, its colours are CSS variables, and it refers to nothing outside.
+    """
     head, body = text[text.index("<svg") :].split(">", 1)
-    box = re.search(r'viewBox="[^"]*"', head)
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)
     assert box
+    width, height = float(box[1]), float(box[2])
+    body, titled = re.subn(r'<g id="title">.*?</g>', "", body, flags=re.DOTALL)
+    top = _TITLE - 2 if titled else 0.0
+    body = re.sub(r'<g id="patch_1">.*?</g>', "", body, count=1, flags=re.DOTALL)  # the paper
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r"<[^>]*>", lambda tag: _inlined(tag[0], name), body)
-    return f'<svg {box[0]} role="img">{body}'
+    return f'<svg viewBox="0 {top:g} {width:g} {height - top:g}" role="img">{body}'
 
 
 def _inlined(tag: str, name: str) -> str:
@@ -193,9 +218,9 @@ def _unquoted(text: str) -> str:
     return text.replace('"', "”")
 
 
-def _columns(labels: Sequence[str]) -> int:
+def _columns(labels: Sequence[str], width: float) -> int:
     """How many columns of a legend fit side by side; at most six."""
-    return max(1, min(6, 130 // (max(map(len, labels)) + 6)))
+    return max(1, min(6, len(labels), fitting(130, width) // (max(map(len, labels)) + 6)))
 
 
 def _tipped(group: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ def draw(forecast: Forecast) -> Figure:
         upper.set_ylabel("share")
         lower.set_ylabel("epochs")
         upper.containers[0].set_label("of the examples drawn")
-        legend(upper, above=1.0)
+        legend(upper, above=4)
         if len(rows) <= _NAMED:
             lower.set_xticks(places, [row["language"] for row in rows], rotation=90, size=8)
         else:

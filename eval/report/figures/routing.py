@@ -16,7 +16,7 @@ from scipy.spatial.distance import squareform
 
 from eval.records.analysis import Routing
 from eval.records.analysis_index import order_of_layer
-from eval.report.figures.drawing import PALETTE, canvas, shortened, styled, tip
+from eval.report.figures.drawing import PALETTE, WIDE, canvas, shortened, styled, tip
 from mmt import languages
 
 PANELS = 6  # layers in one figure
@@ -41,9 +41,9 @@ class Tree(NamedTuple):
 
 def layers(rows: Sequence[Routing]) -> Layers:
     """Routing rows of one system by layer (the encoder's first) and language."""
-    found: dict[str, dict[str, Routing]] = {}
+    by_layer: dict[str, dict[str, Routing]] = {}
     for row in sorted(rows, key=lambda row: (order_of_layer(row.layer), row.source)):
-        here = found.setdefault(row.layer, {})
+        here = by_layer.setdefault(row.layer, {})
         first = next(iter(here.values()), row)
         if len(row.load) != len(first.load):
             raise ValueError(
@@ -52,8 +52,8 @@ def layers(rows: Sequence[Routing]) -> Layers:
             )
         here[row.source] = row
     everyone = dict.fromkeys(row.source for row in rows)
-    whole = tuple(code for code in everyone if all(code in here for here in found.values()))
-    return Layers(found, whole, len(everyone) - len(whole))
+    whole = tuple(code for code in everyone if all(code in here for here in by_layer.values()))
+    return Layers(by_layer, whole, len(everyone) - len(whole))
 
 
 def shared(rows: Layers) -> np.ndarray:
@@ -85,42 +85,52 @@ def tree(rows: Layers) -> Tree:
     )
 
 
-def experts(system: str, rows: Sequence[Routing]) -> list[Figure]:
-    """Heat maps of all layers of one system, six to a figure; none without languages to show."""
-    found = layers(rows)
-    if not found.codes:
+def experts(system: str, rows: Sequence[Routing], width: float = WIDE) -> list[Figure]:
+    """Heat maps of all layers of one system, six to a wide figure and one to a narrow one.
+
+    No figure without languages to show, or where no layer has more than one expert.
+    """
+    shown = layers(rows)
+    if not shown.codes or all(len(row.load) < 2 for row in rows):
         return []
-    order = tree(found)
-    names = list(found.by_layer)
-    parts = math.ceil(len(names) / PANELS)
+    order = tree(shown)
+    names = list(shown.by_layer)
+    parts = math.ceil(len(names) / PANELS) if width == WIDE else len(names)
     size = math.ceil(len(names) / parts)
     title = f"{system} at {rows[0].checkpoint}, {rows[0].testset}"
     return [
-        _experts(title, found, order, names[start : start + size])
+        _experts(title, shown, order, names[start : start + size], width)
         for start in range(0, len(names), size)
     ]
 
 
-def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str]) -> Figure:
+def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str], width: float) -> Figure:
     counts = [len(rows.by_layer[name][order.codes[0]].load) for name in names]
     height = max(_LEAST, 1.0 + _ROW * len(order.codes))
     with styled():
-        said = f"; {rows.left_out} languages lack a layer" if rows.left_out else ""
-        figure = canvas(f"Experts by language: {title}{said}", height=height)
-        side = 0.22 + 0.05 * len(names)
-        widths = [1.0, *(8.2 * count / sum(counts) for count in counts), side, side]
+        lacking = f"; languages left out: {rows.left_out}" if rows.left_out else ""
+        figure = canvas(f"Experts by language: {title}{lacking}", width=width, height=height)
+        side = 0.22 + 0.05 * len(names) if width == WIDE else 0.4
+        room = width - 3.3 if width == WIDE else width - 2.4  # of the heat maps, in inches
+        of_tree = 1.0 if width == WIDE else 0.3
+        table = [[rows.by_layer[name][code] for name in names] for code in order.codes]
+        dropped = any(row.drop_rate for of_language in table for row in of_language)
+        fields = ("drop_rate", "entropy") if dropped else ("entropy",)
+        widths = [of_tree, *(room * count / sum(counts) for count in counts), *[side] * len(fields)]
         panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths)
-        _tree(panels[0], order)
+        _tree(panels[0], order, title="shared experts" if width == WIDE else "")
         for axes, name in zip(panels[1:], names, strict=False):
             _heat(axes, name, [rows.by_layer[name][code] for code in order.codes])
-            _number(axes, sum(counts))
-        table = [[rows.by_layer[name][code] for name in names] for code in order.codes]
-        for axes, field in zip(panels[-2:], ("drop_rate", "entropy"), strict=True):
+            _number(axes, round(sum(counts) * WIDE / width))
+        for axes, field in zip(panels[-len(fields) :], fields, strict=True):
             _strip(axes, field, table)
         panels[1].set_yticks(
             range(len(order.codes)),
-            [shortened(languages.find(code).name, 28) for code in order.codes],
-            size=7,
+            [
+                shortened(languages.find(code).name, 28 if width == WIDE else 26)
+                for code in order.codes
+            ],
+            size=7 if width == WIDE else 6,
         )
         panels[1].tick_params(labelleft=True)
         key = f"full colour: {STRONG:g} × an expert's fair share of the tokens"
@@ -132,9 +142,9 @@ def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str]) -> Fig
         return figure
 
 
-def _tree(axes: Axes, order: Tree) -> None:
+def _tree(axes: Axes, order: Tree, *, title: str) -> None:
     axes.set_axis_off()
-    axes.set_title("shared experts", size=8, color=PALETTE["muted"])
+    axes.set_title(title, size=8, color=PALETTE["muted"])
     for depth, place in order.lines:
         axes.plot(depth, place, color=PALETTE["muted"], linewidth=0.8)
     deepest = max((max(depth) for depth, _ in order.lines), default=0)
@@ -149,11 +159,11 @@ def _heat(axes: Axes, name: str, rows: Sequence[Routing]) -> None:
     order = np.argsort(weights.T @ np.arange(len(rows)), kind="stable")
     _image(axes, np.minimum(load[:, order] * count / STRONG, 1), PALETTE["up"])
     axes.set_title(f"{name}, {count} experts", size=8, color=PALETTE["muted"])
-    axes.set_xticks(range(count), [str(one + 1) for one in order])
+    axes.set_xticks(range(count), [str(expert + 1) for expert in order])
 
 
 def _number(axes: Axes, experts: int) -> None:
-    """The experts' numbers, as far as there is room for so many in all panels."""
+    """The experts' numbers, where there is room. experts: as many as a wide figure would have."""
     axes.tick_params(axis="x", labelsize=5.5, rotation=90 if experts > 60 else 0)
     if experts > 130:
         axes.set_xticks([])
@@ -192,11 +202,11 @@ def _targets(axes: Axes, rows: Sequence[Sequence[Routing]], *, reach: float) -> 
     """
     left, right = axes.get_xlim()
     for place, of_language in enumerate(rows):
-        said = "; ".join(map(_numbers, of_language))
+        numbers = "; ".join(map(_numbers, of_language))
         name = languages.find(of_language[0].source).name
         (target,) = axes.barh(
             place, reach, 1, right - reach, color=PALETTE["page"], alpha=0.01, linewidth=0,
-            gid=tip(f"{name}: {said}"), clip_on=False,
+            gid=tip(f"{name}: {numbers}"), clip_on=False,
         )  # fmt: skip
         target.set_in_layout(False)
     axes.set_xlim(left, right)

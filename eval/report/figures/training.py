@@ -1,5 +1,6 @@
 """Figures of training: quality against cost (GShard's Figure 1), loss against tokens (Table 2)."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,9 +10,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from eval.records.analysis import Cost, Curve
 from eval.records.analysis_index import Evidence, measured
+from eval.report.cells import amount
 from eval.report.comparison import Comparison, mean_interval
 from eval.report.figures.drawing import (
     PALETTE,
+    WIDE,
     canvas,
     colour,
     dashes,
@@ -21,15 +24,20 @@ from eval.report.figures.drawing import (
     styled,
     tip,
 )
-from eval.report.tables import amount
+from eval.report.figures.scores import titled
 
 
 class Axis(NamedTuple):
-    """What a system may cost. summed: whether a student needs what its teacher took, too."""
+    """A cost of a system. summed: whether a student's includes its teacher's."""
 
     label: str
     of: Callable[[Cost], float]
     summed: bool
+
+    def total(self, needed: tuple[Sequence[Cost], Sequence[Cost]]) -> float:
+        """The sum over a system's costs and, where it counts, over those of its parents."""
+        costs, parents = needed
+        return sum(self.of(cost) for cost in [*costs, *(parents if self.summed else [])])
 
 
 COSTS = (
@@ -39,13 +47,15 @@ COSTS = (
 )
 
 
-def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None:
+def quality_by_cost(
+    comparison: Comparison, evidence: Evidence, width: float = WIDE
+) -> Figure | None:
     """Mean ΔBLEU (BLEU where no language has a baseline) against device-hours, size and tokens.
 
-    The baselines together are one point: their device-hours and tokens summed, the size of all of
-    them. A student's device-hours and tokens are with its teacher's, and likewise those of a system
-    that began with another's weights. None without `cost` rows of
-    two systems.
+    The baselines together are one point: the sums of their device-hours, parameters and tokens. The
+    device-hours and tokens of a student include its teacher's, and those of a system that began
+    with another's weights include that one's. A cost that all points share has no panel. None
+    without `cost` rows of two systems or a cost that differs.
     """
     group, score = comparison.compared, "delta"
     if not group.entries:
@@ -59,49 +69,71 @@ def quality_by_cost(comparison: Comparison, evidence: Evidence) -> Figure | None
         if costs
     }
     points = {system: point for system, point in points.items() if point[0]}
-    if len(points) < 2:
+    needed = {system: _needed(system, costs, evidence) for system, (_, costs) in points.items()}
+    axes_shown = [axis for axis in COSTS if _differs([axis.total(n) for n in needed.values()])]
+    if len(points) < 2 or not axes_shown:
         return None
     with styled():
         what = "mean ΔBLEU over the baselines" if score == "delta" else "mean BLEU"
-        title = f"Quality against cost: {comparison.testset}, into {comparison.target.name}"
-        figure = canvas(title, height=4.2)
-        panels = figure.subplots(1, len(COSTS), sharey=True)
-        for axes, axis in zip(panels, COSTS, strict=True):
+        columns = len(axes_shown) if width == WIDE else 1
+        rows = len(axes_shown) // columns
+        figure = canvas(titled("Quality against cost", comparison), width=width,
+                        height=1.4 + 2.6 * rows)  # fmt: skip
+        panels = figure.subplots(rows, columns, sharey=True, squeeze=False).flat
+        for axes, axis in zip(panels, axes_shown, strict=True):
             axes.grid(True, axis="both")
             axes.set_xlabel(axis.label)
             for system, (values, costs) in points.items():
-                needed = [*costs, *(evidence.before(system) if axis.summed else [])]
-                x, y = sum(axis.of(cost) for cost in needed), sum(values) / len(values)
-                shade = colour(comparison.systems, system) if system else PALETTE["ink"]
+                x, y = axis.total(needed[system]), sum(values) / len(values)
+                shade = colour(comparison.palette, system) if system else PALETTE["ink"]
                 name = system or f"{len(costs)} baselines"
                 if ends := mean_interval(values):
                     axes.vlines(x, *ends, color=shade, linewidth=1.2, alpha=0.5)
-                said = tip(f"{name}: {y:.1f} {what}; {amount(x)} {axis.label}")
-                look = {"marker": marker(comparison.systems, system)} if system else {}
+                message = tip(f"{name}: {y:.1f} {what}; {amount(x)} {axis.label}")
+                look = {"marker": marker(comparison.palette, system)} if system else {}
                 look = look or {"marker": "o", "mfc": PALETTE["page"]}
-                shown = label(name) if axis is COSTS[0] else None
-                axes.plot(x, y, ms=8, color=shade, gid=said, zorder=3, label=shown, ls="", **look)
+                axes.plot(
+                    x, y, ms=8, color=shade, gid=message, zorder=3, ls="",
+                    label=label(name) if axis is axes_shown[0] else None, **look,
+                )  # fmt: skip
             axes.margins(x=0.15, y=0.15)
             _mark(axes)
-        panels[0].set_ylabel(what)
+        figure.axes[0].set_ylabel(what)
         legend_of_all(figure)
         return figure
 
 
-def loss_by_tokens(systems: Sequence[str], evidence: Evidence) -> Figure | None:
-    """Training loss (thin) and validation loss against target tokens; None without `curve` rows.
+def _needed(
+    system: str, costs: Sequence[Cost], evidence: Evidence
+) -> tuple[list[Cost], list[Cost]]:
+    """The costs of a system (of the baselines for ""), and those of the systems it started from."""
+    return list(costs), list(evidence.before(system)) if system else []
 
-    A second panel has validation BLEU where it was measured more than once.
+
+def _differs(values: Sequence[float]) -> bool:
+    """Whether costs are far enough apart to be told apart on a logarithmic axis."""
+    return max(values, default=0) > 1.1 * min(values, default=0)
+
+
+def loss_by_tokens(
+    systems: Sequence[str], evidence: Evidence, width: float = WIDE
+) -> Figure | None:
+    """Training loss (thin) and validation loss against target tokens.
+
+    A second panel has validation BLEU where it was measured more than once. None without a `curve`
+    row of two points.
     """
     curves = [(system, curve) for system in systems if (curve := evidence.curve(system))]
-    curves = [(system, curve) for system, curve in curves if any(curve.tokens)]
+    curves = [(system, curve) for system, curve in curves if sum(map(bool, curve.tokens)) > 1]
     if not curves:
         return None
     scored = any(len(measured(curve, curve.bleu)) > 1 for _, curve in curves)
+    shape = (1, 1 + scored) if width == WIDE else (1 + scored, 1)
     with styled():
-        figure = canvas("Sample efficiency: loss against target tokens", height=4.4)
-        panels = figure.subplots(1, 2 if scored else 1, squeeze=False)[0]
-        labels = ("loss (bold: validation)", "validation BLEU, of few sentences")
+        figure = canvas("Sample efficiency: loss against target tokens", width=width,
+                        height=1.4 + 3.0 * shape[0])  # fmt: skip
+        panels = figure.subplots(*shape, squeeze=False).flatten()
+        labels = ("loss (bold: validation)", "validation BLEU of a sample")
         for axes, what in zip(panels, labels, strict=False):
             axes.grid(True, axis="both")
             axes.set_xlabel("target tokens seen in training")
@@ -135,9 +167,16 @@ def _zoom(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _mark(axes: Axes) -> None:
-    """A logarithmic axis with some four to eight numbers, after everything is drawn."""
+    """A logarithmic axis over a factor of two or more, after everything is drawn.
+
+    It has some four to eight numbers, of which no two read alike.
+    """
     axes.set_xscale("log")
     low, high = axes.get_xlim()
+    if high < 2 * low:
+        middle = math.sqrt(low * high)
+        low, high = middle / math.sqrt(2), middle * math.sqrt(2)
+        axes.set_xlim(low, high)
     subs = (1, 2, 5) if high < 200 * low else (1,)
     axes.xaxis.set_major_locator(MaxNLocator(4) if high < 5 * low else LogLocator(subs=subs))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))

@@ -20,7 +20,7 @@ def drawn(label="<script>&$a$"):
         drawing.dots(axes, [3], [1], tips=["three"], color="#2f74b5")
         axes.plot([1, 2], [0, 1], color="#2f74b5", gid=drawing.tip("a line"), label=label)
         axes.imshow([[0.0, 1.0]], interpolation="none", extent=(0, 1, 0, 1))
-        drawing.legend(axes, above=1.0)
+        drawing.legend(axes, above=4)
     return figure
 
 
@@ -38,7 +38,7 @@ def test_a_name_with_a_low_line_has_its_place_in_the_legend():
         figure = drawing.canvas("A title")
         axes = figure.add_subplot()
         axes.plot([1, 2], label=drawing.label("_dense"))
-        drawing.legend(axes, above=1.0)
+        drawing.legend(axes, above=4)
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [" _dense"]
 
 
@@ -69,7 +69,32 @@ def test_names_stay_as_they_are_in_a_page():
     name = "#2f74b5 url(#a) font: 9px xlink:href"
     page = ElementTree.fromstring(drawing.inline(drawing.svg(drawn(name)), "first"))
     assert f"one {name}" in [element.text for element in page.iter("title")]
-    assert f"A title {name}" in [element.text for element in page.iter("text")]
+    texts = [element.text for element in page.iter("text")]
+    assert f" {name}" not in texts and name in texts, "the legend's"
+
+
+def test_a_page_has_the_title_as_a_heading_of_its_own():
+    svg = drawing.svg(drawn())
+    assert "A title" in svg and "A title" not in drawing.inline(svg, "first")
+    heights = [float(re.search(r'viewBox="0 \S+ \S+ (\S+)"', text)[1])
+               for text in (svg, drawing.inline(svg, "first"))]  # fmt: skip
+    assert heights[1] < heights[0], "and no room for it"
+
+
+def test_a_legend_adds_to_the_height_and_fits_the_width():
+    sizes = {}
+    for width in (drawing.WIDE, drawing.NARROW):
+        with drawing.styled():
+            figure = drawing.canvas("A title", width=width)
+            axes = figure.add_subplot()
+            for place in range(9):
+                axes.plot([1, 2], label=f"a name of a system {place}")
+            drawing.legend(axes, above=4)
+            figure.draw_without_rendering()
+        box = axes.get_legend().get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
+        sizes[width] = figure.get_figheight()
+    assert sizes[drawing.NARROW] > sizes[drawing.WIDE] > 4.8
 
 
 def test_systems_have_colours_of_their_own_and_then_lines():

@@ -62,7 +62,7 @@ def test_languages_without_a_layer_are_left_out_and_counted():
     found = figures_routing.layers(rows)
     assert len(found.codes) == 3 and found.left_out == 1
     (figure,) = figures_routing.experts("moe", rows)
-    assert "1 languages lack a layer" in figure.get_suptitle()
+    assert "languages left out: 1" in figure.get_suptitle()
     assert not figures_routing.experts("moe", [rows[0], rows[4]])
 
 
@@ -96,5 +96,6 @@ def test_many_layers_are_several_figures_and_many_experts_have_no_numbers():
     pictures = figures_routing.experts("moe", rows)
     assert [sum(bool(axes.images) for axes in figure.axes) for figure in pictures] == [6, 5]
     assert not [label for axes in pictures[0].axes[1:] for label in axes.get_xticklabels()]
+    assert [len(figures_routing.experts("moe", rows, drawing.NARROW))] == [7], "one layer each"
     uniform = dataclasses.replace(rows[0], entropy=1.0)
     assert figures_routing.experts("moe", [uniform]), "a strip of one value"

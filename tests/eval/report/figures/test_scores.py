@@ -7,8 +7,9 @@ import pytest
 from matplotlib.collections import FillBetweenPolyCollection
 
 from eval.records.analysis_index import Evidence
+from eval.report import captions
 from eval.report.comparison import compare, mean_interval
-from eval.report.figures import drawing, scores
+from eval.report.figures import drawing, overlap, scores
 from tests.eval.report.figures.test_drawing import titles
 from tests.eval.report.test_comparison import baseline, row, seven
 from tests.helpers.made_up import made_up
@@ -35,6 +36,7 @@ def test_bars_up_and_down_and_the_sliding_mean_with_its_interval():
     axes = scores.delta_bleu(found, NOTHING).axes[0]
     assert [bar.get_height() for bar in axes.patches] == [-10, 2, 14, 26]
     assert [line for line in axes.lines if list(line.get_ydata()) == [8, 8, 8, 8]]
+    assert max(line.get_zorder() for line in axes.lines if len(line.get_ydata()) == 4) < 2
     assert not [one for one in axes.collections if len(one.get_paths()[0].vertices) > 8]  # too few
 
 
@@ -66,9 +68,10 @@ def test_means_of_several_systems_have_their_intervals(count, bands):
     rows, found = made_up(12, systems)
     axes = scores.delta_bleu(compare(rows)[0], Evidence(found)).axes[0]
     drawn = [one for one in axes.collections if isinstance(one, FillBetweenPolyCollection)]
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert len(drawn) == bands and len(said) == count
-    assert sum("95 %" in text for text in said) == bands
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(drawn) == bands and len(labels) == count
+    assert sum(" to " in text for text in labels) == bands
+    assert ("95 %" in axes.get_legend().get_title().get_text()) is (bands > 0)
 
 
 def test_languages_with_few_sentences_are_pale_and_in_no_mean():
@@ -77,13 +80,66 @@ def test_languages_with_few_sentences_are_pale_and_in_no_mean():
     axes = scores.delta_bleu(compare(rows)[0], NOTHING).axes[0]
     assert [bar.get_alpha() == 1 for bar in axes.patches] == [True, False]
     assert any(list(line.get_ydata()) == [10] for line in axes.lines)
-    assert "mean +10.0" in axes.get_legend().get_texts()[0].get_text()
+    assert axes.get_legend().get_texts()[0].get_text() == "multi: +10.0"
+
+
+@pytest.mark.parametrize(("count", "slides"), [(12, False), (18, False), (40, True)])
+def test_only_many_languages_have_a_sliding_mean(count, slides):
+    rows, found = made_up(count + 1, ("moe",))  # one of them has few sentences
+    (comparison,) = compare(rows)
+    for draw in (scores.delta_bleu, scores.bleu_by_size):
+        axes = draw(comparison, Evidence(found)).axes[0]
+        means = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) >= count]
+        assert any(len(set(values)) > 1 for values in means) is slides
+        assert f"mean over {scores.WINDOW}" in " ".join(
+            captions.of(draw.__name__, comparison, Evidence(found))
+        ) or not slides
+
+
+@pytest.mark.parametrize("width", [drawing.WIDE, drawing.NARROW])
+@pytest.mark.parametrize("systems", [("moe",), ("dense", "moe"), tuple("abcdefg")])
+@pytest.mark.parametrize("count", [7, 12, 30, 70])
+def test_nothing_of_a_figure_is_cut(width, systems, count):
+    rows, found = made_up(count, systems)
+    (comparison,) = compare(rows)
+    for draw in (scores.delta_bleu, scores.bleu_by_size,
+                 overlap.bleu_by_overlap):  # fmt: skip
+        figure = draw(comparison, Evidence(found), width)
+        figure.suptitle("")  # a page has it as a heading
+        with drawing.styled():
+            figure.draw_without_rendering()
+            box = figure.get_tightbbox()
+        assert box.x0 >= -0.02 and box.x1 <= figure.get_figwidth() + 0.02, draw.__name__
+        assert box.y0 >= -0.02 and box.y1 <= figure.get_figheight() + 0.02, draw.__name__
+
+
+@pytest.mark.parametrize("width", [drawing.WIDE, drawing.NARROW])
+def test_the_numbers_of_bars_do_not_touch(width):
+    rows, found = made_up(10, ("moe",))
+    figure = scores.delta_bleu(compare(rows)[0], Evidence(found), width)
+    with drawing.styled():
+        figure.draw_without_rendering()
+    numbers = [text for text in figure.axes[0].texts if text.get_text()[0] in "+−"]
+    boxes = [text.get_window_extent() for text in numbers]
+    assert len(boxes) == 10
+    for left, right in zip(boxes, boxes[1:], strict=False):
+        assert not left.overlaps(right)
+    assert all(text.get_bbox_patch() and text.get_zorder() > 3.1 for text in numbers)
+
+
+def test_of_many_systems_the_best_has_dots():
+    rows, found = made_up(40, tuple("abcdefg"))
+    (comparison,) = compare(rows)
+    for draw in (scores.delta_bleu, scores.bleu_by_size):
+        tips = titles(drawing.svg(draw(comparison, Evidence(found))))
+        ours = [tip for tip in tips if "bilingual" not in tip.split(";")[0]]
+        assert len(ours) == 40 and all(f"BLEU, {comparison.lead};" in tip for tip in ours)
 
 
 def test_overlap_is_the_mean_weighted_by_lines():
     rows, found = made_up(6, ("moe",))
     (comparison,) = compare(rows)
-    figure = scores.bleu_by_overlap(comparison, Evidence(found))
+    figure = overlap.bleu_by_overlap(comparison, Evidence(found))
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
     counted = {e.language.code for e in comparison.all.entries}
     assert len(counted) == 5
@@ -94,19 +150,26 @@ def test_overlap_is_the_mean_weighted_by_lines():
             here = [one[place] for one in bins]
             expected = np.average([b.bleu for b in here], weights=[b.sentences for b in here])
             assert value == pytest.approx(expected)
-    assert scores.bleu_by_overlap(comparison, NOTHING) is None
+    assert overlap.bleu_by_overlap(comparison, NOTHING) is None
 
 
 @pytest.mark.parametrize("draw", [scores.delta_bleu, scores.bleu_by_size])
 @pytest.mark.parametrize(
-    "rows",
-    [[row()], [baseline()], [row(), baseline()], [row(train_pairs=0), baseline()],
-     [row(sentences=5), baseline(sentences=5)],
-     [*(row(system=f"system {place} <$x^2$ & {{}}>", bleu=40.0 + place) for place in range(8)),
-      baseline()]],
+    ("rows", "shown"),
+    [([row()], False), ([baseline()], False), ([row(), baseline()], False),
+     ([row(train_pairs=0), baseline(), row(source="swh_Latn"), baseline(source="swh_Latn")], True),
+     ([row(sentences=5), baseline(sentences=5),
+       row(source="swh_Latn", train_pairs=7), baseline(source="swh_Latn")], True),
+     ([*(row(system=f"system {place} <$x^2$ & {{}}>", bleu=40.0 + place, source=source,
+             train_pairs=len(source) * (1 + place % 2))
+         for place in range(8) for source in ("deu_Latn", "swh_Latn")),
+       baseline(), row(source="zul_Latn", train_pairs=9), baseline(source="swh_Latn")], True)],
     ids=["no baseline", "only a baseline", "one language", "no training data", "few sentences",
          "many systems"],
 )  # fmt: skip
-def test_unusual_results_are_drawn_too(draw, rows):
+def test_a_figure_is_drawn_where_it_has_something_to_show(draw, rows, shown):
     (found,) = compare(rows)
-    ElementTree.fromstring(drawing.svg(draw(found, NOTHING)))
+    figure = draw(found, NOTHING)
+    assert (figure is not None) is shown
+    if figure:
+        ElementTree.fromstring(drawing.svg(figure))

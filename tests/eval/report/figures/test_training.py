@@ -1,5 +1,6 @@
 """Figures of training: a point per system and one for all baselines; a line per curve."""
 
+import dataclasses
 from statistics import fmean
 
 import pytest
@@ -41,7 +42,33 @@ def test_without_baselines_quality_is_bleu(whole):
     (found,) = compare(rows)
     axes = training.quality_by_cost(found, evidence).axes[0]
     assert axes.get_ylabel() == "mean BLEU" and len(axes.lines) == 3
-    assert axes.lines[0].get_ydata()[0] == pytest.approx(fmean(found.all.values("dense", "bleu")))
+    assert axes.lines[0].get_ydata()[0] == pytest.approx(
+        fmean(found.all.values(found.systems[0], "bleu"))
+    )
+
+
+def test_a_cost_that_all_share_has_no_panel(whole):
+    comparison, evidence = whole
+    costs = [cost for system in ("dense", "moe") for cost in evidence.costs(system)]
+    alike = [dataclasses.replace(cost, device_hours=1.0, tokens=9e6) for cost in costs]
+    figure = training.quality_by_cost(comparison, Evidence(alike))
+    assert [axes.get_xlabel() for axes in figure.axes] == ["parameters"]
+    alike = [dataclasses.replace(cost, parameters=10**6) for cost in alike]
+    assert training.quality_by_cost(comparison, Evidence(alike)) is None
+
+
+@pytest.mark.parametrize("factor", [1.2, 3, 40])
+@pytest.mark.parametrize("width", [drawing.WIDE, drawing.NARROW])
+def test_no_two_numbers_of_an_axis_read_alike(whole, factor, width):
+    comparison, evidence = whole
+    costs = [cost for system in ("dense", "moe") for cost in evidence.costs(system)]
+    hours = (0.133, 0.133 * factor)
+    near = [dataclasses.replace(cost, device_hours=h) for cost, h in zip(costs, hours, strict=True)]
+    axes = training.quality_by_cost(comparison, Evidence(near), width).axes[0]
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
+    labels = [axes.xaxis.get_major_formatter()(tick) for tick in ticks]
+    assert len(labels) >= 2 and len(set(labels)) == len(labels)
 
 
 def test_curves_are_drawn_where_measured(whole):

@@ -1,0 +1,169 @@
+"""The parts of a table: columns, values and how a value is written.
+
+HTML, Markdown and CSV render the same tables. Which tables there are: tables.py, tables_systems.py.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from eval.records.analysis_index import RISKY, Guard
+from eval.report.comparison import Range
+
+
+class Estimate(NamedTuple):
+    """A number and its 95 % interval. sure: whether a difference is significant. tip: details."""
+
+    value: float
+    range: Range | None = None
+    sure: bool | None = None
+    tip: str = ""
+
+
+class Risks(NamedTuple):
+    """The guards of a row and the shares of its outputs that they hold for."""
+
+    shares: tuple[tuple[Guard, float], ...]
+
+    @property
+    def marked(self) -> list[tuple[Guard, float]]:
+        """Those that hold for so many that a reader must know."""
+        return [(guard, share) for guard, share in self.shares if share >= RISKY]
+
+    @property
+    def worst(self) -> float:
+        """The largest share."""
+        return max((share for _, share in self.shares), default=0.0)
+
+
+class Grade(NamedTuple):
+    """good, fair or poor, and why."""
+
+    mark: str
+    reasons: tuple[str, ...]
+
+
+Value: TypeAlias = str | int | float | Estimate | Risks | Grade | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """over: a line above the label, such as a system. kind: how values are written, see `text`.
+
+    of: the place in the palette of the multilingual system that it is about, None for no system.
+    rank: the columns of a low rank stay where a page is too narrow for all of them.
+    """
+
+    label: str
+    kind: str = "text"
+    over: str = ""
+    of: int | None = None
+    rank: int = 0
+
+    @property
+    def heading(self) -> str:
+        """Both lines in one."""
+        return f"{self.over} {self.label}".strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Columns and, row by row, a value for each; None where there is nothing.
+
+    tags: what a row can be filtered by, in words, row by row; or none at all.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    tags: tuple[str, ...] = ()
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """How far the Δ in it go below and above zero; never (0, 0)."""
+        places = [place for place, column in enumerate(self.columns) if column.kind == "delta"]
+        deltas = [v for row in self.rows for place in places if (v := number(row[place]))]
+        below, above = max(0.0, -min(deltas, default=0.0)), max(0.0, max(deltas, default=0.0))
+        return (below, above) if below or above else (0.0, 1.0)
+
+    @property
+    def filled(self) -> "Table":
+        """The table without the columns that have no value in any row."""
+        return self._with(lambda value: value is not None)
+
+    @property
+    def visible(self) -> "Table":
+        """The table without the columns that would look empty: without a value or a risk."""
+        return self._with(lambda v: bool(v.marked) if isinstance(v, Risks) else v is not None)
+
+    def _with(self, counts: Callable[[Value], bool]) -> "Table":
+        kept = [
+            place
+            for place in range(len(self.columns))
+            if any(counts(row[place]) for row in self.rows)
+        ]
+        return dataclasses.replace(
+            self,
+            columns=tuple(self.columns[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+        )
+
+
+def number(value: Value) -> float | None:
+    """What a value is sorted by, where it is a number."""
+    if isinstance(value, Estimate):
+        return value.value
+    if isinstance(value, Risks):
+        return value.worst
+    return value if isinstance(value, int | float) else None
+
+
+def text(value: Value, kind: str) -> str:
+    """A value as people read it.
+
+    >>> text(20000, "count"), text(45.67, "score"), text(-3.0, "delta"), text(None, "score")
+    ('20,000', '45.7', '−3.0', '')
+    >>> text(Estimate(3.04, Range(1, 5.5), True), "delta"), text(0.123, "share")
+    ('+3.0 (+1.0 to +5.5) ●', '12.3 %')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, Estimate):
+        mark = {True: " ●", False: " ○", None: ""}[value.sure]
+        return f"{text(value.value, kind)}{interval(value, kind, ' ({})')}{mark}"
+    if isinstance(value, Risks):
+        return ", ".join(f"{guard.name} {share:.0%}" for guard, share in value.marked) or "–"
+    if isinstance(value, Grade):
+        return value.mark
+    if isinstance(value, str):
+        return value
+    if kind == "count":
+        return f"{value:,}"
+    if kind == "delta":
+        return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")  # there is no −0.0
+    if kind == "difference":  # of means, finer than of one language
+        return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")
+    if kind == "share":
+        return f"{value:.1%}".replace("%", " %")
+    if kind == "amount":
+        return amount(value)
+    if kind == "comet":
+        return f"{value:.3f}".replace("-", "−")
+    return f"{value:.1f}" if kind == "score" else str(value)
+
+
+def interval(value: Estimate, kind: str, frame: str = "{}") -> str:
+    """`low to high` in a frame, or nothing where there is no interval."""
+    if value.range is None:
+        return ""
+    low, high = (text(end, kind) for end in value.range)
+    return frame.format(f"{low} to {high}" if kind in ("delta", "difference") else f"{low}–{high}")
+
+
+def amount(value: float) -> str:
+    """A large or small number in three digits: 0.042, −3.14, 57.3, 812, 4.2k, 1.5M, 600B."""
+    if value < 0:
+        return f"−{amount(-value)}"
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"

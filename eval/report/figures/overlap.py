@@ -1,0 +1,96 @@
+"""The figure of BLEU by overlap with the training English: does a system translate or recite?"""
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from eval.records.analysis import Bin
+from eval.records.analysis_index import Evidence
+from eval.report.comparison import SMALL, Comparison
+from eval.report.figures.drawing import (
+    PALETTE,
+    WIDE,
+    canvas,
+    colour,
+    dashes,
+    label,
+    legend,
+    styled,
+    tip,
+)
+from eval.report.figures.scores import titled
+
+
+def bleu_by_overlap(
+    comparison: Comparison, evidence: Evidence, width: float = WIDE
+) -> Figure | None:
+    """BLEU of test lines by the share of their reference's 4-grams that the training English has.
+
+    A decoder that recites is good only at the right. A bin's BLEU is the mean over languages,
+    weighted by their sentences in it; hollow where it has few. None without `overlap` rows of two
+    bins.
+    """
+    systems = [*comparison.systems, ""]
+    lines = {system: _overlap(comparison, evidence, system) for system in systems}
+    lines = {system: bins for system, bins in lines.items() if bins}
+    scored = {(b.low, b.high) for bins in lines.values() for b in bins if b.bleu is not None}
+    if len(scored) < 2:
+        return None
+    with styled():
+        title = titled("BLEU by overlap with the training English", comparison)
+        figure = canvas(title, width=width, height=4.4)
+        axes = figure.add_subplot()
+        axes.set_ylabel("BLEU")
+        axes.set_xlabel("4-grams of the reference in the training English, %")
+        counts = axes.twinx()
+        bins = next(iter(lines.values()))
+        for place, counted in enumerate(bins):
+            counts.bar(place, counted.sentences, 0.9, color=PALETTE["grid"], zorder=0)
+        counts.set_ylabel("test lines, all languages (bars)")
+        counts.grid(False)
+        axes.set_zorder(counts.get_zorder() + 1)
+        for system, of_system in lines.items():
+            _overlap_line(axes, comparison, system, of_system)
+        labels = [f"{b.low:.0%}–{b.high:.0%}".replace("%–", "–").rstrip("%") for b in bins]
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set_ylim(bottom=0)
+        legend(axes, above=6)
+        return figure
+
+
+def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequence[Bin]) -> None:
+    points = [(place, b.bleu, b.sentences) for place, b in enumerate(bins) if b.bleu is not None]
+    shade = colour(comparison.palette, system) if system else PALETTE["ink"]
+    axes.plot(
+        [place for place, _, _ in points], [bleu for _, bleu, _ in points], "o", ms=5, linewidth=2,
+        linestyle=dashes(comparison.palette, system) if system else "--",
+        color=shade, label=label(system) or "bilingual baselines",
+    )  # fmt: skip
+    for place, bleu, sentences in points:
+        if sentences < SMALL:
+            axes.plot(place, bleu, "o", ms=5, mfc=PALETTE["page"], mec=shade)
+    for place, bleu, sentences in points:
+        text_of_tip = f"{system or 'bilingual'}: {bleu:.1f} BLEU on {sentences:,} lines"
+        axes.plot(place, bleu, "o", ms=9, alpha=0.01, gid=tip(text_of_tip))
+
+
+def _overlap(comparison: Comparison, evidence: Evidence, system: str) -> list[Bin]:
+    """A system's bins over all languages that count; `system` "" is the baselines."""
+    rows = [e.rows.get(system) if system else e.baseline for e in comparison.all.entries]
+    of_rows = [overlap.bins for row in rows if (overlap := evidence.overlap(row))]
+    by_ends: dict[tuple[float, float], list[Bin]] = {}
+    for part in (part for bins in of_rows for part in bins):
+        by_ends.setdefault((part.low, part.high), []).append(part)
+    return [
+        Bin(low=low, high=high, sentences=sum(b.sentences for b in bins), bleu=_weighted(bins))
+        for (low, high), bins in sorted(by_ends.items())
+    ]
+
+
+def _weighted(bins: Iterable[Bin]) -> float | None:
+    pairs = [
+        (part.bleu, part.sentences) for part in bins if part.bleu is not None and part.sentences
+    ]
+    return fmean(*zip(*pairs, strict=True)) if pairs else None

@@ -1,0 +1,26 @@
+"""How the values of a table are written."""
+
+import pytest
+
+from eval.records.analysis_index import GUARDS
+from eval.report import cells
+from eval.report.comparison import Range
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [(20000, "count", "20,000"), (45.67, "score", "45.7"), (3.0, "delta", "+3.0"),
+     (-3.04, "delta", "−3.0"), (-0.04, "delta", "+0.0"), (-0.036, "difference", "−0.04"),
+     (-0.0345, "amount", "−0.0345"), (None, "delta", ""), (None, "text", ""),
+     ("x", "code", "x"),
+     (0.1234, "share", "12.3 %"), (4_200_000, "amount", "4.2M"), (0.0421, "amount", "0.0421"),
+     (cells.Estimate(3.0), "score", "3.0"),
+     (cells.Estimate(3.0, Range(-1.0, 7.0), False), "delta", "+3.0 (−1.0 to +7.0) ○"),
+     (cells.Estimate(3.0, Range(1.0, 7.0)), "score", "3.0 (1.0–7.0)"),
+     (cells.Estimate(-0.036, Range(-0.11, 0.032)), "difference", "−0.04 (−0.11 to +0.03)"),
+     (cells.Grade("poor", ("few",)), "grade", "poor"),
+     (cells.Risks(((GUARDS[0], 0.2), (GUARDS[1], 0.01))), "risks", "copies 20%"),
+     (cells.Risks(()), "risks", "–")],
+)  # fmt: skip
+def test_values_as_people_read_them(value, kind, text):
+    assert cells.text(value, kind) == text
