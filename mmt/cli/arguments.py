@@ -82,7 +82,7 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
 
 def _report_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="*", metavar="RESULTS.jsonl")
-    parser.add_argument("--out", metavar="DIR")
+    parser.add_argument("--out", metavar="DIR", help="default: report/ beside the first file")
     parser.add_argument(
         "--allow", action="append", default=[], metavar="WHAT",
         help="signatures or versions: compare rows though these differ; small: count languages "

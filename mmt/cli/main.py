@@ -295,17 +295,18 @@ def _report(args: argparse.Namespace) -> None:
         if args.results or args.out or args.allow or args.comet or args.corpus:
             raise ValueError("--train: the study says what goes where; leave the others out")
         files = study.load(args.train, args.bindings).finish()
-    elif args.results and args.out:
+    elif args.results:
         paths = [Path(file) for file in args.results]
-        report.check_folder(Path(args.out))
+        out = Path(args.out) if args.out else paths[0].parent / "report"
+        report.check_folder(out)
         report.check(paths, allow=args.allow)
         training = train_overlap.Training(study.targets(args.corpus)) if args.corpus else None
         update.refresh(paths, training=training)
         if args.comet:
             _comet(paths, Path(args.comet))
-        files = report.report(args.results, Path(args.out), allow=args.allow)
+        files = report.report(args.results, out, allow=args.allow)
     else:
-        raise ValueError("expected RESULTS.jsonl … and --out DIR, or --train FILE")
+        raise ValueError("expected RESULTS.jsonl … or --train FILE")
     for path in files:
         print(path)
 

@@ -363,6 +363,14 @@ def test_incomparable_rows_write_nothing_unless_allowed(tmp_path):
     assert "mixed, as allowed" in words(tmp_path / "out")
 
 
+def test_without_a_folder_a_report_lies_beside_its_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path / "runs/demo", seven())
+    assert main(["report", str(file)]) == 0
+    assert (file.parent / "report/report.html").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
 def test_no_such_file(tmp_path):
     with pytest.raises(OSError, match=r"nowhere\.jsonl"):
         report.report([tmp_path / "nowhere.jsonl"], tmp_path / "out")
