@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.bible100 import corpus
 from eval import testsets
+from eval.records import results
 from eval.report import report
 from eval.study import Study
 from mmt import config
@@ -111,14 +112,51 @@ def test_a_folder_may_be_called_anything(packs, tmp_path):
     assert len(list(corpora.load(str(tmp_path / "out/bible100")).pairs("yor", "train"))) == 10
 
 
+RESULT = ROOT / "benchmarks/bible100/result"
+
+
+def rows_of(markdown):
+    """The tables of languages of a report.md: test set -> code -> heading -> cell."""
+    tables, testset, heads = {}, "", []
+    for line in markdown.splitlines():
+        if line.startswith("## "):
+            testset = line.removeprefix("## ").partition(":")[0]
+        cells = [cell.strip().replace("\\", "") for cell in line.strip("| ").split(" | ")]
+        if line.startswith("| Language | "):
+            heads = cells
+        elif not line.startswith("|"):
+            heads = heads if not line.strip() else []
+        elif heads and len(cells) == len(heads) and "---" not in line:
+            row = dict(zip(heads, cells, strict=True))
+            tables.setdefault(testset, {})[row["Code"]] = row
+    return tables
+
+
+def test_the_committed_report_has_the_committed_scores():
+    tables, count = rows_of((RESULT / "report.md").read_text()), 0
+    for row in results.read_rows(RESULT / "results.jsonl"):
+        cells = tables[row.testset][row.source]
+        system = "baseline" if row.kind == "bilingual" else row.system
+        if ":" not in system:  # of an ablation
+            bleu, chrf = (cells[f"{system} {metric}"].split()[0] for metric in ("BLEU", "chrF++"))
+            assert (bleu, chrf) == (f"{row.bleu:.1f}", f"{row.chrf:.1f}")
+            count += 1
+    assert count > 1000
+
+
 @pytest.mark.parametrize("part", ["", "all"])
-def test_the_committed_rows_render_the_committed_report(tmp_path, part):
-    result = ROOT / "benchmarks/bible100/result" / part
-    report([result / "results.jsonl"], tmp_path, examples=False)
-    for name in ("report.md", *(path.name for path in tmp_path.glob("*.csv"))):
-        assert (tmp_path / name).read_bytes() == (result / name).read_bytes()
-    linked = re.findall(r"\(([\w.%-]+\.(?:png|csv))\)", (result / "report.md").read_text())
-    assert linked and all((result / unquote(name)).is_file() for name in linked)
+def test_the_committed_rows_render(tmp_path, part):
+    report([RESULT / part / "results.jsonl"], tmp_path, examples=False)
+    assert (tmp_path / "report.html").is_file() and (tmp_path / "means.csv").is_file()
+
+
+def test_only_rows_and_what_is_read_of_a_result_is_kept():
+    kept = {str(path.relative_to(RESULT)) for path in RESULT.rglob("*") if path.is_file()}
+    assert kept == {"results.jsonl", "report.md", "all/results.jsonl"}
+    for page in ("README.md", "NOTES.md", "result/report.md"):
+        text = (ROOT / "benchmarks/bible100" / page).read_text()
+        for link in re.findall(r"\]\(([\w./%-]+)\)", text):
+            assert (ROOT / "benchmarks/bible100" / page).parent.joinpath(unquote(link)).is_file()
 
 
 STUDIES = [
