@@ -237,9 +237,9 @@ def _on_outputs(comparison: Comparison, evidence: Evidence) -> list[Note]:
         broken = [entry for entry, row in sides if evidence.broken(row)]
         if broken:
             text = (
-                f"On {len(broken)} of {len(sides)} languages, at least half of the outputs of {who} "
-                "are copies, empty, much too short or long, looping or in another language, so "
-                "BLEU says little"
+                f"On {len(broken)} of {len(sides)} languages, at least half of the outputs of "
+                f"{who} are copies, empty, much too short or long, looping or in another language, "
+                "so BLEU says little"
             )
             notes.append(Note(text, _names(broken)))
         if matchless := [entry for entry, row in sides if evidence.matchless(row)]:

@@ -166,7 +166,7 @@ class Comparison:
     @functools.cached_property
     def scores(self) -> tuple[Score, ...]:
         """Those of SCORES that a multilingual system has on a language that counts in means."""
-        return tuple(s for s in SCORES if any(self.all.values(one, s) for one in self.systems))
+        return tuple(s for s in SCORES if any(self.all.values(name, s) for name in self.systems))
 
     def by(self, key: Callable[[Language], str]) -> list[Group]:
         """Groups of languages with an equal key, the largest group first."""
@@ -263,14 +263,14 @@ def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
         name, _, value = row.system.partition(":")
         varied = row.kind == "multilingual" and name and value
         (apart.setdefault(name, []) if varied else whole).append(row)
-    found = [
+    ablations = tuple(
         _ablation(_compare([*part, *whole], allow), name, {row.system for row in part})
         for name, part in apart.items()
-    ]
+    )
     if not whole:
-        one = found[0]
-        return Comparison(one.testset, one.target, (), (), (), (), allow, ablations=tuple(found))
-    return dataclasses.replace(_compare(whole, allow), ablations=tuple(found))
+        first = ablations[0]
+        return Comparison(first.testset, first.target, (), (), (), (), allow, ablations=ablations)
+    return dataclasses.replace(_compare(whole, allow), ablations=ablations)
 
 
 def _ablation(comparison: Comparison, name: str, varied: set[str]) -> Comparison:

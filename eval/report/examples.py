@@ -66,7 +66,7 @@ def examples(
     whose texts they are.
     """
     shown, missing, unfit = [], [], []
-    found = False
+    kept_any = False
     for entry in tables.comparables_first(comparison):
         rows = _rows(comparison, entry)
         texts = {row: _texts(folders, row) for row in rows}
@@ -78,13 +78,13 @@ def examples(
             and _are_its_own(row, folders[row], evidence)
             and texts[row].reference == texts[present[0]].reference
         ]
-        found = found or bool(present)
+        kept_any = kept_any or bool(present)
         missing += [entry] * (len(present) < len(rows))
         unfit += [entry] * (len(fitting) < len(present))
         if fitting:
             kept = {row.system: texts[row] for row in fitting}
             shown.append(Shown(entry, _chosen(kept, comparison.target.code)))
-    if not found:
+    if not kept_any:
         text = "No translations are kept beside the results, so there are no examples"
         return (), (Note(text),)
     notes = []
@@ -142,9 +142,9 @@ def _risks(kept: _Texts, place: int, target: str) -> tuple[str, ...]:
     if len(kept.source) != len(kept.output):
         return ()
     texts = kept.source[place], kept.output[place], kept.reference[place]
-    found = output_checks.flags(*texts, target=target)
-    said = {guard.name: guard.meaning for guard in GUARDS} | {"copy": "a copy of the source"}
-    return tuple(said[name] for name in found._fields if getattr(found, name))
+    flags = output_checks.flags(*texts, target=target)
+    meanings = {guard.name: guard.meaning for guard in GUARDS} | {"copy": "a copy of the source"}
+    return tuple(meanings[name] for name in flags._fields if getattr(flags, name))
 
 
 def _scores(kept: _Texts, places: Sequence[int]) -> np.ndarray:

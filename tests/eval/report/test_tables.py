@@ -5,9 +5,9 @@ import statistics
 import pytest
 
 from eval.records.analysis_index import GUARDS, Evidence
-from eval.report import csv_tables, micro, tables
+from eval.report import micro, tables
 from eval.report.comparison import by_resource, compare, mean_interval
-from tests.eval.report.test_comparison import baseline, row, seven
+from tests.eval.report.test_comparison import row, seven
 from tests.helpers.made_up import made_up
 
 NOTHING = Evidence([])
@@ -140,25 +140,3 @@ def test_systems_against_each_other(compared):
     ours, theirs = table.rows[0][2], table.rows[1][1]
     assert (ours.value, theirs.value) == (-1, 1) and table.rows[0][1] is None
     assert theirs.range == (1, 1) and theirs.tip == "6 of 6 languages up"
-
-
-def test_records_carry_the_recipe_and_full_precision(whole):
-    (found,) = compare([row(bleu=45.6789), baseline(bleu=40.0)])
-    (record,) = csv_tables.records(found, NOTHING)
-    assert record["multi BLEU"] == 45.6789 and record["multi ΔBLEU"] == 5.6789
-    assert record["multi checkpoint"] == "multi/1" and record["baseline checkpoint"] == "bi/1"
-    assert record["baseline system"] == "bilingual" and record["multi bleu_signature"] == "13a"
-    assert record["counts in means"] == 1 and record["multi p_bootstrap"] is None
-    assert record["multi hypotheses"] is record["multi testset_version"] is None
-    assert "multi ter_signature" not in record
-    (scored,) = compare([row(ter=9.0, ter_signature="tercom"), baseline()])
-    (record,) = csv_tables.records(scored, NOTHING)
-    assert (record["multi ter_signature"], record["baseline ter_signature"]) == ("tercom", None)
-    (versioned,) = compare([row(testset_version="v1")])
-    assert csv_tables.records(versioned, NOTHING)[0]["multi testset_version"] == "v1"
-    record = csv_tables.records(*whole)[0]
-    entry = whole[0].entries[0]
-    assert record["moe hypotheses"] == f"moe-{entry.language.code}"
-    assert record["moe BLEU low"] < record["moe BLEU"] < record["moe BLEU high"]
-    assert record["moe ΔBLEU low"] < record["moe ΔBLEU"] and "moe copies" in record
-    assert all(isinstance(value, str | int | float | None) for value in record.values())

@@ -2,7 +2,6 @@
 
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection
 
@@ -134,23 +133,6 @@ def test_of_many_systems_the_best_has_dots():
         tips = titles(drawing.svg(draw(comparison, Evidence(found))))
         ours = [tip for tip in tips if "bilingual" not in tip.split(";")[0]]
         assert len(ours) == 40 and all(f"BLEU, {comparison.lead};" in tip for tip in ours)
-
-
-def test_overlap_is_the_mean_weighted_by_lines():
-    rows, found = made_up(6, ("moe",))
-    (comparison,) = compare(rows)
-    figure = overlap.bleu_by_overlap(comparison, Evidence(found))
-    lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
-    counted = {e.language.code for e in comparison.all.entries}
-    assert len(counted) == 5
-    for label, system in (("moe", "moe"), ("bilingual baselines", "bilingual")):
-        bins = [one.bins for one in found
-                if one.kind == "overlap" and one.system == system and one.source in counted]
-        for place, value in enumerate(lines[label]):
-            here = [one[place] for one in bins]
-            expected = np.average([b.bleu for b in here], weights=[b.sentences for b in here])
-            assert value == pytest.approx(expected)
-    assert overlap.bleu_by_overlap(comparison, NOTHING) is None
 
 
 @pytest.mark.parametrize("draw", [scores.delta_bleu, scores.bleu_by_size])

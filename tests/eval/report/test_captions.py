@@ -1,0 +1,39 @@
+"""Captions describe what their figure shows for these rows, and nothing else."""
+
+import pytest
+
+from eval.records.analysis_index import Evidence
+from eval.report import captions
+from eval.report.comparison import compare
+from tests.eval.report.test_comparison import seven
+from tests.helpers.made_up import made_up
+
+NOTHING = Evidence([])
+
+
+@pytest.mark.parametrize(
+    ("count", "systems", "shown", "not_shown"),
+    [(12, "a", ("Dashed line: mean over all",), ("neighbouring", "Dots:")),
+     (12, "abcd", ("Dashed lines: mean over all",), ("neighbouring", "Dots:", "Thin vertical")),
+     (40, "ab", ("10 neighbouring", "bands", "Thin vertical lines"), ("Dashed", "Dots:")),
+     (40, "abcdefg", ("10 neighbouring", "Dots: the languages of"), ("Dashed", "bands"))],
+)  # fmt: skip
+def test_the_caption_of_deltas_names_the_marks_that_there_are(count, systems, shown, not_shown):
+    rows, found = made_up(count, tuple(systems))
+    _, caption = captions.of("delta_bleu", compare(rows)[0], Evidence(found))
+    assert all(text in caption for text in shown)
+    assert not any(text in caption for text in not_shown)
+    assert "Pale marks" in caption, "one language has few sentences"
+
+
+def test_without_tests_no_interval_of_a_language_is_promised():
+    (comparison,) = compare(seven())
+    _, caption = captions.of("delta_bleu", comparison, NOTHING)
+    assert "paired bootstrap" not in caption and "Pale" not in caption
+
+
+def test_the_headline_has_the_lead_systems_numbers():
+    (comparison,) = compare(seven())
+    numbers = captions.headline(comparison, NOTHING, comparison.lead)
+    assert ("+8.0", "mean ΔBLEU", "4 languages with a baseline") in numbers
+    assert ("3 of 4", "better than bilingual", "by BLEU") in numbers
