@@ -92,7 +92,7 @@ def run(options: Options) -> None:
     try:
         train.train(
             program, batches, model_dir=str(options.directory), steps=options.steps,
-            policy=checkpoint.Policy(period=PERIOD, keep=2, skips=SKIPS), hooks=[hook],
+            policy=checkpoint.Policy(period=PERIOD, keep=2, max_skipped_steps=SKIPS), hooks=[hook],
         )  # fmt: skip
     except train.Terminated as error:
         print(error, file=sys.stderr)
@@ -109,7 +109,9 @@ class Poisoned:
 
     def __init__(self, given: Any, places: Sequence[int]) -> None:
         self._given, self._places, self._place = given, set(places), 0
-        self.manifest, self.share = given.manifest, given.share
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._given, name)
 
     def __next__(self) -> Any:
         batch = next(self._given)
@@ -124,3 +126,6 @@ class Poisoned:
     def set_state(self, state: Any) -> None:
         self._place = state["place"]
         self._given.set_state(state["given"])
+
+    def ledger(self) -> None:
+        """None: its positions are not those that the cache's ledger counts."""

@@ -13,7 +13,7 @@ import numpy as np
 from eval import evaluate, testsets
 from mmt import distributed, translate
 from mmt.data import cache, vocabulary
-from mmt.train import Step
+from mmt.step import Step
 
 
 @dataclasses.dataclass

@@ -27,7 +27,7 @@ from mmt.model.transformer import Transformer
 from mmt.run import Run
 from mmt.sharding import Layout
 from mmt.system import lock
-from mmt.trainer import FEATURES, Program
+from mmt.trainer import FEATURES, Trainer
 from mmt.translate import Translator, output_log
 
 
@@ -177,7 +177,7 @@ class Translations:
         return text
 
 
-def prepare(program: Program, translations: Translations | None = None) -> None:
+def prepare(program: Trainer, translations: Translations | None = None) -> None:
     """What comes before a student's training: the teacher's translations, where gin binds them.
 
     ValueError for a program that learns from nobody.

@@ -7,6 +7,7 @@ nothing runs alone, and for it nothing here does anything. Arrays and rows are t
 import atexit
 import contextlib
 import io
+import itertools
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from jax.experimental import multihost_utils
 
 SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
 _SECONDS_MORE = 60  # until JAX itself gives up, which it does by aborting
+_CALLS = itertools.count()  # of `preempted`
 _finished = False
 
 T = TypeVar("T")
@@ -240,11 +242,13 @@ def whole(tree: Any) -> Any:
     return jax.tree.map(leaf, tree)
 
 
-def told_to_end(step: int) -> bool:
-    """Whether a SIGTERM has come to any process: true at the same step in all. To be asked at every
-    step, and only by several processes: JAX has their SIGTERM.
+def preempted() -> bool:
+    """Whether a SIGTERM has come to any process. All processes get the same answer.
+
+    Each of several processes has to call it the same number of times: JAX catches their SIGTERM,
+    and they agree on the number of the call.
     """
-    return bool(multihost_utils.reached_preemption_sync_point(step))
+    return bool(multihost_utils.reached_preemption_sync_point(next(_CALLS)))
 
 
 def _on_tpu_pod(environment: Mapping[str, str]) -> bool:

@@ -7,17 +7,22 @@ translates. Any importable callable can be bound in gin as another.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
 from mmt import distributed
 from mmt.metrics import Meters
-from mmt.train import Step
+from mmt.step import Rows, Step
 
-Rows: TypeAlias = Mapping[str, np.ndarray]  # a batch, or a process's part of it
+
+@runtime_checkable
+class HeldOut(Protocol):
+    """Held-out batches of which a process can read its rows alone (`pipeline.EvalBatches`)."""
+
+    def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
 
 
 @dataclasses.dataclass
@@ -91,7 +96,8 @@ def _sums(
 ) -> Meters:
     """The sums of all held-out batches, each changed before, without dropout."""
     languages = len(now.batches.manifest.languages)
-    now.program.share(batches)
+    if isinstance(batches, HeldOut):
+        batches.share(now.program.layout.rows)
     total: Any = None
     for batch in batches:
         placed = now.program.place(change(batch))
@@ -125,18 +131,9 @@ def note_validation(now: Step, total: Meters) -> None:
         }
     )
     now.log.say(f"step {now.number}: validation loss {mean:.4f}")
-    if isinstance(now.batches, Staged):
-        draw = max(distributed.gather(now.batches.next_draw()))
-        if now.batches.validated(by_language, draw):
-            now.log.say(f"step {now.number}: a stage of the data ends, after {draw:,} examples")
-
-
-@runtime_checkable
-class Staged(Protocol):
-    """Batches with stages that validation losses may end; those of `mmt.data.pipeline` are."""
-
-    def next_draw(self) -> int: ...
-    def validated(self, losses: Mapping[str, float], draw: int) -> bool: ...
+    draw = max(distributed.gather(now.batches.next_draw()))
+    if now.batches.validated(by_language, draw):
+        now.log.say(f"step {now.number}: a stage of the data ends, after {draw:,} examples")
 
 
 @dataclasses.dataclass

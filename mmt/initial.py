@@ -71,7 +71,7 @@ def shared(parent: Shapes, model: Transformer) -> set[str]:
     return taken
 
 
-def check(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
+def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
     """What `rule` takes of the model in a run directory, of which no weights are read.
 
     ValueError where the directory is no trained model's, and, with all names, where it does not
@@ -85,6 +85,41 @@ def check(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
         raise ValueError(f"{model_dir} as initial model: {error}") from error
 
 
+def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
+    """What can be known before a run directory is touched: ValueError where a vocabulary has more
+    pieces than the model has embeddings, where the directory holds another model's checkpoints, and
+    as `check_parents`, also where the teacher reads or writes other tokens.
+    """
+    check_parents(program, model_dir)
+    config, pieces = program.model.config, manifest.vocabulary_size
+    sizes = {"source": config.vocab_size, "target": config.target_vocabulary}
+    for side, size in sizes.items():
+        if pieces[side] > size:
+            raise ValueError(
+                f"the cache's {side} vocabulary has {pieces[side]} pieces, the model only {size} "
+                f"embeddings: set VOCAB_SIZE (or TARGET_VOCAB_SIZE) to {pieces[side]} or more"
+            )
+    checkpoint.check_model(model_dir, program.shapes(len(manifest.languages)).items())
+    if program.teacher is not None:
+        program.teacher.check(program.model, manifest)
+
+
+def check_parents(program: Any, model_dir: str | Path) -> None:
+    """ValueError where the initial model or the teacher is none, where the initial model does not
+    fit, and where the run directory is one of theirs. It needs no data.
+    """
+    teacher = program.teacher.model_dir if program.teacher is not None else ""
+    for parent in filter(None, (program.initial_model_dir, teacher)):
+        if Path(parent).resolve() == Path(model_dir).resolve():
+            raise ValueError(
+                f"MODEL_DIR is {parent}, which the run starts or learns from: name a new directory"
+            )
+    if teacher:
+        Run(teacher).best_step()
+    if program.initial_model_dir and not Run(model_dir).checkpoint_steps():
+        check_rule(program.initial_rule, program.initial_model_dir, program.model)
+
+
 def parameters(
     rule: Rule, model_dir: str | Path, *, fresh: Any, model: Transformer, layout: Layout
 ) -> Any:
@@ -92,7 +127,7 @@ def parameters(
 
     Where an expert's weight is taken from a dense layer, every expert gets it. `fresh` is used up.
     """
-    taken = check(rule, model_dir, model)
+    taken = check_rule(rule, model_dir, model)
     parent, old = restore(model_dir, layout)
 
     def merge(fresh: Any, old: Any) -> Any:

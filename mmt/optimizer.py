@@ -1,4 +1,4 @@
-"""An optax optimizer applied to one parameter of one layer and one expert at a time.
+"""Learning-rate schedules, and an optax optimizer applied to one layer and one expert at a time.
 
 Scanned layers and experts lie stacked in one array; an optimizer that looks at a whole array
 (Adafactor's factored moments, parameter scale and clipping) must not see the stack as one matrix.
@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
+from jaxtyping import Array
 
 
 def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> Any:
@@ -41,3 +43,31 @@ def _each(function: Callable[..., Any], stacked: Any, *trees: Any) -> Any:
         return mapped(*leaves)
 
     return jax.tree.map(one, stacked, *trees)
+
+
+def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.Schedule:
+    """peak * sqrt(warmup / step) after the warm-up; before it linear, or flat without `ramp`.
+
+    T5 and GShard (App. A.2) are flat: lr 1.0 / sqrt(max(step, 10,000)) is
+    inverse_sqrt(0.01, warmup_steps=10_000, ramp=False).
+    """
+
+    def schedule(count: Any) -> Array:
+        step = jnp.asarray(count, jnp.float32) + 1.0
+        rise = jnp.minimum(1.0, step / warmup_steps) if ramp else 1.0
+        return peak * rise * jnp.sqrt(warmup_steps / jnp.maximum(step, warmup_steps))
+
+    return schedule
+
+
+def warmup_cosine(peak: float, *, warmup_steps: int, steps: int) -> optax.Schedule:
+    """From 0 to `peak` in a line, then down to 0 at `steps` as half a cosine.
+
+    Loshchilov & Hutter 2017, without restarts. ValueError where nothing is left after the warm-up.
+    """
+    if not 0 <= warmup_steps < steps:
+        raise ValueError(
+            f"TRAIN_STEPS is {steps}, and {warmup_steps} of them are to warm up "
+            "(train.warmup_cosine.warmup_steps); allowed: more steps, or a shorter warm-up"
+        )
+    return optax.warmup_cosine_decay_schedule(0.0, peak, warmup_steps, steps)

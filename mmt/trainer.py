@@ -1,13 +1,14 @@
-"""`Program`: the compiled functions of one model on one mesh; above all the training step.
+"""`Trainer`: the compiled functions of one model on one mesh, above all the training step.
 
 It knows no data, no directory and no loop: `mmt.train` calls its step.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +21,6 @@ from mmt import initial, losses, optimizer, sharding
 from mmt.metrics import Meters
 from mmt.model import moe
 from mmt.model.transformer import Transformer
-from mmt.state import TrainState
 
 Batch = Mapping[str, Any]  # the names of FEATURES, and what the loss needs
 FEATURES = (
@@ -28,8 +28,23 @@ FEATURES = (
 )  # fmt: skip
 
 
+@flax.struct.dataclass
+class TrainState:
+    """Everything that a training step changes: arrays, or in their place shapes or shardings."""
+
+    step: Any  # int32 []
+    params: Any
+    opt_state: Any  # for every parameter its optimizer state
+    meters: Any  # Meters since the last logged row
+
+    def items(self) -> dict[str, Any]:
+        """Returns the items of a checkpoint."""
+        progress = {"step": self.step, "meters": self.meters}
+        return {"params": self.params, "optimizer": self.opt_state, "progress": progress}
+
+
 @runtime_checkable
-class Teaches(Protocol):
+class TeacherModel(Protocol):
     """A trained model that a student learns from; `mmt.distill.Teacher` is one."""
 
     @property
@@ -39,15 +54,8 @@ class Teaches(Protocol):
     def logits(self, params: Any, batch: Batch) -> Float[Array, "B T V"]: ...
 
 
-@runtime_checkable
-class Shared(Protocol):
-    """Batches of which a process can read some rows alone; those of `mmt.data.pipeline` are."""
-
-    def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
-
-
 @dataclasses.dataclass(frozen=True)
-class Program:
+class Trainer:
     """The compiled functions of one model on one mesh; reusable for runs of the same shapes.
 
     model: the Transformer.
@@ -68,7 +76,7 @@ class Program:
     microbatches: int = 1
     initial_model_dir: str = ""
     initial_rule: initial.Rule = initial.same
-    teacher: Teaches | None = None
+    teacher: TeacherModel | None = None
     seed: int = 0
     log_every: int = 10
     languages_every: int = 100
@@ -110,11 +118,6 @@ class Program:
             fresh=state.params, model=self.model, layout=self.layout,
         )  # fmt: skip
         return dataclasses.replace(state, params=params)
-
-    def share(self, batches: Any) -> None:
-        """Has batches that can be shared by processes read this one's rows alone: for `place`."""
-        if isinstance(batches, Shared):
-            batches.share(self.layout.rows)
 
     def place(self, batch: Mapping[str, np.ndarray]) -> dict[str, Array]:
         """A process's rows, on the devices, as part of the global batch. ValueError where the mesh
@@ -332,6 +335,9 @@ class Program:
         return jax.tree.map(
             leading, specs, is_leaf=lambda x: isinstance(x, PartitionSpec)
         )
+
+
+Program = Trainer  # its name in gin files: train.Program
 
 
 def _where(condition: Any, new: Any, old: Any) -> Any:

@@ -58,6 +58,26 @@ class ToyBatches:
             "decoder_language_ids": language * ones,
         }
 
+    waits_for_losses = False
+
+    def share(self, rows) -> None:
+        pass
+
+    def warnings(self, steps: int) -> list[str]:
+        return []
+
+    def next_draw(self) -> int:
+        return self.rows * self.index
+
+    def validated(self, losses, draw: int) -> bool:
+        return False
+
+    def ledger(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass
+
     def get_state(self) -> dict[str, int]:
         return {"index": self.index}
 

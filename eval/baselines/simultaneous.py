@@ -17,12 +17,12 @@ from rich.console import Console
 from eval.baselines.stacked import Stack, on_one_device, room
 from mmt import metrics
 from mmt.checkpoint import Checkpoints, Policy, raised_alone
+from mmt.default_hooks import restore
 from mmt.hooks import EarlyStop, note_validation
 from mmt.metrics import Meters
 from mmt.run import Run
-from mmt.state import TrainState, position, restore
-from mmt.train import Batches, Step
-from mmt.trainer import Program
+from mmt.step import Batches, Step, position
+from mmt.trainer import Trainer, TrainState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Diverged(ValueError):
         )
 
 
-def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int = 0) -> None:
+def train(program: Trainer, jobs: Sequence[Job], *, memory: float, at_once: int = 0) -> None:
     """Trains every job, as many side by side as `memory` GiB hold, and at most `at_once` unless 0.
 
     The losses are those of `mmt.train.train` but for float32 rounding, and so are the run
@@ -94,7 +94,7 @@ def train(program: Program, jobs: Sequence[Job], *, memory: float, at_once: int 
 class _Run:
     """A job under way."""
 
-    def __init__(self, job: Job, program: Program, shapes: TrainState) -> None:
+    def __init__(self, job: Job, program: Trainer, shapes: TrainState) -> None:
         self.job, self._program, self._shapes = job, program, shapes
         self.batches, self.validation = job.data()
         self.languages = self.batches.manifest.languages
@@ -125,7 +125,10 @@ class _Run:
 
     def measured(self, state: TrainState, sums: Meters) -> bool:
         """Notes the validation and writes a checkpoint; whether training is over."""
-        now = Step(self.number, state, self._program, self.batches, self.log, self.last)
+        now = Step(
+            self.number, state, None, None, program=self._program, batches=self.batches,
+            log=self.log, steps=self.job.steps,
+        )  # fmt: skip
         note_validation(now, sums)
         stop = EarlyStop(self.job.patience, since=self.job.since)(now)
         self.checkpoints.save(
@@ -136,20 +139,20 @@ class _Run:
     def close(self) -> None:
         """Waits until the checkpoints are written."""
         with self.checkpoints, self.log:
-            _close(self.batches)
+            self.batches.close()
 
 
 class _Training:
     """The stack, who is in which slot, and who waits."""
 
     def __init__(
-        self, program: Program, jobs: Sequence[Job], bar: "_Bar", memory: float, at_once: int
+        self, program: Trainer, jobs: Sequence[Job], bar: "_Bar", memory: float, at_once: int
     ) -> None:
         self._program, self._bar = program, bar
         self._waiting = sorted(jobs, key=lambda job: job.steps)  # the longest first, at the end
         batches, held_out = self._waiting[-1].data()
         self._languages = len(batches.manifest.languages)
-        _close(batches)
+        batches.close()
         example = next(iter(held_out), None)
         if example is None:
             raise ValueError(f"{self._waiting[-1].name}: the cache holds no validation examples")
@@ -215,7 +218,7 @@ class _Training:
                 if run.number % self._program.log_every == 0:
                     every = own.sums["steps"] == 0
                     run.skipped = run.skipped + self._program.log_every if every else 0
-                if run.skipped >= Policy.skips:
+                if run.skipped >= Policy.max_skipped_steps:
                     where = f"{run.job.model_dir} up to step {run.number}"
                     self.diverged[run.job.name] = where
                     run.close()
@@ -282,10 +285,3 @@ class _Bar:
 
     def _text(self) -> str:
         return f"{self._all - self._left} of {self._all} trained"
-
-
-def _close(batches: Batches) -> None:
-    """Stops those that read ahead."""
-    close = getattr(batches, "close", None)
-    if close:
-        close()

@@ -26,9 +26,8 @@ from jaxtyping import Array, Float
 
 from mmt import sharding
 from mmt.metrics import Meters
-from mmt.state import TrainState
 from mmt.system import environment
-from mmt.trainer import Batch, Program
+from mmt.trainer import Batch, Trainer, TrainState
 
 _AXIS = "models"
 
@@ -42,13 +41,13 @@ def one_device_per_core() -> None:
     jax.config.update("jax_num_cpu_devices", environment.cores())
 
 
-def on_one_device(program: Program) -> Program:
+def on_one_device(program: Trainer) -> Trainer:
     """The program of one of the models, for what is done with it outside of the stack."""
     with sharding.devices(jax.local_devices()[:1]):
         return dataclasses.replace(program, layout=sharding.Layout())
 
 
-def room(program: Program, batch: Batch, *, languages: int, memory: float, together: int) -> int:
+def room(program: Trainer, batch: Batch, *, languages: int, memory: float, together: int) -> int:
     """How many models `memory` GiB hold: all states, and the gradients and activations of as many
     as are mapped together on every device (0: of all). ValueError where it is none.
     """
@@ -73,7 +72,7 @@ class Stack:
     mapped at once, a divisor of those it has; 0: all.
     """
 
-    program: Program
+    program: Trainer
     languages: int
     slots: int
     together: int = 0

@@ -1,16 +1,10 @@
 """Saves and restores checkpoints. The only package that imports Orbax."""
 
-from mmt.checkpoint.store import (
-    Checkpoints,
-    Policy,
-    average,
-    check_model,
-    raised_alone,
-    read_params,
-    restore_params,
-    write_params,
-    write_tree,
-)
+from mmt.checkpoint.average import average
+from mmt.checkpoint.policy import Policy
+from mmt.checkpoint.restore import check_model, read_params, restore_params
+from mmt.checkpoint.save import Checkpoints, write_params
+from mmt.checkpoint.streaming import raised_alone, write_tree
 
 __all__ = [
     "Checkpoints",

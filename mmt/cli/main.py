@@ -106,7 +106,7 @@ def _train_loaded(command: str) -> int:
     train.check_parents(program, directory)
     distributed.first_then_others(make_cache)
     batches = config.configured(pipeline.train_batches)()
-    program.share(batches)
+    batches.share(program.layout.rows)
     own = program.model.config
     batches.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
     train.check(program, batches.manifest, directory)

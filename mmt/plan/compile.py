@@ -108,13 +108,13 @@ def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transf
     return parts
 
 
-def _program(request: Request, devices: int) -> tuple[trainer.Program, str]:
+def _program(request: Request, devices: int) -> tuple[trainer.Trainer, str]:
     """The configuration's program, on its own mesh or on one chosen here, and what was chosen."""
     files, bindings = list(request.files), list(request.bindings)
     config.load([AMOUNT, *files], may_leave_open=True)
     if config.macro("MODEL") is None:
         raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
-    if not config.binds(trainer.Program):
+    if not config.binds(trainer.Trainer):
         files = [RUN, *files]  # first, so that the papers' models set their own batch
     config.load([AMOUNT, *files], bindings, may_leave_open=True)
     model, note = config.macro("MODEL"), ""
@@ -130,13 +130,13 @@ def _program(request: Request, devices: int) -> tuple[trainer.Program, str]:
             )
         axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
         config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
-    made = config.configured(trainer.Program)()
+    made = config.configured(trainer.Trainer)()
     if made.teacher is not None:
         raise ValueError("a step with a teacher is not planned; leave gin_configs/runs/distill.gin")
     return made, note
 
 
-def _decoding(made: trainer.Program, batch: Any) -> jax.stages.Traced:
+def _decoding(made: trainer.Trainer, batch: Any) -> jax.stages.Traced:
     """The search of `mmt translate`, beam 4, in tiles of as many rows as the mesh cuts a batch in:
     its first steps, of which only one is counted, since the loop ends by what it finds.
     """

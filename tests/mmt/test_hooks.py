@@ -7,6 +7,7 @@ import pytest
 from mmt import hooks, train
 from mmt.checkpoint import Policy
 from mmt.run import read_metrics
+from tests.conftest import ToyBatches
 
 
 def test_validation_loss_weighs_languages_alike(tmp_path, toy_program, toy_batches):
@@ -96,24 +97,12 @@ def test_nothing_to_validate_on_is_said(tmp_path, toy_program, toy_batches):
         )  # fmt: skip
 
 
-class StagedBatches:
+class StagedBatches(ToyBatches):
     """The toy's batches, with a stage that asks for the losses."""
 
-    def __init__(self, batches):
-        self.batches, self.told = batches, []
-        self.manifest = batches.manifest
-
-    def __next__(self):
-        return next(self.batches)
-
-    def get_state(self):
-        return self.batches.get_state()
-
-    def set_state(self, state):
-        self.batches.set_state(state)
-
-    def next_draw(self):
-        return 8 * self.batches.index
+    def __init__(self):
+        super().__init__()
+        self.told = []
 
     def validated(self, losses, draw):
         self.told.append((losses, draw))
@@ -123,7 +112,7 @@ class StagedBatches:
 def test_batches_with_stages_are_told_of_every_validation(
     tmp_path, toy_program, toy_batches, capsys
 ):
-    batches = StagedBatches(toy_batches())
+    batches = StagedBatches()
     train.train(
         toy_program(), batches, model_dir=str(tmp_path), steps=6,
         hooks=[hooks.ValidationLoss([next(toy_batches())], 2)],
@@ -141,14 +130,14 @@ def test_batches_with_stages_are_told_of_every_validation(
 def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(
     tmp_path, toy_program, toy_batches
 ):
-    batches = StagedBatches(toy_batches())
+    batches = StagedBatches()
     batches.waits_for_losses = True
     given = {"model_dir": str(tmp_path / "run"), "steps": 1}
     batches.warnings = lambda steps: [f"no cap for {steps}"]
     refused = pytest.raises(ValueError, match=r"never end. Add @hooks.ValidationLoss\(\)")
     with pytest.warns(UserWarning, match="no cap for 1"), refused:
         train.train(toy_program(), batches, hooks=[lambda now: None], **given)
-    del batches.warnings
+    batches.warnings = lambda steps: []
     assert not (tmp_path / "run").exists()
     losses = hooks.ValidationLoss([next(toy_batches())], 2)
     train.train(toy_program(), batches, hooks=[losses], **given)

@@ -134,4 +134,4 @@ def test_switchs_gate_cannot_be_upcycled(toy_program):
 
 def test_a_directory_without_a_model_is_refused(tmp_path, toy_program):
     with pytest.raises(ValueError, match="no model directory"):
-        initial.check(initial.same, tmp_path, toy_program().model)
+        initial.check_rule(initial.same, tmp_path, toy_program().model)

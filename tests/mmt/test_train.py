@@ -15,6 +15,7 @@ from mmt import hooks, train
 from mmt.checkpoint import Checkpoints, Policy
 from mmt.run import Run, read_metrics
 from mmt.system import lock
+from tests.conftest import ToyBatches
 
 
 def equal(a, b) -> bool:
@@ -85,16 +86,15 @@ def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_progr
     assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
 
 
-class Poisoned:
+class Poisoned(ToyBatches):
     """The toy's batches, but NaN weighs in some of them, by the place in the data."""
 
-    def __init__(self, toy_batches, bad) -> None:
-        self.given, self.bad = toy_batches(), set(bad)
-        self.manifest = self.given.manifest
-        self.get_state, self.set_state = self.given.get_state, self.given.set_state
+    def __init__(self, bad) -> None:
+        super().__init__()
+        self.bad = set(bad)
 
     def __next__(self):
-        bad, batch = self.given.index in self.bad, next(self.given)
+        bad, batch = self.index in self.bad, super().__next__()
         if bad:
             batch["decoder_loss_weights"][0, 0] = np.nan
         return batch
@@ -104,7 +104,7 @@ def test_a_step_without_finite_loss_changes_nothing_and_is_counted(
     tmp_path, toy_program, toy_batches
 ):
     program = toy_program()
-    batches = Poisoned(toy_batches, {1})
+    batches = Poisoned({1})
     state, loss = program.step(program.init(3), program.place(next(batches)))
     assert np.isfinite(loss)
     before = jax.tree.map(np.array, state)
@@ -113,7 +113,7 @@ def test_a_step_without_finite_loss_changes_nothing_and_is_counted(
     assert equal(before, dataclasses.replace(state, step=before.step))
 
     bad = {2, 3, 7}
-    train.train(program, Poisoned(toy_batches, bad), model_dir=str(tmp_path), steps=12)
+    train.train(program, Poisoned(bad), model_dir=str(tmp_path), steps=12)
     rows = training_rows(tmp_path)
     assert [(row["step"], row.get("skipped", 0)) for row in rows] == [(5, 2), (10, 1), (12, 0)]
     assert rows[0]["target_tokens"] == 3 * 8 * 7  # of the three steps that were
@@ -125,7 +125,7 @@ def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
     """From checkpoint 4 on with the data behind; none is written on the way, and a kill after the
     return leads to the same.
     """
-    program, policy = toy_program(), Policy(period=4, skips=3)
+    program, policy = toy_program(), Policy(period=4, max_skipped_steps=3)
     bad, seen = {5, 6, 7}, []
 
     class Killed(Exception):
@@ -139,16 +139,16 @@ def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
     run = {"steps": 10, "policy": policy}
     with pytest.raises(Killed):
         train.train(
-            program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "run"), hooks=[watch],
+            program, Poisoned(bad), model_dir=str(tmp_path / "run"), hooks=[watch],
             **run,
         )  # fmt: skip
     assert seen == [*((n, n) for n in range(1, 9)), (5, 10), (6, 11)]  # 9 was on the device
     assert Run(tmp_path / "run").checkpoint_steps() == [4]
     again = train.train(
-        program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "run"), **run
+        program, Poisoned(bad), model_dir=str(tmp_path / "run"), **run
     )
     whole = train.train(
-        program, Poisoned(toy_batches, bad), model_dir=str(tmp_path / "whole"), **run
+        program, Poisoned(bad), model_dir=str(tmp_path / "whole"), **run
     )
     assert equal(again, whole)
     rows = read_metrics(tmp_path / "run/metrics.jsonl")
@@ -157,10 +157,10 @@ def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
 
 
 def test_what_never_gets_finite_ends_and_says_where(tmp_path, toy_program, toy_batches):
-    with pytest.raises(ValueError, match=r"also after 2 returns to step 4 \(checkpoint.Policy.ret"):
+    with pytest.raises(ValueError, match=r"also after 2 rollbacks to step 4 \(checkpoint.Policy"):
         train.train(
-            toy_program(), Poisoned(toy_batches, range(5, 1000)), model_dir=str(tmp_path),
-            steps=50, policy=Policy(period=4, skips=3, returns=2),
+            toy_program(), Poisoned(range(5, 1000)), model_dir=str(tmp_path),
+            steps=50, policy=Policy(period=4, max_skipped_steps=3, max_rollbacks=2),
         )  # fmt: skip
     assert Run(tmp_path).checkpoint_steps() == [4]
 

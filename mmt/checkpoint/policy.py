@@ -1,0 +1,35 @@
+"""`Policy`: when checkpoints are written and which are kept."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """Decides when checkpoints are written and which are kept.
+
+    period: steps between checkpoints; the end of a run always has one.
+    keep: the number of latest checkpoints that are kept.
+    keep_best: the number of checkpoints kept beside them for their validation loss.
+    max_skipped_steps: after so many skipped steps in a row (loss or gradient not finite), training
+        rolls back to the last checkpoint and continues with the data that come next.
+    max_rollbacks: so many rollbacks without a new checkpoint, then training gives up.
+    skips, returns: former names of these two.
+    """
+
+    period: int = 1000
+    keep: int = 2
+    keep_best: int = 1
+    max_skipped_steps: int = 10
+    max_rollbacks: int = 3
+    skips: dataclasses.InitVar[int | None] = None
+    returns: dataclasses.InitVar[int | None] = None
+
+    def __post_init__(self, skips: int | None, returns: int | None) -> None:
+        for name, value in (("max_skipped_steps", skips), ("max_rollbacks", returns)):
+            if value is not None:
+                object.__setattr__(self, name, value)
+        if min(self.period, self.keep, self.max_skipped_steps) < 1 or self.max_rollbacks < 0:
+            raise ValueError(
+                f"checkpoint.Policy: {self}; period, keep and max_skipped_steps must be 1 or more, "
+                "max_rollbacks 0 or more"
+            )

@@ -1,0 +1,155 @@
+"""Writes checkpoints.
+
+A checkpoint is `checkpoints/<step>/` with the items `params`, `optimizer` and `progress` (arrays),
+`data` (the position in the data) and `measured` (validation scores at that step). Writing is
+asynchronous; a directory appears under its final name only when it is complete, with the digests of
+its files (`mmt.checkpoint.digests`).
+"""
+
+import contextlib
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from orbax.checkpoint import checkpoint_managers as policies
+from orbax.checkpoint.path import atomicity
+
+from mmt import distributed
+from mmt.checkpoint import digests
+from mmt.checkpoint.policy import Policy
+from mmt.checkpoint.restore import ARRAYS, JSON, restore_latest
+from mmt.checkpoint.streaming import of_the_system, write_tree
+from mmt.run import Run
+
+
+class Checkpoints:
+    """The checkpoints of one run directory. Use as a context manager: leaving waits for writes.
+    Inside `raised_alone`, what fails is told once.
+    """
+
+    def __init__(self, model_dir: str | Path, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.directory = Run(model_dir).checkpoints.absolute()
+        keep = [
+            policies.LatestN(n=self.policy.keep),
+            policies.BestN(
+                n=self.policy.keep_best,
+                get_metric_fn=lambda measured: -measured["validation_loss"],
+                keep_checkpoints_without_metrics=False,
+            ),
+        ]
+        distributed.first_then_others(self._sweep)
+        self._manager = ocp.CheckpointManager(
+            self.directory,
+            item_handlers={name: ocp.StandardCheckpointHandler() for name in ARRAYS}
+            | {name: ocp.JsonCheckpointHandler() for name in JSON},
+            options=ocp.CheckpointManagerOptions(
+                preservation_policy=policies.AnyPreservationPolicy(keep),
+                temporary_path_class=_Digested,
+                # Orbax measures by the wall clock, which may be set: of one process nobody waits.
+                async_options=ocp.options.AsyncOptions(
+                    timeout_secs=1200 if jax.process_count() > 1 else 10**9
+                ),
+            ),
+        )
+        self._writing: int | None = None  # the step that is on its way to the disk
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        refused = self._finish()
+        self._manager.close()
+        if distributed.is_first():
+            self._sweep()
+        if refused and kind is None:
+            raise refused
+
+    def save(
+        self, step: int, arrays: Mapping[str, Any], *, data: Any, measured: Mapping[str, float]
+    ) -> None:
+        """Writes a checkpoint in the background; one that is there already is left as it is.
+
+        A disk that does not take it is told on stderr, at the next `save`, and what is older stays:
+        training can go on. It is an OSError for the last one, on leaving, and for several
+        processes, who would wait for each other.
+        """
+        self._tell(self._finish())
+        if step in self._manager.all_steps():
+            return
+        items = {name: ocp.args.StandardSave(arrays[name]) for name in ARRAYS}
+        items["data"] = ocp.args.JsonSave(data)
+        items["measured"] = ocp.args.JsonSave(dict(measured))
+        args = ocp.args.Composite(**items)
+        metrics = dict(measured) if "validation_loss" in measured else None
+        self._writing = step
+        try:
+            with of_the_system():
+                self._manager.save(step, args=args, metrics=metrics, force=True)
+        except OSError as error:
+            self._tell(self._refused(error))
+
+    def _finish(self) -> OSError | None:
+        """Waits for the step that is on its way; why the disk did not take it, or None."""
+        try:
+            with of_the_system():
+                self._manager.wait_until_finished()
+        except OSError as error:
+            return self._refused(error)
+        self._writing = None
+        return None
+
+    def _refused(self, error: OSError) -> OSError:
+        """Clears what is there of the step that could not be written."""
+        step, self._writing = self._writing, None
+        self._sweep()
+        self._manager.reload()
+        last = max(self._manager.all_steps(), default="none")
+        return OSError(
+            f"checkpoint {self.directory / str(step)} could not be written: "
+            f"{error.strerror or error}; the last whole one: {last}"
+        )
+
+    def _sweep(self) -> None:
+        """Removes what kills and full disks left; what was on its way may still come after it."""
+        for half in self.directory.glob("*.orbax-checkpoint-tmp*"):
+            shutil.rmtree(half, ignore_errors=True)
+
+    def _tell(self, refused: OSError | None) -> None:
+        if refused and jax.process_count() > 1:
+            raise refused
+        if refused:
+            with contextlib.suppress(OSError):  # stderr may lie on the same disk
+                print(f"{refused}; the run goes on to the next", file=sys.stderr)
+
+    def restore(self, shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
+        """Returns (step, items) of the latest good checkpoint, see `restore_latest`."""
+        self._finish()
+        restored = restore_latest({self.directory: self._manager}, shapes)
+        return restored and (int(restored[0].name), restored[1])
+
+
+class _Digested(atomicity.AtomicRenameTemporaryPath):
+    """A checkpoint on its way, which is given its name after the digests of its files."""
+
+    async def finalize(self) -> None:
+        if self.get_final().name.isdigit():  # not one of its items
+            digests.write(Path(self.get()))
+        await super().finalize()
+
+
+def write_params(
+    model_dir: str | Path, shapes: Any, load: Callable[[str, jax.ShapeDtypeStruct], np.ndarray]
+) -> None:
+    """Writes parameters alone, as the checkpoint of step 0 of a run directory.
+
+    The rest as of `write_tree`.
+    """
+    directory = Run(model_dir).checkpoint(0)
+    write_tree(directory / "params", shapes, load)
+    digests.write(directory)

@@ -1,0 +1,112 @@
+"""`Batches`, `Step` and `Hook`: what the loop of `mmt.train` takes and what it hands on."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from mmt import distributed
+from mmt.metrics import Log
+from mmt.trainer import Trainer, TrainState
+
+Rows = Mapping[str, np.ndarray]  # a batch, or a process's part of it
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """The training data as the loop needs it; `mmt.data.pipeline.TrainBatches` implements it."""
+
+    @property
+    def manifest(self) -> Any:
+        """Has `languages` and `vocabulary_size`."""
+
+    @property
+    def waits_for_losses(self) -> bool:
+        """Whether a stage of the data ends by a validation loss, given to `validated`."""
+
+    def __next__(self) -> Rows: ...
+    def share(self, rows: Callable[[int], Sequence[range]]) -> None:
+        """Restricts reading to `rows(batch_size)`, the rows of this process."""
+
+    def get_state(self) -> Any:
+        """The position in the data, as JSON."""
+
+    def set_state(self, state: Any) -> None: ...
+    def next_draw(self) -> int:
+        """The number of examples drawn so far."""
+
+    def validated(self, losses: Mapping[str, float], draw: int) -> bool:
+        """Takes validation losses by language; returns whether they ended a stage at `draw`."""
+
+    def warnings(self, steps: int) -> list[str]:
+        """Warnings about a run of `steps` steps."""
+
+    def ledger(self) -> Any:
+        """The counter of consumed examples (`mmt.data.ledger.Ledger`), or None."""
+
+    def close(self) -> None: ...
+
+
+@dataclasses.dataclass
+class Step:
+    """A finished training step, as hooks receive it.
+
+    loss, previous_loss: of this step, which the device may still compute, and of the step before.
+    measured: validation scores, saved with the checkpoint. saved_data: the position in the data if
+    this step is saved. rolled_back: whether state, number and loss are now of an earlier step.
+    """
+
+    number: int
+    state: TrainState
+    loss: Float[Array, ""] | None
+    previous_loss: Float[Array, ""] | None
+    program: Trainer
+    batches: Batches
+    log: Log
+    steps: int  # of the run
+    stop: bool = False
+    measured: dict[str, float] = dataclasses.field(default_factory=dict)
+    saved_data: Any = None
+    rolled_back: bool = False
+
+    @property
+    def last(self) -> bool:
+        """Whether the run ends here by its number of steps."""
+        return self.number >= self.steps
+
+
+Hook = Callable[[Step], bool | None]  # True stops the run
+
+
+@runtime_checkable
+class LossHook(Protocol):
+    """A hook that gives validation losses to `Batches.validated`."""
+
+    gives_losses: bool
+
+
+def run_hooks(
+    hooks: Sequence[Hook], now: Step
+) -> tuple[TrainState, int, Float[Array, ""] | None]:
+    """Calls `hooks` in order, up to one that rolls back. Returns (state, step, loss) to go on from.
+
+    Any of them may stop the run, which the log notes.
+    """
+    for hook in hooks:
+        stop = bool(hook(now))
+        now.stop = now.stop or stop
+        if now.rolled_back:
+            now.stop = False
+            break
+    now.log.stopped = now.stop
+    return now.state, now.number, now.loss
+
+
+def position(batches: Batches) -> Any:
+    """Returns the position in the data of all processes together, as a checkpoint holds it.
+
+    Raises ValueError where the processes read different data.
+    """
+    return distributed.merged(distributed.gather(batches.get_state()), "data")

@@ -1,0 +1,146 @@
+"""Reading checkpoints: damage and absence."""
+
+import contextlib
+import random
+import shutil
+
+import jax
+import pytest
+
+from mmt import checkpoint, train
+from mmt.checkpoint import Checkpoints, Policy
+from mmt.run import Run
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
+    tmp_path, toy_program, toy_batches, capsys
+):
+    program = toy_program()
+    run = {"model_dir": str(tmp_path / "run"), "policy": Policy(period=2, keep=2)}
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=8)
+    train.train(program, toy_batches(), steps=6, **run)
+    shutil.rmtree(tmp_path / "run/checkpoints/6/optimizer/d")
+    again = train.train(program, toy_batches(), steps=8, **run)
+    error = capsys.readouterr().err
+    assert "checkpoints/6" in error and "damaged" in error
+    same = jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params)
+    assert jax.tree.all(same)
+
+
+def test_no_checkpoint_is_an_error_that_says_where(tmp_path):
+    with pytest.raises(ValueError, match="no checkpoint in"):
+        Run(tmp_path).best_step()
+
+
+def test_reading_says_nothing(tmp_path, toy_program, toy_batches, caplog):
+    program = toy_program()
+    run = {"model_dir": str(tmp_path), "policy": Policy(period=1)}
+    train.train(program, toy_batches(), steps=1, **run)
+    caplog.clear()
+    train.train(program, toy_batches(), steps=2, **run)
+    checkpoint.restore_params(tmp_path, program.shapes(3).params)
+    assert not caplog.records
+
+
+def test_an_unknown_step_names_those_there_are(tmp_path, toy_program, toy_batches):
+    program = toy_program()
+    train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3)
+    with pytest.raises(ValueError, match="there are: 3"):
+        checkpoint.restore_params(tmp_path, program.shapes(3).params, step=2)
+
+
+@pytest.mark.parametrize("damage", ["metadata cut", "arrays cut", "gone"])
+def test_whatever_the_damage_training_goes_on_and_translating_says_so(
+    tmp_path, toy_program, toy_batches, capsys, damage
+):
+    program = toy_program()
+    run = {"model_dir": str(tmp_path), "policy": Policy(period=2, keep=2)}
+    train.train(program, toy_batches(), steps=4, **run)
+    params = tmp_path / "checkpoints/4/params"
+    if damage == "metadata cut":
+        (params / "_METADATA").write_bytes((params / "_METADATA").read_bytes()[:60])
+    elif damage == "gone":
+        shutil.rmtree(params)
+    else:
+        for file in params.glob("ocdbt.process_0/d/*"):
+            file.write_bytes(file.read_bytes()[:50])
+    with pytest.raises(ValueError, match="checkpoints/4 is damaged.*others: 2"):
+        checkpoint.restore_params(tmp_path, program.shapes(3).params)
+    state = train.train(program, toy_batches(), steps=6, **run)
+    assert int(state.step) == 6 and "checkpoints/4 is damaged" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, toy_program, toy_batches):
+    """A run directory with the checkpoints 1 and 2, the shapes in them and the items of both."""
+    directory, program = tmp_path_factory.mktemp("saved"), toy_program()
+    batches, state = toy_batches(), program.init(3)
+    with Checkpoints(directory) as checkpoints:
+        for step in (1, 2):
+            state, _ = program.step(state, program.place(next(batches)))
+            measured = {"validation_loss": 1.0 / step}
+            checkpoints.save(step, state.items(), data=batches.get_state(), measured=measured)
+    return directory, program.shapes(3).items()
+
+
+def flipped(file, rng):
+    content = bytearray(file.read_bytes())
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    file.write_bytes(content)
+
+
+SLOW = pytest.mark.slow
+DAMAGE = {
+    "cut": lambda file, rng: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "flipped": flipped,
+    "gone": lambda file, rng: file.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=SLOW) for n in range(1, 9))])
+def test_no_damage_anywhere_goes_unnoticed(tmp_path, saved, capsys, damage, seed):
+    """A file of the last checkpoint: the one before is taken, or the items are those written."""
+    good, shapes = saved
+    shutil.copytree(good, tmp_path / "run")
+    rng = random.Random(f"{damage}/{seed}")
+    with Checkpoints(good) as checkpoints:
+        _, expected = checkpoints.restore(shapes)
+    last = tmp_path / "run/checkpoints/2"
+    file = rng.choice([path for path in sorted(last.glob("*/**/*")) if path.is_file()])
+    DAMAGE[damage](file, rng)
+    where = str(file.relative_to(last))
+    with pytest.raises(ValueError, match="checkpoints/2 is damaged") if where.startswith("params") \
+            else contextlib.nullcontext():
+        checkpoint.average(tmp_path / "run", shapes["params"], last=2)
+    with Checkpoints(tmp_path / "run") as checkpoints:
+        step, _ = checkpoints.restore(shapes)
+    assert step == 1
+    said = capsys.readouterr().err
+    assert "checkpoints/2 is damaged" in said and where in said
+    assert (tmp_path / "run/checkpoints/2.damaged").is_dir()
+    assert Run(tmp_path / "run").checkpoint_steps() == [1]
+
+
+def test_without_a_note_what_cannot_be_read_is_damaged(tmp_path, saved):
+    """As checkpoints were before there were digests."""
+    good, shapes = saved
+    shutil.copytree(good, tmp_path / "run")
+    for note in tmp_path.glob("run/checkpoints/*/digests.json"):
+        note.unlink()
+    with Checkpoints(tmp_path / "run") as checkpoints:
+        assert checkpoints.restore(shapes)[0] == 2
+    shutil.rmtree(tmp_path / "run/checkpoints/2/params/ocdbt.process_0")
+    with Checkpoints(tmp_path / "run") as checkpoints:
+        assert checkpoints.restore(shapes)[0] == 1
+
+
+def test_where_none_is_good_all_stay(tmp_path, saved):
+    good, shapes = saved
+    shutil.copytree(good, tmp_path / "run")
+    for file in tmp_path.glob("run/checkpoints/*/params/_METADATA"):
+        file.unlink()
+    for _ in range(2):
+        with Checkpoints(tmp_path / "run") as checkpoints:
+            with pytest.raises(ValueError, match="no good checkpoint in .*_METADATA is missing"):
+                checkpoints.restore(shapes)
