@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGES = ("mmt", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "sentencepiece")
-# The first asks the kernel for large pages, which saves a quarter of a training step's time on a
-# CPU; with the others freed memory stays with the process, which saves 8 % more.
+# The first asks the kernel for large pages; with the others freed memory stays with the process.
+# Together they saved 14 % of a training step's CPU seconds on an AMD EPYC of two cores; the table
+# of benchmarks/train_step.py has a row without them.
 LARGE_PAGES = ":".join((
     "glibc.malloc.hugetlb=1", "glibc.malloc.arena_max=1", "glibc.malloc.mmap_max=0",
     "glibc.malloc.trim_threshold=8589934592", "glibc.malloc.top_pad=268435456",
