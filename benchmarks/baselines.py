@@ -1,7 +1,7 @@
 """Bilingual baselines side by side against one after the other, in one run.
 
-    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python -m benchmarks.baselines [MODELS …]
-    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python -m benchmarks.baselines whole [MODELS]
+    python -m benchmarks.baselines [MODELS …]
+    python -m benchmarks.baselines whole [MODELS]
 
 The small class: model, batch and optimizer of gin_configs/examples/demo_baselines.gin, random
 tokens. The two take turns, round by round, so that a machine which is busy elsewhere slows both
@@ -34,6 +34,7 @@ from eval.baselines import stacked
 from eval.records import results
 from mmt import config, train
 from mmt.data import cache
+from mmt.system import environment
 
 GIN = "gin_configs/examples/demo_baselines.gin"
 MODELS = (1, 4, 12, 24)
@@ -213,4 +214,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    environment.start_again_with_large_pages()
     main(sys.argv[1:])

@@ -17,6 +17,7 @@ from benchmarks.header import header
 from mmt import config, train
 from mmt.cli import main as cli
 from mmt.data import pipeline
+from mmt.system import environment
 
 DEMO = "gin_configs/examples/demo.gin"
 STEPS = 10
@@ -71,4 +72,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    environment.start_again_with_large_pages()
     main()

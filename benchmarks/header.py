@@ -1,7 +1,8 @@
-"""The first line of every table in `benchmarks`: which machine, which versions. No date, so that
-two runs on one machine can be compared as text.
+"""The first line of every table in `benchmarks`: which machine, which versions, and the memory
+allocator's settings. No date, so that two runs on one machine can be compared as text.
 """
 
+import os
 import platform
 from importlib.metadata import version
 
@@ -15,7 +16,9 @@ def header() -> str:
     machine = f"{environment.processor()}, {environment.cores()} cores"
     device = f"{jax.devices()[0].device_kind} x {jax.device_count()}"
     versions = ", ".join(f"{name} {version(name)}" for name in ("jax", "jaxlib", "flax"))
-    return f"{machine}, {device}; Python {platform.python_version()}, {versions}"
+    tunables = os.environ.get(environment.TUNABLES)
+    settings = f"; {environment.TUNABLES}={tunables}" if tunables else ""
+    return f"{machine}, {device}; Python {platform.python_version()}, {versions}{settings}"
 
 
 if __name__ == "__main__":

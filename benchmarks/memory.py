@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
+from mmt import environment
 from mmt.model.config import REMAT, Config
 from mmt.model.transformer import Transformer
 from mmt.trainer import Program
@@ -101,4 +102,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    environment.start_again_with_large_pages()
     main()

@@ -3,13 +3,13 @@
     python -m benchmarks.moe_layer [layer] [decode] [step]
 
 Each table is one run, its timings taken in turns, the best of many. "floor": the experts' products
-on a ready buffer, no routing. "dense": a layer of equal active FLOPs (2 x d_ff for top-2). Memory
-from large pages, as `make bench` asks for it, matters more than any choice made here.
+on a ready buffer, no routing. "dense": a layer of equal active FLOPs (2 x d_ff for top-2). The
+program starts itself again with large pages, as `mmt train` does: they matter more than any choice
+made here.
 """
 
 import dataclasses
 import math
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from mmt import train
+from mmt import environment, train
 from mmt.model import dispatch, layers, moe, transformer
 
 FEATURES, HIDDEN, TOKENS, GROUP = 256, 1024, 4096, 1024
@@ -221,11 +221,12 @@ def main() -> None:
     names = sys.argv[1:] or list(TABLES)
     if unknown := set(names) - set(TABLES):
         raise SystemExit(f"no table {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
-    print(header(), f"GLIBC_TUNABLES={os.environ.get('GLIBC_TUNABLES', '')!r}", sep="; ")
+    print(header())
     print(f"float32, d {FEATURES}, ff {HIDDEN}, {TOKENS} tokens, groups of {GROUP}, capacity 1.0")
     for name in names:
         Console(width=110).print(TABLES[name]())
 
 
 if __name__ == "__main__":
+    environment.start_again_with_large_pages()
     main()

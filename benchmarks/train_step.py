@@ -1,38 +1,35 @@
 """A training step of ours, of T5X and of Hugging Face's T5 with torch: side by side in one run.
 
-    T5X=<checkout of google-research/t5x> python -m benchmarks.train_step
+    T5X=<checkout of google-research/t5x> python -m benchmarks.train_step [SYSTEM ...]
 
-The same sizes, batch, dropout and optimiser class (Adafactor), float32, one process, two threads.
-The systems take turns, round by round, and the best step of each counts, so that a machine which is
-busy elsewhere slows all of them alike; CPU seconds are those of the whole process. What is not
+The same sizes, batch, dropout and optimiser class (Adafactor), float32, two threads. Each system
+has a process of its own that starts as its plain command does: ours as `mmt train`, which starts
+itself again with large pages, the others with what the shell gives them; GLIBC_TUNABLES is removed
+from the environment. Two more rows tell what large pages do: ours without, Hugging Face's with.
+The processes take turns, round by round, and the best step of each counts, so that a machine which
+is busy elsewhere slows all of them alike; CPU seconds are those of the whole process. What is not
 installed is `not run`. T5X looks embeddings up by a product with one-hot vectors; `gather` is T5X
 with the line changed that says so.
 """
 
-import gc
+import argparse
+import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "2")
+import numpy as np
+from rich.console import Console
+from rich.table import Table
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-import optax  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
+from mmt.system import environment
 
-from benchmarks.header import header  # noqa: E402
-from mmt import losses, train  # noqa: E402
-from mmt.model import transformer  # noqa: E402
-
-ROUNDS, STEPS = 3, 2
+ROUNDS, STEPS = 5, 2
 RATE, DROPOUT = 0.01, 0.1
 
 
@@ -58,6 +55,12 @@ Step = Callable[[], None]  # a whole training step, done when it returns
 
 def ours(size: Size) -> Step:
     """`Program.step` of `mmt train`."""
+    import jax
+    import optax
+
+    from mmt import losses, train
+    from mmt.model import transformer
+
     config = transformer.Config(
         vocab_size=size.vocabulary, emb_dim=size.width, num_heads=size.width // 64, head_dim=64,
         mlp_dim=4 * size.width, encoder_layers=size.layers, decoder_layers=size.layers,
@@ -80,6 +83,8 @@ def ours(size: Size) -> Step:
 def t5x(size: Size, *, one_hot: bool) -> Step:
     """T5X's train step of its own network and Adafactor, without its loop and its data."""
     sys.path += [str(path) for path in t5x_paths() if str(path) not in sys.path]
+    import jax
+    import jax.numpy as jnp
     import seqio
     from t5x import adafactor, models, train_state, trainer
     from t5x.examples.t5 import layers, network
@@ -155,12 +160,26 @@ def torch_t5(size: Size, *, compiled: bool) -> Step:
     return step
 
 
-SYSTEMS: dict[str, Callable[[Size], Step]] = {
-    "ours": ours,
-    "T5X (one-hot)": lambda size: t5x(size, one_hot=True),
-    "T5X (gather)": lambda size: t5x(size, one_hot=False),
-    "HF torch, eager": lambda size: torch_t5(size, compiled=False),
-    "HF torch.compile": lambda size: torch_t5(size, compiled=True),
+def eager(size: Size) -> Step:
+    """Hugging Face's T5 as `transformers` runs it."""
+    return torch_t5(size, compiled=False)
+
+
+class System(NamedTuple):
+    """How to make a step; and whether its process starts again with large pages."""
+
+    make: Callable[[Size], Step]
+    large_pages: bool = False
+
+
+SYSTEMS = {
+    "ours": System(ours, large_pages=True),
+    "ours, no large pages": System(ours),
+    "T5X (one-hot)": System(lambda size: t5x(size, one_hot=True)),
+    "T5X (gather)": System(lambda size: t5x(size, one_hot=False)),
+    "HF torch, eager": System(eager),
+    "HF torch, eager, large pages": System(eager, large_pages=True),
+    "HF torch.compile": System(lambda size: torch_t5(size, compiled=True)),
 }
 
 
@@ -186,47 +205,111 @@ def t5x_paths() -> Iterator[Path]:
     return iter([checkout, checkout.parent / "jestimator", checkout.parent / "airio"])
 
 
-def measure(size: Size, names: list[str]) -> dict[str, tuple[float, float] | str]:
+class Worker:
+    """The process of a system. why: it is not installed, ''."""
+
+    def __init__(self, name: str, size: Size) -> None:
+        ours = (environment.TUNABLES, environment.STARTED_AGAIN)
+        variables = {key: value for key, value in os.environ.items() if key not in ours}
+        variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+        command = "-m", "benchmarks.train_step", "--serve", str(SIZES.index(size)), name
+        self.process = subprocess.Popen(
+            [sys.executable, *command], env=variables, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self.why: str = self._answer()["missing"]
+
+    def steps(self) -> tuple[float, float]:
+        """The best seconds and CPU seconds of STEPS steps."""
+        assert self.process.stdin
+        self.process.stdin.write("steps\n")
+        self.process.stdin.flush()
+        answer = self._answer()
+        return answer["wall"], answer["cpu"]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the process ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.communicate()
+
+
+def serve(name: str, size: Size) -> None:
+    """A worker's life: makes the step, then runs STEPS of it for each line of stdin."""
+    if SYSTEMS[name].large_pages:
+        environment.start_again_with_large_pages()
+    try:
+        step = SYSTEMS[name].make(size)
+        step()  # compiles
+    except ImportError as error:
+        print(json.dumps({"missing": str(error).splitlines()[0]}), flush=True)
+        return
+    print(json.dumps({"missing": ""}), flush=True)
+    for _ in sys.stdin:
+        walls, cpus = [], []
+        for _ in range(STEPS):
+            wall, cpu = time.perf_counter(), time.process_time()
+            step()
+            walls.append(time.perf_counter() - wall)
+            cpus.append(time.process_time() - cpu)
+        print(json.dumps({"wall": min(walls), "cpu": min(cpus)}), flush=True)
+
+
+def measure(size: Size, names: Sequence[str]) -> dict[str, tuple[float, float] | str]:
     """Best seconds and CPU seconds of a step, in turns; or why a system was not run."""
-    steps: dict[str, Step] = {}
-    found: dict[str, Any] = {}
-    for name in names:
-        try:
-            steps[name] = SYSTEMS[name](size)
-            steps[name]()  # compiles
-        except ImportError as error:
-            found[name] = str(error).splitlines()[0]
-            steps.pop(name, None)
-    for _ in range(ROUNDS):
-        for name, step in steps.items():
-            for _ in range(STEPS):
-                wall, cpu = time.perf_counter(), time.process_time()
-                step()
-                new = time.perf_counter() - wall, time.process_time() - cpu
-                found[name] = tuple(map(min, found.get(name, new), new))
-    steps.clear()
-    gc.collect()
+    workers = {name: Worker(name, size) for name in names}
+    found: dict[str, tuple[float, float] | str] = {
+        name: worker.why for name, worker in workers.items() if worker.why
+    }
+    running = [name for name in names if name not in found]
+    rounds = [[workers[name].steps() for name in running] for _ in range(ROUNDS)]
+    for name, times in zip(running, zip(*rounds, strict=True), strict=True):
+        walls, cpus = zip(*times, strict=True)
+        found[name] = min(walls), min(cpus)
+    for worker in workers.values():
+        worker.close()
     return found
 
 
 def main(arguments: list[str]) -> None:
-    """Prints a table for each size; arguments: systems to leave the others out."""
+    """Prints a table for each size."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("systems", nargs="*", help=f"of {', '.join(SYSTEMS)}; default: all")
+    parser.add_argument("--serve", type=int, metavar="SIZE", help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    if unknown := set(args.systems) - set(SYSTEMS):
+        parser.error(f"no system {', '.join(sorted(unknown))}; there are {', '.join(SYSTEMS)}")
+    if args.serve is not None:
+        return serve(args.systems[0], SIZES[args.serve])
+    from benchmarks.header import header
+
     print(f"{header()}; {ROUNDS} rounds of {STEPS} steps each, the best counts")
-    names = [name for name in SYSTEMS if not arguments or name in arguments]
+    names = [name for name in SYSTEMS if not args.systems or name in args.systems]
     for size in SIZES:
-        columns = "system", "tokens/s", "s a step", "CPU s a step", "ours is", ""
-        table = Table(*columns, title=str(size))
-        found = measure(size, names)
-        own = found.get("ours")
-        for name in names:
-            times = found[name]
-            if isinstance(times, str):
-                table.add_row(name, "not run", "", "", "", times)
-                continue
-            tokens = 2 * size.rows * size.length / times[0]
-            ratio = f"{times[0] / own[0]:.2f} x" if isinstance(own, tuple) else ""
-            table.add_row(name, f"{tokens:,.0f}", f"{times[0]:.3f}", f"{times[1]:.2f}", ratio, "")
-        Console(width=110).print(table)
+        Console(width=110).print(table_of(size, names, measure(size, names)))
+
+
+def table_of(
+    size: Size, names: Sequence[str], found: dict[str, tuple[float, float] | str]
+) -> Table:
+    """A row for each system."""
+    columns = "system", "tokens/s", "s a step", "CPU s a step", "ours is", ""
+    table = Table(*columns, title=str(size))
+    own = found.get("ours")
+    for name in names:
+        times = found[name]
+        if isinstance(times, str):
+            table.add_row(name, "not run", "", "", "", times)
+            continue
+        tokens = 2 * size.rows * size.length / times[0]
+        ratio = f"{times[0] / own[0]:.2f} x" if isinstance(own, tuple) else ""
+        table.add_row(name, f"{tokens:,.0f}", f"{times[0]:.3f}", f"{times[1]:.2f}", ratio, "")
+    return table
 
 
 if __name__ == "__main__":
