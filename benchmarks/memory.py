@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from mmt import environment
 from mmt.model.config import REMAT, Config
 from mmt.model.transformer import Transformer
+from mmt.system import environment
 from mmt.trainer import Program
 
 ROWS, LENGTH = 64, 128

@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from mmt import environment, train
+from mmt import train
 from mmt.model import dispatch, layers, moe, transformer
+from mmt.system import environment
 
 FEATURES, HIDDEN, TOKENS, GROUP = 256, 1024, 4096, 1024
 F32 = jnp.dtype("float32")
