@@ -10,10 +10,10 @@ _VALUES = "Hover over a mark, or tap it, for its values."
 EXPERTS = (
     "Each row is a language and each column is an expert. The colour is the share of the "
     f"language's tokens that the expert receives; it is full at {STRONG:g} times the fair share. "
-    "Languages that share experts are neighbours: the tree clusters them by the share of their "
-    "tokens that goes to the same experts (average linkage over all layers). On the right, one "
-    "column per layer: dropped tokens, if any (darker is more), and entropy of the load (darker is "
-    "less). "
+    "Languages that share experts are neighbours: the tree (on wide screens) clusters them by the "
+    "share of their tokens that goes to the same experts (average linkage over all layers). On the "
+    "right, one column per layer: dropped tokens, if any (darker is more), and entropy of the load "
+    "(darker is less). "
     "Hover over a row, or tap it, for its values."
 )
 

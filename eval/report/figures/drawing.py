@@ -199,6 +199,8 @@ def inline(text: str, name: str) -> str:
     top = _TITLE - 2 if titled else 0.0
     body = re.sub(r'<g id="patch_1">.*?</g>', "", body, count=1, flags=re.DOTALL)  # the paper
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'<g id="[^"]*"( ?/?)>', r"<g\1>", body)  # nothing refers to a group
+    body = re.sub(r">\s+<", "><", body).replace("<g/>", "")
     body = re.sub(r"<[^>]*>", lambda tag: _inlined(tag[0], name), body)
     return f'<svg viewBox="0 {top:g} {width:g} {height - top:g}" role="img">{body}'
 

@@ -111,14 +111,14 @@ def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str], width:
         lacking = f"; languages left out: {rows.left_out}" if rows.left_out else ""
         figure = canvas(f"Experts by language: {title}{lacking}", width=width, height=height)
         side = 0.22 + 0.05 * len(names) if width == WIDE else 0.4
-        room = width - 3.3 if width == WIDE else width - 2.4  # of the heat maps, in inches
-        of_tree = 1.0 if width == WIDE else 0.3
+        room = width - 3.3 if width == WIDE else width - 2.1  # of the heat maps, in inches
+        of_tree = 1.0 if width == WIDE else 0.01  # a phone has no room for it
         table = [[rows.by_layer[name][code] for name in names] for code in order.codes]
         dropped = any(row.drop_rate for of_language in table for row in of_language)
         fields = ("drop_rate", "entropy") if dropped else ("entropy",)
         widths = [of_tree, *(room * count / sum(counts) for count in counts), *[side] * len(fields)]
         panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths)
-        _tree(panels[0], order, title="shared experts" if width == WIDE else "")
+        _tree(panels[0], order if width == WIDE else Tree(order.codes, ()))
         for axes, name in zip(panels[1:], names, strict=False):
             _heat(axes, name, [rows.by_layer[name][code] for code in order.codes])
             _number(axes, round(sum(counts) * WIDE / width))
@@ -142,9 +142,10 @@ def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str], width:
         return figure
 
 
-def _tree(axes: Axes, order: Tree, *, title: str) -> None:
+def _tree(axes: Axes, order: Tree) -> None:
     axes.set_axis_off()
-    axes.set_title(title, size=8, color=PALETTE["muted"])
+    if order.lines:
+        axes.set_title("shared experts", size=8, color=PALETTE["muted"])
     for depth, place in order.lines:
         axes.plot(depth, place, color=PALETTE["muted"], linewidth=0.8)
     deepest = max((max(depth) for depth, _ in order.lines), default=0)
