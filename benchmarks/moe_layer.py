@@ -117,7 +117,7 @@ def layer_table() -> Table:
     only with few experts.
     """
     chosen = dispatch.fastest("auto")
-    ways = tuple(name for name, way in dispatch.WAYS.items() if way is not chosen)
+    ways = tuple(name for name, way in dispatch.DISPATCHERS.items() if way is not chosen)
     columns = ["choices", "E", "floor ms", "dense ms", "auto ms", "auto/floor", "auto/dense"]
     table = Table(*columns, *(f"{way}/floor" for way in ways))
     for experts in (8, 32, 128, 512):

@@ -146,7 +146,7 @@ def scored(model_dir: Path, codes: Sequence[str]) -> dict[str, float]:
         for code, own in testset.languages.items()
     }
     rows = evaluate.evaluate(
-        translate.Translator.load(model_dir, rows=64),
+        translate.Translator.load(model_dir, batch_size=64),
         testsets.TestSet(f"cldr-{TESTED}", testset.target, some),
         system=systems.system_of(model_dir, step=Run(model_dir).best_step()),
         out=model_dir.parent / "results.jsonl",

@@ -20,7 +20,7 @@ from eval.records import analysis, results
 from eval.records.results import Row
 from eval.systems import System
 from eval.testsets import TestSet
-from mmt.decoding import USUAL, Decoding
+from mmt.decoding import DEFAULT, Decoding
 from mmt.system.progress import SENTENCES, progress_bar
 
 
@@ -41,7 +41,7 @@ def evaluate(
     *,
     system: System,
     out: Path,
-    decoding: Decoding = USUAL,
+    decoding: Decoding = DEFAULT,
     scores: Metrics = metrics.USUAL,
 ) -> list[Row]:
     """Scores `system` on every language of `testset`; adds a row each to the results file `out`.

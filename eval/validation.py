@@ -50,7 +50,7 @@ class ValidationBleu:
             params,
             vocabularies=self._vocabularies,
             manifest=self._cache.manifest,
-            rows=128,
+            batch_size=128,
         )
         return evaluate.validation_bleu(translator, self._testset)
 

@@ -22,7 +22,7 @@ from mmt.data import corpora
 from mmt.data.cache.manifest import read_manifest
 from mmt.data.cleaning.prepare import cleaned
 from mmt.data.pair import Pair
-from mmt.decoding import USUAL, Decoding
+from mmt.decoding import DEFAULT, Decoding
 from mmt.model.transformer import Transformer
 from mmt.run import Run
 from mmt.sharding import Layout
@@ -92,7 +92,7 @@ class Translations:
     teacher: str
     corpus: str
     directory: str
-    decoding: Decoding = USUAL
+    decoding: Decoding = DEFAULT
     pairs: int = 0
     references: bool = False
 

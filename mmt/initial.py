@@ -166,7 +166,7 @@ def _check_gates(model: Transformer) -> None:
         logits, jnp.ones((1, 8), bool),
         capacity_factor=float(moe.num_experts), uniform=jnp.zeros((1, 8)),
     )  # fmt: skip
-    gates = (routing.gate * routing.kept).sum(-1)
+    gates = (routing.gate * routing.dispatched).sum(-1)
     if jnp.abs(gates - 1).max() > 1e-5:
         name = getattr(moe.router, "__name__", str(moe.router))
         raise ValueError(

@@ -88,9 +88,9 @@ class Module(Transformer):
         del decoder_target_tokens, max_decode_length
         if enable_dropout or not decode:
             raise ValueError("decode is for decoding: enable_dropout=False, decode=True")
-        memory = self.memory(encoded, _ids(encoder_input_tokens))
+        cross_kv = self.cross_kv(encoded, _ids(encoder_input_tokens))
         cache = KVCache(*(self.get_variable("cache", name) for name in CACHE))
-        logits, cache = self.decode_step(_ids(decoder_input_tokens)[:, 0], memory, cache)
+        logits, cache = self.decode_step(_ids(decoder_input_tokens)[:, 0], cross_kv, cache)
         self._put(cache)
         return logits[:, None]
 

@@ -99,7 +99,7 @@ class Judge:
 
     testset: str | Sequence[str]
     out: str
-    decoding: translate.Decoding = translate.USUAL
+    decoding: translate.Decoding = translate.DEFAULT
     scores: Metrics = USUAL
 
     def check(self, languages: Sequence[str]) -> None:

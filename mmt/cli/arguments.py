@@ -108,8 +108,9 @@ def _decoding_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(gin_file=())
     parser.epilog = (
         "--gin.Decoding.NAME=VALUE (no_repeat_ngram, temperature, ...) and "
-        "--gin.Translator.load.NAME=VALUE (average, rows) set the rest; a flag wins. With several "
-        "devices also --gin.device_mesh.axes and --gin.Layout.over; default: those of the run."
+        "--gin.Translator.load.NAME=VALUE (average, batch_size) set the rest; a flag wins. With "
+        "several devices also --gin.device_mesh.axes and --gin.Layout.over; default: those of the "
+        "run."
     )
 
 

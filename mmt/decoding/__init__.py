@@ -1,8 +1,11 @@
-"""Searches for translations: beam search and sampling over any step function."""
+"""Searches for translations: beam search and sampling over any step function.
 
-from mmt.decoding.options import USUAL, Decoding
+This package knows no model. `mmt.translate.model_search` connects it to a `Transformer`.
+"""
+
+from mmt.decoding.options import DEFAULT, Decoding
 
 __all__ = [
+    "DEFAULT",
     "Decoding",
-    "USUAL",
 ]

@@ -1,6 +1,7 @@
-"""`Decoding`: every choice of how a line is translated, in the words of whoever translates.
+"""`Decoding`: the options of a translation, as users set them.
 
-Gin binds it (`--gin.Decoding.no_repeat_ngram=3`). The search itself is `decode`'s.
+Gin binds it, for example `--gin.Decoding.no_repeat_ngram=3`. The search is in
+`mmt.decoding.beam_search`.
 """
 
 import dataclasses
@@ -8,37 +9,49 @@ import math
 from typing import Any
 
 from mmt import checked
-from mmt.decoding.beam_search import BeamSettings
+from mmt.decoding.settings import BeamSettings
+
+# The name of a field in results rows and in old configurations, where it differs from ours.
+_RECORDED_NAMES = {"search_style": "rules"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
-    """How lines are translated. ValueError for what makes no sense, alone or together.
+    """Options of translating a line.
 
-    beam: hypotheses that are kept while searching; 1 is greedy.
-    alpha, penalty: a score is the log-probability divided by ((5 + length) / 6)^alpha with 'gnmt'
-      (also T5X's), by length^alpha with 'length' (Hugging Face's).
-    rules: of what may end and when: 't5x' or 'hf', see `decode.BeamSettings`. What `generate`
-      finds with length_penalty=a and early_stopping='never' is alpha=a, penalty='length',
-      rules='hf'.
-    nbest: translations of each line, at most `beam`.
-    temperature: None searches. A number samples one translation (with beam 1): the lower, the
-      likelier; 1 as the model has it. Its score is the model's, as if it had been found.
-    top_k, top_p: sampling draws from the so many best tokens (0: all), and of these from the
-      smallest set of the best that holds so much of the probability.
-    seed: of sampling. What is drawn depends on it and on the line alone, not on other lines.
-    no_repeat_ngram: no sequence of so many tokens comes twice in a translation; 0: any may.
-    repetition_penalty: what log-probabilities of tokens that were there already are multiplied by.
-    min_length_ratio, max_length_ratio: tokens of a translation, at least and at most, for each of
-      the source's (as the model sees it: both with their end, the source with its tag). None: at
-      most 2 a token and 16.
-    prefix: what every translation of a line begins with.
+    Attributes:
+        beam: number of live hypotheses; 1 is greedy search.
+        alpha: exponent of the length penalty; 0 disables it.
+        penalty: divisor of a hypothesis' log-probability. 'gnmt' is ((5 + length) / 6)^alpha (Wu
+            et al. 2016; T5X too), 'length' is length^alpha (Hugging Face).
+        search_style: when a hypothesis may end, 't5x' or 'hf'; see `BeamSettings`. Hugging Face's
+            `generate(length_penalty=a, early_stopping='never')` is alpha=a, penalty='length',
+            search_style='hf'. `rules` is the old name of this option and still accepted.
+        nbest: number of translations per line, at most `beam`.
+        temperature: None searches for the best translation. A number samples one translation (with
+            beam 1); values below 1 sharpen the distribution. The score is the unmodified model's.
+        top_k: samples from the `top_k` most probable tokens; 0 disables it.
+        top_p: samples from the smallest set of tokens with total probability `top_p`.
+        seed: seed of sampling. A sample depends on the seed and its own line, not on other lines.
+        no_repeat_ngram: no n-gram of this size occurs twice in a translation; 0 disables it.
+        repetition_penalty: factor on the log-probabilities of tokens that have already occurred.
+        min_length_ratio: minimum tokens of a translation per source token. Both counts include the
+            end token, and the source's includes the language tag.
+        max_length_ratio: maximum tokens of a translation per source token; None allows 2 per
+            source token plus 16.
+        prefix: text that every translation of a line starts with.
+
+    Raises:
+        ValueError: a value, or a combination of values, is not allowed.
+
+    >>> str(Decoding(beam=2, penalty="length"))
+    'beam:2|alpha:0.8|penalty:length'
     """
 
     beam: int = 4
     alpha: float = 0.8
     penalty: str = "gnmt"
-    rules: str = "t5x"
+    search_style: str = "t5x"
     nbest: int = 1
     temperature: float | None = None
     top_k: int = 0
@@ -49,8 +62,16 @@ class Decoding:
     min_length_ratio: float = 0.0
     max_length_ratio: float | None = None
     prefix: str = ""
+    rules: dataclasses.InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, rules: str | None) -> None:
+        if rules is not None:
+            if self.search_style not in ("t5x", rules):
+                raise ValueError(
+                    f"Decoding.search_style = {self.search_style!r} and Decoding.rules = {rules!r}"
+                    " differ; `rules` is the old name of `search_style`: set one of them"
+                )
+            object.__setattr__(self, "search_style", rules)
         checked.check(self)
         self.settings(1)
         least, most = self.min_length_ratio, self.max_length_ratio
@@ -66,32 +87,36 @@ class Decoding:
             raise ValueError(f"prefix {self.prefix!r}; allowed: text on one line")
 
     def settings(self, max_length: int, **more: Any) -> BeamSettings:
-        """Of a search for at most `max_length` tokens. more: start, eos and pad of the model, and
-        whether to keep token_scores.
+        """Returns the settings of a search for at most `max_length` tokens.
+
+        `more` holds the model's `start`, `eos` and `pad` tokens, and `token_scores`.
         """
-        same = {field.name for field in dataclasses.fields(BeamSettings)}
-        given = {name: value for name, value in vars(self).items() if name in same}
-        return BeamSettings(max_length, beams=self.beam, **given, **more)
+        shared = {field.name for field in dataclasses.fields(BeamSettings)}
+        options = {name: value for name, value in vars(self).items() if name in shared}
+        return BeamSettings(max_length, beams=self.beam, **options, **more)
 
     def longest(self, source: int) -> int:
-        """The most tokens that the translation of so many may have, both with their end."""
+        """Returns the maximum length of a translation of `source` tokens, end tokens included."""
         if self.max_length_ratio is None:
             return 2 * source + 16
         return math.ceil(self.max_length_ratio * source)
 
     def shortest(self, source: int) -> int:
-        """The fewest."""
+        """Returns the minimum length of a translation of `source` tokens, end tokens included."""
         return math.ceil(self.min_length_ratio * source)
 
     def __str__(self) -> str:
-        """Beam and alpha, and whatever else is not the default: 'beam:4|alpha:0.8|top_k:9'."""
-        told = [f"beam:{self.beam}", f"alpha:{self.alpha:g}"]
+        """Returns beam, alpha and every option that is not the default: 'beam:4|alpha:0.8|top_k:9'.
+
+        Results rows are identified by this text.
+        """
+        options = [f"beam:{self.beam}", f"alpha:{self.alpha:g}"]
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name not in ("beam", "alpha") and value != field.default:
-                told.append(f"{field.name}:{value!r}" if field.name == "prefix" else
-                            f"{field.name}:{value}")  # fmt: skip
-        return "|".join(told)
+                name = _RECORDED_NAMES.get(field.name, field.name)
+                options.append(f"{name}:{value!r}" if name == "prefix" else f"{name}:{value}")
+        return "|".join(options)
 
 
-USUAL = Decoding()
+DEFAULT = Decoding()

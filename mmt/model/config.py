@@ -1,4 +1,4 @@
-"""`Config`: the sizes and options of a model; gin files bind it as `transformer.Config`."""
+"""`Config`: sizes and options of a model. Gin files bind it as `transformer.Config`."""
 
 from dataclasses import dataclass, field
 
@@ -9,19 +9,19 @@ from mmt.checked import within
 from mmt.model import layers
 from mmt.model.moe import MoeConfig
 
-# Everything; products of matrices; of these those with weights that are not experts' (T5X's
-# "minimal"); a block's input alone. What each costs: benchmarks/memory.py.
+# What the backward pass keeps: everything; products of matrices; of these, products with weights
+# that are not experts' (T5X's "minimal"); a block's input only. benchmarks/memory.py has the costs.
 REMAT = ("none", "dots", "minimal", "full")
-_DEEPEST = 10_000  # layers of a stack; names of parameters are listed layer by layer
+_DEEPEST = 10_000  # layers of a stack; parameter names are listed layer by layer
 
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes and options of a `Transformer`. ValueError for a value that is not to be had."""
+    """Sizes and options of a `Transformer`. Raises ValueError for a value that is not allowed."""
 
-    # of the source, and of the target where target_vocab_size is 0
+    # source vocabulary; also the target's where target_vocab_size is 0
     vocab_size: int = field(metadata=within(1))
-    # 0: one vocabulary and one embedding table for both sides
+    # 0: both sides share one vocabulary and one embedding table
     target_vocab_size: int = field(default=0, metadata=within(0))
     emb_dim: int = field(default=512, metadata=within(1))
     num_heads: int = field(default=6, metadata=within(1))
@@ -31,21 +31,22 @@ class Config:
     decoder_layers: int = field(default=8, metadata=within(0, _DEEPEST))
     mlp_activations: tuple[str, ...] = ("gelu", "linear")
     dropout_rate: float = field(default=0.0, metadata=within(0, 1, below=True))
-    # of whole embeddings (Sennrich and Zhang 2019, section 3.2)
+    # dropout of whole source embeddings (Sennrich and Zhang 2019, section 3.2)
     source_word_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
-    # likewise of what the decoder is given
+    # dropout of whole embeddings of the decoder's input
     target_word_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
-    tied_logits: bool = False  # logits by the target embedding, scaled by emb_dim^-0.5
-    relative_buckets: int = 32  # of T5's bias by distance
+    # logits are products with the target embedding, scaled by emb_dim^-0.5
+    tied_logits: bool = False
+    relative_buckets: int = 32  # of T5's relative position bias
     relative_max_distance: int = 128
-    relative_bias_per_layer: bool = False  # UMT5: each layer its own bias, not one for the stack
-    pad_id: int = field(default=0, metadata=within(0))  # of the tokens; so are the two below
+    relative_bias_per_layer: bool = False  # UMT5: each layer has its own bias
+    # special tokens: padding, end, and the decoder's first input
+    pad_id: int = field(default=0, metadata=within(0))
     eos_id: int = field(default=1, metadata=within(0))
-    # what the decoder is given before the first token
     start_id: int = field(default=0, metadata=within(0))
-    dtype: str = "float32"  # of activations; parameters are float32 (float64: as jax_enable_x64)
-    remat: str = "dots"  # of REMAT: what is kept for the backward pass; the rest is recomputed
-    # 0: dense; else the last layer of every block of moe_period has experts
+    dtype: str = "float32"  # of activations; parameters are float32 (float64 with jax_enable_x64)
+    remat: str = "dots"  # one of REMAT
+    # 0: dense; else the last layer of every block of moe_period layers has experts
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()
 

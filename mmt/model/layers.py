@@ -1,8 +1,8 @@
 """The layers of T5 1.1: RMSNorm, embedding, relative position bias, attention, gated MLP.
 
-Each reads like its equations, owns its parameters with logical axis names, and computes in `dtype`
-with float32 parameters, norms and softmax: `float`, which JAX takes for float32, and for float64
-under jax_enable_x64. No layer here knows of stacks, experts or decoding.
+Every layer owns its parameters, which carry logical axis names. Layers compute in `dtype`;
+parameters, norms and softmax are float32. The code writes `float` for it, which JAX reads as
+float64 under jax_enable_x64. No layer here knows of stacks, experts or decoding.
 """
 
 import functools
@@ -24,13 +24,13 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "silu": nn.silu,
     "linear": lambda x: x,
 }
-MASKED = -1e9  # finite, so that a row that sees nothing stays finite too
+MASKED = -1e9  # finite, so that a fully masked row stays finite
 
 
 def parameter(
     module: nn.Module, name: str, *, init: Callable, shape: Sequence[int], axes: Sequence[str]
 ) -> Array:
-    """A float32 parameter of `module` that carries its logical axis names."""
+    """Declares a float32 parameter of `module` with logical axis names."""
     named: Any = nn.with_logical_partitioning(init, tuple(axes))
     return module.param(name, named, tuple(shape), float)
 
@@ -43,9 +43,9 @@ def fan_in(
     experts: Axes = (),
     kind: Literal["normal", "truncated_normal"] = "truncated_normal",
 ) -> Callable:
-    """Initialiser of standard deviation sqrt(scale / fan_in), as T5X and Switch have it.
+    """Returns an initialiser of standard deviation sqrt(scale / fan_in), as in T5X and Switch.
 
-    The axes of a kernel are `inputs`, `outputs`, and `experts` that each have a kernel.
+    A kernel has the axes `inputs` and `outputs`, and `experts` where each expert has a kernel.
     """
     return nn.initializers.variance_scaling(
         scale, "fan_in", kind, in_axis=inputs, out_axis=outputs, batch_axis=experts
@@ -57,8 +57,8 @@ def contract(
 ) -> Array:
     """Contracts the last `axes` axes of `x` with the first of `kernel`: [B T in] -> [B T out].
 
-    As one product of two matrices: with two batch axes XLA transposes what the kernel's gradient
-    needs, which on CPU costs more than all the arithmetic.
+    It is computed as a product of two matrices. With two batch axes XLA would transpose operands
+    of the kernel's gradient, which costs more than the arithmetic on a CPU.
     """
     inputs = math.prod(kernel.shape[:axes])
     matrix = kernel.astype(x.dtype).reshape(inputs, -1)
@@ -67,7 +67,7 @@ def contract(
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x^2) + eps) * scale over the last axis, computed in float32."""
+    """Computes x / sqrt(mean(x^2) + eps) * scale over the last axis, in float32."""
 
     dtype: jnp.dtype
     epsilon: float = 1e-6
@@ -82,7 +82,7 @@ class RMSNorm(nn.Module):
 
 
 class Embed(nn.Module):
-    """A table of `size` vectors, standard deviation 1; `attend` gives logits by the same table."""
+    """An embedding table of `size` vectors, initialised with standard deviation 1."""
 
     size: int
     features: int
@@ -95,15 +95,16 @@ class Embed(nn.Module):
         )
 
     def __call__(self, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-        # An id outside the table gives NaN, not some other token's vector.
+        # An id outside the table gives NaN instead of another token's vector.
         return jnp.take(self.embedding, tokens, axis=0, mode="fill").astype(self.dtype)
 
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+        """Returns logits: the products of `x` with all vectors of the table."""
         return contract(x, self.embedding.T, dtype=float)
 
 
 class Logits(nn.Module):
-    """Untied projection to the vocabulary; float32 out."""
+    """Projection to the vocabulary with weights of its own; returns float32."""
 
     size: int
     dtype: jnp.dtype
@@ -116,7 +117,7 @@ class Logits(nn.Module):
 
 
 class RelativeBias(nn.Module):
-    """T5's bias on attention logits: one learned number per head and bucket of distance."""
+    """T5's relative position bias: one learned number per head and distance bucket."""
 
     heads: int
     bidirectional: bool
@@ -125,7 +126,7 @@ class RelativeBias(nn.Module):
 
     @nn.compact
     def __call__(self, queries: Int[Array, "Q"], keys: Int[Array, "S"]) -> Float[Array, "1 H Q S"]:
-        """`queries` and `keys` are positions; only their differences matter."""
+        """Returns the bias of positions `queries` and `keys`; only their differences matter."""
         init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
         table = parameter(
             self,
@@ -144,7 +145,7 @@ class RelativeBias(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head attention with T5's unscaled logits (the query's initialiser holds the scale)."""
+    """Multi-head attention with T5's unscaled logits; the query's initialiser has the scale."""
 
     heads: int
     head_dim: int
@@ -170,24 +171,24 @@ class Attention(nn.Module):
             shape=(self.heads, self.head_dim, self.features),
             axes=("heads", "kv", "embed"),
         )
-        # One mask for all queries, as Mesh TensorFlow and T5X draw it.
+        # One dropout mask for all queries, as in Mesh TensorFlow and T5X.
         self.dropout = nn.Dropout(self.dropout_rate, broadcast_dims=(-2,))
 
     def project(self, x: Float[Array, "B S D"]) -> KeyValue:
-        """Keys and values of the positions of `x`."""
+        """Returns keys and values of the positions of `x`."""
         return self._heads(x, self.key), self._heads(x, self.value)
 
     def __call__(
         self,
         x: Float[Array, "B Q D"],
-        memory: KeyValue,
+        key_value: KeyValue,
         *,
         mask: Bool[Array, "#B 1 #Q S"],
         bias: Float[Array, "1 H Q S"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B Q D"]:
-        """Attends from `x` to what `project` made of the positions to look at."""
-        keys, values = memory
+        """Attends from `x` to `key_value` of `project`, where `mask` is True."""
+        keys, values = key_value
         query = self._heads(x, self.query)
         scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
         if bias is not None:
@@ -197,13 +198,13 @@ class Attention(nn.Module):
         return contract(jnp.swapaxes(weights @ values, 1, 2), self.out, axes=2)
 
     def _heads(self, x: Array, kernel: Array) -> Array:
-        """[B T D] -> [B H T K], the layout of which matrix products are made."""
+        """Projects [B T D] to [B H T K], the layout of the matrix products."""
         y = jnp.swapaxes(contract(x, kernel), 1, 2)
         return nn.with_logical_constraint(y, ("batch", "heads", "length", "kv"))
 
 
 class Mlp(nn.Module):
-    """product_i activation_i(x W_i), dropout, W_o: gated GELU with ("gelu", "linear")."""
+    """Computes dropout(product_i activation_i(x W_i)) W_o; ("gelu", "linear") is gated GELU."""
 
     hidden: int
     activations: Sequence[str]
@@ -212,10 +213,13 @@ class Mlp(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "B T D"], real: Bool[Array, "B T"], enable_dropout: bool = False
+        self,
+        x: Float[Array, "B T D"],
+        padding_mask: Bool[Array, "B T"],
+        enable_dropout: bool = False,
     ) -> Float[Array, "B T D"]:
-        """`real` marks the tokens that are no padding; it matters only to layers with experts."""
-        del real
+        """Applies the MLP. `padding_mask` is for `MoeMlp`, which has the same signature."""
+        del padding_mask
         features, hidden = x.shape[-1], jnp.ones((), self.dtype)
         for i, activation in enumerate(self.activations):
             shape = (features, self.hidden)
@@ -232,11 +236,11 @@ class Mlp(nn.Module):
 def relative_bucket(
     distance: Int[Array, "Q S"], *, bidirectional: bool, buckets: int = 32, max_distance: int = 128
 ) -> Int[Array, "Q S"]:
-    """T5's bucket of a distance (key position - query position).
+    """Returns T5's bucket of a distance, which is key position - query position.
 
-    Half of the buckets are exact, the others grow logarithmically up to `max_distance`; in both
-    directions each gets half. With 32 buckets, one direction: -3 -> 3, -15 -> 15, -16 -> 16,
-    -40 -> 23, -127 and below -> 31, 2 -> 0.
+    Half of the buckets hold one distance each; the others grow logarithmically up to
+    `max_distance`. If `bidirectional`, each direction has half of the buckets. With 32 buckets and
+    one direction: -3 -> 3, -15 -> 15, -16 -> 16, -40 -> 23, -127 and below -> 31, 2 -> 0.
     """
     offset = jnp.zeros_like(distance)
     if bidirectional:
@@ -253,8 +257,10 @@ def relative_bucket(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _for_rows(bias: Float[Array, "1 H Q S"], rows: int) -> Float[Array, "B H Q S"]:
-    """`bias` for every row. Its gradient, a sum over rows, is computed as a product with ones: on
-    CPU, XLA's sum over a leading axis takes fifty times as long.
+    """Repeats `bias` for every row.
+
+    Its gradient, a sum over rows, is computed as a product with ones. On a CPU, XLA's sum over a
+    leading axis takes fifty times as long.
     """
     return jnp.broadcast_to(bias, (rows, *bias.shape[1:]))
 

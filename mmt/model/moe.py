@@ -1,8 +1,8 @@
-"""Mixture of experts: `MoeMlp` stands in for `layers.Mlp`.
+"""`MoeMlp`: an MLP with experts, in place of `layers.Mlp`.
 
-In training experts have a capacity and the rest passes by the residual; otherwise no token is
-dropped, so that a token's result never depends on the tokens beside it. Who goes where is
-`routing`'s, how they get there `dispatch`'s.
+In training experts have a capacity, and dropped tokens keep the residual only. In decoding no token
+is dropped, so a token's result never depends on other tokens. `mmt.model.routing` chooses experts;
+`mmt.model.dispatch` moves tokens to them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,40 +27,42 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MoeConfig:
-    """How a `MoeMlp` routes. GShard: the defaults. Switch: router=switch_top1,
-    capacity_factor=1.25, jitter=0.01. NLLB-200: output_masking=0.2.
+    """Options of a `MoeMlp`.
+
+    The defaults are GShard's. Switch: router=switch_top1, capacity_factor=1.25, jitter=0.01.
+    NLLB-200: output_masking=0.2.
     """
 
     num_experts: int = field(default=8, metadata=within(1))
     router: Router = gshard_top2
-    # an expert's width; 0: as wide as the layers without experts
+    # hidden size of an expert; 0: that of layers without experts
     mlp_dim: int = field(default=0, metadata=within(0))
-    # tokens that share buffers; at most this many
+    # maximum number of tokens that share the experts' buffers
     group_size: int = field(default=1024, metadata=within(1))
-    # training; otherwise there is room for all (Switch has 2.0)
+    # in training; in decoding all tokens fit (Switch has 2.0)
     capacity_factor: float = field(default=1.0, metadata=within(0, above=True, below=True))
-    # training: the router's input times 1 +- jitter
+    # in training, the router's input is multiplied by 1 +- jitter
     jitter: float = field(default=0.0, metadata=within(0, 1, below=True))
-    # training: inside the experts
+    # in training, inside the experts
     expert_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
-    # training: share of experts' outputs that is left out
+    # in training, share of expert outputs that are masked
     output_masking: float = field(default=0.0, metadata=within(0, 1, below=True))
     # weights have standard deviation sqrt(init_scale / fan_in)
     init_scale: float = field(default=0.1, metadata=within(0, above=True, below=True))
-    router_dtype: str = "float32"  # bfloat16 is there to show what it costs
-    dispatch: str = "auto"  # a way of `dispatch.WAYS`; auto: the fastest measured on the backend
+    router_dtype: str = "float32"  # bfloat16 is for measuring its cost in quality
+    dispatch: str = "auto"  # one of `dispatch.DISPATCHERS`; auto: the fastest on the backend
 
     def __post_init__(self) -> None:
         checked.check(self)
         checked.one_of(self, "router_dtype", self.router_dtype, ("float32", "bfloat16"))
-        checked.one_of(self, "dispatch", self.dispatch, ("auto", *dispatch.WAYS))
+        checked.one_of(self, "dispatch", self.dispatch, ("auto", *dispatch.DISPATCHERS))
 
 
 class MoeMlp(nn.Module):
-    """`layers.Mlp` with experts: the same call, the same activations.
+    """`layers.Mlp` with experts: the same signature, the same activations.
 
-    Sows its router's measures under 'intermediates', which `summarize` reads; and under 'routing',
-    where that is asked for, what it decided for every token.
+    Sows its router's measures under 'intermediates', which `summarize` reads, and the experts and
+    positions of every token under 'routing', if that collection is mutable.
     """
 
     hidden: int
@@ -70,21 +72,26 @@ class MoeMlp(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "B T D"], real: Bool[Array, "B T"], enable_dropout: bool = False
+        self,
+        x: Float[Array, "B T D"],
+        padding_mask: Bool[Array, "B T"],
+        enable_dropout: bool = False,
     ) -> Float[Array, "B T D"]:
-        """`enable_dropout` is training, with capacity and noise; without it no token is dropped.
-        `real` marks the tokens that are no padding; padding gives 0.
+        """Applies the experts.
+
+        `padding_mask` is True for tokens; padding gives 0. `enable_dropout` is True in training,
+        with capacity and noise; otherwise no token is dropped.
         """
         c, flat = self.config, x.reshape(-1, x.shape[-1])
-        way = dispatch.fastest(c.dispatch) if enable_dropout else dispatch.blocks
+        dispatcher = dispatch.fastest(c.dispatch) if enable_dropout else dispatch.blocks
         count = groups(*x.shape[:2], size=c.group_size)
-        if dispatch.spread() and not enable_dropout:  # experts x tokens in memory: for decoding
-            way, count = dispatch.gather, x.shape[0]
-        routing = self._route(flat, real.reshape(-1), count, enable_dropout)
+        if dispatch.spread() and not enable_dropout:  # buffers of experts x tokens: decoding only
+            dispatcher, count = dispatch.gather, x.shape[0]
+        routing = self._route(flat, padding_mask.reshape(-1), count, enable_dropout)
         self.sow("intermediates", "moe", routing.measures)
-        self.sow("routing", "moe", (routing.expert, routing.slot))
+        self.sow("routing", "moe", (routing.expert, routing.position_in_expert))
         weights = self._weights(x.shape[-1])
-        if enable_dropout:  # one mask per expert, as T5 draws one for all positions of a row
+        if enable_dropout:  # one mask per expert, as T5 has one for all positions of a row
             dropout = nn.Dropout(c.expert_dropout, broadcast_dims=(-1,))
             weights[-1] = dropout(weights[-1], deterministic=False)
 
@@ -97,14 +104,19 @@ class MoeMlp(nn.Module):
                 hidden = nn.with_logical_constraint(hidden, ("expert", "expert_group", "mlp"))
             return product(hidden, output)
 
-        y = way(_grouped(flat, count), routing, mlp, weights)
+        y = dispatcher(_grouped(flat, count), routing, mlp, weights)
         return y.reshape(-1, x.shape[-1])[: flat.shape[0]].reshape(x.shape)
 
     def _route(
-        self, flat: Float[Array, "N D"], real: Bool[Array, "N"], count: int, enable_dropout: bool
+        self,
+        flat: Float[Array, "N D"],
+        padding_mask: Bool[Array, "N"],
+        count: int,
+        enable_dropout: bool,
     ) -> Routing:
-        """Router logits in `router_dtype`. Noise is drawn for the batch's tokens by their number,
-        whatever the groups and the mesh.
+        """Returns the routing, computed in `router_dtype`.
+
+        Noise depends on a token's number in the batch, not on the groups or the mesh.
         """
         c, dtype = self.config, float if self.config.router_dtype == "float32" else jnp.bfloat16
         kernel = layers.parameter(
@@ -125,7 +137,7 @@ class MoeMlp(nn.Module):
         logits = jnp.matmul(flat, kernel.astype(dtype), precision=jax.lax.Precision.HIGHEST)
         routing = c.router(
             _grouped(logits, count),
-            _grouped(real, count),
+            _grouped(padding_mask, count),
             capacity_factor=c.capacity_factor if enable_dropout else float(c.num_experts),
             uniform=_grouped(uniform, count),
         )
@@ -136,18 +148,20 @@ class MoeMlp(nn.Module):
     def _masked(
         self, gate: Float[Array, "G S k"], tokens: int, enable_dropout: bool
     ) -> Float[Array, "G S k"]:
-        """Expert output masking (NLLB Team 2022): in training each choice's output is left out
-        with probability p, otherwise it is weighted by 1 - p. So does fairseq's branch nllb, which
-        trained the published weights; the outputs kept in training are not scaled up.
+        """Applies expert output masking (NLLB Team 2022) to the gates.
+
+        In training each choice's output is masked with probability p; in decoding it is weighted by
+        1 - p. Outputs that are not masked are not scaled up, as in fairseq's branch nllb, which
+        trained the published weights.
         """
         p = self.config.output_masking
         if not enable_dropout:
             return gate * (1 - p)
-        kept = jax.random.uniform(self.make_rng("dropout"), (tokens, gate.shape[-1])) >= p
-        return gate * _grouped(kept, gate.shape[0])
+        unmasked = jax.random.uniform(self.make_rng("dropout"), (tokens, gate.shape[-1])) >= p
+        return gate * _grouped(unmasked, gate.shape[0])
 
     def _weights(self, features: int) -> list[Array]:
-        """W_i of every activation [E D F], then W_o [E F D]."""
+        """Returns W_i of every activation [E D F], then W_o [E F D]."""
         init = layers.fan_in(self.config.init_scale, inputs=1, outputs=2, experts=0)
         sizes = {"expert": self.config.num_experts, "embed": features, "mlp": self.hidden}
         axes = {f"wi_{i}": ("expert", "embed", "mlp") for i in range(len(self.activations))}
@@ -160,26 +174,28 @@ class MoeMlp(nn.Module):
 
 
 def summarize(intermediates: Mapping[str, Any]) -> dict[str, Array]:
-    """MEASURES, each the mean over all layers with experts; {} where there are none.
+    """Returns the mean of each of MEASURES over all layers with experts; {} without such layers.
+
+    moe_aux_loss is 1 where experts are used equally. moe_dropped is the share of tokens that no
+    expert processed. moe_load_entropy is the normalised entropy of first choices over the experts,
+    1 where they are even.
 
     `intermediates` is the collection that `model.apply(..., mutable=["intermediates"])` returns.
-    moe_aux_loss is 1 where experts are used alike; moe_dropped is the share of tokens that no
-    expert took; moe_load_entropy that of the first choices' spread over the experts, 1 if even.
     """
-    found: dict[str, list[Array]] = {name: [] for name in MEASURES}
+    values: dict[str, list[Array]] = {name: [] for name in MEASURES}
     for path, leaf in jax.tree_util.tree_leaves_with_path(intermediates):
         name = getattr(path[-1], "key", None)
-        if name in found:
-            found[name].append(jnp.ravel(leaf))
-    return {name: jnp.mean(jnp.concatenate(parts)) for name, parts in found.items() if parts}
+        if name in values:
+            values[name].append(jnp.ravel(leaf))
+    return {name: jnp.mean(jnp.concatenate(parts)) for name, parts in values.items() if parts}
 
 
 def groups(rows: int, length: int, *, size: int) -> int:
-    """How many groups the tokens [rows length] of a batch make, each of at most `size`.
+    """Returns the number of groups, each of at most `size` tokens, for a batch [rows length].
 
-    Whole rows where that takes less than twice as many groups, so that no group is padded or cut
-    by a mesh that cuts rows; otherwise as few as can be, padded. The mesh has no say: routing is
-    the same on any.
+    Groups consist of whole rows where that takes less than twice the fewest groups. Then no group
+    is padded, and none is divided by a mesh that divides rows. Otherwise there are as few groups as
+    possible, padded. The number does not depend on the mesh, so routing is the same on any mesh.
     """
     fewest = -(-rows * length // size)
     whole = (count for count in range(fewest, min(2 * fewest, rows + 1)) if rows % count == 0)
@@ -187,7 +203,7 @@ def groups(rows: int, length: int, *, size: int) -> int:
 
 
 def _grouped(x: Array, count: int) -> Array:
-    """[N ...] -> [G S ...]; padded with zeros where N does not divide."""
+    """Reshapes [N ...] to [G S ...], padded with zeros where G does not divide N."""
     tokens = -(-x.shape[0] // count)
     padding = [(0, count * tokens - x.shape[0])] + [(0, 0)] * (x.ndim - 1)
     x = jnp.pad(x, padding).reshape(count, tokens, *x.shape[1:])

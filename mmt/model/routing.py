@@ -1,7 +1,7 @@
-"""The routers of GShard and Switch: which experts take which tokens, and with what weight.
+"""The routers of GShard and Switch: which experts process which tokens, and with which weight.
 
-A router is a pure function from logits to one `Routing`, which all ways of `dispatch` follow alike.
-Nothing here touches a token's vector or an expert's weight.
+A router is a pure function from logits to a `Routing`, which every dispatcher of
+`mmt.model.dispatch` applies. Routers see neither token vectors nor expert weights.
 """
 
 import math
@@ -16,78 +16,87 @@ MEASURES = ("moe_aux_loss", "moe_z_loss", "moe_dropped", "moe_load_entropy")
 
 
 class Routing(NamedTuple):
-    """A router's decision for G groups of S tokens with k choices each, and what it measured.
+    """A router's decision for G groups of S tokens with k choices each, and its measures.
 
-    expert: the chosen experts. slot: the place in the expert's buffer of its group, below
-    `capacity` wherever `kept`. gate: the weight of the expert's output. kept: False where
-    the choice is refused (no room, dropped at random, or padding).
-    measures: scalars, MEASURES. experts, capacity: static sizes of the buffers [E G C D].
+    Attributes:
+        expert: the chosen experts.
+        position_in_expert: position in the expert's buffer of the group; below `capacity` where
+            `dispatched`.
+        gate: weight of the expert's output.
+        dispatched: False where the choice is dropped: no capacity, dropped at random, or padding.
+        measures: the scalars MEASURES.
+        experts, capacity: static sizes of the buffers [E G C D].
     """
 
     expert: Int[Array, "G S k"]
-    slot: Int[Array, "G S k"]
+    position_in_expert: Int[Array, "G S k"]
     gate: Float[Array, "G S k"]
-    kept: Bool[Array, "G S k"]
+    dispatched: Bool[Array, "G S k"]
     measures: dict[str, Array]
     experts: int
     capacity: int
 
 
-# router(logits [G S E], real [G S], capacity_factor=..., uniform=[G S]) -> Routing, as below.
-# An expert has room for `capacity_factor` times its fair share of a group; with a factor of E for
-# all. `uniform` is noise from [0, 1) for choices made at random; 0 makes them all.
+# router(logits [G S E], padding_mask [G S], capacity_factor=..., uniform=[G S]) -> Routing.
+# `padding_mask` is True for tokens. An expert's capacity is `capacity_factor` times its fair share
+# of a group; a factor of E fits all tokens. `uniform` is noise from [0, 1) for random choices; 0
+# accepts all of them.
 Router = Callable[..., Routing]
 
 
 def gshard_top2(
     logits: Float[Array, "G S E"],
-    real: Bool[Array, "G S"],
+    padding_mask: Bool[Array, "G S"],
     *,
     capacity_factor: float,
     uniform: Float[Array, "G S"],
 ) -> Routing:
     """GShard (Lepikhin et al. 2020), Algorithm 1: two experts per token, C = 2S/E x factor.
 
-    The gates of both are renormalised to sum 1 first; the second is then taken with probability
-    min(1, 2 g2). All first choices are placed before any second one, and counters advance on
-    refused slots.
+    Both gates are first renormalised to sum to 1. The second expert is then used with probability
+    min(1, 2 g2). All first choices get positions before any second one, and dropped choices occupy
+    positions too.
     """
     gates, lse = _softmax(logits)
     first = _argmax(logits)
     is_first = _is(first, logits)
     second = _argmax(jnp.where(is_first, -jnp.inf, logits))
-    is_second = _is(second, logits) & ~is_first  # of one expert, none
+    is_second = _is(second, logits) & ~is_first  # nothing if there is one expert
     gate = jnp.stack([jnp.sum(gates, -1, where=mask) for mask in (is_first, is_second)], axis=-1)
     gate = gate / jnp.sum(gate, axis=-1, keepdims=True)
-    wanted = jnp.stack([real, real & (2.0 * gate[..., 1] > uniform)], axis=-1)
+    use_second = padding_mask & (2.0 * gate[..., 1] > uniform)
+    chosen = jnp.stack([padding_mask, use_second], axis=-1)
     expert = jnp.stack([first, second], axis=-1)
-    return _place(gates, lse, real, Choice(expert, gate, wanted), capacity_factor)
+    return assign_slots(gates, lse, padding_mask, Choice(expert, gate, chosen), capacity_factor)
 
 
 def switch_top1(
     logits: Float[Array, "G S E"],
-    real: Bool[Array, "G S"],
+    padding_mask: Bool[Array, "G S"],
     *,
     capacity_factor: float,
     uniform: Float[Array, "G S"],
 ) -> Routing:
-    """Switch (Fedus et al. 2021): one expert per token, weighted by its probability; C = S/E x
-    factor, 1.25 in the paper's training. Its exploration is jitter on the router's input.
+    """Switch (Fedus et al. 2021): one expert per token, weighted by its probability.
+
+    C = S/E x factor, which is 1.25 in the paper's training. Exploration is jitter on the router's
+    input, which `MoeMlp` applies.
     """
     del uniform
     gates, lse = _softmax(logits)
     expert = _argmax(logits)
     gate = jnp.sum(gates, axis=-1, where=_is(expert, logits))
-    choice = Choice(expert[..., None], gate[..., None], real[..., None])
-    return _place(gates, lse, real, choice, capacity_factor)
+    choice = Choice(expert[..., None], gate[..., None], padding_mask[..., None])
+    return assign_slots(gates, lse, padding_mask, choice, capacity_factor)
 
 
 def rank(
     expert: Int[Array, "G M"], counted: Bool[Array, "G M"], experts: int
 ) -> tuple[Int[Array, "G M"], Int[Array, "G E"]]:
-    """How many counted choices of the same expert come before each counted one; and in all.
+    """Counts, for each counted choice, the earlier counted choices of its expert; and all of them.
 
-    By sorting: a running sum over one-hots costs thirty times as much with 512 experts on CPU.
+    It sorts: with 512 experts on a CPU, a running sum over one-hot vectors costs thirty times as
+    much. [0 1 0 0], all counted, of 2 experts: [0 0 1 2] and [3 1].
     """
     choices = expert.shape[1]
     if choices * (experts + 1) >= 2**31:
@@ -96,7 +105,7 @@ def rank(
 
     def of_group(expert: Array, counted: Array) -> tuple[Array, Array]:
         keys = jnp.where(counted, expert, experts) * choices + jnp.arange(choices)
-        keys = jnp.sort(keys)  # by expert, then place; the uncounted last
+        keys = jnp.sort(keys)  # by expert, then position; the uncounted last
         bounds = jnp.searchsorted(keys, jnp.arange(experts + 1) * choices)
         starts = bounds.at[keys // choices].get(mode="clip")
         before = (
@@ -110,45 +119,61 @@ def rank(
 
 
 class Choice(NamedTuple):
-    """What a router wants, before capacity."""
+    """A router's choices before capacity: the experts, their gates, and which of them are used."""
 
     expert: Int[Array, "G S k"]
     gate: Float[Array, "G S k"]
-    wanted: Bool[Array, "G S k"]
+    chosen: Bool[Array, "G S k"]
 
 
-def _place(
-    gates: Array, lse: Array, real: Array, choice: Choice, capacity_factor: float
+def assign_slots(
+    gates: Float[Array, "G S E"],
+    lse: Float[Array, "G S"],
+    padding_mask: Bool[Array, "G S"],
+    choice: Choice,
+    capacity_factor: float,
 ) -> Routing:
-    """Slots in order of choice, then token; kept where wanted and below capacity."""
+    """Gives choices positions in their experts' buffers, all first choices first, then by token.
+
+    A choice is dispatched if it is chosen and its position is below the capacity.
+
+    Args:
+        gates: router probabilities.
+        lse: logarithms of the sums of exponentials of the logits.
+        padding_mask: True for tokens.
+        choice: the router's choices.
+        capacity_factor: capacity as a multiple of the fair share.
+    """
     groups, tokens, experts = gates.shape
     choices = choice.expert.shape[-1]
     capacity = min(tokens, max(1, math.ceil(choices * tokens * capacity_factor / experts)))
     in_order = jnp.swapaxes(choice.expert, 1, 2).reshape(groups, -1)  # [G k*S]
-    before, _ = rank(in_order, jnp.tile(real, (1, choices)), experts)
-    slot = jnp.swapaxes(before.reshape(groups, choices, tokens), 1, 2)
-    kept = choice.wanted & (slot < capacity)
-    measures = _measures(gates, lse, real, choice.expert[..., 0], kept)
-    return Routing(choice.expert, slot, choice.gate, kept, measures, experts, capacity)
+    before, _ = rank(in_order, jnp.tile(padding_mask, (1, choices)), experts)
+    position = jnp.swapaxes(before.reshape(groups, choices, tokens), 1, 2)
+    dispatched = choice.chosen & (position < capacity)
+    measures = _measures(gates, lse, padding_mask, choice.expert[..., 0], dispatched)
+    return Routing(choice.expert, position, choice.gate, dispatched, measures, experts, capacity)
 
 
-def _measures(gates: Array, lse: Array, real: Array, first: Array, kept: Array) -> dict[str, Array]:
-    """MEASURES over the real tokens; a group weighs as many as it has."""
-    experts, weight = gates.shape[-1], real.astype(float)
+def _measures(
+    gates: Array, lse: Array, padding_mask: Array, first: Array, dispatched: Array
+) -> dict[str, Array]:
+    """Returns MEASURES over all tokens but padding; a group weighs as much as its tokens."""
+    experts, weight = gates.shape[-1], padding_mask.astype(float)
     total = jnp.maximum(jnp.sum(weight), 1.0)
     in_group = jnp.maximum(jnp.sum(weight, axis=1, keepdims=True), 1.0)
     load = jax.vmap(lambda e, w: jnp.zeros(experts).at[e].add(w))(first, weight)
     share = jnp.sum(gates * weight[..., None], axis=1)
     spread = jnp.sum(load, axis=0) / total
     entropy = -jnp.sum(jax.scipy.special.xlogy(spread, spread)) / math.log(max(experts, 2))
-    left = jnp.sum(real & ~jnp.any(kept, axis=-1)) / total
+    dropped = jnp.sum(padding_mask & ~jnp.any(dispatched, axis=-1)) / total
     z = jnp.sum(jnp.square(lse) * weight) / total
-    values = (jnp.sum(load * share / in_group) * experts / total, z, left, entropy)
+    values = (jnp.sum(load * share / in_group) * experts / total, z, dropped, entropy)
     return dict(zip(MEASURES, values, strict=True))
 
 
 def _softmax(logits: Array) -> tuple[Array, Array]:
-    """Probabilities [G S E] and the logarithm of the sum of exponentials [G S], by one `exp`."""
+    """Returns probabilities [G S E] and log-sums of exponentials [G S], by one `exp`."""
     largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
     powers = jnp.exp(logits - largest)
     total = jnp.sum(powers, axis=-1, keepdims=True)
@@ -156,11 +181,11 @@ def _softmax(logits: Array) -> tuple[Array, Array]:
 
 
 def _argmax(x: Array) -> Array:
-    """`jnp.argmax` over the last axis by two plain reductions: a quarter of its time on CPU."""
+    """Returns `jnp.argmax` over the last axis by two reductions: a quarter of its time on a CPU."""
     largest = x == jnp.max(x, axis=-1, keepdims=True)
     return jnp.min(jnp.where(largest, jnp.arange(x.shape[-1]), x.shape[-1]), axis=-1)
 
 
 def _is(expert: Array, x: Array) -> Array:
-    """The mask of the chosen expert, [G S] -> [G S E]."""
+    """Returns the mask [G S E] of the experts [G S]."""
     return expert[..., None] == jnp.arange(x.shape[-1])

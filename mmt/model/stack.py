@@ -1,5 +1,7 @@
-"""The layers of the encoder and the decoder, scanned in blocks, so that compile time does not grow
-with depth. Embeddings, logits and the order of calls are `transformer`'s.
+"""`Stack`: all layers of the encoder or the decoder, scanned in blocks.
+
+Scanning keeps compile time independent of depth. Embeddings, logits and the order of calls are in
+`mmt.model.transformer`.
 """
 
 from typing import Any, NamedTuple
@@ -22,12 +24,15 @@ _KEPT = {  # by name of config.REMAT
 Stacked = tuple[Float[Array, "L B H S K"], Float[Array, "L B H S K"]]
 
 
-class Memory(NamedTuple):
-    """What decoding needs of the source: cross keys and values of all decoder layers."""
+class CrossKV(NamedTuple):
+    """Cross-attention keys and values of all decoder layers, all that decoding needs of a source.
+
+    `mask` is True for tokens, False for padding.
+    """
 
     keys: Float[Array, "L B H S K"]
     values: Float[Array, "L B H S K"]
-    mask: Bool[Array, "B S"]  # real tokens
+    mask: Bool[Array, "B S"]
 
 
 class KVCache(NamedTuple):
@@ -39,18 +44,28 @@ class KVCache(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What every layer of a stack is given alike."""
+    """Inputs that all layers of a stack share.
 
-    positions: tuple[Int[Array, "Q"], Int[Array, "S"]]  # of queries and keys
+    Attributes:
+        positions: positions of queries and keys.
+        mask: True where a query may attend to a key.
+        padding_mask: True for tokens, False for padding.
+        bias: relative position bias of all layers' self-attention [1 H Q S]; None where each layer
+            has its own.
+        source: in the decoder, the encoded source [B S D] or its `CrossKV`.
+        cross_mask: in the decoder, the mask of cross-attention [B 1 #Q S].
+    """
+
+    positions: tuple[Int[Array, "Q"], Int[Array, "S"]]
     mask: Bool[Array, "#B 1 #Q S"]
-    real: Bool[Array, "B Q"]
-    bias: Any = None  # of all layers' self-attention [1 H Q S]; None where each has its own
-    source: Any = None  # of the decoder: the encoded source [B S D], or its `Memory`
-    cross_mask: Any = None  # [B 1 #Q S]
+    padding_mask: Bool[Array, "B Q"]
+    bias: Any = None
+    source: Any = None
+    cross_mask: Any = None
 
 
 class Carry(NamedTuple):
-    """What goes from layer to layer: activations, the cache while decoding, the layer's number."""
+    """Values passed from layer to layer: activations, the cache while decoding, the layer index."""
 
     x: Float[Array, "B Q D"]
     cache: KVCache | None
@@ -58,7 +73,10 @@ class Carry(NamedTuple):
 
 
 class Layer(nn.Module):
-    """Self-attention, cross-attention (decoder), MLP or experts; each normalised before, added."""
+    """A layer: self-attention, cross-attention (decoder), MLP or experts.
+
+    Each is normalised before and added to its input: x + f(norm(x)).
+    """
 
     config: Config
     decoder: bool
@@ -84,7 +102,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
 
     def __call__(self, carry: Carry, context: Context, enable_dropout: bool) -> Carry:
-        """The layer's output in place of its input; its keys and values go into the cache."""
+        """Returns the layer's output; its keys and values are written to the cache."""
         x, cache, layer = carry
 
         def add(x: Array, y: Array) -> Array:
@@ -93,39 +111,41 @@ class Layer(nn.Module):
 
         y = self.self_norm(x)
         keys, values = self.self_attention.project(y)
-        if cache is not None:  # written first, then read: XLA then updates it in place
+        if cache is not None:  # write before reading: XLA then updates the cache in place
             at = (layer, 0, 0, cache.length, 0)
             cache = cache._replace(
                 keys=jax.lax.dynamic_update_slice(cache.keys, keys[None], at),
                 values=jax.lax.dynamic_update_slice(cache.values, values[None], at),
             )
             keys, values = cache.keys[layer], cache.values[layer]
-        own = self.config.relative_bias_per_layer
-        bias = self.relative_bias(*context.positions) if own else context.bias
+        bias = context.bias
+        if self.config.relative_bias_per_layer:
+            bias = self.relative_bias(*context.positions)
         y = self.self_attention(
             y, (keys, values), mask=context.mask, bias=bias, enable_dropout=enable_dropout
         )
         x = add(x, y)
         if self.decoder:
-            if isinstance(context.source, Memory):
-                memory = context.source.keys[layer], context.source.values[layer]
+            if isinstance(context.source, CrossKV):
+                cross_kv = context.source.keys[layer], context.source.values[layer]
             else:
-                memory = self.memory(context.source)
-            y = self.cross_norm(x).reshape(memory[0].shape[0], -1, x.shape[-1])  # beams: queries
+                cross_kv = self.cross_kv(context.source)
+            # The beams of a sentence are queries of one row.
+            y = self.cross_norm(x).reshape(cross_kv[0].shape[0], -1, x.shape[-1])
             y = self.cross_attention(
-                y, memory, mask=context.cross_mask, enable_dropout=enable_dropout
+                y, cross_kv, mask=context.cross_mask, enable_dropout=enable_dropout
             )
             x = add(x, y.reshape(x.shape))
-        x = add(x, self.mlp(self.mlp_norm(x), context.real, enable_dropout))
+        x = add(x, self.mlp(self.mlp_norm(x), context.padding_mask, enable_dropout))
         return Carry(x, cache, layer + 1)
 
-    def memory(self, encoded: Float[Array, "B S D"]) -> layers.KeyValue:
-        """Cross-attention keys and values."""
+    def cross_kv(self, encoded: Float[Array, "B S D"]) -> layers.KeyValue:
+        """Returns cross-attention keys and values."""
         return self.cross_attention.project(encoded)
 
 
 class Block(nn.Module):
-    """`size` layers, the last of them with experts if `experts`: what a stack repeats."""
+    """`size` layers, which a stack repeats; the last one has experts if `experts`."""
 
     config: Config
     decoder: bool
@@ -139,19 +159,22 @@ class Block(nn.Module):
         ]
 
     def __call__(self, carry: Carry, context: Context, enable_dropout: bool) -> tuple[Carry, None]:
-        """As `Layer`; the None is what scan would stack."""
+        """Applies the layers. The second result is None: `nn.scan` would stack it."""
         for layer in self.layers:
             carry = layer(carry, context, enable_dropout)
         return carry, None
 
-    def memory(self, encoded: Float[Array, "B S D"]):
-        """Cross keys and values [size B H S K]; `encoded` is handed on, as scan wants it."""
-        pairs = [layer.memory(encoded) for layer in self.layers]
+    def cross_kv(self, encoded: Float[Array, "B S D"]):
+        """Returns `encoded`, the carry of `nn.scan`, and cross keys and values [size B H S K]."""
+        pairs = [layer.cross_kv(encoded) for layer in self.layers]
         return encoded, jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)
 
 
 class Stack(nn.Module):
-    """All layers of the encoder or the decoder: scanned blocks, a rest, the final norm."""
+    """All layers of the encoder or the decoder: scanned blocks, a remainder, the final norm.
+
+    Layers that fill no block of `moe_period` follow unscanned. Their parameters are named 'rest'.
+    """
 
     config: Config
     decoder: bool
@@ -160,7 +183,7 @@ class Stack(nn.Module):
         c = self.config
         depth = c.decoder_layers if self.decoder else c.encoder_layers
         size = max(c.moe_period, 1)
-        self.scanned, rest = depth // size * size, depth % size
+        self.scanned, remainder = depth // size * size, depth % size
         if not c.relative_bias_per_layer:
             self.relative_bias = relative_bias(c, decoder=self.decoder)
         block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
@@ -171,11 +194,11 @@ class Stack(nn.Module):
             "metadata_params": {nn.PARTITION_NAME: "layers"},
         }
         shared = {"in_axes": (nn.broadcast, nn.broadcast)}  # context, enable_dropout
-        scan = nn.scan(block, methods={"__call__": over_layers | shared, "memory": over_layers})
+        scan = nn.scan(block, methods={"__call__": over_layers | shared, "cross_kv": over_layers})
         if self.scanned:
             self.blocks = scan(c, self.decoder, c.moe_period > 0, size)
-        if rest:
-            self.rest = block(c, self.decoder, False, rest)
+        if remainder:  # parameters of existing checkpoints are named after the attribute
+            self.rest = block(c, self.decoder, False, remainder)
         self.norm = layers.RMSNorm(jnp.dtype(c.dtype))
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
         words = c.target_word_dropout if self.decoder else c.source_word_dropout
@@ -189,7 +212,7 @@ class Stack(nn.Module):
         cache: KVCache | None = None,
         enable_dropout: bool = False,
     ) -> tuple[Float[Array, "B Q D"], KVCache | None]:
-        """The stack's output, normalised, and the cache with the layers' new keys and values."""
+        """Returns the normalised output, and the cache with the layers' new keys and values."""
         x = nn.with_logical_constraint(x, ("batch", "length", "activation_embed"))
         x = self.word_dropout(x, deterministic=not enable_dropout)
         x = self.dropout(x, deterministic=not enable_dropout)
@@ -201,9 +224,9 @@ class Stack(nn.Module):
         x = self.dropout(self.norm(carry.x), deterministic=not enable_dropout)
         return x, carry.cache
 
-    def memory(self, encoded: Float[Array, "B S D"]) -> Stacked:
-        """Cross keys and values of all layers."""
-        pairs = [block.memory(encoded)[1] for block in self._parts()]
+    def cross_kv(self, encoded: Float[Array, "B S D"]) -> Stacked:
+        """Returns cross keys and values of all layers."""
+        pairs = [block.cross_kv(encoded)[1] for block in self._parts()]
         if self.scanned:  # [blocks layers ...] -> [layers ...]
             pairs[0] = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), pairs[0])
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pairs)
@@ -213,7 +236,7 @@ class Stack(nn.Module):
 
 
 def relative_bias(config: Config, *, decoder: bool) -> layers.RelativeBias:
-    """The bias of one layer or of all in a stack."""
+    """Returns the relative position bias module of one layer, or of all layers of a stack."""
     return layers.RelativeBias(
         config.num_heads,
         bidirectional=not decoder,

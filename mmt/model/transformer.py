@@ -1,7 +1,7 @@
-"""The T5 1.1 encoder-decoder of `layers`, dense or with the experts of `moe`.
+"""`Transformer`: the T5 1.1 encoder-decoder, dense or with mixture-of-experts layers.
 
-Decoding is `encode`, `memory`, `empty_cache` and then `decode_step` once per token. Losses, beams,
-meshes and training live elsewhere.
+Decoding calls `encode`, `cross_kv` and `empty_cache`, then `decode_step` once per token. Losses,
+beams, meshes and training live elsewhere.
 """
 
 from typing import Any
@@ -13,18 +13,18 @@ from jaxtyping import Array, Float, Int
 
 from mmt.model import layers
 from mmt.model.config import Config
-from mmt.model.stack import Context, KVCache, Memory, Stack
+from mmt.model.stack import Context, CrossKV, KVCache, Stack
 
 
 class Transformer(nn.Module):
-    """Encoder-decoder. Sources are padded with `pad_id`; targets start with `start_id`.
+    """The encoder-decoder. Sources are padded with `pad_id`; targets start with `start_id`.
 
     logits = model.apply({"params": params}, source, shifted_target)            # teacher forced
 
     encoded = model.apply(variables, source, method="encode")                   # decoding
-    memory = model.apply(variables, encoded, source, method="memory")
+    cross_kv = model.apply(variables, encoded, source, method="cross_kv")
     cache = model.apply(variables, rows, length, method="empty_cache")
-    logits, cache = model.apply(variables, tokens, memory, cache, method="decode_step")
+    logits, cache = model.apply(variables, tokens, cross_kv, cache, method="decode_step")
     """
 
     config: Config
@@ -48,11 +48,18 @@ class Transformer(nn.Module):
         decoder_segment_ids: Int[Array, "B T"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B T V"]:
-        """Teacher-forced logits, float32.
+        """Returns teacher-forced logits in float32.
 
-        Packed rows carry segment ids (1.. per example, 0 = padding). Positions are not needed:
-        attention stays within a segment, where differences of indices are those of positions.
-        `enable_dropout` is training: dropout, expert capacity and router noise (rng 'dropout').
+        Positions are not needed: attention stays within a segment, where differences of indices
+        equal differences of positions.
+
+        Args:
+            encoder_input_tokens: source tokens.
+            decoder_input_tokens: target tokens, shifted right by the start token.
+            encoder_segment_ids, decoder_segment_ids: of packed rows, 1, 2, ... per example and 0
+                for padding.
+            enable_dropout: True in training: dropout, expert capacity and router noise, from the
+                random stream 'dropout'.
         """
         segments = self._encoder_segments(encoder_input_tokens, encoder_segment_ids)
         encoded = self.encode(
@@ -63,7 +70,7 @@ class Transformer(nn.Module):
         context = Context(
             positions=(length, length),
             mask=_same(targets, targets) & (length[:, None] >= length[None, :]),
-            real=targets > 0,
+            padding_mask=targets > 0,
             source=encoded,
             cross_mask=_same(targets, segments),
         )
@@ -78,42 +85,44 @@ class Transformer(nn.Module):
         encoder_segment_ids: Int[Array, "B S"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B S D"]:
-        """The encoder's output, normalised."""
+        """Returns the encoder's normalised output."""
         segments = self._encoder_segments(encoder_input_tokens, encoder_segment_ids)
         length = jnp.arange(encoder_input_tokens.shape[1])
-        context = Context((length, length), mask=_same(segments, segments), real=segments > 0)
+        context = Context(
+            (length, length), mask=_same(segments, segments), padding_mask=segments > 0
+        )
         x = self.source_embed(encoder_input_tokens)
         return self.encoder(x, context, enable_dropout=enable_dropout)[0]
 
-    def memory(
+    def cross_kv(
         self, encoded: Float[Array, "B S D"], encoder_input_tokens: Int[Array, "B S"]
-    ) -> Memory:
-        """Cross-attention keys and values of every decoder layer, and which are real tokens."""
-        keys, values = self.decoder.memory(encoded)
-        return Memory(keys, values, encoder_input_tokens != self.config.pad_id)
+    ) -> CrossKV:
+        """Returns cross-attention keys and values of every decoder layer, and the padding mask."""
+        keys, values = self.decoder.cross_kv(encoded)
+        return CrossKV(keys, values, encoder_input_tokens != self.config.pad_id)
 
     def empty_cache(self, rows: int, max_length: int) -> KVCache:
-        """A cache for `rows` hypotheses of at most `max_length` tokens."""
+        """Returns an empty cache for `rows` hypotheses of at most `max_length` tokens."""
         c = self.config
         shape = (c.decoder_layers, rows, c.num_heads, max_length, c.head_dim)
         zeros = jnp.zeros(shape, jnp.dtype(c.dtype))
         return KVCache(zeros, zeros, jnp.zeros((), jnp.int32))
 
     def decode_step(
-        self, tokens: Int[Array, "N"], memory: Memory, cache: KVCache
+        self, tokens: Int[Array, "N"], cross_kv: CrossKV, cache: KVCache
     ) -> tuple[Float[Array, "N V"], KVCache]:
-        """Logits of the token that follows `tokens`, and the cache with `tokens` in it.
+        """Returns logits of the tokens that follow `tokens`, and the cache extended by `tokens`.
 
-        N = B * beams rows, the beams of one sentence adjacent; `memory` has B rows. The cache takes
-        `max_length` steps; what a further one would do is not defined.
+        N = B * beams: the beams of one sentence are adjacent, and `cross_kv` has B rows. The cache
+        takes `max_length` steps; further steps are undefined.
         """
         positions = jnp.arange(cache.keys.shape[3])
         context = Context(
             positions=(cache.length[None], positions),
             mask=(positions <= cache.length)[None, None, None, :],
-            real=jnp.ones((tokens.shape[0], 1), bool),
-            source=memory,
-            cross_mask=memory.mask[:, None, None, :],
+            padding_mask=jnp.ones((tokens.shape[0], 1), bool),
+            source=cross_kv,
+            cross_mask=cross_kv.mask[:, None, None, :],
         )
         x, updated = self.decoder(self._target_table()(tokens[:, None]), context, cache=cache)
         assert updated is not None
@@ -123,7 +132,10 @@ class Transformer(nn.Module):
         return (tokens != self.config.pad_id).astype(jnp.int32) if segments is None else segments
 
     def _decoder_segments(self, tokens: Array, segments: Array | None) -> Array:
-        """Without segment ids all but padding is one segment; position 0 holds the start symbol."""
+        """Returns the segment ids; without any, all tokens but padding are one segment.
+
+        Position 0 holds the start token, which may equal the padding id.
+        """
         if segments is not None:
             return segments
         return (tokens != self.config.pad_id).astype(jnp.int32).at[:, 0].set(1)
@@ -140,16 +152,16 @@ class Transformer(nn.Module):
 
 
 def parameter_shapes(model: Transformer) -> Any:
-    """The tree of its parameters as `jax.ShapeDtypeStruct`; takes no memory."""
+    """Returns the parameter tree as `jax.ShapeDtypeStruct`; allocates nothing."""
     return nn.unbox(boxed_shapes(model))
 
 
 def boxed_shapes(model: Transformer) -> Any:
-    """The same with the logical names of their axes, as `sharding.Layout` reads them."""
+    """Returns `parameter_shapes` boxed with logical axis names, as `sharding.Layout` reads them."""
     tokens = jnp.zeros((1, 8), jnp.int32)
     return jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)["params"]
 
 
 def _same(queries: Array, keys: Array) -> Array:
-    """[B Q] and [B S] segments -> [B 1 Q S], True where they are the same."""
+    """Returns the mask [B 1 Q S] of equal segments, from segments [B Q] and [B S]."""
     return queries[:, None, :, None] == keys[:, None, None, :]

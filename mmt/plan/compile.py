@@ -20,10 +20,11 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from mmt import config, sharding, trainer
-from mmt.decoding import USUAL, bucketing
+from mmt.decoding import DEFAULT
 from mmt.model import moe
 from mmt.model.transformer import Transformer
 from mmt.plan import collectives, flops, parameters, topology
+from mmt.translate import model_search
 
 LANGUAGES = 100  # of the meters; their number costs nothing
 RUN, MESH = "gin_configs/runs/train.gin", "gin_configs/meshes/data.gin"
@@ -152,7 +153,7 @@ def _decoding(made: trainer.Trainer, batch: Any) -> jax.stages.Traced:
     source = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_row)
     params = made.shapes(LANGUAGES).params
     with made.layout.active():
-        return bucketing.trace(made.model, params, USUAL, source=source, place=place)
+        return model_search.trace(made.model, params, DEFAULT, source=source, place=place)
 
 
 def _compiled(traced: jax.stages.Traced) -> dict[str, Any]:

@@ -1,22 +1,15 @@
 """Translates lines of text with a trained model."""
 
-from mmt.translate.translator import (
-    USUAL,
-    Decoding,
-    Hypothesis,
-    Translation,
-    Translator,
-    arriving_lines,
-    format_text,
-    to_json,
-)
+from mmt.decoding import DEFAULT, Decoding
+from mmt.translate.translation import Hypothesis, Translation, format_text, to_json
+from mmt.translate.translator import Translator, arriving_lines
 
 __all__ = [
+    "DEFAULT",
     "Decoding",
     "Hypothesis",
     "Translation",
     "Translator",
-    "USUAL",
     "arriving_lines",
     "format_text",
     "to_json",

@@ -40,7 +40,7 @@ class BackTranslation:
     most, spread evenly over the text; 0: all.
 
     >>> work = BackTranslation("runs/reverse", "news", "news_bt")
-    >>> work.write(Translator.load("runs/reverse"), USUAL)  # doctest: +SKIP
+    >>> work.write(Translator.load("runs/reverse"), DEFAULT)  # doctest: +SKIP
     """
 
     model_dir: str

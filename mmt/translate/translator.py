@@ -1,83 +1,62 @@
-"""Text in, text out: a trained model as a `Translator` of lines, in order, as they come.
+"""`Translator`: a trained model that translates lines of text, in order, as they arrive.
 
-It makes sources of lines and lines of hypotheses; how lines arrive and are cut is `sentences`'
-part, the search that of `tiles`. It scores nothing and knows no test sets.
+It turns lines into token ids and hypotheses into text. `mmt.translate.sentences` reads and splits
+lines, `mmt.decoding` searches, `mmt.translate.model_search` runs the model. It scores nothing and
+knows no test sets.
 """
 
+import contextlib
 import dataclasses
 import io
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mmt import checkpoint, config, languages, suggest
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, find_tag
-from mmt.decoding import USUAL, Decoding
-from mmt.decoding.bucketing import Found, Source, Tiles
+from mmt.decoding import DEFAULT, Decoding
+from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 from mmt.sharding import Layout
 from mmt.translate import sentences
+from mmt.translate.model_search import TransformerSearch
 from mmt.translate.sentences import ArrivingLines
+from mmt.translate.translation import Hypothesis, Translation, join, on_one_line
 
 WINDOW = 1024  # lines that are sorted by length and translated together
 
 
-class Hypothesis(NamedTuple):
-    """A translation of a line, on one line itself, and its score.
-
-    The score is the log-probability divided by the length penalty; of a line translated in pieces,
-    the mean of theirs; of an empty line, 0. tokens: its pieces of the vocabulary, the end too, and
-    token_scores, where asked for, their log-probabilities, of which the score is the sum, divided;
-    neither where the line was translated in pieces.
-    """
-
-    text: str
-    score: float
-    tokens: tuple[str, ...] = ()
-    token_scores: tuple[float, ...] = ()
-
-
-class Translation(NamedTuple):
-    """A line and its translations, best first. `line` counts the lines from 0.
-
-    pieces: the translations of the pieces of a line too long for the model, else nothing. The i-th
-    hypothesis of the line is made of the i-th of each piece, joined by spaces.
-    """
-
-    source: str
-    hypotheses: tuple[Hypothesis, ...]
-    pieces: tuple["Translation", ...] = ()
-    line: int = 0
-
-    @property
-    def text(self) -> str:
-        """The best translation."""
-        return self.hypotheses[0].text
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Translator:
-    """Translates lines. `dataclasses.replace(translator, params=...)` compiles nothing anew.
+    """A model with its parameters and vocabularies, ready to translate.
 
-    vocabularies: of 'source' and 'target'. max_source_length: tokens of a source with tag and end;
-    a line of more is cut into pieces. rows: sentences translated together; fewer are filled up.
-    steps: of the checkpoint, or of those whose average `params` are. layout: of a model that is
-    larger than a device, where `params` lie; the text is the same.
+    A line's translation does not depend on other lines, on their order or on how calls group them:
+    in float32 the text is equal, and scores are equal to 1e-5. Every batch has `batch_size` rows of
+    the line's own bucket length, and experts drop no token, so a line meets the same compiled
+    programs. This holds on one machine with the same versions, `batch_size`, `max_source_length`
+    and decoding; other programs round differently, and near-ties may flip. bfloat16 runs the same
+    way without this guarantee. The cost: one line takes as long as `batch_size` lines.
 
-    A line's translation is its own: in float32, whatever other lines there are, in calls of any
-    size and any order, its text is the same and its scores are to 1e-5. For every tile has `rows`
-    rows and the length of the line's own bucket, and experts drop no token, so a line meets the
-    same compiled programs. That holds on one machine with the same versions, `rows`,
-    `max_source_length` and decoding; other programs round differently, and near-ties may flip.
-    bfloat16 runs the same way, but is not promised. The price: one line takes the time of `rows`.
+    `dataclasses.replace(translator, params=...)` compiles nothing anew.
+
+    Attributes:
+        model: the model.
+        params: its parameters.
+        vocabularies: the vocabularies of 'source' and 'target'.
+        manifest: languages and vocabulary hashes of the training data.
+        batch_size: sentences translated together; smaller batches are filled up.
+        max_source_length: maximum source tokens, tag and end token included; longer lines are
+            split.
+        steps: step of the checkpoint, or steps of the averaged checkpoints.
+        layout: placement of the parameters of a model that is larger than one device; it does not
+            change the text.
 
     >>> translator = Translator.load("runs/demo/multilingual")                     # doctest: +SKIP
     >>> lines = ["Dienstag, 2. März 2021", "", "3 Stunden"]
-    >>> [found.text for found in translator.translate(lines, source="de")]        # doctest: +SKIP
+    >>> [line.text for line in translator.translate(lines, source="de")]           # doctest: +SKIP
     ['Tuesday, March 2, 2021', '', '3 hours']
     """
 
@@ -85,15 +64,18 @@ class Translator:
     params: Any
     vocabularies: Mapping[str, Vocabulary]
     manifest: Manifest
-    rows: int = 32
+    batch_size: int = 32
     max_source_length: int = 256
     steps: tuple[int, ...] = ()
     layout: Layout | None = None
 
     def __post_init__(self) -> None:
         parts = self.layout.parts("batch") if self.layout else 1
-        if self.rows < 1 or self.rows % parts:
-            raise ValueError(f"rows: {self.rows}; allowed: multiples of {parts}, as the mesh cuts")
+        if self.batch_size < 1 or self.batch_size % parts:
+            raise ValueError(
+                f"batch_size: {self.batch_size}; allowed: multiples of {parts}, the number of "
+                "parts into which the mesh divides a batch"
+            )
         if self.max_source_length < 8:  # one character may be tag, space, four bytes and end
             raise ValueError(f"max_source_length: {self.max_source_length}; allowed: 8 or more")
         sizes = self.model.config
@@ -113,22 +95,38 @@ class Translator:
 
     @property
     def tagged(self) -> bool:
-        """Whether lines are told the target language, by a tag that the vocabulary has."""
+        """Returns whether a tag of the source vocabulary names the target language of a line."""
         return bool(self.vocabularies["source"].tags)
 
     @classmethod
     def load(
-        cls, model_dir: str | Path, *, step: int | None = None, average: int = 1, rows: int = 32,
+        cls,
+        model_dir: str | Path,
+        *,
+        step: int | None = None,
+        average: int = 1,
+        batch_size: int = 32,
         layout: Layout | None = None,
-    ) -> "Translator":  # fmt: skip
-        """The model of a run directory, at its best checkpoint unless `step` names another.
+        rows: int | None = None,
+    ) -> "Translator":
+        """Loads the model of a run directory.
 
-        average: the mean of so many checkpoints, the last ones up to `step`. layout: where to put
-        the parameters, if not on the first device. Lines are cut at the source length that the run
-        was trained with. Raises ValueError where the directory is no
-        model's, or has no such checkpoints, or a file of another model.
+        Lines are split at the source length that the run was trained with.
+
+        Args:
+            model_dir: the run directory.
+            step: step of the checkpoint; None is the best one.
+            average: number of checkpoints to average, the last ones up to `step`.
+            batch_size: sentences translated together.
+            layout: placement of the parameters; None is the first device.
+            rows: old name of `batch_size`, for existing configurations.
+
+        Raises:
+            ValueError: the directory holds no model, lacks a checkpoint, or has a file of another
+                model.
         """
-        for name, value, most in (("average", average, 2**31 - 1), ("rows", rows, 4096)):
+        size, batch_size = ("batch_size", batch_size) if rows is None else ("rows", rows)
+        for name, value, most in (("average", average, 2**31 - 1), (size, batch_size, 4096)):
             if type(value) is not int or not 1 <= value <= most:
                 raise ValueError(f"{name}: {value!r}; allowed: int, 1 to {most}")
         run = Run(model_dir)
@@ -148,7 +146,7 @@ class Translator:
             params,
             vocabularies={side: Vocabulary.load(path) for side, path in run.vocabularies().items()},
             manifest=read_manifest(run.manifest),
-            rows=rows,
+            batch_size=batch_size,
             max_source_length=lengths["inputs"],
             steps=tuple(steps),
             layout=layout,
@@ -160,111 +158,81 @@ class Translator:
         *,
         source: str | None = None,
         target: str | None = None,
-        decoding: Decoding = USUAL,
+        decoding: Decoding = DEFAULT,
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
     ) -> Iterator[Translation]:
-        """A Translation of every line, in order.
+        """Yields a Translation of every line, in order.
 
-        Lines are read in windows of `WINDOW`, those of `arriving_lines` as they arrive: what is
-        there is translated before more is read. A line of nothing but space is an empty one, and so
-        is its translation; a line that is too long is translated in pieces, of which the first
-        begins with the prefix. prefixes: of each line its own, in place of `decoding.prefix`.
-        token_scores: whether to keep each token's, too, which takes a little time.
+        Lines are read in windows of `WINDOW`; `arriving_lines` are translated as they arrive. A
+        line of white space only has an empty translation. A line that is too long is translated in
+        pieces, of which the first starts with the prefix.
 
-        target: default: what the model was trained for, else English. A model whose vocabulary has
-        no tags is given the lines as they are.
+        Args:
+            lines: the lines.
+            source: language of the lines. It is only checked: the model detects the language.
+            target: language to translate into; None is the model's own, else English. A model
+                whose vocabulary has no tags receives the lines unchanged.
+            decoding: options of the search.
+            prefixes: a prefix per line, instead of `decoding.prefix`.
+            token_scores: whether to keep the scores of tokens, which takes a little time.
 
-        Raises ValueError at once for a language that the model does not have (`source` may be
-        left out: the model finds out itself), and for a prefix that the vocabulary cannot write.
+        Raises:
+            ValueError: at once, for a language that the model does not have, or a prefix that the
+                vocabulary cannot write.
         """
         if source is not None:
             self._check_source(languages.find(source))
         if prefixes is not None and decoding.prefix:
             raise ValueError(f"prefixes, and the prefix {decoding.prefix!r} for all; give one")
-        search = _Search(self, self._tag(target), decoding, token_scores)
+        search = _LineSearch(self, self._tag(target), decoding, token_scores)
         forced = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
         windows = lines.windows(WINDOW) if isinstance(lines, ArrivingLines) else _windows(lines)
-        numbered = itertools.chain.from_iterable(
+        translations = itertools.chain.from_iterable(
             search.translations(window, list(itertools.islice(forced, len(window))))
             for window in windows
         )
-        return (translation._replace(line=i) for i, translation in enumerate(numbered))
+        return (translation._replace(line=i) for i, translation in enumerate(translations))
 
     def _check_source(self, language: languages.Language) -> None:
+        """Raises ValueError with the nearest name for a language that was not trained."""
         manifest = self.manifest
         translated = (manifest.source,) if manifest.source else manifest.translated
         if translated and language.code not in translated:
-            names = {found.code: found.name for found in languages.all_languages()}
-            known = {names.get(code, code): code for code in translated}
+            names = {known.code: known.name for known in languages.all_languages()}
+            codes = {names.get(code, code): code for code in translated}
             near = suggest.hint(
-                language.name, known, 3, cutoff=0.0, show=lambda name: f"{name} ({known[name]})"
+                language.name, codes, 3, cutoff=0.0, show=lambda name: f"{name} ({codes[name]})"
             )
             raise ValueError(
                 f"source language {language.code} ({language.name}) is none of the "
-                f"{len(known)} that the model was trained on{near}"
+                f"{len(codes)} that the model was trained on{near}"
             )
 
     def _tag(self, target: str | None) -> str:
+        """Returns the tag of the target language; '' for a vocabulary without tags."""
         vocabulary = self.vocabularies["source"]
         if vocabulary.tags:
             trained = self.manifest.target
-            wanted = (trained or "eng") if target is None else target
-            return find_tag(vocabulary, wanted, trained=trained)
+            language = (trained or "eng") if target is None else target
+            return find_tag(vocabulary, language, trained=trained)
         if target is not None:
             raise ValueError(
                 f"target language {target!r}: the model's vocabulary has no tags such as <2en>; "
-                "lines go in as they are, so write what the model was trained to be told"
+                "lines go in as they are, so write the tag that the model was trained with, if any"
             )
         return ""
 
 
 def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
-    """The lines of `sys.stdin.buffer` or the like, to be translated as they arrive."""
+    """Returns the lines of a byte stream such as `sys.stdin.buffer`, translated as they arrive."""
     return ArrivingLines(stream)
 
 
-def format_text(translation: Translation, *, nbest: int = 1) -> str:
-    """The translation; or with `nbest` over 1 a line for each, as Moses and Marian write them.
-
-    `line ||| translation ||| score`, line counting the input's lines from 0, best first.
-    """
-    if nbest == 1:
-        return translation.text
-    return "\n".join(
-        f"{translation.line} ||| {found.text} ||| {found.score:.6f}"
-        for found in translation.hypotheses
-    )
-
-
-def to_json(translation: Translation) -> dict[str, Any]:
-    """{"source", "hypotheses": [{"text", "score", "tokens", "token_scores"}, ...]}.
-
-    Token scores where they were kept. If the line was cut, its hypotheses have no tokens, but
-    "pieces" stand beside them.
-    """
-    found: dict[str, Any] = {
-        "source": translation.source,
-        "hypotheses": [_hypothesis_json(one) for one in translation.hypotheses],
-    }
-    if translation.pieces:
-        found["pieces"] = [to_json(piece) for piece in translation.pieces]
-    return found
-
-
-def _hypothesis_json(one: Hypothesis) -> dict[str, Any]:
-    found: dict[str, Any] = {"text": one.text, "score": round(one.score, 6)}
-    if one.tokens:
-        found["tokens"] = list(one.tokens)
-    if one.token_scores:
-        found["token_scores"] = [round(score, 6) for score in one.token_scores]
-    return found
-
-
 @dataclasses.dataclass(frozen=True)
-class _Search:
-    """A translator with a way to search."""
+class _LineSearch:
+    """A translator with a target tag and search options."""
 
     translator: Translator
     tag: str
@@ -272,7 +240,7 @@ class _Search:
     token_scores: bool
 
     def translations(self, lines: Sequence[str], prefixes: Sequence[str]) -> list[Translation]:
-        """Of each line, in order; prefixes: what their translations begin with."""
+        """Returns the translation of each line, which starts with the line's prefix."""
         if len(prefixes) < len(lines):
             raise ValueError(
                 f"there are fewer prefixes than lines: none for {lines[len(prefixes)]!r}"
@@ -280,17 +248,17 @@ class _Search:
         pieces = [sentences.split(line, self._fits) for line in lines]
         forced = [
             "" if i else prefix
-            for prefix, own in zip(prefixes, pieces, strict=True)
-            for i in range(len(own))
+            for prefix, line_pieces in zip(prefixes, pieces, strict=True)
+            for i in range(len(line_pieces))
         ]
-        found = iter(self._sentences([piece for line in pieces for piece in line], forced))
+        translations = iter(self._sentences([piece for line in pieces for piece in line], forced))
         return [
-            _joined(line, list(itertools.islice(found, len(own))))
-            for line, own in zip(lines, pieces, strict=True)
+            join(line, list(itertools.islice(translations, len(line_pieces))))
+            for line, line_pieces in zip(lines, pieces, strict=True)
         ]
 
     def prefix(self, text: str) -> list[int]:
-        """The token ids of a prefix. ValueError where the vocabulary cannot write it."""
+        """Returns the token ids of a prefix; ValueError where the vocabulary cannot write it."""
         vocabulary = self.translator.vocabularies["target"]
         ids = vocabulary.encode(text)
         if {vocabulary.pad, vocabulary.eos, vocabulary.unk} & set(ids):
@@ -298,32 +266,37 @@ class _Search:
         return ids
 
     def _sentences(self, texts: Sequence[str], prefixes: Sequence[str]) -> list[Translation]:
-        """Of texts that fit."""
+        """Returns the translations of texts that are short enough for the model."""
         t, encoded = self.translator, self._encode(texts)
         forced = {text: self.prefix(text) for text in set(prefixes)}
         sources = [
             Source(ids, forced[prefix]) for ids, prefix in zip(encoded, prefixes, strict=True)
         ]
-        tiles = Tiles(
-            t.model, t.params, self.decoding, rows=t.rows, longest=t.max_source_length,
-            vocabulary=t.vocabularies["target"].size, layout=t.layout,
+        batches = BucketedBatches(
+            TransformerSearch(t.model, t.params, t.vocabularies["target"].size),
+            self.decoding,
+            batch_size=t.batch_size,
+            longest=t.max_source_length,
             token_scores=self.token_scores,
-        )  # fmt: skip
+        )
+        with t.layout.active() if t.layout else contextlib.nullcontext():
+            decoded = batches.search(sources)
         return [
-            Translation(text, tuple(map(self._hypothesis, found)))
-            for text, found in zip(texts, tiles.search(sources), strict=True)
+            Translation(text, tuple(map(self._hypothesis, sequences)))
+            for text, sequences in zip(texts, decoded, strict=True)
         ]
 
-    def _hypothesis(self, found: Found) -> Hypothesis:
+    def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
         vocabulary = self.translator.vocabularies["target"]
         return Hypothesis(
-            _one_line(vocabulary.decode(found.tokens)),
-            found.score,
-            tuple(map(vocabulary.piece, found.tokens)),
-            tuple(found.token_scores),
+            on_one_line(vocabulary.decode(sequence.tokens)),
+            sequence.score,
+            tuple(map(vocabulary.piece, sequence.tokens)),
+            tuple(sequence.token_scores),
         )
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each text, with tag and end token."""
         encoded = self.translator.vocabularies["source"].encode_all(
             [f"{self.tag} {text}" if self.tag else text for text in texts]
         )
@@ -331,27 +304,6 @@ class _Search:
 
     def _fits(self, text: str) -> bool:
         return len(self._encode([text])[0]) <= self.translator.max_source_length
-
-
-def _joined(line: str, pieces: Sequence[Translation]) -> Translation:
-    if not pieces:
-        return Translation(line, (Hypothesis("", 0.0),))
-    if len(pieces) == 1:
-        return Translation(line, pieces[0].hypotheses)
-    count = min(len(piece.hypotheses) for piece in pieces)
-    hypotheses = (
-        Hypothesis(
-            " ".join(filter(None, (piece.hypotheses[i].text for piece in pieces))),
-            sum(piece.hypotheses[i].score for piece in pieces) / len(pieces),
-        )
-        for i in range(count)
-    )
-    return Translation(line, tuple(hypotheses), tuple(pieces))
-
-
-def _one_line(text: str) -> str:
-    """Whatever a program may take for the end of a line becomes a space."""
-    return re.sub("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+", " ", text).strip()
 
 
 def _windows(lines: Iterable[str]) -> Iterator[list[str]]:

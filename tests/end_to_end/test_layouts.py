@@ -81,7 +81,7 @@ def test_a_mesh_that_cuts_no_tile_is_refused(mmt_command, toy_run):
         XLA_FLAGS="--xla_force_host_platform_device_count=4",
     )  # fmt: skip
     assert done.returncode == 1
-    assert b"rows: 6; allowed: multiples of 4, as the mesh cuts" in done.stderr
+    assert b"batch_size: 6; allowed: multiples of 4" in done.stderr
 
 
 def model(kind: str, dtype: str):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from mmt.data import vocabulary
 from mmt.data.cache.manifest import Manifest
-from mmt.decoding.bucketing import Found
+from mmt.decoding.bucketing import DecodedSequence
 from mmt.model.transformer import Config, Transformer
+from mmt.translate import format_text, to_json
 from mmt.translate import translator as translate
 from tests.fuzz.strategies import NASTY, fuzzed
 
@@ -27,13 +28,13 @@ BYTES = st.lists(st.one_of(st.sampled_from(ODD), st.binary(max_size=9), st.just(
 
 
 class Echo:
-    """In place of `Tiles`."""
+    """Stands in for `BucketedBatches`: every translation is its source."""
 
     def __init__(self, *_, **__):
         pass
 
     def search(self, sources):
-        return [[Found(list(source.tokens), [], 0.0)] for source in sources]
+        return [[DecodedSequence(list(source.tokens), [], 0.0)] for source in sources]
 
 
 class Chunks(io.BytesIO):
@@ -72,7 +73,7 @@ def letters(text):
 
 @fuzzed(st.tuples(BYTES, st.sampled_from([1, 7, 1 << 16])), short=20, long=3000)
 def test_lines_of_any_bytes(example, translator, monkeypatch):
-    monkeypatch.setattr(translate, "Tiles", Echo)
+    monkeypatch.setattr(translate, "BucketedBatches", Echo)
     content = b"".join(example[0])
     stream = Chunks(content)
     stream.most = example[1]
@@ -82,7 +83,7 @@ def test_lines_of_any_bytes(example, translator, monkeypatch):
     found = list(translator.translate(translate.arriving_lines(stream)))
     assert [one.line for one in found] == list(range(len(wanted)))
     for one, raw in zip(found, wanted, strict=True):
-        text = translate.format_text(one)
+        text = format_text(one)
         assert len(text.splitlines()) <= 1
         assert letters(text) == letters(raw.decode(errors="replace"))
-        assert translate.to_json(one)["hypotheses"]
+        assert to_json(one)["hypotheses"]

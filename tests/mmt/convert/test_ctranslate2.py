@@ -53,7 +53,7 @@ def test_an_import_that_came_with_its_sentencepiece_model_alone(tmp_path):
         [[vocabulary.piece(i) for i in own] for own in ids], beam_size=1, max_decoding_length=12,
         suppress_sequences=[[vocabulary.piece(0)]],
     )  # fmt: skip
-    greedy = Decoding(beam=1, alpha=0.0, rules="hf")
+    greedy = Decoding(beam=1, alpha=0.0, search_style="hf")
     ours = Translator.load(tmp_path / "run").translate(lines, decoding=greedy)
     same = 0
     for one, other in zip(ours, found, strict=True):
@@ -101,7 +101,7 @@ def test_the_same_lines_as_ours(dense_run, toy_corpus, record_property):
 
     run, out = dense_run
     lines = lines_of(toy_corpus)
-    alike = Decoding(beam=4, alpha=1.0, penalty="length", rules="hf")
+    alike = Decoding(beam=4, alpha=1.0, penalty="length", search_style="hf")
     ours = list(Translator.load(run).translate(lines, decoding=alike))
     vocabulary = Vocabulary.load(out / "spiece.model")
     pieces = [

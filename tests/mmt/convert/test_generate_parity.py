@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from mmt.decoding import Decoding
-from mmt.decoding.bucketing import Source, Tiles
+from mmt.decoding.bucketing import BucketedBatches, Source
 from mmt.model.config import Config
 from mmt.model.transformer import Transformer
+from mmt.translate.model_search import TransformerSearch
 
 pytestmark = pytest.mark.parity
 
 VOCABULARY, SIZE, LONGEST = 50, 10, 20  # pieces, tokens of a source, of a hypothesis at most
-HF = {"penalty": "length", "rules": "hf", "max_length_ratio": LONGEST / SIZE}
+HF = {"penalty": "length", "search_style": "hf", "max_length_ratio": LONGEST / SIZE}
 BEAM = {"num_beams": 4, "early_stopping": "never", "num_return_sequences": 4}
 
 
@@ -126,9 +127,9 @@ def own_tokens(tokens, eos):
 
 
 def found_by(ours, params, given, decoding, forced=()):
-    tiles = Tiles(ours, params, decoding, rows=16, longest=16, vocabulary=VOCABULARY,
-                  token_scores=True)  # fmt: skip
-    return tiles.search([Source(source, forced) for source in given])
+    model = TransformerSearch(ours, params, VOCABULARY)
+    batches = BucketedBatches(model, decoding, batch_size=16, longest=16, token_scores=True)
+    return batches.search([Source(source, forced) for source in given])
 
 
 CASES = {
@@ -226,7 +227,7 @@ def test_what_may_be_drawn_equals_generates_warpers(models):
             scores = theirs.TopKLogitsWarper(top_k)(None, scores)
         if top_p < 1:
             scores = theirs.TopPLogitsWarper(top_p)(None, scores)
-        found = sampling.keep_likely(
+        found = sampling.top_k_top_p_filter(
             jnp.asarray(logits), temperature=temperature, top_k=top_k, top_p=top_p
         )
         wanted = torch.softmax(scores, dim=-1).numpy()

@@ -94,15 +94,15 @@ def search(model, params, source, settings):
     def run(params, source):
         variables = {"params": params}
         encoded = model.apply(variables, source, method="encode")
-        memory = model.apply(variables, encoded, source, method="memory")
+        memory = model.apply(variables, encoded, source, method="cross_kv")
         rows = len(source) * settings.beams
         cache = model.apply(variables, rows, settings.max_length, method="empty_cache")
 
         def step(tokens, cache):
             return model.apply(variables, tokens, memory, cache, method="decode_step")
 
-        limits = beam_search.Rows(jnp.full(len(source), settings.max_length))
-        return beam_search.beam_search(step, cache, rows=limits, settings=settings)
+        limits = beam_search.RowLimits(jnp.full(len(source), settings.max_length))
+        return beam_search.beam_search(step, cache, limits=limits, settings=settings)
 
     found = run(params, jnp.asarray(source))
     return np.asarray(found.tokens[:, 0]), np.asarray(found.scores[:, 0])
@@ -115,7 +115,7 @@ def test_texts(family, record_property, beams, alpha):
     source, _ = hf_families.batch(own, rows=200, seed=2)
     settings = beam_search.BeamSettings(
         length, beams, alpha, pad=own.pad_id, eos=own.eos_id, start=own.start_id,
-        penalty="length", rules="hf",
+        penalty="length", search_style="hf",
     )  # fmt: skip
     got, scores = search(model, params, source, settings)
     options = {"num_beams": beams, "early_stopping": "never", "length_penalty": alpha}

@@ -2,13 +2,13 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 
 from mmt import train
-from mmt.decoding import Decoding, bucketing
-from mmt.decoding.bucketing import Source, Tiles
+from mmt.decoding import Decoding
+from mmt.decoding.bucketing import BucketedBatches, Source
+from mmt.translate.model_search import TransformerSearch
 
 EOS = 1
 BEAM = Decoding(nbest=4, max_length_ratio=1.0)
@@ -27,7 +27,8 @@ def trained(toy_program, toy_batches, tmp_path_factory):
 
 
 def make(trained, decoding=BEAM):
-    return Tiles(*trained, decoding, rows=8, longest=64, vocabulary=20, token_scores=True)
+    model = TransformerSearch(*trained, vocabulary=20)
+    return BucketedBatches(model, decoding, batch_size=8, longest=64, token_scores=True)
 
 
 def sources(count, seed=0, longest=15):
@@ -41,7 +42,7 @@ def sources(count, seed=0, longest=15):
 @pytest.mark.parametrize(
     "decoding", [BEAM, pytest.param(SAMPLE, marks=pytest.mark.slow)], ids=["beam", "sampling"]
 )
-def test_a_source_meets_the_same_program_whatever_shares_its_tile(trained, decoding):
+def test_a_source_meets_the_same_program_whatever_shares_its_batch(trained, decoding):
     texts, search = sources(60, longest=25), make(trained, decoding).search
     together = search(texts)
     assert len({one[0].score for one in together}) > 50
@@ -90,26 +91,6 @@ def test_prefix_and_lengths(trained):
     assert found.tokens == [*forced, EOS]
     with pytest.raises(ValueError, match="prefix of 20 tokens; the longest .* has 20, with its"):
         search([Source([7] * 19 + [EOS], forced)])
-
-
-def test_ids_are_the_models_and_one_that_diverged_says_so(trained):
-    model, params = trained
-    model = type(model)(dataclasses.replace(model.config, pad_id=0, eos_id=2, start_id=3))
-    texts = [Source([*one.tokens[:-1], 2]) for one in sources(9)]
-    found = make((model, params)).search(texts)
-    for one in (one for each in found for one in each):
-        assert 0 not in one.tokens and 2 not in one.tokens[:-1] and one.tokens[-1] == 2
-    broken = jax.tree.map(lambda leaf: leaf * np.nan, params)
-    with pytest.raises(ValueError, match="not a number .*diverge"):
-        make((model, broken)).search(texts)
-
-
-def test_few_programs_are_compiled(trained):
-    make(trained).search(sources(30))
-    before = bucketing._begin._cache_size(), bucketing._go_on._cache_size()
-    make(trained).search(sources(30, seed=1))
-    make(trained, dataclasses.replace(BEAM, seed=5)).search(sources(3, seed=2))
-    assert (bucketing._begin._cache_size(), bucketing._go_on._cache_size()) == before
 
 
 @pytest.mark.slow

@@ -4,17 +4,17 @@ import dataclasses
 
 import pytest
 
-from mmt.decoding import USUAL, Decoding
+from mmt.decoding import DEFAULT, Decoding
 
 
 def test_a_default_is_named_as_ever_and_every_other_choice_in_full():
-    assert str(USUAL) == "beam:4|alpha:0.8"
+    assert str(DEFAULT) == "beam:4|alpha:0.8"
     assert str(Decoding(beam=1, alpha=0.0)) == "beam:1|alpha:0"
     assert str(Decoding(prefix="a|b", penalty="length")) == (
         "beam:4|alpha:0.8|penalty:length|prefix:'a|b'"
     )
     other = {
-        "beam": 2, "alpha": 0.5, "penalty": "length", "rules": "hf", "nbest": 2, "seed": 3,
+        "beam": 2, "alpha": 0.5, "penalty": "length", "search_style": "hf", "nbest": 2, "seed": 3,
         "no_repeat_ngram": 3, "repetition_penalty": 1.2, "min_length_ratio": 0.5,
         "max_length_ratio": 3.0, "prefix": "x",
     }  # fmt: skip
@@ -23,12 +23,12 @@ def test_a_default_is_named_as_ever_and_every_other_choice_in_full():
     names = [str(Decoding(**{name: value})) for name, value in other.items()]
     one = Decoding(beam=1, temperature=0.5)
     names += [str(dataclasses.replace(one, **{name: value})) for name, value in sampled.items()]
-    assert len(set(names) | {str(USUAL)}) == len(names) + 1
+    assert len(set(names) | {str(DEFAULT)}) == len(names) + 1
 
 
 def test_lengths_are_ratios_of_the_source():
-    assert [USUAL.longest(n) for n in (1, 10)] == [18, 36]
-    assert [USUAL.shortest(n) for n in (1, 10)] == [0, 0]
+    assert [DEFAULT.longest(n) for n in (1, 10)] == [18, 36]
+    assert [DEFAULT.shortest(n) for n in (1, 10)] == [0, 0]
     bound = Decoding(min_length_ratio=0.75, max_length_ratio=1.25)
     assert [(bound.shortest(n), bound.longest(n)) for n in (1, 2, 10)] == [(1, 2), (2, 3), (8, 13)]
     same = Decoding(min_length_ratio=0.3, max_length_ratio=0.3)
@@ -67,3 +67,15 @@ def test_lengths_are_ratios_of_the_source():
 def test_what_makes_no_sense_is_an_error(wrong, message, as_users_have_it):
     with pytest.raises(ValueError, match=message):
         Decoding(**wrong)
+
+
+def test_the_old_name_of_search_style_is_accepted_and_recorded(as_users_have_it):
+    """Configurations written before say `rules`, and results rows are identified by 'rules:hf'."""
+    old, new = Decoding(rules="hf"), Decoding(search_style="hf")
+    assert old == new and str(new) == "beam:4|alpha:0.8|rules:hf"
+    assert dataclasses.replace(old, beam=2).search_style == "hf"
+    assert Decoding(rules="t5x") == DEFAULT
+    with pytest.raises(ValueError, match="search_style = 'hf' and Decoding.rules = 't5x' differ"):
+        Decoding(search_style="hf", rules="t5x")
+    with pytest.raises(ValueError, match="search_style 'fairseq'; allowed: t5x, hf"):
+        Decoding(rules="fairseq")

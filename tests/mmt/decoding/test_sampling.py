@@ -18,7 +18,7 @@ def histories(seed=0, rows=40, size=9, vocabulary=5):
 @pytest.mark.parametrize("ngram", [1, 2, 3, 10])
 def test_an_ngram_that_was_there_does_not_come_again(ngram, length):
     history = histories()
-    found = sampling.repeats(history, jnp.int32(length), ngram=ngram, vocabulary=5)
+    found = sampling.repeated_ngrams(history, jnp.int32(length), ngram=ngram, vocabulary=5)
     for row, tokens in zip(np.asarray(found), history.tolist(), strict=True):
         said = tokens[:length]
         there = {tuple(said[i : i + ngram]) for i in range(length - ngram + 1)}
@@ -31,7 +31,7 @@ def test_an_ngram_that_was_there_does_not_come_again(ngram, length):
 def test_what_was_said_is_less_or_more_likely(by):
     history, length = histories(), 3
     logprobs = jax.nn.log_softmax(jax.random.normal(jax.random.key(0), (40, 7)))
-    found = sampling.penalise(logprobs, history, jnp.int32(length), by)
+    found = sampling.apply_repetition_penalty(logprobs, history, jnp.int32(length), by)
     for row, tokens in enumerate(history.tolist()):
         for token in range(7):
             expected = logprobs[row, token] * (by if token in tokens[:length] else 1)
@@ -58,7 +58,7 @@ CHOICES = [(1.0, 0, 1.0), (0.6, 0, 1.0), (1.0, 5, 1.0), (1.0, 0, 0.7), (1.7, 8, 
 @pytest.mark.parametrize("temperature, top_k, top_p", CHOICES)
 def test_the_likely_tokens_are_kept(temperature, top_k, top_p):
     logits = np.random.default_rng(1).normal(size=(20, 30)).astype(np.float32) * 2
-    kept = sampling.keep_likely(
+    kept = sampling.top_k_top_p_filter(
         jnp.asarray(logits), temperature=temperature, top_k=top_k, top_p=top_p
     )
     for row, own in zip(logits, np.asarray(jax.nn.softmax(kept)), strict=True):
@@ -72,7 +72,7 @@ def test_the_smallest_set_of_the_best_with_all_that_are_equal(top_p, sharpness):
     random = np.random.default_rng(3)
     logits = (random.integers(-9, 9, (50, 500)) * np.float32(sharpness)).astype(np.float32)
     logits[random.random(logits.shape) < 0.3] = -np.inf
-    kept = sampling.keep_likely(jnp.asarray(logits), temperature=1.0, top_k=0, top_p=top_p)
+    kept = sampling.top_k_top_p_filter(jnp.asarray(logits), temperature=1.0, top_k=0, top_p=top_p)
     for row, own in zip(logits, np.asarray(kept), strict=True):
         weights = np.exp(np.float64(row) - row.max())
         weights /= weights.sum()
@@ -88,16 +88,16 @@ def test_a_search_draws_by_the_probabilities(temperature, top_k, top_p):
     """Of 20,000 rows, in two steps; one in 10,000 right samplers would be called wrong."""
     rows, logits = 20_000, jnp.asarray([1.0, -1.0, 0.5, 2.0, 0.0, 1.5, -0.5, 0.7, 1.1, 0.2])
     settings = beam_search.BeamSettings(
-        2, beams=1, rules="hf", pad=0, eos=1, temperature=temperature, top_k=top_k, top_p=top_p,
-        token_scores=True,
+        2, beams=1, search_style="hf", pad=0, eos=1, temperature=temperature, top_k=top_k,
+        top_p=top_p, token_scores=True,
     )  # fmt: skip
     noise = jax.random.bits(jax.random.key(7), (rows, 2), jnp.uint32)
 
     @jax.jit
     def run(noise):
-        asked = beam_search.Rows(jnp.full(rows, 2), noise=noise)
+        asked = beam_search.RowLimits(jnp.full(rows, 2), noise=noise)
         logits_of = lambda tokens, cache: (jnp.tile(logits, (rows, 1)), cache)  # noqa: E731
-        return beam_search.beam_search(logits_of, (), rows=asked, settings=settings)
+        return beam_search.beam_search(logits_of, (), limits=asked, settings=settings)
 
     found = run(noise)
     tokens = np.asarray(found.tokens[:, 0])

@@ -16,7 +16,7 @@ from mmt.model import dispatch, routing
 # Tests compile more than they compute.
 jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 ROUTERS = {"gshard": routing.gshard_top2, "switch": routing.switch_top1}
-EVERY_WAY = {**dispatch.WAYS, "blocks": dispatch.blocks}
+EVERY_WAY = {**dispatch.DISPATCHERS, "blocks": dispatch.blocks}
 
 
 def example(tokens=24, experts=5, groups=2, *, skew=0.0, padding=0.2, seed=0):
@@ -41,7 +41,7 @@ def in_loops(x, r, wi, wo):
     """The sum of gate x MLP over the experts that keep a token, in float64."""
     x, wi, wo = (np.asarray(a, np.float64) for a in (x, wi, wo))
     y = np.zeros_like(x)
-    for g, s, k in np.argwhere(np.asarray(r.kept)):
+    for g, s, k in np.argwhere(np.asarray(r.dispatched)):
         e = r.expert[g, s, k]
         y[g, s] += r.gate[g, s, k] * (np.tanh(x[g, s] @ wi[e]) @ wo[e])
     return y
@@ -100,8 +100,8 @@ def test_buffers(router):
     r, buffers, y = jax.tree.map(np.asarray, there_and_back(x))
     assert buffers.shape == (5, 2, r.capacity, 3)
     want, want_sum = np.zeros_like(buffers), np.zeros_like(y)
-    for g, s, k in np.argwhere(r.kept):
-        e, c = r.expert[g, s, k], r.slot[g, s, k]
+    for g, s, k in np.argwhere(r.dispatched):
+        e, c = r.expert[g, s, k], r.position_in_expert[g, s, k]
         want[e, g, c] = x[g, s]
         want_sum[g, s] += r.gate[g, s, k] * (x[g, s] * (e + 1))
     np.testing.assert_array_equal(buffers, want)
@@ -117,8 +117,8 @@ def test_blocks_cost_about_the_active_experts(choices, experts):
 
 
 def test_auto_is_one_of_the_ways():
-    assert dispatch.fastest("auto") in dispatch.WAYS.values()
-    for name, way in dispatch.WAYS.items():
+    assert dispatch.fastest("auto") in dispatch.DISPATCHERS.values()
+    for name, way in dispatch.DISPATCHERS.items():
         assert dispatch.fastest(name) is way
 
 

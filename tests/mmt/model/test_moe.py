@@ -323,7 +323,7 @@ def test_all_ways_of_dispatch_give_the_layer_the_same_numbers(tokens):
     module = layer(expert_dropout=0.4, jitter=0.1, output_masking=0.2)
     params = parameters(module, x, real)
     found = []
-    for way in ("auto", *dispatch.WAYS):
+    for way in ("auto", *dispatch.DISPATCHERS):
         chosen = module.clone(config=dataclasses.replace(module.config, dispatch=way))
         found.append(training(chosen)(params, x, real, 1))
     for other in found[1:]:

@@ -104,8 +104,8 @@ def in_loops(router, logits, real, factor, uniform):
 def dense(r):
     """The combine weights [G S E C] of a `Routing`."""
     places = jax.nn.one_hot(r.expert, r.experts)[..., None]
-    slots = jax.nn.one_hot(r.slot, r.capacity)[..., None, :]
-    return jnp.sum(places * slots * (r.gate * r.kept)[..., None, None], axis=2)
+    slots = jax.nn.one_hot(r.position_in_expert, r.capacity)[..., None, :]
+    return jnp.sum(places * slots * (r.gate * r.dispatched)[..., None, None], axis=2)
 
 
 def example(tokens=24, experts=5, groups=2, *, skew=0.0, padding=0.0, seed=0):
@@ -195,9 +195,9 @@ def test_algorithm_1_by_hand():
     np.testing.assert_array_equal(got.expert[0], [[0, 1], [0, 1], [1, 0], [0, 1]])
     # First choices fill 0 before any second one comes; the fourth token finds it full. The first
     # token's second choice is refused at random and still takes the last slot of 1.
-    np.testing.assert_array_equal(got.slot[0], [[0, 1], [1, 2], [0, 3], [2, 3]])
+    np.testing.assert_array_equal(got.position_in_expert[0], [[0, 1], [1, 2], [0, 3], [2, 3]])
     np.testing.assert_array_equal(
-        got.kept[0], [[True, False], [True, False], [True, False], [False, False]]
+        got.dispatched[0], [[True, False], [True, False], [True, False], [False, False]]
     )
     np.testing.assert_allclose(got.gate[0, 0], [0.6, 0.4], rtol=1e-6)  # not scaled up again
     assert float(got.measures["moe_dropped"]) == 0.25
@@ -217,7 +217,7 @@ def test_the_second_expert_comes_with_twice_its_gate_as_probability():
     logits = jnp.log(jnp.asarray([1 - gate, gate]))[None, None].repeat(20_000, axis=1)
     real = jnp.ones(logits.shape[:2], bool)
     uniform = jax.random.uniform(jax.random.key(0), real.shape)
-    kept = route("gshard", logits, real, uniform, factor=2.0).kept
+    kept = route("gshard", logits, real, uniform, factor=2.0).dispatched
     assert kept[..., 0].all()
     assert float(kept[..., 1].mean()) == pytest.approx(2 * gate, abs=0.015)
 
@@ -245,9 +245,9 @@ def test_padding_does_not_count(router):
     beside = route(router, *padded, factor=5.0)
     for name in moe.MEASURES:
         np.testing.assert_allclose(beside.measures[name], alone.measures[name], rtol=1e-5)
-    tokens = alone.kept.shape[1]
-    assert not beside.kept[:, tokens:].any()
-    np.testing.assert_array_equal(beside.slot[:, :tokens], alone.slot)
+    tokens = alone.dispatched.shape[1]
+    assert not beside.dispatched[:, tokens:].any()
+    np.testing.assert_array_equal(beside.position_in_expert[:, :tokens], alone.position_in_expert)
 
 
 @pytest.mark.parametrize("router", ROUTERS)
@@ -286,8 +286,8 @@ def test_switch_is_hugging_faces():
         aux = hf.load_balancing_loss_func(torch.softmax(raw, -1), raw.argmax(-1))
         z = hf.router_z_loss_func(raw)
     ours = route("switch", logits, np.ones_like(real), uniform, factor=1.25)  # room for 5
-    assert ours.capacity == 5 and not ours.kept.all()
-    kept = np.eye(4)[ours.expert[..., 0]] * ours.kept
+    assert ours.capacity == 5 and not ours.dispatched.all()
+    kept = np.eye(4)[ours.expert[..., 0]] * ours.dispatched
     np.testing.assert_array_equal(kept, mask.numpy())
     np.testing.assert_allclose(ours.gate, gate.numpy(), rtol=1e-6)
     np.testing.assert_array_equal(raw.numpy(), logits)
@@ -309,6 +309,6 @@ def test_gshard_is_nllbs_as_hugging_face_has_it():
     with torch.no_grad():
         _, weights = theirs.route_tokens(torch.tensor(logits[0]))
     ours = route("gshard", logits, np.ones_like(real), np.zeros_like(uniform), factor=1.0)
-    assert ours.capacity == 8 and not ours.kept.all()
+    assert ours.capacity == 8 and not ours.dispatched.all()
     combine = np.asarray(dense(ours))[0].sum(-1)
     np.testing.assert_allclose(combine, weights.numpy(), rtol=1e-5, atol=1e-7)

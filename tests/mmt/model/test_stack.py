@@ -46,7 +46,7 @@ def test_decoding_step_by_step_sees_the_same_bias(per_layer):
     model, params = init(dataclasses.replace(CONFIG, relative_bias_per_layer=per_layer))
     variables = {"params": params}
     encoded = model.apply(variables, SOURCE, method="encode")
-    memory = model.apply(variables, encoded, SOURCE, method="memory")
+    memory = model.apply(variables, encoded, SOURCE, method="cross_kv")
     cache = model.apply(variables, 2, 5, method="empty_cache")
     expected = model.apply(variables, SOURCE, TARGET)
     for t in range(5):
@@ -83,7 +83,7 @@ def test_padding_is_whatever_token_the_config_says():
     np.testing.assert_array_equal(logits[0], expected[0])
     np.testing.assert_array_equal(logits[1, :3], expected[1, :3])
     encoded = other.apply({"params": params}, source, method="encode")
-    memory = other.apply({"params": params}, encoded, source, method="memory")
+    memory = other.apply({"params": params}, encoded, source, method="cross_kv")
     np.testing.assert_array_equal(memory.mask, SOURCE != 0)
 
 

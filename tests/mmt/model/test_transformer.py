@@ -176,7 +176,7 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(variant):
     def start(source):
         encoded = model.apply(variables, source, method="encode")
         cache = model.apply(variables, len(source) * beams, target.shape[1], method="empty_cache")
-        return model.apply(variables, encoded, source, method="memory"), cache
+        return model.apply(variables, encoded, source, method="cross_kv"), cache
 
     traces = []
 

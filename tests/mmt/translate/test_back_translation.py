@@ -7,7 +7,7 @@ import pytest
 
 from mmt.cli import main
 from mmt.data import corpora
-from mmt.decoding import USUAL
+from mmt.decoding import DEFAULT
 from mmt.translate import Hypothesis, Translation
 from mmt.translate.back_translation import PROVENANCE, BackTranslation
 
@@ -55,7 +55,7 @@ class Reverse:
 def write(corpus, tmp_path, as_users_have_it):
     def run(translator, **options):
         BackTranslation("runs/r", str(corpus), str(tmp_path / "bt"), **options).write(
-            translator, USUAL
+            translator, DEFAULT
         )
         return corpora.load(tmp_path / "bt")
 
@@ -80,7 +80,7 @@ def test_the_corpus_has_both_and_says_which_is_which(corpus, tmp_path, write):
     assert list(found.pairs("deu", "validation"))[0].target == "lion"
     said = json.loads((tmp_path / "bt" / PROVENANCE).read_text())
     assert said["written"]["deu_Latn"] == {"lines": 26, "empty": 4}
-    assert said["text"] == ["news.txt"] and said["decoding"] == str(USUAL)
+    assert said["text"] == ["news.txt"] and said["decoding"] == str(DEFAULT)
     assert said["corpus"] == own.hash() and len(said["model_digest"]) == 16
 
 
@@ -141,13 +141,13 @@ def test_no_text_an_empty_one_and_another_recipe_are_refused(corpus, tmp_path, w
     (corpus / "corpus.toml").write_text(description)
     (corpus / "news.txt").write_text("")
     with pytest.raises(ValueError, match=r"news\.txt: no lines"):
-        BackTranslation("runs/r", str(corpus), str(tmp_path / "new")).write(Reverse(), USUAL)
+        BackTranslation("runs/r", str(corpus), str(tmp_path / "new")).write(Reverse(), DEFAULT)
 
 
 def test_it_does_not_go_into_the_corpus_itself(corpus, as_users_have_it):
     before = sorted(corpus.iterdir())
     with pytest.raises(ValueError, match="is the corpus' own folder; choose another"):
-        BackTranslation("runs/r", str(corpus), str(corpus)).write(Reverse(), USUAL)
+        BackTranslation("runs/r", str(corpus), str(corpus)).write(Reverse(), DEFAULT)
     assert sorted(corpus.iterdir()) == before
 
 

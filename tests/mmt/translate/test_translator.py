@@ -13,9 +13,9 @@ from flax import linen as nn
 
 from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest
-from mmt.decoding import Decoding, bucketing
+from mmt.decoding import Decoding
 from mmt.model import moe, transformer
-from mmt.translate import Hypothesis, Translation, Translator
+from mmt.translate import Hypothesis, Translator, model_search, to_json
 from mmt.translate import translator as translate
 from mmt.translate.sentences import ArrivingLines
 
@@ -49,7 +49,7 @@ def make(vocabulary, *, moe_period=0, spare=0, seed=0, **options):
         vocabulary_size=dict.fromkeys(["source", "target"], vocabulary.size),
     )  # fmt: skip
     both = {"source": vocabulary, "target": vocabulary}
-    options = {"rows": 4, "max_source_length": 32} | options
+    options = {"batch_size": 4, "max_source_length": 32} | options
     return Translator(model, params, vocabularies=both, manifest=manifest, **options)
 
 
@@ -86,7 +86,7 @@ def test_the_number_of_rows_and_the_windows_change_nothing(translator, monkeypat
     expected = list(translator.translate(LINES))
     monkeypatch.setattr(translate, "WINDOW", 5)
     assert list(translator.translate(iter(LINES))) == expected
-    assert_alike(list(dataclasses.replace(translator, rows=1).translate(LINES)), expected)
+    assert_alike(list(dataclasses.replace(translator, batch_size=1).translate(LINES)), expected)
 
 
 def test_with_experts_too_a_line_does_not_depend_on_the_others(vocabulary):
@@ -152,10 +152,6 @@ def test_a_line_too_long_is_translated_in_pieces_that_together_are_the_line(tran
     assert alone.hypotheses == found.pieces[0].hypotheses
     assert not short.pieces
     assert "".join(piece.source for piece in other.pieces) == unbroken
-
-
-def test_outputs_are_single_lines():
-    assert translate._one_line(" a\nb\r\n\u2028c\x85 ") == "a b c"
 
 
 def test_what_has_arrived_is_translated_before_more_is_read(translator):
@@ -258,10 +254,10 @@ def test_languages_go_by_any_name(translator):
 
 def test_new_params_are_used_without_compiling(vocabulary, translator):
     list(translator.translate(LINES[:4]))
-    before = bucketing._begin._cache_size(), bucketing._go_on._cache_size()
+    before = model_search.prefill._cache_size(), model_search.decode_segment._cache_size()
     other = dataclasses.replace(translator, params=make(vocabulary, seed=5).params)
     found = list(other.translate(LINES[:4]))
-    assert (bucketing._begin._cache_size(), bucketing._go_on._cache_size()) == before
+    assert (model_search.prefill._cache_size(), model_search.decode_segment._cache_size()) == before
     assert found != list(translator.translate(LINES[:4]))
 
 
@@ -282,18 +278,6 @@ def test_a_model_that_diverged_says_so(translator):
         list(dataclasses.replace(translator, params=broken).translate(LINES[:1]))
 
 
-def test_formats():
-    piece = Translation("c", (Hypothesis("d", -0.25),))
-    found = Translation("a b", (Hypothesis("x y", -0.5), Hypothesis("z", -1.0)), (piece, piece), 7)
-    assert translate.format_text(found) == "x y"
-    assert translate.format_text(found, nbest=2) == "7 ||| x y ||| -0.500000\n7 ||| z ||| -1.000000"
-    assert translate.to_json(found) == {
-        "source": "a b",
-        "hypotheses": [{"text": "x y", "score": -0.5}, {"text": "z", "score": -1.0}],
-        "pieces": [{"source": "c", "hypotheses": [{"text": "d", "score": -0.25}]}] * 2,
-    }
-
-
 def test_hypotheses_have_tokens_and_their_scores(translator, vocabulary):
     found = list(
         translator.translate(LINES[:4], decoding=Decoding(nbest=3), token_scores=True)
@@ -304,7 +288,7 @@ def test_hypotheses_have_tokens_and_their_scores(translator, vocabulary):
             assert vocabulary.decode(map(vocabulary.id, one.tokens)).strip() == one.text
             total = one.score * ((5 + len(one.tokens)) / 6) ** 0.8
             np.testing.assert_allclose(sum(one.token_scores), total, rtol=1e-4)
-    shown = translate.to_json(found[0])["hypotheses"][0]
+    shown = to_json(found[0])["hypotheses"][0]
     assert shown["tokens"] == list(found[0].hypotheses[0].tokens)
     np.testing.assert_allclose(
         shown["token_scores"], found[0].hypotheses[0].token_scores, atol=1e-6

@@ -1,0 +1,147 @@
+"""`TransformerSearch`: compiled prefill and decode segments of a `Transformer`, for a search."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from mmt.decoding import Decoding, beam_search, bucketing
+from mmt.decoding.beam_search import RowLimits, State
+from mmt.decoding.settings import BeamSettings
+from mmt.model.transformer import CrossKV, KVCache, Transformer
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerSearch:
+    """A `bucketing.SearchModel` of a Transformer and its parameters.
+
+    Attributes:
+        model: the model.
+        params: its parameters.
+        vocabulary: number of logits that count; a model may have more, which have no piece.
+    """
+
+    model: Transformer
+    params: Any
+    vocabulary: int
+
+    @property
+    def pad(self) -> int:
+        return self.model.config.pad_id
+
+    @property
+    def eos(self) -> int:
+        return self.model.config.eos_id
+
+    @property
+    def start(self) -> int:
+        return self.model.config.start_id
+
+    def prefill(
+        self,
+        source: Int[np.ndarray, "B S"],
+        limits: RowLimits,
+        *,
+        settings: BeamSettings,
+        max_step: int,
+    ) -> tuple[CrossKV, State]:
+        """See `bucketing.SearchModel`."""
+        return prefill(
+            self.model, self.params, source, limits, settings=settings, max_step=max_step
+        )
+
+    def decode_segment(
+        self, encoded: CrossKV, state: State, *, settings: BeamSettings, max_step: int
+    ) -> State:
+        """See `bucketing.SearchModel`."""
+        return decode_segment(
+            self.model, self.params, encoded, state,
+            settings=settings, max_step=max_step, vocabulary=self.vocabulary,
+        )  # fmt: skip
+
+
+@functools.partial(jax.jit, static_argnames=("model", "settings", "max_step"))
+def prefill(
+    model: Transformer,
+    params: Any,
+    source: Int[Array, "B S"],
+    limits: RowLimits,
+    *,
+    settings: BeamSettings,
+    max_step: int,
+) -> tuple[CrossKV, State]:
+    """Encodes `source` and starts a search with a cache of `max_step` tokens."""
+    variables = {"params": params}
+    encoded = model.apply(variables, source, method="encode")
+    cross_kv: Any = model.apply(variables, encoded, source, method="cross_kv")
+    hypotheses = source.shape[0] * settings.beams
+    cache = model.apply(variables, hypotheses, max_step, method="empty_cache")
+    return cross_kv, beam_search.start(cache, limits=limits, settings=settings)
+
+
+@functools.partial(jax.jit, static_argnames=("model", "settings", "max_step", "vocabulary"))
+def decode_segment(
+    model: Transformer,
+    params: Any,
+    cross_kv: CrossKV,
+    state: State,
+    *,
+    settings: BeamSettings,
+    max_step: int,
+    vocabulary: int,
+) -> State:
+    """Continues a search to `max_step` tokens, with a cache of that length."""
+    variables = {"params": params}
+    longer: Any = model.apply(variables, state.last.shape[0], max_step, method="empty_cache")
+    cache = jax.tree.map(
+        lambda new, old: new.at[tuple(map(slice, old.shape))].set(old), longer, state.cache
+    )
+
+    def step(tokens: Int[Array, "N"], cache: Any) -> tuple[Array, KVCache]:
+        logits, cache = model.apply(variables, tokens, cross_kv, cache, method="decode_step")
+        return logits[:, :vocabulary], cache
+
+    state = state._replace(cache=cache)
+    return beam_search.extend(step, state, settings=settings, max_step=max_step)
+
+
+def trace(
+    model: Transformer,
+    params: Any,
+    decoding: Decoding,
+    *,
+    source: jax.ShapeDtypeStruct,
+    place: Callable[[jax.ShapeDtypeStruct], jax.ShapeDtypeStruct],
+) -> jax.stages.Traced:
+    """Traces the first segment of a search, after the encoder, from shapes only.
+
+    Args:
+        model: the model.
+        params: shapes of its parameters.
+        decoding: options of the search.
+        source: shape of the source tokens [B S].
+        place: returns a shape of the encoded source or of the search state with its sharding.
+    """
+    config = model.config
+    settings = decoding.settings(
+        decoding.longest(source.shape[1]),
+        start=config.start_id, eos=config.eos_id, pad=config.pad_id,
+    )  # fmt: skip
+    max_lengths: Any = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32)
+    max_step = bucketing.segment_ends(settings.max_length)[0]
+    shapes = jax.eval_shape(
+        functools.partial(prefill, model, settings=settings, max_step=max_step),
+        params, source, RowLimits(max_lengths),
+    )  # fmt: skip
+    cross_kv, state = jax.tree.map(place, shapes)
+    segment = functools.partial(
+        decode_segment, model,
+        settings=settings, max_step=max_step, vocabulary=config.target_vocabulary,
+    )  # fmt: skip
+    # All parameters are arguments, the encoder's too, because they occupy the devices.
+    return jax.jit(segment, keep_unused=True).trace(params, cross_kv, state)

@@ -1,0 +1,105 @@
+"""`Translation` and `Hypothesis`: the results of translating a line, and their output formats."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Hypothesis(NamedTuple):
+    """A translation of a line and its score.
+
+    Attributes:
+        text: the translation, without line breaks.
+        score: the log-probability divided by the length penalty. For a line translated in pieces it
+            is the mean over the pieces; for an empty line it is 0.
+        tokens: vocabulary pieces, end token included; empty for a line translated in pieces.
+        token_scores: log-probabilities of the tokens, whose sum is the undivided score; empty
+            unless requested.
+    """
+
+    text: str
+    score: float
+    tokens: tuple[str, ...] = ()
+    token_scores: tuple[float, ...] = ()
+
+
+class Translation(NamedTuple):
+    """A line and its translations, best first.
+
+    Attributes:
+        source: the line.
+        hypotheses: translations, best first.
+        pieces: translations of the pieces of a line that is too long for the model, else empty. The
+            i-th hypothesis of the line joins the i-th hypothesis of each piece with spaces.
+        line: number of the line, from 0.
+    """
+
+    source: str
+    hypotheses: tuple[Hypothesis, ...]
+    pieces: tuple["Translation", ...] = ()
+    line: int = 0
+
+    @property
+    def text(self) -> str:
+        """Returns the best translation."""
+        return self.hypotheses[0].text
+
+
+def join(line: str, pieces: Sequence[Translation]) -> Translation:
+    """Returns the translation of a line from those of its pieces; an empty one without pieces."""
+    if not pieces:
+        return Translation(line, (Hypothesis("", 0.0),))
+    if len(pieces) == 1:
+        return Translation(line, pieces[0].hypotheses)
+    count = min(len(piece.hypotheses) for piece in pieces)
+    hypotheses = (
+        Hypothesis(
+            " ".join(filter(None, (piece.hypotheses[i].text for piece in pieces))),
+            sum(piece.hypotheses[i].score for piece in pieces) / len(pieces),
+        )
+        for i in range(count)
+    )
+    return Translation(line, tuple(hypotheses), tuple(pieces))
+
+
+def on_one_line(text: str) -> str:
+    """Replaces every character that a program may take for a line break by a space."""
+    return re.sub("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+", " ", text).strip()
+
+
+def format_text(translation: Translation, *, nbest: int = 1) -> str:
+    """Returns the translation as text.
+
+    With `nbest` above 1 there is one line per hypothesis, best first, as Moses and Marian write
+    them: `line ||| translation ||| score`, where `line` counts input lines from 0.
+    """
+    if nbest == 1:
+        return translation.text
+    return "\n".join(
+        f"{translation.line} ||| {hypothesis.text} ||| {hypothesis.score:.6f}"
+        for hypothesis in translation.hypotheses
+    )
+
+
+def to_json(translation: Translation) -> dict[str, Any]:
+    """Returns {"source", "hypotheses": [{"text", "score", "tokens", "token_scores"}, ...]}.
+
+    "token_scores" are present where they were kept. A line translated in pieces has "pieces" beside
+    its hypotheses, which then have no tokens.
+    """
+    result: dict[str, Any] = {
+        "source": translation.source,
+        "hypotheses": [_hypothesis_json(hypothesis) for hypothesis in translation.hypotheses],
+    }
+    if translation.pieces:
+        result["pieces"] = [to_json(piece) for piece in translation.pieces]
+    return result
+
+
+def _hypothesis_json(hypothesis: Hypothesis) -> dict[str, Any]:
+    result: dict[str, Any] = {"text": hypothesis.text, "score": round(hypothesis.score, 6)}
+    if hypothesis.tokens:
+        result["tokens"] = list(hypothesis.tokens)
+    if hypothesis.token_scores:
+        result["token_scores"] = [round(score, 6) for score in hypothesis.token_scores]
+    return result

@@ -1,0 +1,30 @@
+"""Translations as lines of text, as n-best lists and as JSON; lines joined from pieces."""
+
+from mmt.translate import Hypothesis, Translation, format_text, to_json
+from mmt.translate.translation import join, on_one_line
+
+
+def test_outputs_are_single_lines():
+    assert on_one_line(" a\nb\r\n\u2028c\x85 ") == "a b c"
+
+
+def test_formats():
+    piece = Translation("c", (Hypothesis("d", -0.25),))
+    found = Translation("a b", (Hypothesis("x y", -0.5), Hypothesis("z", -1.0)), (piece, piece), 7)
+    assert format_text(found) == "x y"
+    assert format_text(found, nbest=2) == "7 ||| x y ||| -0.500000\n7 ||| z ||| -1.000000"
+    assert to_json(found) == {
+        "source": "a b",
+        "hypotheses": [{"text": "x y", "score": -0.5}, {"text": "z", "score": -1.0}],
+        "pieces": [{"source": "c", "hypotheses": [{"text": "d", "score": -0.25}]}] * 2,
+    }
+
+
+def test_a_line_of_pieces_joins_texts_and_averages_scores():
+    first = Translation("a", (Hypothesis("x", -1.0, ("x",)), Hypothesis("y", -2.0)))
+    second = Translation("b", (Hypothesis("", -3.0), Hypothesis("z", -4.0), Hypothesis("w", -5.0)))
+    joined = join("a b", [first, second])
+    assert joined.hypotheses == (Hypothesis("x", -2.0), Hypothesis("y z", -3.0))
+    assert joined.pieces == (first, second)
+    assert join("a", [first]).hypotheses == first.hypotheses and not join("a", [first]).pieces
+    assert join("", []).hypotheses == (Hypothesis("", 0.0),)
