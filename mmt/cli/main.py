@@ -328,7 +328,7 @@ def _plan(args: argparse.Namespace) -> None:
         return _parameters(args)
     from mmt import plan
 
-    ask = plan.compared if args.compare else plan.plan
+    ask = plan.compare_meshes if args.compare else plan.plan
     found = ask(args.gin_file, args.bindings, args.topology, decode=args.decode)
     print(as_json(found.to_json()) if args.json else found.table())
 

@@ -1,10 +1,10 @@
-"""`mmt plan`: what a model needs of machines that need not exist."""
+"""`mmt plan`: the memory and time that a model needs on machines that need not be available."""
 
-from mmt.plan.estimate import Comparison, Plan, compared, plan
+from mmt.plan.estimate import MeshComparison, Plan, compare_meshes, plan
 
 __all__ = [
-    "Comparison",
+    "MeshComparison",
     "Plan",
-    "compared",
+    "compare_meshes",
     "plan",
 ]

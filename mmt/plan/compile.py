@@ -1,8 +1,9 @@
-"""Compiles the program of a gin configuration for devices that need not be there.
+"""Compiles the program of a gin configuration for devices that need not exist.
 
-`python -m mmt.plan.compile` is a process of its own: an unsupported topology can end the process,
-and the number of simulated devices is fixed at its start. It reads a `Request` as JSON from stdin
-and writes its answer as JSON, the last line of stdout. `mmt.plan.estimate` interprets the answer.
+`python -m mmt.plan.compile` runs as a separate process: an unsupported topology can end the
+process, and the number of simulated devices is fixed at its start. It reads a `Request` as JSON
+from stdin and writes its answer as JSON on the last line of stdout. `mmt.plan.estimate` interprets
+the answer.
 """
 
 import dataclasses
@@ -26,14 +27,14 @@ from mmt.model.transformer import Transformer
 from mmt.plan import collectives, flops, parameters, topology
 from mmt.translate import model_search
 
-LANGUAGES = 100  # of the meters; their number costs nothing
+LANGUAGES = 100  # in the metrics; their number has no noticeable cost
 RUN, MESH = "gin_configs/runs/train.gin", "gin_configs/meshes/data.gin"
-AMOUNT = "gin_configs/runs/plan.gin"  # how many tokens a whole training is
+AMOUNT = "gin_configs/runs/plan.gin"  # tokens of a whole training
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What to compile: gin files and bindings, for a topology; the step of training or decoding."""
+    """A program to compile: gin files and bindings, a topology, a training or a decoding step."""
 
     files: Sequence[str]
     bindings: Sequence[str]
@@ -42,22 +43,22 @@ class Request:
 
 
 def main() -> int:
-    """Answers the request on stdin: an object, or {"error": why not}."""
+    """Answers the request on stdin with a JSON object, or with {"error": message}."""
     request = Request(**json.load(sys.stdin))
     try:
-        found = answer(request)
+        result = answer(request)
     except (ValueError, ImportError) as error:
-        found = {"error": str(error).split("\n  In call to configurable")[0]}
-    print(json.dumps(found))
+        result = {"error": str(error).split("\n  In call to configurable")[0]}
+    print(json.dumps(result))
     return 0
 
 
 def answer(request: Request) -> dict[str, Any]:
-    """The sizes, the work, and what compiling it gave (or why it was not compiled)."""
+    """Returns sizes, work and the compiler's results, or notes on why nothing was compiled."""
     machine = topology.parse(request.topology)
-    there = machine.kind == "cpu" or (machine.tpu and _has_libtpu())
-    notes = [] if there else [_why_not(machine)]
-    devices = _devices(machine, there)
+    compiles = machine.kind == "cpu" or (machine.tpu and _has_libtpu())
+    notes = [] if compiles else [_why_not(machine)]
+    devices = _devices(machine, compiles)
     with sharding.devices(devices):
         made, note = _program(request, machine.devices)
     batch = batch_shapes(made.layout)
@@ -80,12 +81,12 @@ def answer(request: Request) -> dict[str, Any]:
         "work": flops.count(traced.jaxpr)._asdict(),
         "tokens_per_step": None if request.decode else rows * length,
         "tokens": float(config.macro("TOKENS")),
-        **(_compiled(traced) if there else {}),
+        **(_compiled(traced) if compiles else {}),
     }
 
 
 def batch_shapes(layout: sharding.Layout) -> dict[str, jax.ShapeDtypeStruct]:
-    """The global batch of the loaded configuration: BATCH_SIZE rows of TASK_FEATURE_LENGTHS."""
+    """Returns the global batch of the configuration: BATCH_SIZE rows of TASK_FEATURE_LENGTHS."""
     rows, source, target = _batch_sizes()
 
     def of(side: str, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
@@ -98,19 +99,20 @@ def batch_shapes(layout: sharding.Layout) -> dict[str, jax.ShapeDtypeStruct]:
 
 
 def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transformer) -> int:
-    """Into how many parts the default mesh cuts batch, groups and experts: all devices where these
-    divide, else the most that divide all of them.
+    """Returns the number of parts into which the default mesh divides batch, groups and experts.
+
+    It is the largest divisor of `devices` that divides all of them.
     """
     parts = math.gcd(devices, rows)
     if model.config.moe_period:
-        own = model.config.moe
-        counts = [moe.groups(rows, length, size=own.group_size) for length in lengths]
-        parts = math.gcd(parts, own.num_experts, *counts)
+        experts = model.config.moe
+        counts = [moe.groups(rows, length, size=experts.group_size) for length in lengths]
+        parts = math.gcd(parts, experts.num_experts, *counts)
     return parts
 
 
 def _program(request: Request, devices: int) -> tuple[trainer.Trainer, str]:
-    """The configuration's program, on its own mesh or on one chosen here, and what was chosen."""
+    """Returns the configuration's trainer and a note on its mesh, if it was chosen here."""
     files, bindings = list(request.files), list(request.bindings)
     config.load([AMOUNT, *files], may_leave_open=True)
     if config.macro("MODEL") is None:
@@ -125,27 +127,29 @@ def _program(request: Request, devices: int) -> tuple[trainer.Trainer, str]:
         parts = data_parts(devices, rows=rows, lengths=lengths, model=model)
         if parts < devices:
             note = (
-                f"mesh chosen: {parts} x {devices // parts}; rows, groups and experts all divide "
-                f"by {parts} of {devices} devices, so that a second axis of {devices // parts} "
-                "cuts heads, mlp and vocabulary"
+                f"mesh chosen: {parts} x {devices // parts}; rows, groups and experts divide by "
+                f"{parts}, not by {devices} devices, so a second axis of {devices // parts} "
+                "divides heads, mlp and vocabulary"
             )
         axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
         config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
     made = config.configured(trainer.Trainer)()
     if made.teacher is not None:
-        raise ValueError("a step with a teacher is not planned; leave gin_configs/runs/distill.gin")
+        raise ValueError("mmt plan knows no teacher; omit gin_configs/runs/distill.gin")
     return made, note
 
 
 def _decoding(made: trainer.Trainer, batch: Any) -> jax.stages.Traced:
-    """The search of `mmt translate`, beam 4, in tiles of as many rows as the mesh cuts a batch in:
-    its first steps, of which only one is counted, since the loop ends by what it finds.
+    """Traces the first segment of a search with the default options.
+
+    A batch has one row per part of the mesh's batch axis. Of the loop one step is counted, because
+    the number of steps depends on the translations.
     """
     rows, length = made.layout.parts("batch"), batch["encoder_input_tokens"].shape[1]
     by_row = made.layout.batch()
 
     def place(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        """[L B H S K] of the caches, else [B ...]: rows over the mesh; counters everywhere."""
+        """Distributes rows of caches [L B H S K] and of arrays [B ...]; replicates counters."""
         spec = PartitionSpec(*[None] * (leaf.ndim == 5), *by_row.spec if leaf.ndim else ())
         at = NamedSharding(by_row.mesh, spec)
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=at)
@@ -157,26 +161,28 @@ def _decoding(made: trainer.Trainer, batch: Any) -> jax.stages.Traced:
 
 
 def _compiled(traced: jax.stages.Traced) -> dict[str, Any]:
-    """Seconds, memory and collectives; for a program too large, what the compiler says instead."""
+    """Returns seconds, memory and collectives, or a message if it does not fit."""
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         compiled = traced.lower().compile()
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
-            raise ValueError(f"the compiler refuses: {str(error).splitlines()[0]}") from None
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"the compiler rejects the program: {reason}") from None
         return {"exhausted": str(error), **_cost(wall, cpu)}
     cost, memory = _cost(wall, cpu), compiled.memory_analysis()
     names = ("argument", "output", "alias", "temp", "generated_code")
-    found = {name: getattr(memory, f"{name}_size_in_bytes") for name in names}
+    sizes = {name: getattr(memory, f"{name}_size_in_bytes") for name in names}
     try:
         text = compiled.as_text() or ""
-        read = [dataclasses.asdict(one) for one in collectives.read(text)]
+        rows = [dataclasses.asdict(collective) for collective in collectives.read(text)]
     except (jax.errors.JaxRuntimeError, ValueError) as error:  # v5p and v6e print no text
-        return {**cost, "memory": found, "untold": str(error).splitlines()[0]}
-    return {**cost, "memory": found, "collectives": read}
+        return {**cost, "memory": sizes, "collectives_unknown": str(error).splitlines()[0]}
+    return {**cost, "memory": sizes, "collectives": rows}
 
 
 def _cost(wall: float, cpu: float) -> dict[str, float]:
+    """Returns the seconds since two clock readings, and the process' peak memory."""
     return {
         "compile_seconds": time.perf_counter() - wall,
         "compile_cpu_seconds": time.process_time() - cpu,
@@ -185,7 +191,7 @@ def _cost(wall: float, cpu: float) -> dict[str, float]:
 
 
 def _batch_sizes() -> tuple[int, int, int]:
-    """Rows, and tokens of a row's source and target."""
+    """Returns the rows of a batch, and the tokens of a row's source and target."""
     rows, lengths = config.macro("BATCH_SIZE"), config.macro("TASK_FEATURE_LENGTHS")
     if not isinstance(rows, int) or rows < 1:
         raise ValueError(f"BATCH_SIZE = {rows!r}; allowed: 1 or more")
@@ -196,7 +202,7 @@ def _batch_sizes() -> tuple[int, int, int]:
 
 
 def _on_a_device(leaves: Sequence[jax.ShapeDtypeStruct]) -> int:
-    """Bytes of the largest part of these arrays that a device holds."""
+    """Returns the bytes that the fullest device holds of these arrays."""
     return sum(
         math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves
     )
@@ -209,21 +215,22 @@ def _has_libtpu() -> bool:
 def _why_not(machine: topology.Topology) -> str:
     if machine.tpu:
         return "libtpu is not installed (pip install 'mmt[plan]'): shapes and arithmetic only"
-    return "no compiler for GPUs that are not there: shapes and arithmetic only"
+    return "no compiler for GPUs that are not present: shapes and arithmetic only"
 
 
-def _devices(machine: topology.Topology, there: bool) -> Sequence[Any]:
-    """Those of a TPU topology; else as many made-up CPU devices, good for shapes."""
-    jax.config.update("jax_enable_compilation_cache", False)  # or its seconds would be no measure
-    if machine.kind == "cpu" or not there:
+def _devices(machine: topology.Topology, compiles: bool) -> Sequence[Any]:
+    """Returns the devices of a TPU topology, or as many simulated CPU devices for shapes."""
+    # A cache would make the seconds of compilation meaningless.
+    jax.config.update("jax_enable_compilation_cache", False)
+    if machine.kind == "cpu" or not compiles:
         jax.config.update("jax_num_cpu_devices", machine.devices)
         return jax.devices("cpu")
     from jax.experimental import topologies
 
-    named = {"chip_config_name": "megacore"} if machine.kind == "v4" else {}
+    options = {"chip_config_name": "megacore"} if machine.kind == "v4" else {}
     try:
         described = topologies.get_topology_desc(
-            platform="tpu", topology_name=machine.name, **named
+            platform="tpu", topology_name=machine.name, **options
         )
     except jax.errors.JaxRuntimeError as error:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""What a traced program computes, counted from its jaxpr: the products of matrices.
+"""Counts the work of a traced program from its jaxpr: products of matrices only.
 
-XLA's own `cost_analysis` counts the body of a loop once, and our layers are a loop.
+XLA's own `cost_analysis` counts the body of a loop once, and the layers of a model are a loop.
 """
 
 import math
@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 
 class Work(NamedTuple):
-    """Of all devices together. flops: 2·m·n·k of every product; bytes: its operands and result."""
+    """Work of all devices together.
+
+    `flops` are 2·m·n·k per product; `bytes` are the sizes of its operands and result.
+    """
 
     flops: float
     bytes: float
@@ -22,9 +25,10 @@ class Work(NamedTuple):
 
 
 def count(jaxpr: Any) -> Work:
-    """The work of a jaxpr, a scan's body once per iteration, recomputation included.
+    """Returns the work of a jaxpr, recomputation included.
 
-    A `while` counts as one iteration, a `cond` as its dearest branch.
+    A scan's body counts once per iteration, a `while` loop's once; a `cond` counts as its most
+    expensive branch.
     """
     total = Work(0.0, 0.0)
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
@@ -35,20 +39,21 @@ def count(jaxpr: Any) -> Work:
             total += max(map(count, inner))
         else:
             times = equation.params["length"] if name == "scan" else 1
-            for one in inner:
-                total += count(one).times(times)
+            for jaxpr_of_equation in inner:
+                total += count(jaxpr_of_equation).times(times)
     return total
 
 
 def _inner(params: dict[str, Any]) -> Iterator[Any]:
-    """The jaxprs among an equation's parameters."""
+    """Yields the jaxprs among an equation's parameters."""
     for value in params.values():
-        for one in value if isinstance(value, tuple | list) else (value,):
-            if hasattr(getattr(one, "jaxpr", one), "eqns"):
-                yield one
+        for candidate in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(getattr(candidate, "jaxpr", candidate), "eqns"):
+                yield candidate
 
 
 def _product(equation: Any) -> Work:
+    """Returns the work of one product of matrices."""
     left, right = (variable.aval for variable in equation.invars[:2])
     result = equation.outvars[0].aval
     if equation.primitive.name == "dot_general":

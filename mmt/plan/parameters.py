@@ -1,7 +1,7 @@
-"""A model's parameters, part by part, counted from their shapes alone.
+"""Counts a model's parameters by part, from their shapes.
 
-Nothing is allocated: a model of 600 billion parameters is counted in a second on a laptop. What it
-needs of a machine is `mmt.plan`'s.
+Nothing is allocated: a laptop counts a model of 600 billion parameters in a second.
+`mmt.plan.estimate` computes memory and time.
 """
 
 import math
@@ -23,11 +23,11 @@ _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "K"))
 
 @dataclass(frozen=True)
 class Count:
-    """Parameters in all, and those that take part in one token's arithmetic.
+    """Number of parameters, and of those active in one token's arithmetic.
 
-    A source token passes the encoder, a target token the decoder; `active` is the sum of both. Of
-    every layer's experts it has those that the router chooses, all of its router, and of a table
-    that is only looked up nothing.
+    `active` is the sum over a source token in the encoder and a target token in the decoder. It
+    includes the experts that the router chooses and the whole router, but no embedding table that
+    is only looked up.
     """
 
     total: int
@@ -36,35 +36,39 @@ class Count:
 
 @dataclass(frozen=True)
 class Parameters:
-    """The count of each of PARTS that the model has."""
+    """The counts of the PARTS that a model has.
+
+    `experts` is the number of experts per layer, 0 for a dense model; `choices` is the number of
+    them that process a token.
+    """
 
     parts: Mapping[str, Count]
-    experts: int  # of a layer; 0 for a dense model
-    choices: int  # of a token among them
+    experts: int
+    choices: int
 
     @property
     def whole(self) -> Count:
-        """The sum of the parts."""
+        """Returns the sum of all parts."""
         counts = self.parts.values()
         return Count(sum(c.total for c in counts), sum(c.active for c in counts))
 
     def to_json(self) -> dict:
-        """{"total": 1, "active": 1, "parts": {"embeddings": {"total": 1, "active": 1}, ...}}"""
+        """Returns {"total": 1, "active": 1, "parts": {"embeddings": {"total": 1, ...}, ...}}."""
         return {**vars(self.whole), "parts": {n: vars(c) for n, c in self.parts.items()}}
 
     def table(self) -> str:
-        """A row per part and for their sum; below, what 'active' means."""
+        """Returns a text table: a row per part, their sum, and a definition of 'active'."""
         rows = [("parameters", "total", "active")]
         for name, count in {**self.parts, "total": self.whole}.items():
             rows.append((name, readable(count.total), readable(count.active)))
         lines = [f"{name:<18}{total:>12}{active:>12}" for name, total, active in rows]
-        some = f"{self.choices} of {self.experts} experts a layer, " if self.experts else ""
-        lines.append(f"active: in a token's arithmetic; {some}no table that is only looked up")
+        chosen = f"{self.choices} of {self.experts} experts per layer, " if self.experts else ""
+        lines.append(f"active: in a token's arithmetic; {chosen}no table that is only looked up")
         return "\n".join(lines)
 
 
 def count(model: Transformer) -> Parameters:
-    """Counts the parameters of `model` from their shapes. ValueError where it is no model."""
+    """Counts the parameters of `model`. Raises ValueError if it is not a Transformer."""
     if not isinstance(model, Transformer):
         raise ValueError(f"MODEL is {model!r}; allowed: a transformer.Transformer")
     config, shapes = model.config, parameter_names.shapes(model)
@@ -86,7 +90,7 @@ def count(model: Transformer) -> Parameters:
 
 
 def readable(count: int) -> str:
-    """206_554_000_000 -> '206.55 B': two decimals and a unit, B (10^9) the largest."""
+    """Formats 206_554_000_000 as '206.55 B'; the largest unit is B (10^9)."""
     for size, unit in _UNITS:
         if count >= size:
             return f"{count / size:.2f} {unit}"
@@ -94,7 +98,7 @@ def readable(count: int) -> str:
 
 
 def _part(name: str, sparse: set[str]) -> str:
-    """The one of PARTS that a flat name is in; `sparse` are the MLPs of experts, '…/mlp/'."""
+    """Returns the part of a flat name; `sparse` are the prefixes '…/mlp/' of expert layers."""
     *above, owner, leaf = name.split("/")
     if owner in ("source_embed", "target_embed"):
         return "embeddings"
@@ -111,11 +115,11 @@ def _part(name: str, sparse: set[str]) -> str:
 
 
 def _choices(model: Transformer) -> int:
-    """How many experts the model's router gives a token."""
+    """Returns the number of experts that the model's router chooses for a token."""
     moe = model.config.moe
 
-    def route(logits: jax.Array, real: jax.Array, uniform: jax.Array) -> jax.Array:
-        return moe.router(logits, real, capacity_factor=1.0, uniform=uniform).expert
+    def route(logits: jax.Array, padding_mask: jax.Array, uniform: jax.Array) -> jax.Array:
+        return moe.router(logits, padding_mask, capacity_factor=1.0, uniform=uniform).expert
 
     logits = jax.ShapeDtypeStruct((1, 1, moe.num_experts), jnp.float32)
     chosen = jax.eval_shape(route, logits, jnp.ones((1, 1), bool), jnp.zeros((1, 1)))

@@ -1,14 +1,14 @@
-"""Machines that `mmt plan` knows by name: their chips, and how much these compute, hold and send.
+"""The machines that `mmt plan` knows by name, with the peaks, memory and links of their chips.
 
-Figures are per JAX device: a v3 chip is two of them, a v4 chip one (megacore). Nothing here loads a
-compiler. Peaks are bfloat16 with float32 sums; a TPU takes float32 products through the same units.
+Figures are per JAX device: a v3 chip is two devices, a v4 chip one (megacore). Peaks are bfloat16
+with float32 sums; a TPU computes float32 products in the same units. Nothing here loads a compiler.
 
 Sources. Peaks, HBM bandwidth and links: v3 and v4 from Jouppi et al. 2023 (arXiv 2304.01433, Table
 4: 4 links of 70 and 6 of 50 GB/s) and cloud.google.com/tpu/docs/v3, /v4; v5e, v5p and v6e from
 cloud.google.com/tpu/docs/v5e, /v5p and /v6e (1,600, 4,800 and 3,200 Gbit/s a chip over 4, 6 and 4
-links); GPU: NVIDIA's H100 SXM data sheet (989 TFLOP/s dense, 3.35 TB/s, 80 GB, NVLink 450 GB/s a
+links). GPU: NVIDIA's H100 SXM data sheet (989 TFLOP/s dense, 3.35 TB/s, 80 GB, NVLink 450 GB/s a
 direction) and DGX H100's (400 Gbit/s InfiniBand a GPU beyond eight). Usable HBM of TPUs is what
-libtpu 0.0.51 states when a program does not fit it, less than the 16, 32 or 95 GB of the sheets.
+libtpu 0.0.51 reports when a program does not fit; it is less than the sheets' 16, 32 or 95 GB.
 """
 
 import math
@@ -25,15 +25,25 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Chip:
-    """One JAX device. Rates in FLOP/s and bytes/s; None where a host's CPU has no such figure."""
+    """One JAX device. Rates are in FLOP/s and bytes/s; None for a CPU, which has no such figure.
 
-    flops: float | None  # peak, bfloat16
-    memory: float  # usable, bytes
-    bandwidth: float | None  # of the memory
-    link: float | None  # of one link, one direction
-    links: int  # of a device
-    dimensions: int  # of the torus that the links make; 0: every device reaches every other
-    devices: int = 1  # of a chip
+    Attributes:
+        flops: peak in bfloat16.
+        memory: usable bytes.
+        bandwidth: of the memory.
+        link: of one link in one direction.
+        links: links of a device.
+        dimensions: of the torus of links; 0 where every device reaches every other.
+        devices: JAX devices per chip.
+    """
+
+    flops: float | None
+    memory: float
+    bandwidth: float | None
+    link: float | None
+    links: int
+    dimensions: int
+    devices: int = 1
 
 
 _GIB = 2.0**30
@@ -49,32 +59,34 @@ CHIPS = {
 
 @dataclass(frozen=True)
 class Topology:
-    """So many chips, in this shape."""
+    """A number of chips of one kind, arranged in `shape`."""
 
     name: str
-    kind: str  # of CHIPS, or cpu
-    shape: tuple[int, ...]  # in chips
+    kind: str  # one of CHIPS, or 'cpu'
+    shape: tuple[int, ...]  # chips in each dimension
     chip: Chip
 
     @property
     def chips(self) -> int:
+        """Returns the number of chips."""
         return math.prod(self.shape)
 
     @property
     def devices(self) -> int:
-        """As JAX counts them."""
+        """Returns the number of JAX devices."""
         return self.chips * self.chip.devices
 
     @property
     def tpu(self) -> bool:
+        """Returns whether the chips are TPUs."""
         return self.chip.dimensions > 0
 
     def rate(self, *, all_to_all: bool, devices: int) -> float | None:
-        """Bytes/s that a device sends to the others of a group of `devices`; None for a CPU.
+        """Returns the bytes/s that a device sends to its group of `devices`; None for a CPU.
 
-        Rings use all links. An all-to-all crosses the torus's middle: a half of the devices sends a
-        half of its bytes over the two faces of the longest dimension of L, so that a device has at
-        most 8 / L links of it (and what all cores of a chip share).
+        Rings use all links. An all-to-all crosses the middle of the torus: half of the devices send
+        half of their bytes over the two faces of the longest dimension, of length L. So a device
+        has at most 8 / L links, which the devices of a chip share.
         """
         if self.chip.link is None:
             return None
@@ -83,14 +95,18 @@ class Topology:
         links: float = self.chip.links
         if all_to_all:
             longest = max(self.shape)
-            if devices < self.devices:  # a part of the torus, as near a cube as can be
+            if devices < self.devices:  # a part of the torus, as nearly a cube as possible
                 longest = min(longest, math.ceil(devices ** (1 / self.chip.dimensions)))
             links = min(links, 8 / longest / self.chip.devices)
         return links * self.chip.link
 
 
 def parse(name: str) -> Topology:
-    """'v4:8x16x16', 'gpu:8', ... Raises ValueError with the nearest name and all kinds."""
+    """Returns the topology named like 'v4:8x16x16' or 'gpu:8'.
+
+    Raises:
+        ValueError: the name is unknown. The message has the nearest name and all kinds.
+    """
     kind, _, sizes = name.strip().partition(":")
     known = ", ".join(EXAMPLES)
     if kind not in (*CHIPS, "cpu"):
@@ -99,16 +115,17 @@ def parse(name: str) -> Topology:
     chip = CHIPS[kind] if kind != "cpu" else Chip(None, _memory(), None, None, 0, dimensions=0)
     dimensions = chip.dimensions or 1
     if not re.fullmatch(r"[1-9]\d{0,5}" + r"x[1-9]\d{0,5}" * (dimensions - 1), sizes):
-        example = next(one for one in EXAMPLES if one.startswith(f"{kind}:"))
+        example = next(name for name in EXAMPLES if name.startswith(f"{kind}:"))
         raise ValueError(
             f"topology {name!r}: {kind} is {'x'.join('NNN'[:dimensions])}, as in {example}; "
             f"known, of any size: {known}"
         )
     shape = tuple(int(size) for size in sizes.split("x"))
-    if kind == "cpu":  # made-up devices share this machine's memory
+    if kind == "cpu":  # simulated devices share this machine's memory
         chip = Chip(None, _memory() / math.prod(shape), None, None, 0, dimensions=0)
     return Topology(f"{kind}:{sizes}", kind, shape, chip)
 
 
 def _memory() -> float:
+    """Returns the bytes of this machine's memory."""
     return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -55,7 +55,7 @@ def test_bytes_of_a_device():
 
 def test_too_large_says_by_how_much_and_what_to_change():
     one = without("memory", "collectives", name="v3:4x8")
-    large = plan.Plan(one.machine, {**one.found, "exhausted": EXHAUSTED})
+    large = plan.Plan(one.machine, {**one.answer, "exhausted": EXHAUSTED})
     assert large.fits is False
     assert large.bytes_per_device["total"] == pytest.approx(19.3 * GIB)
     note = large.notes[0]
@@ -63,7 +63,7 @@ def test_too_large_says_by_how_much_and_what_to_change():
     for change in ("remat", "fully_sharded", "BATCH_SIZE", "microbatches"):
         assert change in note
     assert large.to_json()["collectives"] is None
-    part = plan.Plan(one.machine, {**one.found, "exhausted": TEMPORARIES}).bytes_per_device
+    part = plan.Plan(one.machine, {**one.answer, "exhausted": TEMPORARIES}).bytes_per_device
     assert part["temporary"] == pytest.approx(25.45 * GIB)
     assert part["total"] == pytest.approx((25.45 + 4.5) * GIB)
 
@@ -126,7 +126,7 @@ def test_the_table_names_what_is_not_known():
 
 
 def test_comparing_keeps_what_was_refused():
-    both = plan.Comparison({"data": made(), "model": ValueError("heads of 12")})
+    both = plan.MeshComparison({"data": made(), "model": ValueError("heads of 12")})
     first, second = both.table().splitlines()[1:3]
     assert first.split()[:3] == ["data", "yes", "7.50"] and second.startswith("model")
     assert both.table().endswith("model: heads of 12")
@@ -165,11 +165,11 @@ needs_libtpu = pytest.mark.skipif(
 def test_a_gpus_plan_is_shapes_and_arithmetic():
     """FLOPs by the usual 6·N·D, a token's active parameters being those of its own side."""
     one = plan.plan(["gin_configs/models/tiny.gin"], SMALL, "gpu:8")
-    assert one.bytes_per_device["parameters"] == 4 * one.found["parameters"]["total"]
+    assert one.bytes_per_device["parameters"] == 4 * one.answer["parameters"]["total"]
     assert one.fits is None and one.exchanges is None and one.step_seconds > 0
     assert "no compiler for GPUs" in one.notes[0]
-    products = 6 * 16 * 16 * one.found["parameters"]["active"]
-    assert products < one.found["work"]["flops"] < 1.5 * products  # and attention, dots kept
+    products = 6 * 16 * 16 * one.answer["parameters"]["active"]
+    assert products < one.answer["work"]["flops"] < 1.5 * products  # and attention, dots kept
 
 
 @pytest.mark.parametrize(
@@ -207,10 +207,10 @@ def test_the_command_compiles_for_made_up_devices(capsys):
 def test_the_command_compiles_the_search():
     files = ["gin_configs/models/tiny_moe.gin"]
     one = plan.plan(files, [*SMALL, GROUPS], "cpu:8", decode=True)
-    assert one.found["optimizer_bytes"] == 0 and one.days is None
+    assert one.answer["optimizer_bytes"] == 0 and one.days is None
     sizes = one.bytes_per_device  # the encoder's parameters too, which the step does not read
     assert sizes["total"] > sizes["parameters"] + sizes["temporary"]
-    assert 0 < one.found["work"]["flops"] < 2 * 8 * 4 * 8 * one.found["parameters"]["total"]
+    assert 0 < one.answer["work"]["flops"] < 2 * 8 * 4 * 8 * one.answer["parameters"]["total"]
 
 
 @pytest.mark.mesh
