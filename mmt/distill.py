@@ -136,7 +136,7 @@ class Translations:
     def _translate(self, folder: Path, corpus: corpora.Corpus) -> None:
         """The train split, language by language, as one stream through the translator."""
         todo = [
-            output_log.Part(folder / f"train.{code}.tsv", self._count(corpus, code))
+            output_log.OutputFile(folder / f"train.{code}.tsv", self._count(corpus, code))
             for code in corpus.languages
         ]
         pairs, ahead = itertools.tee(

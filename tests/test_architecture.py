@@ -98,8 +98,8 @@ KNOWN_FAULTS = {  # arrows still to be turned around
     ("mmt.system.lock", "mmt.distributed"),
 }  # fmt: skip
 KNOWN_DOUBLES = {  # public classes still to be renamed
-    "Comparison", "Counts", "Entry", "Example", "Item", "Job", "Overlap", "Part", "Plan", "Range",
-    "Reader", "Recipe", "Routing", "Row", "Stack", "Texts", "Training", "Writer",
+    "Counts", "Example", "Item", "Job", "Overlap", "Plan", "Range",
+    "Reader", "Recipe", "Routing", "Stack", "Texts", "Training",
 }  # fmt: skip
 KNOWN_CIRCLES: set[frozenset[str]] = set()
 

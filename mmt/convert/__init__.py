@@ -1,1 +1,1 @@
-"""Other formats' models: names, weights and tokenizers, in and out."""
+"""Converts models from and to other formats: parameter names, weights and tokenizers."""

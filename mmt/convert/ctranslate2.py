@@ -1,7 +1,7 @@
-"""Dense models for CTranslate2, through its own converter of Hugging Face's T5.
+"""Exports dense models to CTranslate2, by its own converter of Hugging Face's T5.
 
-Only here are torch and transformers needed, by that converter. A model with experts is an error:
-CTranslate2 has none.
+The converter needs torch and transformers. A model with experts is an error, because CTranslate2
+has no experts.
 """
 
 import contextlib
@@ -16,12 +16,14 @@ from mmt.run import Run
 
 
 def export(model_dir: str | Path, out: str | Path) -> None:
-    """Makes the directory `out` of a run directory's best checkpoint, float32, for
-    `ctranslate2.Translator(out, compute_type="int8")` or any other type. The SentencePiece model
-    lies beside it as spiece.model; tokens are its pieces, a source ends with the end's.
+    """Exports a run directory's best checkpoint to the directory `out`, in float32.
 
-    Raises ValueError for a model with experts or two vocabularies, where the packages are missing,
-    and where `out` exists. Nothing half-made is left.
+    `ctranslate2.Translator(out, compute_type="int8")` loads it, with any compute type. Tokens are
+    the pieces of the SentencePiece model `spiece.model` in `out`; a source ends with the end piece.
+
+    Raises:
+        ValueError: the model has experts or two vocabularies, a package is missing, or `out`
+            exists. No partial output is left.
     """
     model = Run(model_dir).model()
     if model.config.moe_period:
@@ -32,26 +34,31 @@ def export(model_dir: str | Path, out: str | Path) -> None:
     with hf.staged(Path(out)) as temporary:
         converter = _converter()
         with tempfile.TemporaryDirectory(prefix=f".{Path(out).name}.", dir=Path(out).parent) as hub:
-            theirs = Path(hub) / "hf"
-            hf.export_hf(model_dir, theirs)
-            pieces = tokenizer.sentencepiece_file(theirs)
-            made = converter(
-                theirs, tied=model.config.tied_logits, pieces=_Pieces(pieces, model.config.pad_id)
+            hf_directory = Path(hub) / "hf"
+            hf.export_hf(model_dir, hf_directory)
+            pieces = tokenizer.sentencepiece_file(hf_directory)
+            conversion = converter(
+                hf_directory,
+                tied=model.config.tied_logits,
+                pieces=_Pieces(pieces, model.config.pad_id),
             )
             with contextlib.redirect_stdout(None):
-                made.convert(str(temporary), force=True)
+                conversion.convert(str(temporary), force=True)
             shutil.copyfile(pieces, temporary / tokenizer.MODEL)
 
 
 class _Pieces:
-    """What the converter asks of a tokenizer, by the SentencePiece model alone: an imported one may
-    have no other files, and transformers then makes up tokens that the model has no room for.
+    """The part of a tokenizer that the converter uses, from the SentencePiece model only.
+
+    An imported tokenizer may have no other files; transformers would then add tokens for which the
+    model has no embeddings.
     """
 
     def __init__(self, model: Path, pad: int) -> None:
-        own = self._vocabulary = Vocabulary.load(model)
-        self.pad_token, self.eos_token = own.piece(pad), own.piece(own.eos)
-        self.unk_token = own.piece(own.unk)
+        vocabulary = self._vocabulary = Vocabulary.load(model)
+        self.pad_token = vocabulary.piece(pad)
+        self.eos_token = vocabulary.piece(vocabulary.eos)
+        self.unk_token = vocabulary.piece(vocabulary.unk)
 
     def get_vocab(self) -> dict[str, int]:
         return {self._vocabulary.piece(i): i for i in range(self._vocabulary.size)}
@@ -61,12 +68,12 @@ class _Pieces:
 
 
 def _converter() -> Any:
-    """A function of a directory, its pieces, and whether its logits are tied (and scaled)."""
+    """Returns CTranslate2's converter, to be given a directory, its pieces, and tied logits."""
     try:
         from ctranslate2.converters import TransformersConverter
         from ctranslate2.converters import transformers as module
 
-        module.torch, module.transformers  # noqa: B018  (it forgives that they are missing)
+        module.torch, module.transformers  # noqa: B018  (importing it succeeds without them)
     except (ImportError, AttributeError) as error:
         raise ValueError(
             "exporting to CTranslate2 needs ctranslate2, torch and transformers: "
@@ -80,7 +87,7 @@ def _converter() -> Any:
 
         def load_model(self, model_class: Any, model_name_or_path: str, **options: Any) -> Any:
             model = super().load_model(model_class, model_name_or_path, **options)
-            # transformers 5 says True for every T5, and the converter takes it for T5 1.0's scale.
+            # transformers 5 sets True for every T5; the converter would scale logits as for T5 1.0.
             model.config.tie_word_embeddings = self.tied
             return model
 

@@ -1,8 +1,8 @@
-"""Models of Hugging Face in and out: a directory as `transformers` saves it becomes a run
-directory, and a run directory becomes such a one. Files on disk only; no torch.
+"""Converts between run directories and directories that `transformers` saves.
 
-Weights go one parameter at a time, so that memory is needed for the largest of them (the layers of
-a scanned stack together) and not for the model. Half-precision files become float32, as ours are.
+It reads and writes files only; torch is not needed. Weights are converted one parameter at a time,
+so memory is needed for the largest parameter (all layers of a scanned stack), not for the model.
+Half-precision files become float32, as our checkpoints are.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import numpy as np
 
 from mmt import checkpoint
 from mmt.convert import hf_config, names, tokenizer
-from mmt.convert.tensors import Tensors, Writer
+from mmt.convert.tensors import Tensors, TensorWriter
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary
 from mmt.model import parameter_names
@@ -29,30 +29,34 @@ from mmt.model.config import Config
 from mmt.model.transformer import Transformer, parameter_shapes
 from mmt.run import Run
 
-KEPT = "hugging_face"  # in a run directory: the files of its tokenizer as they came
+KEPT = "hugging_face"  # folder of a run directory with the original tokenizer files
 
 
 def import_hf(directory: str | Path, out: str | Path) -> None:
-    """Makes the run directory `out` of a Hugging Face directory: T5 1.0 and 1.1, mT5, MADLAD-400,
-    UMT5 or Switch Transformers, in safetensors, with its SentencePiece model.
+    """Imports a Hugging Face directory as the run directory `out`.
 
-    `mmt translate --model OUT` and fine-tuning (gin_configs/runs/finetune.gin) take it from there.
-    Raises ValueError for what is not such a directory or is not consistent (names that are missing,
-    unused or of another shape are all listed), and where `out` exists. Nothing half-made is left.
+    Architectures: T5 1.0 and 1.1, mT5, MADLAD-400, UMT5 and Switch Transformers, in safetensors,
+    with their SentencePiece model. `mmt translate --model OUT` and fine-tuning
+    (gin_configs/runs/finetune.gin) use the result.
+
+    Raises:
+        ValueError: the directory is not such a model or is inconsistent, or `out` exists. The
+            message lists all names that are missing, unused or of another shape. No partial output
+            is left.
     """
     source = Path(directory)
     if not source.is_dir():
         raise ValueError(f"no directory {source}")
-    found = _read_json(source / "config.json")
+    hf_settings = _read_json(source / "config.json")
     made = hf_config.to_config(
-        found,
+        hf_settings,
         _read_json(source / "generation_config.json", optional=True),
         where=source / "config.json",
     )
     tensors = Tensors(source)
     model = Transformer(made)
     entries = names.table(model)
-    sources = _sources(tensors, made, tied=found.get("tie_word_embeddings", True))
+    sources = _sources(tensors, made, tied=hf_settings.get("tie_word_embeddings", True))
     names.check({name: tensors.shapes[at] for name, at in sources.items()}, entries, source)
     vocabulary_file = tokenizer.sentencepiece_file(source)
     vocabulary = Vocabulary.load(vocabulary_file)
@@ -78,17 +82,18 @@ def import_hf(directory: str | Path, out: str | Path) -> None:
 
 
 def export_hf(model_dir: str | Path, out: str | Path) -> None:
-    """Makes the directory `out` of a run directory's best checkpoint, for `AutoTokenizer` and
-    `T5ForConditionalGeneration` (`UMT5…`, `SwitchTransformers…`) as it lies: float32 safetensors.
+    """Exports a run directory's best checkpoint to the directory `out`, in float32 safetensors.
 
-    An imported tokenizer goes out as it came, one of ours as a tokenizer.json that gives the same
-    ids. Where the logits have weights of their own, `transformers` 5 warns that it does not tie
-    them to the embedding ("we will NOT tie them"): right, and for T5 and UMT5 no config.json keeps
-    it silent.
+    `AutoTokenizer` and `T5ForConditionalGeneration` (`UMT5…`, `SwitchTransformers…`) load it. The
+    files of an imported tokenizer are copied; a tokenizer of ours becomes a tokenizer.json that
+    gives the same ids. If the logits have weights of their own, `transformers` 5 warns that it does
+    not tie them to the embedding ("we will NOT tie them"). The warning is correct; for T5 and UMT5
+    no config.json avoids it.
 
-    Raises ValueError for a model that has no such architecture (two vocabularies, GShard's experts)
-    or not the vocabulary that it was trained with, and where `out` exists. Nothing half-made is
-    left.
+    Raises:
+        ValueError: the model has no such architecture (two vocabularies, GShard's experts), its
+            vocabulary is not the one it was trained with, or `out` exists. No partial output is
+            left.
     """
     run = Path(model_dir)
     model = Run(run).model()
@@ -100,7 +105,7 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
         for entry in entries.values()
         for name in entry.theirs
         for copy in _written_as(name, made)
-    }  # in the order of our tree, so that files are written from front to back
+    }  # in the order of our parameter tree, so that files are written sequentially
     with staged(Path(out)) as temporary:
         _write_json(temporary / "config.json", made)
         special = {name: made[name] for name in hf_config.SPECIAL_IDS}
@@ -109,20 +114,23 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
             _read_json(run / KEPT / "generation_config.json", optional=True) | special,
         )
         tokenizer.write(vocabulary_file, temporary, kept=run / KEPT, pad=model.config.pad_id)
-        with Writer(temporary, shapes) as writer:
+        with TensorWriter(temporary, shapes) as writer:
             for path, leaf in checkpoint.read_params(run, parameter_shapes(model)):
                 for name, array in parameter_names.unstack(path, leaf, model.config).items():
                     for theirs, tensor in entries[name].to_theirs(array):
                         for copy in _written_as(theirs, made):
                             writer[copy] = tensor
-                del leaf, array, tensor  # before the next is read
+                del leaf, array, tensor  # release memory before the next parameter is read
 
 
 @contextlib.contextmanager
 def staged(out: Path) -> Iterator[Path]:
-    """A new directory beside `out` that gets its name at the end, or is removed if there is an
-    error, or the program asked to end (SIGTERM). ValueError where `out` is there already or cannot
-    be; an OSError names it.
+    """Yields a temporary directory beside `out`, which is renamed to `out` on success.
+
+    It is removed on an error and on SIGTERM. An OSError names `out`.
+
+    Raises:
+        ValueError: `out` exists or cannot be created.
     """
     if out.exists() or out.is_symlink():
         raise ValueError(f"{out} exists; it is left as it is: name a new directory")
@@ -138,15 +146,16 @@ def staged(out: Path) -> Iterator[Path]:
             os.rename(temporary, out)
         except BaseException as error:
             _remove(temporary)
-            if isinstance(error, OSError):  # a file object leaves out the path
+            if isinstance(error, OSError):  # errors of file objects do not contain the path
                 raise OSError(f"cannot write {out}: {error}") from error
             raise
 
 
 @contextlib.contextmanager
 def _ends_by_exception() -> Iterator[None]:
-    """Makes SIGTERM raise SystemExit, once, so that what is half-made can be removed; outside the
-    main thread, where none can be caught, it does nothing.
+    """Makes the first SIGTERM raise SystemExit, so that partial output can be removed.
+
+    Outside the main thread, where signals cannot be handled, it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -164,7 +173,7 @@ def _ends_by_exception() -> Iterator[None]:
 
 
 def gin_text(made: Config, name: str) -> str:
-    """The configuration of an imported model, which the files of gin_configs/runs go on from."""
+    """Returns the configuration of an imported model, which gin_configs/runs/*.gin extend."""
     sizes = {
         field: getattr(made, field)
         for field in (
@@ -208,7 +217,7 @@ def gin_text(made: Config, name: str) -> str:
 
 
 def _remove(directory: Path) -> None:
-    """Deletes it, again and again for up to 5 s while Orbax's threads go on making files in it."""
+    """Deletes a directory. It retries for up to 5 s, while Orbax's threads still write files."""
     for _ in range(50):
         shutil.rmtree(directory, ignore_errors=True)
         time.sleep(0.1)
@@ -217,8 +226,10 @@ def _remove(directory: Path) -> None:
 
 
 def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
-    """Their names -> where the file has them: copies of the embedding are one, and the logits have
-    the embedding's tensor where the file has no other and config.json says that they are `tied`.
+    """Returns {Hugging Face name: name of the tensor in the files}.
+
+    Copies of the embedding are one tensor. The logits use the embedding's tensor if the files have
+    no other and config.json says that they are `tied`.
     """
     where = {name: name for name in tensors if name not in names.UNUSED}
     copies = [name for name in names.EMBEDDING_COPIES if where.pop(name, None)]
@@ -228,12 +239,12 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
     embedding = where.get(names.EMBEDDING)
     if embedding is None:
         return where if head is None else {**where, names.HEAD: head}
-    same = [*copies, *([head] if head and made.tied_logits else [])]
-    for name in same:
+    equal_tensors = [*copies, *([head] if head and made.tied_logits else [])]
+    for name in equal_tensors:
         if not np.array_equal(tensors[name], tensors[embedding]):
             raise ValueError(
-                f"{tensors.directory}: {name} differs from {embedding}, but by config.json they "
-                "are one (tie_word_embeddings). If the logits have weights of their own and the "
+                f"{tensors.directory}: {name} differs from {embedding}, but config.json ties them "
+                "(tie_word_embeddings). If the logits have weights of their own and the "
                 "decoder's output is not scaled, as in T5 1.1 and UMT5, write "
                 '"tie_word_embeddings": false into config.json'
             )
@@ -243,9 +254,10 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
 
 
 def _written_as(name: str, made: dict[str, Any]) -> tuple[str, ...]:
-    """The names of a tensor in an exported file. A Switch Transformer whose logits have weights of
-    their own gets the embedding three times: `transformers` 5 then ties nothing, and initialises
-    the stacks' tables at random where the file has none.
+    """Returns the names under which an exported file contains a tensor.
+
+    A Switch Transformer whose logits have weights of their own contains the embedding three times:
+    `transformers` 5 then ties nothing, and initialises missing tables of the stacks at random.
     """
     untied = not made["tie_word_embeddings"]
     if name == names.EMBEDDING and made["model_type"] == "switch_transformers" and untied:
@@ -254,7 +266,7 @@ def _written_as(name: str, made: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _trained_vocabulary(run: Path, made: Config) -> Path:
-    """The file of a run's vocabulary. ValueError where it is not that of its training."""
+    """Returns a run's vocabulary file. Raises ValueError if training used another one."""
     trained = read_manifest(Run(run).manifest).vocabulary_hash
     for side, path in Run(run).vocabularies().items():
         vocabulary = Vocabulary.load(path)
@@ -282,7 +294,7 @@ def _check_vocabulary(vocabulary: Vocabulary, made: Config, path: Path) -> None:
 
 
 def _manifest(name: str, vocabulary: Vocabulary, made: Config) -> Manifest:
-    """No languages: on which ones the model was trained, the files do not say."""
+    """Returns a manifest without languages: the files do not name the training languages."""
     sides = ("source", "target")
     return Manifest(
         name=name,
@@ -304,12 +316,12 @@ def _read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
             return {}
         raise ValueError(f"{path.parent} is no Hugging Face model: it has no {path.name}")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: broken JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a JSON object")
-    return found
+    return content
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -1,8 +1,8 @@
-"""What a Hugging Face config.json says of a model, and the same of ours: `Config` both ways.
+"""Converts a Hugging Face config.json to a `Config`, and back.
 
-Knows the architectures of T5 (1.0, 1.1, mT5, MADLAD-400), UMT5 and Switch Transformers as
-`transformers` 5 computes them. What it cannot represent exactly is an error that says so; weights
-are `names`' and `hf`'s part.
+It knows the architectures of T5 (1.0, 1.1, mT5, MADLAD-400), UMT5 and Switch Transformers as
+`transformers` 5 computes them. A setting that has no exact equivalent is an error. Weights are
+converted in `mmt.convert.names` and `mmt.convert.hf`.
 """
 
 import inspect
@@ -22,7 +22,7 @@ MODEL_TYPES = {
     "umt5": "UMT5ForConditionalGeneration",
     "switch_transformers": "SwitchTransformersForConditionalGeneration",
 }
-# dense_act_fn -> ours; 'gelu' without 'new' is the exact one, which T5 does not use.
+# dense_act_fn -> our name. 'gelu' is the exact function, which T5 does not use, and is not here.
 _ACTIVATIONS = {
     "relu": "relu",
     "gelu_new": "gelu",
@@ -31,7 +31,7 @@ _ACTIVATIONS = {
     "swish": "silu",
     "linear": "linear",
 }
-_SIZES = {  # of config.json -> of Config
+_SIZES = {  # field of config.json -> field of Config
     "vocab_size": "vocab_size",
     "d_model": "emb_dim",
     "num_heads": "num_heads",
@@ -48,98 +48,114 @@ SPECIAL_IDS = {
     "decoder_start_token_id": "start_id",
 }
 _GENERATION = "generation_config.json"
-_NO_DROPS = 1 << 20  # tokens of a sequence that an expert takes: as our decoding, all
-_CAPACITY = 1.25  # Switch's in training (Fedus et al. 2021, section 2.2); config.json has none
+_NO_DROPS = 1 << 20  # expert capacity per sequence: no token is dropped, as in our decoding
+_CAPACITY = 1.25  # of Switch's training (Fedus et al. 2021, section 2.2); config.json has no field
 
 
 class _Kind(NamedTuple):
-    """What a value of config.json may be."""
+    """A kind of value in config.json: its description, and a predicate."""
 
     allowed: str
     fits: Callable[[Any], bool]
 
 
 def _integers(low: int, high: int = (1 << 31) - 1) -> _Kind:
-    return _Kind(f"an integer, {low} to {high}", lambda it: type(it) is int and low <= it <= high)
+    return _Kind(
+        f"an integer, {low} to {high}", lambda value: type(value) is int and low <= value <= high
+    )
 
 
 def _one_of(*values: str | bool) -> _Kind:
-    listed = ", ".join(json.dumps(it) if isinstance(it, bool) else it for it in values)
-    return _Kind(listed, lambda it: any(type(it) is type(one) and it == one for one in values))
+    listed = ", ".join(json.dumps(v) if isinstance(v, bool) else v for v in values)
+    return _Kind(
+        listed, lambda value: any(type(value) is type(v) and value == v for v in values)
+    )
 
 
 _SIZE = _integers(1)
 _COUNT = _integers(0)
-_RATE = _Kind("a number, 0 <= x < 1", lambda it: type(it) in (int, float) and 0 <= it < 1)
-_EPSILON = _Kind("1e-06", lambda it: _RATE.fits(it) and math.isclose(it, 1e-6))
+_RATE = _Kind(
+    "a number, 0 <= x < 1", lambda value: type(value) in (int, float) and 0 <= value < 1
+)
+_EPSILON = _Kind("1e-06", lambda value: _RATE.fits(value) and math.isclose(value, 1e-6))
 _FLAG = _one_of(True, False)
 _ROUTER_DTYPE = _one_of("float32", "bfloat16")
-_NAME = _Kind("a string", lambda it: isinstance(it, str))
+_NAME = _Kind("a string", lambda value: isinstance(value, str))
 _UNGATED = _Kind(
     "a string without 'gated-'",
-    lambda it: isinstance(it, str) and not it.startswith("gated-"),
+    lambda value: isinstance(value, str) and not value.startswith("gated-"),
 )
 _NAMES = _Kind(
     "a list of strings",
-    lambda it: isinstance(it, list) and all(isinstance(one, str) for one in it),
+    lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
 )
 
 
-def to_config(found: Mapping[str, Any], generation: Mapping[str, Any], *, where: Any) -> Config:
-    """Our Config of config.json and generation_config.json (which may be {}).
+def to_config(
+    settings: Mapping[str, Any], generation: Mapping[str, Any], *, where: Any
+) -> Config:
+    """Returns the Config of a Hugging Face model.
 
-    `where` is config.json's path, for errors. Raises ValueError for another architecture, a
-    value of another type or range, a setting that our model does not have, and special ids that
-    the files leave open.
+    Args:
+        settings: the content of config.json.
+        generation: the content of generation_config.json, which may be {}.
+        where: path of config.json, for errors.
+
+    Raises:
+        ValueError: the architecture is unknown, a value has another type or range, our model does
+            not have a setting, or the files leave a special id open.
     """
-    kind = found.get("model_type")
+    kind = settings.get("model_type")
     if not isinstance(kind, str) or kind not in MODEL_TYPES:
         near = suggest.hint(str(kind), MODEL_TYPES, cutoff=0.0)
         raise ValueError(
             f"{where}: model_type is {kind!r}; allowed: {', '.join(MODEL_TYPES)}{near}"
         )
-    architectures = found.get("architectures")
-    for name in [] if architectures is None else _read(found, "architectures", where, _NAMES):
+    architectures = settings.get("architectures")
+    for name in [] if architectures is None else _read(settings, "architectures", where, _NAMES):
         if not name.endswith("ForConditionalGeneration"):
             raise ValueError(f"{where}: architecture {name}; allowed: {MODEL_TYPES[kind]}")
-    _refuse(found, where)
-    sizes = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128, **found}
+    _refuse(settings, where)
+    defaults = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
+    sizes = {**defaults, **settings}
     if sizes.get("num_decoder_layers") is None:
         sizes["num_decoder_layers"] = _read(sizes, "num_layers", where, _SIZE)
     options: dict[str, Any] = {
         ours: _read(sizes, name, where, _SIZE) for name, ours in _SIZES.items()
     }
+    ids = _integers(0, options["vocab_size"] - 1)
     options |= {
-        ours: _special_id(name, found, generation, where, _integers(0, options["vocab_size"] - 1))
+        ours: _special_id(name, settings, generation, where, ids)
         for name, ours in SPECIAL_IDS.items()
     }
     if kind == "switch_transformers":
         depths = {stack: options[f"{stack}_layers"] for stack in ("encoder", "decoder")}
-        options |= _experts(found, where, depths)
-    options["mlp_activations"] = _activations(found, where)
-    options["dropout_rate"] = float(_read(found, "dropout_rate", where, _RATE, 0.1))
+        options |= _experts(settings, where, depths)
+    options["mlp_activations"] = _activations(settings, where)
+    options["dropout_rate"] = float(_read(settings, "dropout_rate", where, _RATE, 0.1))
     try:
         return Config(
-            **options, tied_logits=scales_logits(found), relative_bias_per_layer=kind == "umt5"
+            **options, tied_logits=scales_logits(settings), relative_bias_per_layer=kind == "umt5"
         )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 
-def scales_logits(found: Mapping[str, Any]) -> bool:
-    """Whether config.json's model multiplies the decoder's output by d_model^-0.5 before the
-    logits, as T5 1.0 does, whose logits are by the embedding. mT5 never does.
+def scales_logits(settings: Mapping[str, Any]) -> bool:
+    """Returns whether the model multiplies the decoder's output by d_model^-0.5 before the logits.
+
+    T5 1.0 does, whose logits are products with the embedding; mT5 never does.
     """
-    if found["model_type"] == "mt5":
+    if settings["model_type"] == "mt5":
         return False
-    tied = found.get("tie_word_embeddings", True) is not False
-    t5 = found["model_type"] in ("t5", "umt5")
-    scaled = found.get("scale_decoder_outputs") if t5 else None
+    tied = settings.get("tie_word_embeddings", True) is not False
+    t5 = settings["model_type"] in ("t5", "umt5")
+    scaled = settings.get("scale_decoder_outputs") if t5 else None
     return tied if scaled is None else bool(scaled)
 
 
 def from_config(config: Config) -> dict[str, Any]:
-    """The config.json of a model. ValueError for one that has no architecture there."""
+    """Returns the config.json of a model. Raises ValueError without such an architecture."""
     kind = _model_type(config)
     made: dict[str, Any] = {
         "architectures": [MODEL_TYPES[kind]],
@@ -152,7 +168,7 @@ def from_config(config: Config) -> dict[str, Any]:
         "use_cache": True,
     }
     made |= {name: getattr(config, ours) for name, ours in (_SIZES | SPECIAL_IDS).items()}
-    theirs = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
+    hf_names = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
     first, *gate = config.mlp_activations
     if kind != "switch_transformers":
         if gate not in ([], ["linear"]):
@@ -160,11 +176,11 @@ def from_config(config: Config) -> dict[str, Any]:
                 f"mlp_activations = {config.mlp_activations}; Hugging Face's T5 has one, or one "
                 "and 'linear'"
             )
-        short = "gelu" if gate and first == "gelu" else theirs[first]
+        short = "gelu" if gate and first == "gelu" else hf_names[first]
         made["feed_forward_proj"] = f"gated-{short}" if gate else short
-        return made | {"dense_act_fn": theirs[first], "is_gated_act": bool(gate)}
+        return made | {"dense_act_fn": hf_names[first], "is_gated_act": bool(gate)}
     return made | {
-        "dense_act_fn": theirs[first],
+        "dense_act_fn": hf_names[first],
         "num_experts": config.moe.num_experts,
         "expert_capacity": _NO_DROPS,
         "router_bias": False,
@@ -199,31 +215,31 @@ def _model_type(config: Config) -> str:
     return "switch_transformers"
 
 
-def _refuse(found: Mapping[str, Any], where: Any) -> None:
-    """ValueError for settings that change numbers and that our model does not have."""
-    _read(found, "layer_norm_epsilon", where, _EPSILON, 1e-6)
-    _read(found, "is_encoder_decoder", where, _one_of(True), True)
-    _read(found, "tie_word_embeddings", where, _FLAG, True)
-    if found.get("scale_decoder_outputs") is not None:
-        _read(found, "scale_decoder_outputs", where, _FLAG)
+def _refuse(settings: Mapping[str, Any], where: Any) -> None:
+    """Raises ValueError for settings that change numbers and that our model does not have."""
+    _read(settings, "layer_norm_epsilon", where, _EPSILON, 1e-6)
+    _read(settings, "is_encoder_decoder", where, _one_of(True), True)
+    _read(settings, "tie_word_embeddings", where, _FLAG, True)
+    if settings.get("scale_decoder_outputs") is not None:
+        _read(settings, "scale_decoder_outputs", where, _FLAG)
     for name in ("router_bias", "is_decoder", "quantization_config"):
-        if found.get(name):
-            raise ValueError(f"{where}: {name} is {found[name]!r}, which mmt does not have")
+        if settings.get(name):
+            raise ValueError(f"{where}: {name} is {settings[name]!r}, which mmt does not have")
 
 
-def _activations(found: Mapping[str, Any], where: Any) -> tuple[str, ...]:
-    """('gelu', 'linear') of 'gated-gelu'; what dense_act_fn and is_gated_act say wins."""
-    switch = found["model_type"] == "switch_transformers"
-    default = "relu" if found["model_type"] == "t5" or switch else "gated-gelu"
-    proj = _read(found, "feed_forward_proj", where, _UNGATED if switch else _NAME, default)
+def _activations(settings: Mapping[str, Any], where: Any) -> tuple[str, ...]:
+    """Returns ('gelu', 'linear') of 'gated-gelu'; dense_act_fn and is_gated_act take precedence."""
+    switch = settings["model_type"] == "switch_transformers"
+    default = "relu" if settings["model_type"] == "t5" or switch else "gated-gelu"
+    proj = _read(settings, "feed_forward_proj", where, _UNGATED if switch else _NAME, default)
     gated, name = proj.startswith("gated-"), proj.removeprefix("gated-")
-    if switch:  # has no other name than dense_act_fn
-        _read(found, "is_gated_act", where, _one_of(False), False)
+    if switch:  # the activation is only named by dense_act_fn
+        _read(settings, "is_gated_act", where, _one_of(False), False)
         name = "relu"
     if proj == "gated-gelu":
         name = "gelu_new"
-    gated = _read(found, "is_gated_act", where, _FLAG, gated)
-    name = _read(found, "dense_act_fn", where, _NAME, name)
+    gated = _read(settings, "is_gated_act", where, _FLAG, gated)
+    name = _read(settings, "dense_act_fn", where, _NAME, name)
     if name not in _ACTIVATIONS:
         exact = " ('gelu' is the exact one, T5's 'gelu_new')" if name == "gelu" else ""
         raise ValueError(
@@ -233,49 +249,51 @@ def _activations(found: Mapping[str, Any], where: Any) -> tuple[str, ...]:
 
 
 def _special_id(
-    name: str, found: Mapping[str, Any], generation: Mapping[str, Any], where: Any, ids: _Kind
+    name: str, settings: Mapping[str, Any], generation: Mapping[str, Any], where: Any, ids: _Kind
 ) -> int:
-    """The one id that the two files give."""
-    given = []
-    for file, content in (where, found), (Path(where).with_name(_GENERATION), generation):
-        one = content.get(name)
-        one = one[0] if isinstance(one, list) and len(one) == 1 else one
-        if one is not None:
-            given.append(_read({name: one}, name, file, ids))
-    if not given:
+    """Returns the special id that the two files agree on."""
+    ids_given = []
+    for file, content in (where, settings), (Path(where).with_name(_GENERATION), generation):
+        value = content.get(name)
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if value is not None:
+            ids_given.append(_read({name: value}, name, file, ids))
+    if not ids_given:
         raise ValueError(f"{where}: no {name}, and none in {_GENERATION}: add it")
-    if given[0] != given[-1]:
+    if ids_given[0] != ids_given[-1]:
         raise ValueError(
-            f"{where}: {name} is {given[0]}, in {_GENERATION} {given[-1]}: mmt takes one id"
+            f"{where}: {name} is {ids_given[0]}, in {_GENERATION} {ids_given[-1]}: mmt takes one id"
         )
-    return given[0]
+    return ids_given[0]
 
 
-def _read(found: Mapping[str, Any], name: str, where: Any, kind: _Kind, default: Any = None) -> Any:
-    """The value of a field, `default` where there is none; ValueError where it is not of `kind`."""
-    value = found.get(name, default)
+def _read(
+    settings: Mapping[str, Any], name: str, where: Any, kind: _Kind, default: Any = None
+) -> Any:
+    """Returns a field's value or `default`. Raises ValueError if it is not of `kind`."""
+    value = settings.get(name, default)
     if not kind.fits(value):
         raise ValueError(f"{where}: {name} is {value!r}; allowed: {kind.allowed}")
     return value
 
 
-def _experts(found: Mapping[str, Any], where: Any, depths: Mapping[str, int]) -> dict[str, Any]:
-    """moe_period and moe of a Switch Transformer; `depths` are the layers of its stacks."""
+def _experts(settings: Mapping[str, Any], where: Any, depths: Mapping[str, int]) -> dict[str, Any]:
+    """Returns moe_period and moe of a Switch Transformer with `depths` layers in its stacks."""
     stacks = {}
     for stack, layers in depths.items():
-        step = _step(layers, _read(found, f"num_sparse_{stack}_layers", where, _COUNT, 3))
-        if found.get(f"{stack}_sparse_step") is not None:
-            step = _read(found, f"{stack}_sparse_step", where, _COUNT)
+        step = _step(layers, _read(settings, f"num_sparse_{stack}_layers", where, _COUNT, 3))
+        if settings.get(f"{stack}_sparse_step") is not None:
+            step = _read(settings, f"{stack}_sparse_step", where, _COUNT)
         stacks[stack] = layers, _sparse(layers, step)
     for period in (1, 2):
         if all(_ours(layers, period) == sparse for layers, sparse in stacks.values()):
             moe = MoeConfig(
-                num_experts=_read(found, "num_experts", where, _SIZE, 8),
+                num_experts=_read(settings, "num_experts", where, _SIZE, 8),
                 router=switch_top1,
                 capacity_factor=_CAPACITY,
-                jitter=float(_read(found, "router_jitter_noise", where, _RATE, 0.01)),
-                expert_dropout=float(_read(found, "dropout_rate", where, _RATE, 0.1)),
-                router_dtype=_read(found, "router_dtype", where, _ROUTER_DTYPE, "float32"),
+                jitter=float(_read(settings, "router_jitter_noise", where, _RATE, 0.01)),
+                expert_dropout=float(_read(settings, "dropout_rate", where, _RATE, 0.1)),
+                router_dtype=_read(settings, "router_dtype", where, _ROUTER_DTYPE, "float32"),
             )
             return {"moe_period": period, "moe": moe}
     listed = "; ".join(f"{stack} {sorted(sparse)}" for stack, (_, sparse) in stacks.items())
@@ -290,12 +308,12 @@ def _step(layers: int, sparse: int) -> int:
 
 
 def _sparse(layers: int, step: int) -> set[int]:
-    """The layers that Hugging Face gives experts."""
+    """Returns the layers with experts in Hugging Face's model."""
     return {i for i in range(layers) if step > 0 and (step == 1 or i % step == 1)}
 
 
 def _ours(layers: int, period: int) -> set[int]:
-    """Those that we do: the last of every whole block."""
+    """Returns the layers with experts in our model: the last of every whole block."""
     return {i for i in range(layers) if i % period == period - 1}
 
 

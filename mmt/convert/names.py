@@ -1,7 +1,7 @@
-"""The tables of names: which tensors of a Hugging Face file are which parameters of ours.
+"""Tables of parameter names: which tensors of a Hugging Face file are which of our parameters.
 
-One table per format, read in both directions. It knows names, shapes and the order of axes; files
-are `hf`'s part, and what config.json says `hf_config`'s.
+There is one table per format, read in both directions. It knows names, shapes and the order of
+axes. `mmt.convert.hf` reads files, `mmt.convert.hf_config` reads config.json.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +16,11 @@ from mmt.model.transformer import Transformer
 Shape = tuple[int, ...]
 
 
-class Row(NamedTuple):
-    """A line of a table. `{stack}` is encoder or decoder; the rest of a name may be any layer's.
+class NameRule(NamedTuple):
+    """A row of a name table. `{stack}` stands for encoder or decoder.
 
-    kernel: ours is [inputs ... outputs], theirs the matrix [outputs inputs]; else they are alike.
+    If `kernel`, our array is [inputs ... outputs] and the tensor is the matrix [outputs inputs];
+    otherwise both have one shape.
     """
 
     ours: str
@@ -27,93 +28,104 @@ class Row(NamedTuple):
     kernel: bool = False
 
 
-# Whole models; {layers} is '{stack}.block.{layer}.layer', {last} the number of its MLP sublayer.
+# {layers} is '{stack}.block.{layer}.layer'; {last} is the number of the layer's MLP sublayer.
 _MODEL = (
-    Row("source_embed/embedding", "shared.weight"),
-    Row("logits/kernel", "lm_head.weight", kernel=True),
-    Row("{stack}/norm/scale", "{stack}.final_layer_norm.weight"),
-    Row(
+    NameRule("source_embed/embedding", "shared.weight"),
+    NameRule("logits/kernel", "lm_head.weight", kernel=True),
+    NameRule("{stack}/norm/scale", "{stack}.final_layer_norm.weight"),
+    NameRule(
         "{stack}/relative_bias/embedding",
         "{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
     ),
 )
 _LAYER = (
-    Row("relative_bias/embedding", "{layers}.0.SelfAttention.relative_attention_bias.weight"),
-    Row("self_norm/scale", "{layers}.0.layer_norm.weight"),
-    Row("self_attention/query", "{layers}.0.SelfAttention.q.weight", kernel=True),
-    Row("self_attention/key", "{layers}.0.SelfAttention.k.weight", kernel=True),
-    Row("self_attention/value", "{layers}.0.SelfAttention.v.weight", kernel=True),
-    Row("self_attention/out", "{layers}.0.SelfAttention.o.weight", kernel=True),
-    Row("cross_norm/scale", "{layers}.1.layer_norm.weight"),
-    Row("cross_attention/query", "{layers}.1.EncDecAttention.q.weight", kernel=True),
-    Row("cross_attention/key", "{layers}.1.EncDecAttention.k.weight", kernel=True),
-    Row("cross_attention/value", "{layers}.1.EncDecAttention.v.weight", kernel=True),
-    Row("cross_attention/out", "{layers}.1.EncDecAttention.o.weight", kernel=True),
-    Row("mlp_norm/scale", "{layers}.{last}.layer_norm.weight"),
+    NameRule("relative_bias/embedding", "{layers}.0.SelfAttention.relative_attention_bias.weight"),
+    NameRule("self_norm/scale", "{layers}.0.layer_norm.weight"),
+    NameRule("self_attention/query", "{layers}.0.SelfAttention.q.weight", kernel=True),
+    NameRule("self_attention/key", "{layers}.0.SelfAttention.k.weight", kernel=True),
+    NameRule("self_attention/value", "{layers}.0.SelfAttention.v.weight", kernel=True),
+    NameRule("self_attention/out", "{layers}.0.SelfAttention.o.weight", kernel=True),
+    NameRule("cross_norm/scale", "{layers}.1.layer_norm.weight"),
+    NameRule("cross_attention/query", "{layers}.1.EncDecAttention.q.weight", kernel=True),
+    NameRule("cross_attention/key", "{layers}.1.EncDecAttention.k.weight", kernel=True),
+    NameRule("cross_attention/value", "{layers}.1.EncDecAttention.v.weight", kernel=True),
+    NameRule("cross_attention/out", "{layers}.1.EncDecAttention.o.weight", kernel=True),
+    NameRule("mlp_norm/scale", "{layers}.{last}.layer_norm.weight"),
 )
 _PLAIN = (  # T5 1.0: one activation
-    Row("mlp/wi_0", "{layers}.{last}.DenseReluDense.wi.weight", kernel=True),
-    Row("mlp/wo", "{layers}.{last}.DenseReluDense.wo.weight", kernel=True),
+    NameRule("mlp/wi_0", "{layers}.{last}.DenseReluDense.wi.weight", kernel=True),
+    NameRule("mlp/wo", "{layers}.{last}.DenseReluDense.wo.weight", kernel=True),
 )
 _GATED = (
-    Row("mlp/wi_0", "{layers}.{last}.DenseReluDense.wi_0.weight", kernel=True),
-    Row("mlp/wi_1", "{layers}.{last}.DenseReluDense.wi_1.weight", kernel=True),
-    Row("mlp/wo", "{layers}.{last}.DenseReluDense.wo.weight", kernel=True),
+    NameRule("mlp/wi_0", "{layers}.{last}.DenseReluDense.wi_0.weight", kernel=True),
+    NameRule("mlp/wi_1", "{layers}.{last}.DenseReluDense.wi_1.weight", kernel=True),
+    NameRule("mlp/wo", "{layers}.{last}.DenseReluDense.wo.weight", kernel=True),
 )
 _SWITCH = (
-    Row("mlp/wi_0", "{layers}.{last}.mlp.wi.weight", kernel=True),
-    Row("mlp/wo", "{layers}.{last}.mlp.wo.weight", kernel=True),
+    NameRule("mlp/wi_0", "{layers}.{last}.mlp.wi.weight", kernel=True),
+    NameRule("mlp/wo", "{layers}.{last}.mlp.wo.weight", kernel=True),
 )
-_EXPERTS = (  # a tensor for each expert; ours are stacked
-    Row("mlp/router", "{layers}.{last}.mlp.router.classifier.weight", kernel=True),
-    Row("mlp/wi_0", "{layers}.{last}.mlp.experts.expert_{expert}.wi.weight", kernel=True),
-    Row("mlp/wo", "{layers}.{last}.mlp.experts.expert_{expert}.wo.weight", kernel=True),
+_EXPERTS = (  # one tensor per expert; ours are stacked
+    NameRule("mlp/router", "{layers}.{last}.mlp.router.classifier.weight", kernel=True),
+    NameRule("mlp/wi_0", "{layers}.{last}.mlp.experts.expert_{expert}.wi.weight", kernel=True),
+    NameRule("mlp/wo", "{layers}.{last}.mlp.experts.expert_{expert}.wo.weight", kernel=True),
 )
 
-# Names under which a file may hold the table of embeddings once more, or instead.
+# Names under which a file may contain the embedding table again, or only.
 EMBEDDING, HEAD = "shared.weight", "lm_head.weight"
 EMBEDDING_COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-# In files of the first T5; it is added to no attention of any model.
+# In files of the first T5; no model uses it.
 UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A parameter and its tensors: one, or one for each expert (whose axis is our first)."""
+class TensorMapping:
+    """A parameter of ours and its tensors: one, or one per expert (our first axis).
+
+    Attributes:
+        ours: flat name of our parameter.
+        theirs: names of the tensors.
+        shape: shape of our parameter.
+        kernel: see `NameRule`.
+    """
 
     ours: str
     theirs: tuple[str, ...]
-    shape: Shape  # of ours
+    shape: Shape
     kernel: bool
 
     @property
     def their_shape(self) -> Shape:
-        """Of each of their tensors."""
-        one = self.shape[1:] if "expert_" in self.theirs[0] else self.shape
+        """Returns the shape of each tensor."""
+        shape = self.shape[1:] if "expert_" in self.theirs[0] else self.shape
         if not self.kernel:
-            return one
-        inputs = one[0] if self.ours.rsplit("/", 1)[-1] != "out" else one[0] * one[1]
-        return int(np.prod(one)) // inputs, inputs
+            return shape
+        inputs = shape[0] if self.ours.rsplit("/", 1)[-1] != "out" else shape[0] * shape[1]
+        return int(np.prod(shape)) // inputs, inputs
 
     def to_ours(self, get: Callable[[str], np.ndarray]) -> np.ndarray:
-        """Our array, made of `get(their name)`."""
+        """Returns our array, converted from `get(tensor name)`."""
         arrays = [get(name).T if self.kernel else get(name) for name in self.theirs]
         if "expert_" in self.theirs[0]:
             return np.stack(arrays)
         return arrays[0].reshape(self.shape)
 
     def to_theirs(self, array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """(their name, their tensor) of our array."""
+        """Yields (tensor name, tensor) of our array."""
         for i, name in enumerate(self.theirs):
-            one = array[i] if "expert_" in name else array
-            yield name, one.reshape(self.their_shape[::-1]).T if self.kernel else one
+            part = array[i] if "expert_" in name else array
+            yield name, part.reshape(self.their_shape[::-1]).T if self.kernel else part
 
 
-def table(model: Transformer) -> dict[str, Entry]:
-    """Every parameter of `model` by its flat name, with its tensors' names in a file of T5's
-    family, UMT5's per-layer bias among them, or of Switch Transformers where it has experts.
+def table(model: Transformer) -> dict[str, TensorMapping]:
+    """Returns the tensor mapping of every parameter of `model`, by flat name.
 
-    Raises ValueError for two vocabularies; `hf_config.from_config` for all else they cannot hold.
+    Names are those of T5's family with UMT5's per-layer bias, or of Switch Transformers if the
+    model has experts.
+
+    Raises:
+        ValueError: the model has two vocabularies. `hf_config.from_config` rejects everything else
+            that has no equivalent.
     """
     if model.config.target_vocab_size:
         raise ValueError(
@@ -125,40 +137,42 @@ def table(model: Transformer) -> dict[str, Entry]:
     gated = len(model.config.mlp_activations) > 1
     entries = {}
     for name, shape in shapes.items():
-        row, values = _find(name, sparse, gated=gated)
-        experts = shape[0] if "{expert}" in row.theirs else 1
-        theirs = tuple(row.theirs.format(**values, expert=i) for i in range(experts))
-        entries[name] = Entry(name, theirs, shape, row.kernel)
+        rule, values = _find(name, sparse, gated=gated)
+        experts = shape[0] if "{expert}" in rule.theirs else 1
+        theirs = tuple(rule.theirs.format(**values, expert=i) for i in range(experts))
+        entries[name] = TensorMapping(name, theirs, shape, rule.kernel)
     return entries
 
 
-def check(found: Mapping[str, Shape], entries: Mapping[str, Entry], where: Any) -> None:
-    """ValueError that lists all of `found` (their name -> shape) which is not as the table has it.
+def check(actual: Mapping[str, Shape], entries: Mapping[str, TensorMapping], where: Any) -> None:
+    """Raises ValueError unless `actual` (tensor name -> shape) equals the table.
+
+    The message lists all names that are missing, unknown or of another shape.
     """
-    wanted = {name: entry.their_shape for entry in entries.values() for name in entry.theirs}
-    wrong = [f"{name}: missing" for name in wanted if name not in found]
-    wrong += [f"{name}: not in the model" for name in found if name not in wanted]
+    expected = {name: entry.their_shape for entry in entries.values() for name in entry.theirs}
+    wrong = [f"{name}: missing" for name in expected if name not in actual]
+    wrong += [f"{name}: not in the model" for name in actual if name not in expected]
     wrong += [
-        f"{name}: {list(found[name])} in the file, {list(shape)} by config.json"
-        for name, shape in wanted.items()
-        if name in found and found[name] != shape
+        f"{name}: {list(actual[name])} in the file, {list(shape)} by config.json"
+        for name, shape in expected.items()
+        if name in actual and actual[name] != shape
     ]
     if wrong:
         raise ValueError(f"{where}: the weights are not config.json's model:\n  "
                          + "\n  ".join(wrong))  # fmt: skip
 
 
-def _find(name: str, sparse: set[str], *, gated: bool) -> tuple[Row, dict[str, Any]]:
-    """The row of one of our flat names, and what stands for the fields in it."""
+def _find(name: str, sparse: set[str], *, gated: bool) -> tuple[NameRule, dict[str, Any]]:
+    """Returns the rule of a flat name, and the values of its fields."""
     stack, _, rest = name.partition("/")
     layer, _, inside = rest.partition("/")
     if not layer.isdigit():
         ours = name if stack not in ("encoder", "decoder") else f"{{stack}}/{rest}"
-        return next(row for row in _MODEL if row.ours == ours), {"stack": stack}
+        return next(rule for rule in _MODEL if rule.ours == ours), {"stack": stack}
     if sparse:
         mlp = _EXPERTS if f"{stack}/{layer}" in sparse else _SWITCH
     else:
         mlp = _GATED if gated else _PLAIN
-    row = next(row for row in (*_LAYER, *mlp) if row.ours == inside)
+    rule = next(rule for rule in (*_LAYER, *mlp) if rule.ours == inside)
     last = 2 if stack == "decoder" else 1
-    return row, {"layers": f"{stack}.block.{layer}.layer", "last": last}
+    return rule, {"layers": f"{stack}.block.{layer}.layer", "last": last}

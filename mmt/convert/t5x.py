@@ -1,9 +1,9 @@
-"""T5X checkpoints in and out. Files on disk only: no T5X is needed.
+"""Converts between run directories and T5X checkpoints. T5X itself is not needed.
 
-A T5X checkpoint is a tree of zarr arrays named like 'target.encoder.encoder_norm.scale': in
-directories of their own beside a msgpack file (the older layout), or in Orbax's `state/`. It knows
-neither a vocabulary nor all of a model's options. Two sets of names are known: those of T5X's own
-network, t5x/examples/t5, and ours, as `mmt.t5x_adapter` trains them.
+A T5X checkpoint is a tree of zarr arrays with names such as 'target.encoder.encoder_norm.scale'.
+They are directories beside a msgpack file (the older layout), or Orbax's `state/`. A checkpoint
+contains neither a vocabulary nor all options of a model. Two sets of names are known: those of
+T5X's own network, t5x/examples/t5, and ours, which `mmt.t5x_adapter` trains.
 """
 
 import re
@@ -30,14 +30,14 @@ from mmt.run import Run
 Shapes = Mapping[str, tuple[int, ...]]
 SIDES = ("source", "target")
 
-# A parameter of ours, by its flat name, and of t5x/examples/t5; {stack} is encoder or decoder.
+# Flat name of our parameter -> name in t5x/examples/t5; {stack} is encoder or decoder.
 _MODEL = {
     "source_embed/embedding": "token_embedder/embedding",
     "logits/kernel": "decoder/logits_dense/kernel",
     "{stack}/norm/scale": "{stack}/{stack}_norm/scale",
     "{stack}/relative_bias/embedding": "{stack}/relpos_bias/rel_embedding",
 }
-_ATTENTION: dict[str, dict[str, tuple[str, str]]] = {  # theirs: the sublayer, its norm
+_ATTENTION: dict[str, dict[str, tuple[str, str]]] = {  # T5X's names of the sublayer and its norm
     "encoder": {"self": ("attention", "attention")},
     "decoder": {
         "self": ("self_attention", "self_attention"),
@@ -51,15 +51,21 @@ def import_t5x(
     gin_files: Sequence[str] = (),
     bindings: Sequence[str] = (),
 ) -> None:
-    """Makes the run directory `out` of a T5X checkpoint, or of the last one of a T5X model_dir.
+    """Imports a T5X checkpoint, or the last one of a T5X model_dir, as the run directory `out`.
 
-    vocabulary: the SentencePiece file, or two: the source's and the target's.
-    gin_files, bindings: a file of gin_configs/models and what else says the MODEL, as they were
-        given to `t5x.train`; without a file it is a T5 1.1 (or 1.0, where the MLP has one input
-        projection) of T5X's own network, whose sizes the arrays tell.
-    Raises ValueError for what is no such checkpoint, where parameters are missing, unused or of
-    another shape (all are listed), or the vocabulary is another model's, and where `out` exists.
-    Nothing half-made is left.
+    Args:
+        directory: the checkpoint or model_dir.
+        out: the run directory to create.
+        vocabulary: the SentencePiece file, or two files: the source's and the target's.
+        gin_files: gin files that define MODEL, as they were given to `t5x.train`. Without any, the
+            model is T5X's own network, T5 1.1 (or 1.0 if the MLP has one input projection), with
+            sizes from the arrays.
+        bindings: gin bindings, as they were given to `t5x.train`.
+
+    Raises:
+        ValueError: the directory holds no such checkpoint, parameters are missing, unused or of
+            another shape (all are listed), the vocabulary does not fit, or `out` exists. No partial
+            output is left.
     """
     if not 1 <= len(vocabulary) <= 2:
         raise ValueError(
@@ -76,12 +82,12 @@ def import_t5x(
     files = dict(zip(SIDES, [Path(file) for file in [*vocabulary, vocabulary[-1]]], strict=False))
     manifest = _manifest(arrays.directory, files, model.config)
     table = network_names(model) if arrays.network else {}
-    wanted = dict(table.values()) if table else _tree(parameter_shapes(model))
-    check(arrays.shapes, wanted, arrays.directory)
-    own = parameter_names.shapes(model)
+    expected = dict(table.values()) if table else _tree(parameter_shapes(model))
+    check(arrays.shapes, expected, arrays.directory)
+    our_shapes = parameter_names.shapes(model)
 
     def get(name: str) -> np.ndarray:
-        return _turned(name, arrays[table[name][0]], own[name])
+        return _reshaped(name, arrays[table[name][0]], our_shapes[name])
 
     def load(path: str, shape: jax.ShapeDtypeStruct) -> np.ndarray:
         return parameter_names.stack(path, shape, model.config, get) if table else arrays[path]
@@ -95,10 +101,13 @@ def import_t5x(
 
 
 def export_t5x(model_dir: str | Path, out: str | Path) -> None:
-    """Makes the T5X model_dir `out` of a run directory's best checkpoint: one checkpoint for
-    `mmt.t5x_adapter`, its `state/` as Orbax writes it, with parameters and step, no optimiser.
+    """Exports a run directory's best checkpoint as the T5X model_dir `out`, for `mmt.t5x_adapter`.
 
-    ValueError where `out` exists. Nothing half-made is left.
+    The checkpoint's `state/` is written by Orbax and holds parameters and step, but no optimizer
+    state.
+
+    Raises:
+        ValueError: `out` exists. No partial output is left.
     """
     model, step = Run(model_dir).model(), Run(model_dir).best_step()
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
@@ -106,23 +115,26 @@ def export_t5x(model_dir: str | Path, out: str | Path) -> None:
 
 
 def export_network(model_dir: str | Path, out: str | Path) -> None:
-    """As `export_t5x`, for T5X's own network, t5x/examples/t5; dense models of one vocabulary."""
+    """Exports as `export_t5x`, for T5X's own network: dense models with one vocabulary."""
     model, step = Run(model_dir).model(), Run(model_dir).best_step()
     table = network_names(model)
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
-    own = parameter_names.to_flat(params, model.config)
-    named = {at: _turned(name, own[name], shape) for name, (at, shape) in table.items()}
-    _write(named, step, Path(out))
+    flat = parameter_names.to_flat(params, model.config)
+    arrays = {
+        t5x_name: _reshaped(name, flat[name], shape) for name, (t5x_name, shape) in table.items()
+    }
+    _write(arrays, step, Path(out))
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """The parameters of a T5X checkpoint by their path, 'encoder/encoder_norm/scale'; each is read
-    when it is asked for, as float32. ValueError where a directory holds none.
+    """The parameters of a T5X checkpoint by path, such as 'encoder/encoder_norm/scale'.
+
+    Each is read on access, as float32. Raises ValueError for a directory without parameters.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = _checkpoint(directory)
-        small = {}
+        inline = {}
         if (self.directory / "manifest.ocdbt").is_file():
             store = {"driver": "ocdbt", "base": self.directory.absolute().as_uri() + "/"}
             keys = tensorstore.KvStore.open(store).result().list().result()
@@ -130,23 +142,26 @@ class Arrays(Mapping[str, np.ndarray]):
         else:
             store = {"driver": "file", "path": f"{self.directory.absolute()}/"}
             names = [f"{path.parent.name}/.zarray" for path in self.directory.glob("*/.zarray")]
-            small = _inline(self.directory / "checkpoint")
-        found = [re.fullmatch(r"target\.(.+)/\.zarray", name) for name in names]
-        self._stored: dict[str, Any] = small | {
-            one[1].replace(".", "/"): self._open(store, f"target.{one[1]}") for one in found if one
+            inline = _inline(self.directory / "checkpoint")
+        matches = [re.fullmatch(r"target\.(.+)/\.zarray", name) for name in names]
+        self._stored: dict[str, Any] = inline | {
+            match[1].replace(".", "/"): self._open(store, f"target.{match[1]}")
+            for match in matches
+            if match
         }
         if not self._stored:
             raise ValueError(f"{self.directory} holds no parameters (target.… arrays) of T5X")
-        self.shapes = {name: tuple(one.shape) for name, one in self._stored.items()}
+        self.shapes = {name: tuple(array.shape) for name, array in self._stored.items()}
 
     @property
     def network(self) -> bool:
-        """Whether the names are those of T5X's own network, not ours."""
+        """Returns whether the names are those of T5X's own network, not ours."""
         return "source_embed/embedding" not in self
 
     def __getitem__(self, name: str) -> np.ndarray:
-        one = self._stored[name]
-        return np.asarray(one if isinstance(one, np.ndarray) else self._read(one), np.float32)
+        stored = self._stored[name]
+        array = stored if isinstance(stored, np.ndarray) else self._read(stored)
+        return np.asarray(array, np.float32)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stored)
@@ -170,8 +185,10 @@ class Arrays(Mapping[str, np.ndarray]):
 
 
 def network_names(model: Transformer) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Flat name -> (name, shape) of every parameter of `model` in T5X's own network. ValueError
-    where that network cannot be such a model.
+    """Returns {flat name: (name, shape) in T5X's own network} of every parameter of `model`.
+
+    Raises:
+        ValueError: T5X's own network has no equivalent of the model.
     """
     c = model.config
     for what, has in (
@@ -185,90 +202,92 @@ def network_names(model: Transformer) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:
-    named = {f"target/{name}": leaf for name, leaf in parameters.items()}
-    named["state/step"] = np.array(step, np.int32)
-    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in named.items()}
+    """Writes a T5X model_dir with one checkpoint."""
+    leaves = {f"target/{name}": leaf for name, leaf in parameters.items()}
+    leaves["state/step"] = np.array(step, np.int32)
+    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in leaves.items()}
     with staged(out) as temporary:
         checkpoint.write_tree(
             temporary / f"checkpoint_{step}" / "state",
             traverse_util.unflatten_dict(shapes, sep="/"),
-            lambda path, _: np.asarray(named[path]),
+            lambda path, _: np.asarray(leaves[path]),
         )
 
 
-def check(found: Shapes, wanted: Shapes, where: Path) -> None:
-    """ValueError that lists all of `found` which is not as `wanted`."""
-    parameter_names.check_names(found, wanted, f"the weights in {where}")
+def check(actual: Shapes, expected: Shapes, where: Path) -> None:
+    """Raises ValueError, with all differences, unless `actual` equals `expected`."""
+    parameter_names.check_names(actual, expected, f"the weights in {where}")
 
 
 def _network_name(name: str, shape: tuple[int, ...], c: Config) -> tuple[str, tuple[int, ...]]:
+    """Returns the name and shape in T5X's own network of our parameter `name`."""
     stack = name.split("/")[0]
     generic = name.replace(stack, "{stack}", 1) if stack in _ATTENTION else name
     if generic in _MODEL:
-        turned = shape[::-1] if name.endswith("relative_bias/embedding") else shape
-        return _MODEL[generic].format(stack=stack), turned
+        transposed = name.endswith("relative_bias/embedding")
+        return _MODEL[generic].format(stack=stack), shape[::-1] if transposed else shape
     _, layer, module, leaf = name.split("/")
     kind, _, rest = module.partition("_")
     if rest == "attention":
         joined = c.num_heads * c.head_dim
-        their = f"{_ATTENTION[stack][kind][0]}/{leaf}/kernel"
+        t5x_name = f"{_ATTENTION[stack][kind][0]}/{leaf}/kernel"
         shape = (joined, shape[-1]) if leaf == "out" else (shape[0], joined)
     elif module == "mlp":
         alone = leaf == "wi_0" and len(c.mlp_activations) == 1
-        their = f"mlp/{'wi' if alone else leaf}/kernel"
+        t5x_name = f"mlp/{'wi' if alone else leaf}/kernel"
     else:
         what = "mlp" if kind == "mlp" else _ATTENTION[stack][kind][1]
-        their = f"pre_{what}_layer_norm/scale"
-    return f"{stack}/layers_{layer}/{their}", shape
+        t5x_name = f"pre_{what}_layer_norm/scale"
+    return f"{stack}/layers_{layer}/{t5x_name}", shape
 
 
-def _turned(name: str, array: Any, shape: tuple[int, ...]) -> Any:
-    """Theirs as ours, or ours as theirs: biases are transposed, heads joined or apart."""
+def _reshaped(name: str, array: Any, shape: tuple[int, ...]) -> Any:
+    """Converts an array between T5X's layout and ours: transposes biases, joins or splits heads."""
     return array.T if name.endswith("relative_bias/embedding") else array.reshape(shape)
 
 
 def _sizes(arrays: Arrays) -> list[str]:
-    """What the arrays of T5X's own network tell of its model, as bindings of base.gin."""
+    """Returns the sizes of a model of T5X's own network, from its arrays, as gin bindings."""
     if not arrays.network:
         raise ValueError(
-            f"{arrays.directory} is of mmt.t5x_adapter: say its model by the --gin_file and "
+            f"{arrays.directory} is of mmt.t5x_adapter: name its model by the --gin_file and "
             "--gin.… that t5x.train was given, such as --gin_file=gin_configs/models/base.gin"
         )
     shapes = arrays.shapes
     layer = "encoder/layers_0"
-    needed = (
+    names = (
         "token_embedder/embedding", "encoder/relpos_bias/rel_embedding",
         f"{layer}/attention/query/kernel", f"{layer}/mlp/wo/kernel",
     )  # fmt: skip
-    for name in needed:
+    for name in names:
         if len(shapes.get(name, ())) != 2:
             raise ValueError(
-                f"{arrays.directory} has no matrix {name}, so it is not of the network of "
+                f"{arrays.directory} has no matrix {name}, so it is not a model of "
                 f"t5x/examples/t5; it has {', '.join(sorted(shapes)[:4])}, …"
             )
-    (vocabulary, width), (heads, buckets), (_, joined), (hidden, _) = (shapes[n] for n in needed)
+    (vocabulary, width), (heads, buckets), (_, joined), (hidden, _) = (shapes[n] for n in names)
     layers = {"/".join(name.split("/")[:2]) for name in shapes if "/layers_" in name}
     depth = {stack: sum(layer.startswith(stack) for layer in layers) for stack in _ATTENTION}
     activations = ("relu",) if f"{layer}/mlp/wi/kernel" in shapes else ("gelu", "linear")
-    found = {
+    sizes = {
         "emb_dim": width, "num_heads": heads, "head_dim": joined // heads, "mlp_dim": hidden,
         "encoder_layers": depth["encoder"], "decoder_layers": depth["decoder"],
         "relative_buckets": buckets, "mlp_activations": activations, "dtype": "'float32'",
         "tied_logits": "decoder/logits_dense/kernel" not in shapes,
     }  # fmt: skip
-    bindings = [f"transformer.Config.{name}={value}" for name, value in found.items()]
-    print(f"by its arrays: vocabulary {vocabulary}, {found}", file=sys.stderr)
+    bindings = [f"transformer.Config.{name}={value}" for name, value in sizes.items()]
+    print(f"sizes from the arrays: vocabulary {vocabulary}, {sizes}", file=sys.stderr)
     return [f"VOCAB_SIZE={vocabulary}", *bindings]
 
 
 def _checkpoint(directory: Path) -> Path:
-    """The directory of the arrays: of a model_dir's last checkpoint, of a checkpoint, or this."""
+    """Returns the directory of the arrays: in a model_dir's last checkpoint, or in `directory`."""
     if not directory.is_dir():
         raise ValueError(f"no directory {directory}")
     steps = {
-        int(found[1]): path
+        int(match[1]): path
         for path in directory.iterdir()
-        if (found := re.fullmatch(r"checkpoint_(\d+)", path.name)) and path.is_dir()
+        if (match := re.fullmatch(r"checkpoint_(\d+)", path.name)) and path.is_dir()
     }
     directory = steps[max(steps)] if steps else directory
     directory = directory / "state" if (directory / "state").is_dir() else directory
@@ -281,7 +300,7 @@ def _checkpoint(directory: Path) -> Path:
 
 
 def _inline(file: Path) -> dict[str, np.ndarray]:
-    """The parameters that the older layout keeps in its msgpack file, since they are tiny."""
+    """Returns the small parameters, which the older layout keeps in its msgpack file."""
     if not file.is_file():
         return {}
     try:
@@ -293,7 +312,7 @@ def _inline(file: Path) -> dict[str, np.ndarray]:
 
 
 def _manifest(directory: Path, files: Mapping[str, Path], c: Config) -> Manifest:
-    """No languages: on which ones the model was trained, the files do not say."""
+    """Returns a manifest without languages: the files do not name the training languages."""
     vocabularies = {side: Vocabulary.load(file) for side, file in files.items()}
     sizes = {"source": c.vocab_size, "target": c.target_vocabulary}
     for side, vocabulary in vocabularies.items():
@@ -305,16 +324,16 @@ def _manifest(directory: Path, files: Mapping[str, Path], c: Config) -> Manifest
             )
     return Manifest(
         name=directory.resolve().name, target="", languages=(), counts={}, corpus_hash="",
-        vocabulary_hash={side: one.hash for side, one in vocabularies.items()},
-        vocabulary_size={side: one.size for side, one in vocabularies.items()},
+        vocabulary_hash={side: v.hash for side, v in vocabularies.items()},
+        vocabulary_size={side: v.size for side, v in vocabularies.items()},
         pad=c.pad_id, eos=c.eos_id, start=c.start_id,
     )  # fmt: skip
 
 
 def _tree(tree: Any) -> dict[str, Any]:
-    """{'encoder': {'norm': {'scale': leaf}}} -> {'encoder/norm/scale': leaf}; shapes as tuples."""
-    found = traverse_util.flatten_dict(tree, sep="/")
+    """Flattens {'encoder': {'norm': {'scale': leaf}}} to {'encoder/norm/scale': leaf or shape}."""
+    leaves = traverse_util.flatten_dict(tree, sep="/")
     return {
         name: leaf.shape if isinstance(leaf, jax.ShapeDtypeStruct) else leaf
-        for name, leaf in found.items()
+        for name, leaf in leaves.items()
     }

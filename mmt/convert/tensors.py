@@ -1,8 +1,9 @@
-"""safetensors files on disk: many read as one table of tensors, one tensor in memory at a time; and
-written likewise. It knows no names and no models.
+"""Reads and writes safetensors files, several files as one mapping of tensors.
 
-The format (https://huggingface.co/docs/safetensors): 8 bytes with the length of a JSON header, the
-header, then the tensors' bytes, row by row, little-endian, without gaps.
+One tensor is in memory at a time. Nothing here knows parameter names or models.
+
+The format (https://huggingface.co/docs/safetensors) is: 8 bytes with the length of a JSON header,
+the header, then the tensors' bytes, row by row, little-endian, without gaps.
 """
 
 import itertools
@@ -13,39 +14,41 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-import ml_dtypes  # noqa: F401  (NumPy knows 'bfloat16' by it)
+import ml_dtypes  # noqa: F401  (it registers 'bfloat16' with NumPy)
 import numpy as np
 import safetensors
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-SHARD_BYTES = 5_000_000_000  # as Hugging Face cuts files
-PIECE_BYTES = 1 << 24  # what is read and written at once, for memory
+SHARD_BYTES = 5_000_000_000  # maximum size of a file, as at Hugging Face
+PIECE_BYTES = 1 << 24  # bytes that are read or written at once
 _FLOATS = ("F32", "BF16", "F16", "F64")
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "tf_model.h5", "flax_model.msgpack")
 
 
 class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of a directory, `model.safetensors` or shards with their index; float32 whatever
-    the file has. A tensor is read when asked for, and not kept.
+    """The tensors of a directory: `model.safetensors`, or shards with their index.
 
-    Raises ValueError: no such file, a missing shard or tensor, another format (pickles are not
-    read: they can run any code), damage, tensors of integers, and, when it is read, a tensor that
-    is not finite.
+    A tensor is read on access, as float32, and is not kept.
+
+    Raises:
+        ValueError: a file, shard or tensor is missing or damaged, the format is another one
+            (pickles are not read: they can run any code), or tensors are integers. On access: the
+            tensor is not finite.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self._paths: dict[str, Path] = {}  # by tensor
+        self._paths: dict[str, Path] = {}  # tensor -> file
         self._open: dict[Path, Any] = {}
-        self._mapped = 0  # bytes read since the files were opened, at most
+        self._mapped = 0  # upper bound of the bytes read since the files were opened
         for path, indexed in _files(directory).items():
             try:
                 file = self._file(path)
                 missing = sorted(indexed - set(file.keys()))
                 if missing:
                     raise ValueError(f"{path}: missing, but in {INDEX}: {', '.join(missing)}")
-                for name in file.keys():  # noqa: SIM118  (it is no mapping)
+                for name in file.keys():  # noqa: SIM118  (it is not a mapping)
                     part = file.get_slice(name)
                     if part.get_dtype() not in _FLOATS:
                         raise ValueError(
@@ -70,8 +73,10 @@ class Tensors(Mapping[str, np.ndarray]):
         return len(self.shapes)
 
     def _read(self, name: str, size: int, rows: Any) -> np.ndarray:
-        """Of a tensor the given rows, `size` bytes of float32. Files are mapped into memory, where
-        what was read stays until they are closed: so they are, now and then.
+        """Returns rows of a tensor, `size` bytes in float32.
+
+        Files are mapped into memory, and pages that were read stay until the file is closed.
+        Therefore files are closed every PIECE_BYTES.
         """
         if self._mapped + size > PIECE_BYTES:
             self._open.clear()
@@ -86,24 +91,24 @@ class Tensors(Mapping[str, np.ndarray]):
         return self._open[path]
 
 
-class Writer:
-    """Writes float32 tensors of known shapes, in any order, into files of at most SHARD_BYTES (a
-    larger tensor gets its own) as Hugging Face names them. A context manager.
+class TensorWriter:
+    """A context manager that writes float32 tensors of known shapes, in any order.
 
-    Leaving it raises ValueError where a tensor was not written.
+    Files have at most SHARD_BYTES and Hugging Face's names; a larger tensor has its own file.
+    Leaving the context raises ValueError if a tensor was not written.
     """
 
     def __init__(self, directory: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self._shapes = dict(shapes)
-        self._left = set(shapes)
-        self._places: dict[str, tuple[BinaryIO, int]] = {}
+        self._missing = set(shapes)
+        self._positions: dict[str, tuple[BinaryIO, int]] = {}
         shards = _shards(shapes)
         for number, names in enumerate(shards, start=1):
             single = len(shards) == 1
             file = SINGLE if single else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
             self._begin(directory / file, names)
         if len(shards) > 1:
-            files = {name: Path(file.name).name for name, (file, _) in self._places.items()}
+            files = {name: Path(file.name).name for name, (file, _) in self._positions.items()}
             index = {"metadata": {"total_size": sum(map(_bytes, shapes.values()))}}
             text = json.dumps(index | {"weight_map": files}, indent=2)
             (directory / INDEX).write_text(text + "\n", encoding="utf-8")
@@ -111,36 +116,36 @@ class Writer:
     def __setitem__(self, name: str, tensor: np.ndarray) -> None:
         if tensor.shape != self._shapes[name]:
             raise ValueError(f"{name} has the shape {tensor.shape}, not {self._shapes[name]}")
-        file, start = self._places[name]
+        file, start = self._positions[name]
         file.seek(start)
         for rows in _pieces(tensor.shape):
             file.write(np.ascontiguousarray(tensor[rows], "<f4").data)
-        self._left.discard(name)
+        self._missing.discard(name)
 
-    def __enter__(self) -> "Writer":
+    def __enter__(self) -> "TensorWriter":
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        for file in {id(file): file for file, _ in self._places.values()}.values():
+        for file in {id(file): file for file, _ in self._positions.values()}.values():
             file.close()
-        if kind is None and self._left:
-            raise ValueError(f"not written: {', '.join(sorted(self._left))}")
+        if kind is None and self._missing:
+            raise ValueError(f"not written: {', '.join(sorted(self._missing))}")
 
     def _begin(self, path: Path, names: Sequence[str]) -> None:
-        """Writes the header of a file and notes where its tensors go."""
-        header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # what transformers asks for
+        """Writes the header of a file and stores the positions of its tensors."""
+        header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # required by transformers
         offsets = [0, *itertools.accumulate(_bytes(self._shapes[name]) for name in names)]
         for name, start, end in zip(names, offsets, offsets[1:], strict=False):
             shape = list(self._shapes[name])
             header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
         text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)  # so that the tensors are aligned
+        text += b" " * (-len(text) % 8)  # aligns the tensors
         file = path.open("wb")
         file.write(len(text).to_bytes(8, "little") + text)
         for name, start in zip(names, offsets, strict=False):
-            self._places[name] = file, 8 + len(text) + start
+            self._positions[name] = file, 8 + len(text) + start
 
 
 def _bytes(shape: Sequence[int]) -> int:
@@ -148,7 +153,7 @@ def _bytes(shape: Sequence[int]) -> int:
 
 
 def _pieces(shape: Sequence[int]) -> Iterator[Any]:
-    """The rows of a tensor, so many together as fit into PIECE_BYTES; all of it without rows."""
+    """Yields slices of a tensor's rows of at most PIECE_BYTES; `...` for a scalar."""
     if not shape:
         yield ...
         return
@@ -158,7 +163,7 @@ def _pieces(shape: Sequence[int]) -> Iterator[Any]:
 
 
 def _finite(part: np.ndarray, name: str, path: Path) -> np.ndarray:
-    """The same. ValueError where it has a number that is none."""
+    """Returns `part`. Raises ValueError if it contains NaN or infinite numbers."""
     if not np.isfinite(part).all():
         bad = int(np.size(part) - np.isfinite(part).sum())
         raise ValueError(f"{path}: {name} is not finite: {bad} of its numbers are NaN or infinite")
@@ -166,7 +171,7 @@ def _finite(part: np.ndarray, name: str, path: Path) -> np.ndarray:
 
 
 def _shards(shapes: Mapping[str, tuple[int, ...]]) -> list[list[str]]:
-    """The names of every file, in order."""
+    """Returns the tensor names of every file, in order."""
     shards: list[list[str]] = [[]]
     room = SHARD_BYTES
     for name, shape in shapes.items():
@@ -179,8 +184,10 @@ def _shards(shapes: Mapping[str, tuple[int, ...]]) -> list[list[str]]:
 
 
 def _files(directory: Path) -> dict[Path, set[str]]:
-    """The safetensors files of a directory, all of which are there, with the tensors that the
-    index, if there is one, says they have.
+    """Returns {safetensors file: its tensors by the index}; an empty set without an index.
+
+    Raises:
+        ValueError: the directory has no safetensors files, or a file of the index is missing.
     """
     if (directory / INDEX).is_file():
         index = directory / INDEX
@@ -211,7 +218,7 @@ def _files(directory: Path) -> dict[Path, set[str]]:
     if pickles:
         raise ValueError(
             f"{directory} has {', '.join(pickles)} but no {SINGLE}: mmt reads safetensors only, "
-            "for a pickle can run any code. Convert it where torch and transformers are: "
+            "because a pickle can run any code. Convert it with torch and transformers: "
             "AutoModelForSeq2SeqLM.from_pretrained(DIR).save_pretrained(NEW_DIR)"
         )
     raise ValueError(f"{directory} has no {SINGLE} and no {INDEX}")

@@ -1,9 +1,9 @@
-"""A SentencePiece model as the files of a Hugging Face tokenizer, which gives the same ids.
+"""Writes a SentencePiece model as the files of a Hugging Face tokenizer with the same ids.
 
-And the same text, but for byte pieces that are no UTF-8 together: `tokenizers` makes a U+FFFD of
-each byte in such a run, SentencePiece keeps what can be read.
-Plain JSON made from the model's own bytes; the `tokenizers` library is not needed. A tokenizer that
-was imported goes back out as its files were.
+Decoded text is the same too, except for byte pieces that form no UTF-8: `tokenizers` replaces each
+byte of such a run by U+FFFD, SentencePiece keeps the readable part. The files are JSON made from
+the model's bytes; the `tokenizers` library is not needed. The files of an imported tokenizer are
+copied.
 """
 
 import base64
@@ -28,29 +28,35 @@ UNIGRAM, BPE = 1, 2
 
 
 def sentencepiece_file(directory: Path) -> Path:
-    """The SentencePiece model of a Hugging Face directory. ValueError where there is none."""
-    found = [directory / MODEL] if (directory / MODEL).is_file() else []
-    found = found or sorted(directory.glob("*.model"))
-    if len(found) != 1:
+    """Returns the SentencePiece model of a directory. Raises ValueError without one."""
+    candidates = [directory / MODEL] if (directory / MODEL).is_file() else []
+    candidates = candidates or sorted(directory.glob("*.model"))
+    if len(candidates) != 1:
         raise ValueError(
-            f"{directory} has no {MODEL}: mmt reads SentencePiece models, which the tokenizers of "
-            "T5's family are made of"
+            f"{directory} has no {MODEL}: mmt reads SentencePiece models, from which the "
+            "tokenizers of T5's family are made"
         )
-    return found[0]
+    return candidates[0]
 
 
 def kept_files(directory: Path) -> Iterator[Path]:
-    """The files of a tokenizer that are there, to be handed to `write` one day."""
+    """Yields the tokenizer files of a directory, which `write` can copy later."""
     for name in {*FILES, sentencepiece_file(directory).name}:
         if (directory / name).is_file():
             yield directory / name
 
 
 def write(model: Path, out: Path, *, kept: Path, pad: int) -> None:
-    """Writes the tokenizer of the SentencePiece model `model` into the directory `out`: the files
-    in `kept` where they are of the same model, else new ones. `pad` is the id of padding.
+    """Writes the tokenizer of a SentencePiece model.
 
-    Raises ValueError for a kind of model that `tokenizers` has no equal of.
+    Args:
+        model: the SentencePiece model.
+        out: directory for the files.
+        kept: directory of original files, which are copied if they are of the same model.
+        pad: id of the padding token.
+
+    Raises:
+        ValueError: `tokenizers` has no equivalent of this kind of model.
     """
     if kept.is_dir() and _same(sentencepiece_file(kept), model):
         for path in kept_files(kept):
@@ -66,7 +72,7 @@ def write(model: Path, out: Path, *, kept: Path, pad: int) -> None:
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": True,  # '</s>' in a text is text, as in SentencePiece
+        "split_special_tokens": True,  # '</s>' in a text is plain text, as in SentencePiece
         "model_max_length": 1 << 30,
         "extra_special_tokens": {},
         **special,
@@ -77,20 +83,20 @@ def write(model: Path, out: Path, *, kept: Path, pad: int) -> None:
 
 
 def to_json(model: bytes, *, eos: int, pad: int) -> dict[str, Any]:
-    """The tokenizer.json of a SentencePiece model's bytes: BPE or Unigram."""
+    """Returns the tokenizer.json of a BPE or Unigram SentencePiece model, given its bytes."""
     parsed = parse(model)
     kinds = {BPE: _bpe, UNIGRAM: _unigram}
     if parsed.kind not in kinds:
         raise ValueError(f"SentencePiece model type {parsed.kind}; allowed: 1 (Unigram), 2 (BPE)")
     pieces = [piece for piece, _, _ in parsed.pieces]
-    apart = {CONTROL, UNKNOWN} | ({USER_DEFINED} if parsed.kind == BPE else set())
+    added_kinds = {CONTROL, UNKNOWN} | ({USER_DEFINED} if parsed.kind == BPE else set())
     added = [
         {
             "id": i, "content": piece, "single_word": False, "lstrip": False, "rstrip": False,
             "normalized": False, "special": kind != USER_DEFINED,
         }
         for i, (piece, _, kind) in enumerate(parsed.pieces)
-        if kind in apart or i == pad
+        if kind in added_kinds or i == pad
     ]  # fmt: skip
     first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
     end = {"SpecialToken": {"id": pieces[eos], "type_id": 0}}
@@ -113,24 +119,33 @@ def to_json(model: bytes, *, eos: int, pad: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a SentencePiece model says. pieces: (text, score, type) by id."""
+    """The content of a SentencePiece model.
+
+    Attributes:
+        pieces: (text, score, type) by id.
+        kind: UNIGRAM or BPE.
+        byte_fallback: whether unknown characters become byte pieces.
+        charsmap: compiled normalisation rules; b'' is the identity.
+        dummy_prefix: whether a space is put before the text.
+        single_spaces: whether repeated spaces become one, and outer ones none.
+    """
 
     pieces: tuple[tuple[str, float, int], ...]
     kind: int
     byte_fallback: bool
-    charsmap: bytes  # the compiled rules of normalisation; b'' is the identity
+    charsmap: bytes
     dummy_prefix: bool
-    single_spaces: bool  # several become one, those at the ends none
+    single_spaces: bool
 
 
 def parse(model: bytes) -> Parsed:
-    """Reads sentencepiece_model.proto's wire format: ModelProto, its pieces and two specs."""
+    """Parses the wire format of sentencepiece_model.proto: ModelProto, its pieces and two specs."""
     pieces, trainer, normalizer = [], {}, {}
     for number, value in _fields(model):
         if number == 1:
-            own = dict(_fields(value))
-            score = struct.unpack("<f", own[2])[0] if 2 in own else 0.0
-            pieces.append((own[1].decode("utf-8"), score, own.get(3, NORMAL)))
+            piece = dict(_fields(value))
+            score = struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0
+            pieces.append((piece[1].decode("utf-8"), score, piece.get(3, NORMAL)))
         elif number == 2:
             trainer = dict(_fields(value))
         elif number == 3:
@@ -146,11 +161,11 @@ def parse(model: bytes) -> Parsed:
 
 
 def _bpe(parsed: Parsed) -> dict[str, Any]:
-    """Pairs merge in the order of the pieces that they make, as SentencePiece does it by score."""
+    """Returns the parts of a BPE tokenizer. Merges are ordered by score, as in SentencePiece."""
     if parsed.dummy_prefix or parsed.single_spaces or parsed.charsmap:
         raise ValueError(
             "a SentencePiece BPE model that normalises text or puts a space in front has no equal "
-            "tokenizer.json; those that `mmt` trains do neither"
+            "tokenizer.json; models trained by `mmt` do neither"
         )
     vocabulary = {piece: i for i, (piece, _, _) in enumerate(parsed.pieces)}
     symbols = {piece for piece, _, kind in parsed.pieces if kind == NORMAL}
@@ -178,7 +193,10 @@ def _bpe(parsed: Parsed) -> dict[str, Any]:
 
 
 def _unigram(parsed: Parsed) -> dict[str, Any]:
-    """User-defined pieces are pieces of the best score, 0: every other spelling has a lower one."""
+    """Returns the parts of a Unigram tokenizer.
+
+    User-defined pieces get the best score, 0, so every other segmentation scores lower.
+    """
     rules: list[dict[str, Any]] = []
     if parsed.charsmap:
         rules.append({
@@ -215,7 +233,7 @@ def _to_text() -> list[dict[str, Any]]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of a protobuf message: int of a varint, bytes of all else."""
+    """Yields (number, value) of a protobuf message: ints for varints, bytes for other types."""
     position = 0
 
     def varint() -> int:
@@ -240,6 +258,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _same(first: Path, second: Path) -> bool:
+    """Returns whether two files have the same content."""
     digest = [hashlib.sha256(path.read_bytes()).digest() for path in (first, second)]
     return digest[0] == digest[1]
 

@@ -159,7 +159,7 @@ class BackTranslation:
                 for (number, text), said in zip(own, found, strict=True):
                     yield output_log.row(str(number), said.text, text)
 
-        parts = [output_log.Part(_file(Path(self.directory), code), total) for code in codes]
+        parts = [output_log.OutputFile(_file(Path(self.directory), code), total) for code in codes]
         output_log.write(parts, rows())
 
     def _describe(

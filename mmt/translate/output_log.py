@@ -1,6 +1,6 @@
-"""Lines that take long to make, in files: what is killed goes on after its last whole line.
+"""Files of lines that take long to produce. A killed run resumes after its last complete line.
 
-What the lines are is their maker's business: `distill` and `back_translation` write translations.
+`mmt.distill` and `mmt.translate.back_translation` write translations with it.
 """
 
 import contextlib
@@ -17,56 +17,62 @@ from mmt.system.progress import SENTENCES, progress_bar
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """A file of `total` lines, which has its name when all of them are written."""
+class OutputFile:
+    """A file of `total` lines, which gets its name when all of them are written."""
 
     path: Path
     total: int
 
     @property
-    def begun(self) -> Path:
-        """Where its lines are until then."""
+    def partial(self) -> Path:
+        """Returns the path of the incomplete file."""
         return self.path.with_name(self.path.name + ".part")
 
     @functools.cached_property
     def done(self) -> int:
-        """The whole lines that were there; what a kill left of another line is cut off."""
+        """Returns the number of complete lines; truncates an incomplete last line."""
         if self.path.exists():
             return text_lines.count(self.path)
-        if not self.begun.exists():
+        if not self.partial.exists():
             return 0
-        written = self.begun.read_bytes()
-        kept = written[: written.rfind(b"\n") + 1]
-        if kept != written:
-            os.truncate(self.begun, len(kept))
-        return kept.count(b"\n")
+        written = self.partial.read_bytes()
+        complete = written[: written.rfind(b"\n") + 1]
+        if complete != written:
+            os.truncate(self.partial, len(complete))
+        return complete.count(b"\n")
 
 
-def write(parts: Sequence[Part], rows: Iterable[str]) -> None:
-    """Writes what the parts lack, one after the other, of `rows`: the lines that come after the
-    `done` ones of each. Each row is with the operating system before the next is asked for.
+def write(files: Sequence[OutputFile], rows: Iterable[str]) -> None:
+    """Writes the missing lines of each file, one file after the other.
 
-    >>> write([Part(Path("a.tsv"), 2), Part(Path("b.tsv"), 1)], ["1\\n", "2\\n", "3\\n"])
-    ... # doctest: +SKIP
+    `rows` are the lines that follow the `done` lines of each file. Each line is handed to the
+    operating system before the next one is requested.
+
+    >>> files = [OutputFile(Path("a.tsv"), 2), OutputFile(Path("b.tsv"), 1)]
+    >>> write(files, ["1\\n", "2\\n", "3\\n"])  # doctest: +SKIP
     """
-    coming = iter(rows)
+    remaining = iter(rows)
     with progress_bar(*SENTENCES) as bar:
-        done, total = sum(part.done for part in parts), sum(part.total for part in parts)
+        done, total = sum(file.done for file in files), sum(file.total for file in files)
         task = bar.add_task("", total=total, completed=done)
-        for part in parts:
-            if part.path.exists():
+        for file in files:
+            if file.path.exists():
                 continue
-            bar.update(task, description=f"translating {part.path.stem}")
-            with part.begun.open("a", encoding="utf-8", newline="\n", buffering=1) as file:
-                for _ in range(part.total - part.done):
-                    file.write(next(coming))
+            bar.update(task, description=f"translating {file.path.stem}")
+            with file.partial.open("a", encoding="utf-8", newline="\n", buffering=1) as stream:
+                for _ in range(file.total - file.done):
+                    stream.write(next(remaining))
                     bar.advance(task)
-            os.replace(part.begun, part.path)
+            os.replace(file.partial, file.path)
 
 
 def begin(file: Path, recipe: Mapping[str, Any]) -> None:
-    """Makes the folder of `file`, which says by what recipe it is written, or finds it begun by the
-    same one. ValueError where it is another's.
+    """Creates the folder of `file` and writes the recipe of its content to `file`.
+
+    A folder that was begun with the same recipe is left unchanged.
+
+    Raises:
+        ValueError: the folder holds something else, or content of another recipe.
     """
     folder = file.parent
     if not file.exists():
@@ -76,27 +82,27 @@ def begin(file: Path, recipe: Mapping[str, Any]) -> None:
         with whole(file) as new:
             json.dump(recipe, new, indent=1)
         return
-    found = json.loads(file.read_text(encoding="utf-8"))
-    wrong = [
-        f"{key}: {found.get(key)!r} there, {value!r} wanted"
+    existing = json.loads(file.read_text(encoding="utf-8"))
+    differences = [
+        f"{key}: {existing.get(key)!r} there, {value!r} requested"
         for key, value in recipe.items()
-        if found.get(key) != value
+        if existing.get(key) != value
     ]
-    if wrong:
+    if differences:
         raise ValueError(
-            f"{folder} holds translations of another recipe ({'; '.join(wrong)}): "
+            f"{folder} holds translations of another recipe ({'; '.join(differences)}): "
             "remove it, or name another directory"
         )
 
 
 def row(*texts: str) -> str:
-    """A line of TSV: what would end a column is a space."""
+    """Returns a line of TSV; tabs within a text become spaces."""
     return "\t".join(text.replace("\t", " ").strip() for text in texts) + "\n"
 
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[TextIO]:
-    """A file that gets its name when all of it is written."""
+    """Yields a temporary file that is renamed to `path` when it is complete."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("w", encoding="utf-8", newline="\n") as file:
         yield file

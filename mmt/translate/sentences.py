@@ -1,7 +1,7 @@
-"""What there is to translate: lines as they arrive on a stream, and long ones cut at sentence ends.
+"""Reads lines as they arrive on a stream, and splits long lines at sentence ends.
 
-It is no sentence segmenter: text that fits is never cut, so a wrong guess costs little. Files of a
-corpus are read, strictly, by `data.lines`.
+It is not a sentence segmenter: text that fits the model is never split, so a wrong guess costs
+little. `mmt.data.readers` reads corpus files, and rejects invalid bytes.
 """
 
 import codecs
@@ -33,9 +33,9 @@ _COMMAS = (
 )
 _CLOSING = "[\"')\\]}\u00bb\u2019\u201d\u203a\u300d\u300f\u3011\u3009\u300b\uff09]*"
 
-# The best places first. ASCII marks are also in numbers and abbreviations, so a space must follow,
-# and a point after a digit may make an ordinal of it ("2. März"); the others stand for themselves.
-_PLACES = tuple(
+# In order of preference. ASCII marks occur in numbers and abbreviations, so a space must follow. A
+# full stop after a digit may mark an ordinal ("2. März"). Other marks need no space.
+_BOUNDARIES = tuple(
     re.compile(pattern)
     for pattern in (
         rf"(?:[!?]|(?<!\d)\.){_CLOSING}\s+|[{_TERMINALS}]{_CLOSING}\s*",
@@ -47,10 +47,10 @@ _JOINER = "\u200d"
 
 
 class ArrivingLines:
-    r"""The lines of a byte stream; those that have arrived can be had before the others come.
+    r"""The lines of a byte stream, available as soon as they arrive.
 
-    Only "\n" ends a line ("\r\n" too; U+2028 and the like do not); a last line without it counts.
-    Bytes that are no UTF-8 become U+FFFD, with one warning on stderr.
+    Only "\n" and "\r\n" end a line, not U+2028 and the like. The last line may have no end. Invalid
+    UTF-8 becomes U+FFFD, with one warning on stderr.
     """
 
     def __init__(self, stream: io.BufferedIOBase) -> None:
@@ -61,24 +61,24 @@ class ArrivingLines:
         return itertools.chain.from_iterable(self.windows(1))
 
     def windows(self, most: int) -> Iterator[list[str]]:
-        """Lists of 1 to `most` lines: whatever has arrived, and if nothing has, the next."""
+        """Yields lists of 1 to `most` lines: all that have arrived, or the next one."""
         lines: list[bytes] = []
-        begun = b""  # of a line whose end is still to come
+        incomplete = b""  # a line whose end has not arrived
         while chunk := self._stream.read1(1 << 16):
-            *whole, begun = (begun + chunk).split(b"\n")
-            lines += whole
+            *complete, incomplete = (incomplete + chunk).split(b"\n")
+            lines += complete
             while len(lines) >= most or (lines and not self._more_at_hand()):
                 yield [self._decode(line) for line in lines[:most]]
                 del lines[:most]
-        if begun:
-            lines.append(begun)
+        if incomplete:
+            lines.append(incomplete)
         for start in range(0, len(lines), most):
             yield [self._decode(line) for line in lines[start : start + most]]
 
     def _more_at_hand(self) -> bool:
         try:
             return bool(select.select([self._stream], [], [], 0.01)[0])
-        except (OSError, ValueError):  # nothing to be asked: bytes in memory, a pipe on Windows
+        except (OSError, ValueError):  # bytes in memory, or a pipe on Windows
             return False
 
     def _decode(self, line: bytes) -> str:
@@ -90,18 +90,18 @@ class ArrivingLines:
             return line.decode()
         except UnicodeDecodeError:
             if not self._warned:
-                warning = f"line {self._number}: invalid UTF-8, replaced by U+FFFD (said only once)"
+                warning = f"line {self._number}: invalid UTF-8, replaced by U+FFFD (warned once)"
                 print(warning, file=sys.stderr)
             self._warned = True
             return line.decode(errors="replace")
 
 
 def split(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """`text` in pieces that fit, without the space around them; nothing but space is lost.
+    """Splits `text` into pieces that fit, stripped of white space; only white space is lost.
 
-    A text that does not fit is cut into two where it may be best: after a sentence, else after a
-    comma or the like, else at a space, else (scripts without spaces) between two characters, each
-    time as near to its middle as possible. `fits` must be true of single characters.
+    A text that does not fit is split in two, as near to its middle as possible: after a sentence,
+    else after a comma or a similar mark, else at a space, else between two characters (for scripts
+    without spaces). `fits` must be true of single characters.
 
     >>> split("One two. Three, four? Five.", lambda piece: len(piece) <= 12)
     ['One two.', 'Three, four?', 'Five.']
@@ -110,13 +110,13 @@ def split(text: str, fits: Callable[[str], bool]) -> list[str]:
     if fits(text):
         return [text] if text else []
     assert len(text) > 1, f"{text!r} does not fit"
-    place = _place(text)
-    return split(text[:place], fits) + split(text[place:], fits)
+    boundary = _boundary(text)
+    return split(text[:boundary], fits) + split(text[boundary:], fits)
 
 
-def _place(text: str) -> int:
-    """Where to cut: 0 < place < len(text)."""
-    for pattern in _PLACES:
+def _boundary(text: str) -> int:
+    """Returns where to split: 0 < index < len(text)."""
+    for pattern in _BOUNDARIES:
         ends = [match.end() for match in pattern.finditer(text) if match.end() < len(text)]
         if ends:
             return min(ends, key=lambda end: abs(2 * end - len(text)))
@@ -124,7 +124,7 @@ def _place(text: str) -> int:
     return next((i for i in range(middle, len(text)) if not _inside_letter(text, i)), middle)
 
 
-def _inside_letter(text: str, place: int) -> bool:
-    """Whether what follows belongs to the character before: an accent, a vowel sign, an emoji's."""
-    after = text[place]
-    return after == _JOINER or text[place - 1] == _JOINER or unicodedata.category(after)[0] == "M"
+def _inside_letter(text: str, index: int) -> bool:
+    """Returns whether the character at `index` modifies the one before: accents, joined emoji."""
+    after = text[index]
+    return after == _JOINER or text[index - 1] == _JOINER or unicodedata.category(after)[0] == "M"

@@ -327,7 +327,7 @@ def test_a_full_disk_leaves_no_half_directory(exported, tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(tensors.Writer, "__setitem__", full)
+        patched.setattr(tensors.TensorWriter, "__setitem__", full)
         with pytest.raises(OSError, match="cannot write .*/export: .*No space left"):
             hf.export_hf(run, tmp_path / "export")
     read = tensors.Tensors.__getitem__

@@ -37,7 +37,7 @@ def write_model(directory, *, spoil=None, **sizes):
     entries = names.table(Transformer(made)).values()
     shapes = {name: entry.their_shape for entry in entries for name in entry.theirs}
     random = np.random.default_rng(0)
-    with tensors.Writer(directory, shapes) as writer:
+    with tensors.TensorWriter(directory, shapes) as writer:
         for name, shape in shapes.items():
             values = random.random(shape, np.float32)
             if name == spoil:
@@ -118,7 +118,7 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(small, tmp_path, roo
 def test_a_signal_to_end_leaves_nothing(small, tmp_path, monkeypatch, way):
     handled, calls = signal.getsignal(signal.SIGTERM), []
     owner, name = {
-        "import": (tensors.Tensors, "__getitem__"), "export": (tensors.Writer, "__setitem__"),
+        "import": (tensors.Tensors, "__getitem__"), "export": (tensors.TensorWriter, "__setitem__"),
     }[way]  # fmt: skip
     original = getattr(owner, name)
 

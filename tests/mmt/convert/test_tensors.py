@@ -14,7 +14,7 @@ SHAPES = {name: array.shape for name, array in ARRAYS.items()}
 
 
 def write(directory):
-    with tensors.Writer(directory, SHAPES) as writer:
+    with tensors.TensorWriter(directory, SHAPES) as writer:
         for name in reversed(ARRAYS):  # any order
             writer[name] = ARRAYS[name]
 
@@ -57,7 +57,7 @@ def test_shards_as_hugging_face_has_them(tmp_path, monkeypatch):
 def test_tensors_of_any_rank(tmp_path, shape, monkeypatch):
     monkeypatch.setattr(tensors, "PIECE_BYTES", 8)
     array = RANDOM.normal(size=shape).astype(np.float32)
-    with tensors.Writer(tmp_path, {"x": shape}) as writer:
+    with tensors.TensorWriter(tmp_path, {"x": shape}) as writer:
         writer["x"] = array
     np.testing.assert_array_equal(tensors.Tensors(tmp_path)["x"], array)
 
@@ -91,11 +91,11 @@ def test_integers_are_refused(tmp_path):
 
 def test_what_is_not_written_or_of_another_shape_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="not written: part.8"):
-        with tensors.Writer(tmp_path, SHAPES) as writer:
+        with tensors.TensorWriter(tmp_path, SHAPES) as writer:
             for name in list(ARRAYS)[:-1]:
                 writer[name] = ARRAYS[name]
     with pytest.raises(ValueError, match=r"part.0 has the shape \(2, 7\), not \(1, 7\)"):
-        with tensors.Writer(tmp_path, SHAPES) as writer:
+        with tensors.TensorWriter(tmp_path, SHAPES) as writer:
             writer["part.0"] = ARRAYS["part.1"]
 
 

@@ -132,7 +132,7 @@ def test_what_cannot_be_is_named_before_anything_is_written(tmp_path, write, mod
 
 def test_no_text_an_empty_one_and_another_recipe_are_refused(corpus, tmp_path, write):
     write(Reverse())
-    with pytest.raises(ValueError, match=r"another recipe \(lines: 0 there, 5 wanted"):
+    with pytest.raises(ValueError, match=r"another recipe \(lines: 0 there, 5 requested"):
         write(Reverse(), lines=5)
     description = (corpus / "corpus.toml").read_text()
     (corpus / "corpus.toml").write_text(description.replace("eng =", "deu ="))

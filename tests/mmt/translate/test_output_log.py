@@ -19,7 +19,7 @@ def rows(parts, said):
 @pytest.mark.parametrize("killed", [0, 1, 6, 7, 8, 11])
 def test_a_kill_loses_no_line_and_repeats_none(tmp_path, killed):
     def parts():
-        return [output_log.Part(tmp_path / name, 7) for name in ("a.tsv", "b.tsv")]
+        return [output_log.OutputFile(tmp_path / name, 7) for name in ("a.tsv", "b.tsv")]
 
     said = []
 
@@ -49,7 +49,7 @@ def test_a_folder_has_one_recipe(tmp_path):
     output_log.begin(file, {"model": "a", "lines": 3})
     output_log.begin(file, {"model": "a", "lines": 3})
     assert json.loads(file.read_text()) == {"model": "a", "lines": 3}
-    with pytest.raises(ValueError, match=r"of another recipe \(lines: 3 there, 4 wanted\): remove"):
+    with pytest.raises(ValueError, match=r"recipe \(lines: 3 there, 4 requested\): remove"):
         output_log.begin(file, {"model": "a", "lines": 4})
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / lock.FILE).touch()
