@@ -36,7 +36,7 @@ def main() -> None:
         assert total is not None and seconds is not None
         parts = [f"{value:.3f}" if value else "-" for value in one.roofline.values()]
         table.add_row(
-            name, str(one.found["devices"]), f"{total / 2**30:.2f}{'' if one.fits else ' (no)'}",
+            name, str(one.answer["devices"]), f"{total / 2**30:.2f}{'' if one.fits else ' (no)'}",
             *parts, f"{1 / seconds:.2f}", f"{paper:.2f}", f"{1 / seconds / paper:.2f}",
         )  # fmt: skip
     print(header())
