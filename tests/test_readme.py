@@ -213,7 +213,14 @@ CHECKS = {"README.md": [_has_a_report], "docs/data/monolingual.md": [_was_back_t
 def test_the_demo():
     """`make demo` from nothing: 110 languages or more, a report; run again, it adds nothing."""
     rows = ROOT / "runs/demo/results.jsonl"
-    subprocess.run(["make", "demo"], cwd=ROOT, check=True, timeout=3000)
+    shown = subprocess.run(
+        ["make", "demo"], cwd=ROOT, check=True, timeout=3000, stdout=subprocess.PIPE, text=True
+    ).stdout
+    for translation in (  # of the lines that the demo shows
+        "Tuesday, March 2, 2021", "3 hours", "5 days ago", "France, Italy, and Spain",
+        "in 7 hours", "38.1 kilograms",
+    ):  # fmt: skip
+        assert f"\n{translation}\n" in shown, shown
     before = rows.read_bytes()
     assert len(before.splitlines()) >= 110 + 12
     subprocess.run(["make", "demo"], cwd=ROOT, check=True, timeout=600)
