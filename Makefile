@@ -51,8 +51,8 @@ docs: env  ## the documents, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: env  ## the measurements in benchmarks/, one table each
-	@for file in benchmarks/[a-z]*.py; do name=$$(basename $$file .py); \
-	  echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+	@for file in $$(grep -l 'if __name__ == "__main__"' benchmarks/*.py benchmarks/data/*.py); do \
+	  name=$$(echo $${file%.py} | tr / .); echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 fuzz: env  ## broken input by the thousand: the long profile of tests/fuzz
 	$(BIN)/python -m pytest -q tests/fuzz -m slow --timeout 7200

@@ -191,7 +191,7 @@ def test_no_import_circles():
 
 def test_folders_are_small():
     """A full folder means that a folder is missing. Tests are counted without `__init__.py`."""
-    for package in (*PACKAGES, "tests"):
+    for package in (*PACKAGES, "benchmarks", "tests"):
         for folder in {path.parent for path in (ROOT / package).rglob("*.py")}:
             files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
             limit = 22 if package == "tests" else 18

@@ -128,11 +128,12 @@ def bindings() -> str:
 def benchmarks() -> str:
     """Returns a table of the benchmarks with the first paragraph of their docstrings."""
     lines = ["| name | measures |", "|---|---|"]
-    for file in sorted((ROOT / "benchmarks").glob("*.py")):
+    for file in sorted((ROOT / "benchmarks").rglob("*.py")):
         about = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-        if f"python -m benchmarks.{file.stem}" in about:
+        module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        if f"python -m {module}" in about:
             first = about.split("\n\n")[0].replace("\n", " ")
-            lines.append(f"| `{file.stem}` | {_sentence(first)} |")
+            lines.append(f"| `{module.removeprefix("benchmarks.")}` | {_sentence(first)} |")
     return "\n".join(lines)
 
 

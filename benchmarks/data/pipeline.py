@@ -1,6 +1,6 @@
 """The data pipeline at scale: a thousand languages of mixed sizes, a million examples.
 
-    python -m benchmarks.pipeline [LANGUAGES] [EXAMPLES]
+    python -m benchmarks.data.pipeline [LANGUAGES] [EXAMPLES]
 
 Made-up tokens, sizes by a power law, at least 100 and 4 million together; rows of 256 tokens a
 side. Bars: start within 10 s; 50 us an example (CPU time of the whole process, so that threads hide

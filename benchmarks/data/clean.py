@@ -1,6 +1,6 @@
 """Cleaning a made-up corpus: pairs a second by rule and by process, and memory by pairs.
 
-    python -m benchmarks.clean
+    python -m benchmarks.data.clean
 
 "of CPU": for each second of a core, which a busy machine does not change much. The rules are the
 default ones, with a test set of 2,000 sentences; a twelfth of the pairs is dirt of some kind.

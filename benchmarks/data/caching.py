@@ -1,6 +1,6 @@
 """How fast a corpus becomes a token cache: the local builder, and SeqIO's Beam job.
 
-    python -m benchmarks.caching [--pairs 100000] [--languages 4]
+    python -m benchmarks.data.caching [--pairs 100000] [--languages 4]
 
 Made-up pairs of 12 + 12 words, the languages of the same size, a vocabulary of 4,000 pieces. One
 run: the local builder with 1 process, with 2, and with one for each core, and SeqIO's job (Beam's
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.readers import made_up
+from benchmarks.data.readers import made_up
 
 CODES = ("deu_Latn", "fra_Latn", "swh_Latn", "jpn_Jpan", "hin_Deva", "zul_Latn")
 MODULE = """

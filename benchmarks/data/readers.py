@@ -1,6 +1,6 @@
 """How fast each corpus format is read, and that its memory does not grow with the corpus.
 
-    python -m benchmarks.readers [--pairs 200000] [--formats tsv,tmx]
+    python -m benchmarks.data.readers [--pairs 200000] [--formats tsv,tmx]
 
 A file of made-up pairs of 12 + 12 words is written in every format and read through
 `mmt.data.readers` in a process of its own; "peak" is that process' largest resident set, "growth"
@@ -9,7 +9,7 @@ does not grow further: a pair, a batch of rows or a piece of a file is in memory
 Parquet also pages and dictionaries of a row group.  PO and MO are read at once (up to
 packed.WHOLE), and are left out.  Bar: 1 GiB; exit status 1 where it is missed.  The whole of it is
 
-    python -m benchmarks.readers --pairs 50000000 --formats tsv,tsv.zst,jsonl,tmx,parquet
+    python -m benchmarks.data.readers --pairs 50000000 --formats tsv,tsv.zst,jsonl,tmx,parquet
 """
 
 import argparse
@@ -169,7 +169,7 @@ def measure(path: Path, pairs: int) -> dict[str, float]:
 
 
 def _apart(path: Path, pairs: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.readers", "--measure", str(path)]
+    command = [sys.executable, "-m", "benchmarks.data.readers", "--measure", str(path)]
     done = subprocess.run(
         [*command, "--pairs", str(pairs)], capture_output=True, text=True, check=True
     )

@@ -1,0 +1,1 @@
+"""Measurements of the data: reading, cleaning, caching, batching."""
