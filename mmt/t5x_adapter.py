@@ -1,8 +1,8 @@
-"""Our Transformer as a model of T5X: real `t5x.train`, `t5x.eval` and `t5x.infer` run it by gin.
+"""Adapts `Transformer` to T5X: `t5x.train`, `t5x.eval` and `t5x.infer` run it by gin.
 
-`Module` has the methods and the cache that T5X wants, `Model` the loss and the parameters' axes.
-The parameters, their names and the loss are ours. The only `import t5x`; T5X is in no registry,
-docs/t5x.md says how to install it. gin_configs/t5x binds all of this.
+`Module` has the methods and the cache that T5X expects, `Model` the loss and the axes of the
+parameters. Parameters, their names and the loss are ours. gin_configs/t5x binds them. This is the
+only `import t5x`. T5X is in no package registry; docs/t5x.md describes its installation.
 """
 
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ from mmt.model import moe
 from mmt.model.stack import KVCache
 from mmt.model.transformer import Transformer
 
-Tokens = Shaped[Array, "B T"]  # T5X gives some as float32
-CACHE = ("cached_key", "cached_value", "cache_index")  # T5X knows a counter by its name
+Tokens = Shaped[Array, "B T"]  # T5X passes some as float32
+CACHE = ("cached_key", "cached_value", "cache_index")  # T5X recognises the counter by its name
 
 
 class Module(Transformer):
-    """A `Transformer`, parameters and all, with the calls of a T5X encoder-decoder.
+    """A `Transformer` with the methods of a T5X encoder-decoder and the same parameters.
 
-    Positions are taken and not needed: attention stays within a segment (see `Transformer`).
+    Positions are accepted and ignored: attention stays within a segment (see `Transformer`).
     """
 
-    scan_layers = True  # to T5X: the batch of a cache's leaves is at axis 1, after the layers
+    scan_layers = True  # tells T5X that the batch axis of the cache is 1, after the layers
 
     def __call__(
         self,
@@ -45,7 +45,7 @@ class Module(Transformer):
         decode: bool = False,
         enable_dropout: bool = True,
     ) -> Float[Array, "B T V"]:
-        """Teacher-forced logits; with `decode` also an empty cache of the targets' shape."""
+        """Returns teacher-forced logits; `decode` also creates a cache of the targets' shape."""
         del decoder_target_tokens, encoder_positions, decoder_positions
         if decode:
             self._put(self.empty_cache(*decoder_input_tokens.shape))
@@ -64,7 +64,7 @@ class Module(Transformer):
         *,
         enable_dropout: bool = True,
     ) -> Float[Array, "B S D"]:
-        """The encoder's output, normalised."""
+        """Returns the encoder's normalised output."""
         return super().encode(
             _ids(encoder_input_tokens),
             encoder_segment_ids=_ids(encoder_segment_ids),
@@ -82,12 +82,14 @@ class Module(Transformer):
         decode: bool = True,
         max_decode_length: int | None = None,
     ) -> Float[Array, "B 1 V"]:
-        """One step of T5X's search: the logits that follow `decoder_input_tokens`, which go into
-        the cache. The keys and values of `encoded` do not change; XLA takes them out of the loop.
+        """Decodes one step of T5X's search and extends the cache.
+
+        Returns the logits that follow `decoder_input_tokens`. The keys and values of `encoded` do
+        not change, so XLA moves them out of the loop.
         """
         del decoder_target_tokens, max_decode_length
         if enable_dropout or not decode:
-            raise ValueError("decode is for decoding: enable_dropout=False, decode=True")
+            raise ValueError("Module.decode needs enable_dropout=False and decode=True")
         cross_kv = self.cross_kv(encoded, _ids(encoder_input_tokens))
         cache = KVCache(*(self.get_variable("cache", name) for name in CACHE))
         logits, cache = self.decode_step(_ids(decoder_input_tokens)[:, 0], cross_kv, cache)
@@ -100,12 +102,14 @@ class Module(Transformer):
 
 
 class Model(models.EncoderDecoderModel):
-    """T5X's model of a `Module`: its optimiser, metrics, scores and searches, and our loss.
+    """T5X's model of a `Module`, with T5X's optimizer, metrics, scores and searches, and our loss.
 
-    The loss is that of `mmt train`: `objective` per target token of the batch, with the routers'
-    losses. So `num_microbatches` of T5X, which sums gradients, multiplies them.
-    ValueError where a vocabulary has more pieces than the module has embeddings, and for a module
-    whose targets start with other than T5X's 0.
+    The loss is that of `mmt train`: `objective` per target token of the batch, plus the routers'
+    losses. T5X sums gradients of microbatches, so `num_microbatches` multiplies them.
+
+    Raises:
+        ValueError: a vocabulary has more pieces than the module has embeddings, or targets do not
+            start with 0, as T5X requires.
     """
 
     def __init__(
@@ -138,8 +142,9 @@ class Model(models.EncoderDecoderModel):
                 )
 
     def get_initial_variables(self, *arguments: Any, **keywords: Any) -> Any:
-        """Fresh parameters, and the logical axes of each as T5X keeps them: NAME_axes in
-        `params_axes` for NAME in `params`.
+        """Returns initial parameters and their logical axes in T5X's format.
+
+        The axes of NAME in `params` are NAME_axes in `params_axes`.
         """
         boxed = core.unfreeze(super().get_initial_variables(*arguments, **keywords))["params"]
         return core.freeze({"params": nn.unbox(boxed), "params_axes": _axes(boxed)})
@@ -147,7 +152,7 @@ class Model(models.EncoderDecoderModel):
     def loss_fn(
         self, params: Any, batch: Mapping[str, Array], dropout_rng: Array | None
     ) -> tuple[Float[Array, ""], Any]:
-        """The loss per target token, with the routers' losses, and T5X's metrics of the batch."""
+        """Returns the loss per target token, with the routers' losses, and T5X's metrics."""
         logits, sown = self._compute_logits(params, batch, dropout_rng, mutable=["intermediates"])
         full = _for_measuring(batch)
         sums = losses.measure(self.objective, logits, full, languages=1).sums
@@ -157,25 +162,25 @@ class Model(models.EncoderDecoderModel):
         if routing:
             total += self.objective.moe_aux * routing["moe_aux_loss"]
             total += self.objective.moe_z * routing["moe_z_loss"]
-        found = self._compute_metrics(
+        batch_metrics = self._compute_metrics(
             logits=logits,
             targets=batch["decoder_target_tokens"],
             mask=weights,
             loss=sums["loss"],
             segment_ids={side: full[f"{side}_segment_ids"] for side in ("encoder", "decoder")},
         )
-        found["nll_per_nonpadding_target_token"] = metrics.AveragePerStep.from_model_output(
+        batch_metrics["nll_per_nonpadding_target_token"] = metrics.AveragePerStep.from_model_output(
             sums["nll"] / jnp.maximum(weights.sum(), 1.0)
         )
-        found |= {
+        batch_metrics |= {
             f"experts/{name}": metrics.AveragePerStep.from_model_output(value)
             for name, value in routing.items()
         }
-        return total, found
+        return total, batch_metrics
 
 
 def _axes(boxed: Mapping[str, Any]) -> dict[str, Any]:
-    """{'norm': {'scale': a boxed parameter}} -> {'norm': {'scale_axes': the names of its axes}}."""
+    """Converts {'norm': {'scale': boxed parameter}} to {'norm': {'scale_axes': its axis names}}."""
     axes: dict[str, Any] = {}
     for name, leaf in boxed.items():
         if isinstance(leaf, Mapping):
@@ -186,8 +191,9 @@ def _axes(boxed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _for_measuring(batch: Mapping[str, Array]) -> dict[str, Any]:
-    """SeqIO's batch with what `losses.measure` reads beside: segments of rows that are not packed,
-    and one language.
+    """Returns SeqIO's batch with the features that `losses.measure` needs.
+
+    These are segments, for rows that are not packed, and language ids: a single language.
     """
     sides = {"encoder": "encoder_input_tokens", "decoder": "decoder_target_tokens"}
     segments = {

@@ -1,9 +1,8 @@
-"""Back-translation: a corpus of what a reverse model makes of monolingual text of the target.
+"""Back-translation: a reverse model translates monolingual target text into a new corpus.
 
-Sennrich et al. 2016, with the tag of Caswell et al. 2019: the sources are the model's, the targets
-are people's, and the description says so, whereupon each source is given a `<bt>` (`mmt.data`). The
-corpus then takes the normal road. The search is `mmt.translate`'s, files are those of
-`mmt.translate.output_log`.
+Sennrich et al. 2016, with the tag of Caswell et al. 2019. Sources are written by the model, targets
+by people. The corpus description marks the entries as back-translated, and `mmt.data` adds `<bt>`
+to their sources. Otherwise the result is a corpus as any other.
 """
 
 import contextlib
@@ -32,12 +31,15 @@ PROVENANCE = "back_translation.json"
 
 @dataclasses.dataclass(frozen=True)
 class BackTranslation:
-    """The monolingual text of a corpus' target, translated into its languages, as a new corpus.
+    """A new corpus: the pairs of a corpus, and translations of its monolingual target text.
 
-    model_dir: the run of `translator`. corpus: as `corpora.load` takes it; its own pairs come
-    beside. directory: of the new corpus, named <corpus>_back_translated. into: languages by any
-    name; default: those of the corpus that the model writes. lines: so many for each language at
-    most, spread evenly over the text; 0: all.
+    Attributes:
+        model_dir: run directory of the translator.
+        corpus: name or folder of the corpus, as `corpora.load` accepts it.
+        directory: folder of the new corpus, which is named <corpus>_back_translated.
+        into: languages to translate into, by any name; by default the languages of the corpus that
+            the model writes.
+        lines: maximum number of lines per language, spread evenly over the text; 0 is all.
 
     >>> work = BackTranslation("runs/reverse", "news", "news_bt")
     >>> work.write(Translator.load("runs/reverse"), DEFAULT)  # doctest: +SKIP
@@ -50,14 +52,15 @@ class BackTranslation:
     lines: int = 0
 
     def write(self, translator: Translator, decoding: Decoding) -> None:
-        """Writes what is missing of the corpus; one that is whole is left as it is.
+        """Writes the missing parts of the corpus; a complete corpus is left unchanged.
 
-        Killed and started again it goes on after the last whole line; `corpus.toml` comes last.
-        `back_translation.json` says which model, text and decoding made it. A line for which the
-        model finds no words is left out, and counted there; a line's number is its first column.
+        A killed run resumes after the last complete line; `corpus.toml` is written last.
+        `back_translation.json` records model, text and decoding. Lines with an empty translation
+        are removed and counted there. The first column of a line is its number in the text.
 
-        ValueError: no such text, or an empty one; a model of another direction; a directory that
-        holds something else, or the work of another recipe, or lies among the corpus' files.
+        Raises:
+            ValueError: there is no text, the model has another direction, or the directory holds
+                something else, a corpus of another recipe, or files of the corpus.
         """
         corpus, folder = corpora.load(self.corpus), Path(self.directory)
         check_place(folder, corpus)
@@ -70,15 +73,15 @@ class BackTranslation:
             )
         codes = self._into(translator, corpus)
         recipe = self._recipe(translator, decoding, corpus, codes)
-        whole = (folder / "corpus.toml").exists()
-        with contextlib.nullcontext() if whole else lock.held(folder):
+        complete = (folder / "corpus.toml").exists()
+        with contextlib.nullcontext() if complete else lock.held(folder):
             output_log.begin(folder / PROVENANCE, recipe)
             if not (folder / "corpus.toml").exists():
                 self._translate(translator, decoding, corpus, codes)
                 self._describe(cleaned(corpus), codes, recipe)
 
     def _into(self, translator: Translator, corpus: corpora.Corpus) -> list[str]:
-        """The languages to translate into, of those that the model writes, as FLORES codes."""
+        """Returns the FLORES codes of the languages to translate into."""
         manifest = translator.manifest
         if manifest.source:
             written = list(manifest.translated)
@@ -89,38 +92,38 @@ class BackTranslation:
         known = (manifest.source,) if manifest.source else manifest.translated
         if known and corpus.target not in known:
             raise ValueError(
-                f"{self.model_dir} is of the wrong direction: it translates from "
+                f"{self.model_dir} has the wrong direction: it translates from "
                 f"{_named(known)} into {_named(written)}, back-translation needs one from "
                 f"{_named([corpus.target])}; train it on the same corpus with "
                 "--gin_file=gin_configs/runs/reverse.gin"
             )
-        wanted = [languages.find(name).code for name in self.into]
-        for code in wanted:
+        requested = [languages.find(name).code for name in self.into]
+        for code in requested:
             if code not in written or code == corpus.target:
                 raise ValueError(
                     f"{self.model_dir} does not translate into {code}; it does into "
                     f"{_named(written)}"
                 )
-        found = wanted or [
+        codes = requested or [
             code for code in written
             if code != corpus.target and (not corpus.languages or code in corpus.languages)
         ]  # fmt: skip
-        if not found:
+        if not codes:
             raise ValueError(
                 f"{self.model_dir} translates into {_named(written)}: into no language of "
                 f"{corpus.name}, which has {_named(corpus.languages)}"
             )
-        return sorted(dict.fromkeys(found))
+        return sorted(dict.fromkeys(codes))
 
     def _recipe(
         self, translator: Translator, decoding: Decoding, corpus: corpora.Corpus,
         codes: Sequence[str],
     ) -> dict[str, Any]:  # fmt: skip
-        """All that decides what is written; it begins `back_translation.json`."""
+        """Returns everything that determines the corpus, the start of `back_translation.json`."""
         digest = hashlib.blake2b(digest_size=8)
         for step in translator.steps:
-            noted = Run(self.model_dir).checkpoint(step) / digests.FILE
-            digest.update(noted.read_bytes() if noted.exists() else str(step).encode())
+            recorded = Run(self.model_dir).checkpoint(step) / digests.FILE
+            digest.update(recorded.read_bytes() if recorded.exists() else str(step).encode())
         return {
             "model": str(Path(self.model_dir).absolute()),
             "steps": list(translator.steps),
@@ -137,41 +140,43 @@ class BackTranslation:
         self, translator: Translator, decoding: Decoding, corpus: corpora.Corpus,
         codes: Sequence[str],
     ) -> None:  # fmt: skip
-        """Writes `train.<code>.tsv`: number of the line, what the model says, the line."""
-        there = corpus.count(corpus.target, MONOLINGUAL)
-        total = min(there, self.lines) if self.lines else there
+        """Writes `train.<code>.tsv`: number of a line, its translation, the line."""
+        available = corpus.count(corpus.target, MONOLINGUAL)
+        total = min(available, self.lines) if self.lines else available
 
         def chosen() -> Iterator[tuple[int, str]]:
             texts = corpus.pairs(corpus.target, MONOLINGUAL)
             for number, pair in enumerate(texts, 1):
-                if number * total // there > (number - 1) * total // there:
+                if number * total // available > (number - 1) * total // available:
                     yield number, pair.target
 
         def rows() -> Iterator[str]:
-            for code, part in zip(codes, parts, strict=True):
-                if part.path.exists():
+            for code, file in zip(codes, files, strict=True):
+                if file.path.exists():
                     continue
-                own, ahead = itertools.tee(itertools.islice(chosen(), part.done, None))
-                found = translator.translate(
-                    (text for _, text in ahead), source=corpus.target, target=code,
+                numbered, inputs = itertools.tee(itertools.islice(chosen(), file.done, None))
+                translations = translator.translate(
+                    (text for _, text in inputs), source=corpus.target, target=code,
                     decoding=decoding,
                 )  # fmt: skip
-                for (number, text), said in zip(own, found, strict=True):
-                    yield output_log.row(str(number), said.text, text)
+                for (number, text), translation in zip(numbered, translations, strict=True):
+                    yield output_log.row(str(number), translation.text, text)
 
-        parts = [output_log.OutputFile(_file(Path(self.directory), code), total) for code in codes]
-        output_log.write(parts, rows())
+        files = [output_log.OutputFile(_file(Path(self.directory), code), total) for code in codes]
+        output_log.write(files, rows())
 
     def _describe(
         self, corpus: corpora.Corpus, codes: Sequence[str], recipe: dict[str, Any]
     ) -> None:
-        """Takes out lines without words; copies the corpus' own pairs; says what all of it is."""
+        """Removes empty translations, copies the corpus' pairs, and writes the description."""
         folder = Path(self.directory)
-        there = corpus.count(corpus.target, MONOLINGUAL)
-        total = min(there, self.lines) if self.lines else there
+        available = corpus.count(corpus.target, MONOLINGUAL)
+        total = min(available, self.lines) if self.lines else available
         kept = {code: _without_empty(_file(folder, code)) for code in codes}
         if not any(kept.values()):
-            raise ValueError(f"{self.model_dir} finds no words for any line of {recipe['text']}")
+            raise ValueError(
+                f"{self.model_dir} gives an empty translation of every line of {recipe['text']}"
+            )
         entries: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for split in corpora.SPLITS:
             for code in corpus.files[split]:
@@ -179,17 +184,17 @@ class BackTranslation:
         names = recipe["text"]
         name = f"back_translated/{names[0]}" if len(names) == 1 else "back_translated"
         for code in filter(kept.__getitem__, codes):
-            made = {"pairs": _file(folder, code).name, "columns": [2, 3], "name": name}
-            own = entries.setdefault("train", {}).setdefault(code, [])
-            own.append(made | {"back_translated": True})
+            entry = {"pairs": _file(folder, code).name, "columns": [2, 3], "name": name}
+            train_entries = entries.setdefault("train", {}).setdefault(code, [])
+            train_entries.append(entry | {"back_translated": True})
         counts = {code: {"lines": kept[code], "empty": total - kept[code]} for code in codes}
         with output_log.whole(folder / PROVENANCE) as file:
             json.dump(recipe | {"written": counts}, file, indent=1, ensure_ascii=False)
         text = f'name = "{corpus.name}_back_translated"\ntarget = "{corpus.target}"\n'
         for split, by_language in entries.items():
             text += f"[{split}]\n"
-            for code, some in sorted(by_language.items()):
-                text += f"{code} = [{', '.join(map(_inline, some))}]\n"
+            for code, listed in sorted(by_language.items()):
+                text += f"{code} = [{', '.join(map(_inline, listed))}]\n"
         with output_log.whole(folder / "corpus.toml") as file:
             file.write(text)
 
@@ -199,22 +204,22 @@ def _file(folder: Path, code: str) -> Path:
 
 
 def _copied(corpus: corpora.Corpus, split: str, code: str, folder: Path) -> list[dict[str, Any]]:
-    """The pairs of a split as files of the folder, one for each entry of the corpus."""
-    found: dict[str, dict[str, Any]] = {}
+    """Copies the pairs of a split, one file per entry of the corpus; returns the new entries."""
+    entries: dict[str, dict[str, Any]] = {}
     for name, pairs in itertools.groupby(corpus.pairs(code, split), key=lambda pair: pair.corpus):
-        mode = "a" if name in found else "w"
-        one = found.setdefault(name, {"pairs": f"own.{split}.{code}.{len(found)}.tsv"})
-        with (folder / one["pairs"]).open(mode, encoding="utf-8", newline="\n") as file:
+        mode = "a" if name in entries else "w"
+        entry = entries.setdefault(name, {"pairs": f"own.{split}.{code}.{len(entries)}.tsv"})
+        with (folder / entry["pairs"]).open(mode, encoding="utf-8", newline="\n") as file:
             for pair in pairs:
                 file.write(output_log.row(pair.source, pair.target))
                 if pair.back_translated:
-                    one["back_translated"] = True
-        one["name"] = name
-    return list(found.values())
+                    entry["back_translated"] = True
+        entry["name"] = name
+    return list(entries.values())
 
 
 def _without_empty(path: Path) -> int:
-    """Takes lines out of a file in which the model said nothing; how many are left."""
+    """Removes lines with an empty translation from a file; returns the number that remain."""
     count = sum(1 for line in lines.read(path) if line.split("\t")[1])
     if count < lines.count(path):
         kept = (line for line in lines.read(path) if line.split("\t")[1])
@@ -224,11 +229,12 @@ def _without_empty(path: Path) -> int:
 
 
 def _inline(entry: dict[str, Any]) -> str:
-    """An entry as TOML has it in one line."""
-    own = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
-    return f"{{ {', '.join(own)} }}"
+    """Returns an entry as an inline table of TOML."""
+    items = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
+    return f"{{ {', '.join(items)} }}"
 
 
 def _named(codes: Sequence[str]) -> str:
+    """Returns at most five codes with their languages' names, for a message."""
     more = f", … ({len(codes)})" if len(codes) > 5 else ""
     return ", ".join(f"{languages.find(code).name} ({code})" for code in codes[:5]) + more

@@ -245,7 +245,7 @@ def test_translations_of_another_recipe_or_directory_are_refused(
 ):
     shouting(toy_corpus, 10_000)
     monkeypatch.setattr(Run, "best_step", lambda run: 9)
-    with pytest.raises(ValueError, match=r"another recipe \(step: 7 there, 9 wanted"):
+    with pytest.raises(ValueError, match=r"another recipe \(step: 7 there, 9 requested"):
         distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "said")).write()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").touch()
