@@ -17,7 +17,7 @@ import tasks
 from mmt.data import cache, corpora, mixing
 from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest, read_manifest
-from mmt.data.recipe import Recipe
+from mmt.data.recipe import CacheConfig
 from mmt.run import Run
 from tasks import by_name, monolingual, seqio_cache
 from tasks.mixture import FEATURES, Mixture, Stream, TaskSource
@@ -25,7 +25,7 @@ from tasks.mixture import FEATURES, Mixture, Stream, TaskSource
 _EXAMPLES_EACH = 100_000  # per process: starting one takes a second
 
 
-def ensure_cache(config: Recipe) -> Manifest:
+def ensure_cache(config: CacheConfig) -> Manifest:
     """Returns the manifest of the cache that `config` describes; builds the cache if it is missing.
 
     The mixture (or task) is made to exist first: `config.module` is imported, or `config.corpus`
@@ -57,7 +57,7 @@ def ensure_cache(config: Recipe) -> Manifest:
 
 
 def vocabulary(
-    config: Recipe | None = None, feature: str = "", *, wanted: Recipe | None = None
+    config: CacheConfig | None = None, feature: str = "", *, wanted: CacheConfig | None = None
 ) -> seqio.Vocabulary:
     """Returns the vocabulary of a feature ('inputs' or 'targets') of the mixture that `config`
     describes, which is registered first, as `ensure_cache` does. For T5X's configs, of which older
@@ -117,7 +117,7 @@ def build_cache(
     )
 
 
-def _registered(config: Recipe) -> Mixture:
+def _registered(config: CacheConfig) -> Mixture:
     """The mixture that `config` names, which is registered first where it is not."""
     if (config.vocab_size or config.vocabulary_from) and not config.corpus:
         raise ValueError(
@@ -144,7 +144,7 @@ def _registered(config: Recipe) -> Mixture:
     return mixture if mixture.name == config.mixture else by_name.find(config.mixture)
 
 
-def _special_ids(config: Recipe) -> tuple[int, int]:
+def _special_ids(config: CacheConfig) -> tuple[int, int]:
     """pad and start of the model whose vocabulary is taken over; else the cache's own defaults."""
     manifest = Run(config.vocabulary_from).manifest
     if not config.vocabulary_from or not manifest.is_file():
@@ -166,7 +166,7 @@ def _from(seqio_folder: str, source: TaskSource, split: str, language: str) -> S
     if mixing.is_monolingual(language):
         raise ValueError(
             f"{source.task.name!r}: monolingual text is not taken from a SeqIO cache, which holds "
-            "it with its noise spans; without recipe.Recipe.seqio_cache it is tokenised here"
+            "it with its noise spans; without recipe.CacheConfig.seqio_cache it is tokenised here"
         )
     return seqio_cache.examples(seqio_folder, source, split)
 

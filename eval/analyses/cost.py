@@ -94,7 +94,7 @@ def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     for row in rows:
         seen.update(row.get("language_tokens", {}))
     with config.isolated(Run(model_dir).config):
-        directory = Path(config.configured(recipes.Recipe)().directory)
+        directory = Path(config.configured(recipes.CacheConfig)().directory)
     if not Run(directory).manifest.is_file():
         return {}
     opened = cache.open_cache(directory)

@@ -94,14 +94,14 @@ def _batches(
     sizes = translator.model.config
     tag = vocabulary.tag(testset.target) + " " if translator.tagged else ""
     encode = {side: one.encode for side, one in translator.vocabularies.items()}
-    examples: list[packing.Example] = []
+    examples: list[packing.PackedExample] = []
     tokens: list[Any] = []
     for language, lines in enumerate(testset.languages.values()):
         for text, reference in itertools.islice(zip(*lines[:2], strict=True), sentences):
             pair = encode["source"](tag + text), encode["target"](reference)
             source, target = (len(side) + 1 for side in pair)
             if source <= lengths[0] and target <= lengths[1]:
-                examples.append(packing.Example(0, language, len(tokens), source, target))
+                examples.append(packing.PackedExample(0, language, len(tokens), source, target))
                 tokens.append(pair)
     packer = packing.Packer(*lengths, open_rows=rows)
     order = np.random.default_rng(0).permutation(len(examples))

@@ -23,8 +23,8 @@ from eval.metrics import USUAL, Metrics
 from eval.records import analysis
 from mmt import checkpoint, config, languages, train, translate
 from mmt.data import cache, mixing, pipeline, recipe
+from mmt.data.bilingual_vocabulary import bilingual_cache
 from mmt.data.modifiers import Rewriter
-from mmt.data.own_vocabulary import own_vocabulary
 from mmt.data.stages import Stage
 from mmt.run import Run
 from mmt.system import lock
@@ -235,7 +235,7 @@ def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) ->
         return opened
     model = program.model.config
     sizes = {"source": model.vocab_size, "target": model.target_vocabulary}
-    return own_vocabulary(opened, code, sizes)
+    return bilingual_cache(opened, code, sizes)
 
 
 def _steps(plan: Plan, lengths: np.ndarray) -> int:

@@ -16,7 +16,7 @@ def make_cache() -> None:
     from mmt import config
     from mmt.data import recipe
 
-    wanted = config.configured(recipe.Recipe)()
+    wanted = config.configured(recipe.CacheConfig)()
     if wanted.present():
         return
     try:
@@ -47,7 +47,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
     config.load(args.gin_file, args.bindings)
     make_cache()
-    print(config.configured(recipe.Recipe)().directory)
+    print(config.configured(recipe.CacheConfig)().directory)
 
 
 def _clean(args: argparse.Namespace) -> None:

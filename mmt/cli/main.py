@@ -112,7 +112,7 @@ def _train_loaded(command: str) -> int:
     train.check(program, batches.manifest, directory)
     _check_vocabulary(program, batches.manifest, directory)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():
-        run.describe(cache.open_cache(Path(config.configured(recipe.Recipe)().directory)))
+        run.describe(cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory)))
     try:
         config.configured(train.train)(program, batches)
     except train.Terminated as error:

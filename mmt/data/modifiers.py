@@ -36,29 +36,29 @@ _SIGNS = "★☆♥♪→←✓✗©®™§¶†‡•※♦☀☺😀😂👍�
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz0123456789#@_-/"
 
 
-class Texts(NamedTuple):
+class TextSides(NamedTuple):
     """A sentence without its tag, and its translation."""
 
     source: str
     target: str
 
 
-def upper_case(texts: Texts, chance: Chance) -> Texts:
+def upper_case(texts: TextSides, chance: Chance) -> TextSides:
     """BOTH SIDES SHOUT."""
-    return Texts(texts.source.upper(), texts.target.upper())
+    return TextSides(texts.source.upper(), texts.target.upper())
 
 
-def title_case(texts: Texts, chance: Chance) -> Texts:
+def title_case(texts: TextSides, chance: Chance) -> TextSides:
     """Every Word Of Both Sides With A Capital, As In A Headline."""
-    return Texts(*(re.sub(r"(?<!\S)\S", lambda m: m[0].title(), side) for side in texts))
+    return TextSides(*(re.sub(r"(?<!\S)\S", lambda m: m[0].title(), side) for side in texts))
 
 
-def no_punctuation(texts: Texts, chance: Chance) -> Texts:
+def no_punctuation(texts: TextSides, chance: Chance) -> TextSides:
     """Without the marks at the end of both sides."""
-    return Texts(*map(_unended, texts))
+    return TextSides(*map(_unended, texts))
 
 
-def typos(texts: Texts, chance: Chance) -> Texts:
+def typos(texts: TextSides, chance: Chance) -> TextSides:
     """About one slip in twenty letters of the source: two swapped, one left out, doubled, or
     another letter of the sentence in its place.
     """
@@ -77,45 +77,45 @@ def typos(texts: Texts, chance: Chance) -> Texts:
             letters.insert(at, letters[at])
         else:
             letters[at] = letters[other]
-    return Texts("".join(letters), texts.target)
+    return TextSides("".join(letters), texts.target)
 
 
-def noise(texts: Texts, chance: Chance) -> Texts:
+def noise(texts: TextSides, chance: Chance) -> TextSides:
     """The same signs or made-up word before or after both sides: what has no translation stays."""
     kind = _SIGNS if chance() < 0.5 else _LETTERS
     made = "".join(_pick(kind, chance) for _ in range(1 + int(chance() * (3, 8)[kind is _LETTERS])))
     if chance() < 0.5:
-        return Texts(*(f"{made} {side}" for side in texts))
-    return Texts(*(f"{side} {made}" for side in texts))
+        return TextSides(*(f"{made} {side}" for side in texts))
+    return TextSides(*(f"{side} {made}" for side in texts))
 
 
-def tags(texts: Texts, chance: Chance) -> Texts:
+def tags(texts: TextSides, chance: Chance) -> TextSides:
     """Both sides in the same markup, or with the same placeholder at their end."""
     if chance() < 0.25:
         number = int(chance() * 10)
-        return Texts(*(f"{side} {{{number}}}" for side in texts))
+        return TextSides(*(f"{side} {{{number}}}" for side in texts))
     name = _pick(_MARKUP, chance)
-    return Texts(*(f"<{name}>{side}</{name}>" for side in texts))
+    return TextSides(*(f"<{name}>{side}</{name}>" for side in texts))
 
 
-def numbers(texts: Texts, chance: Chance) -> Texts:
+def numbers(texts: TextSides, chance: Chance) -> TextSides:
     """A number that stands on both sides becomes another, the same on both. Those of one digit and
     the last two digits of long ones stay: words around them depend on these in many languages.
     """
     found = [set(re.findall(r"\d+", side)) for side in texts]
     new = {one: _other(one, chance) for one in sorted(found[0] & found[1])}
-    return Texts(*(re.sub(r"\d+", lambda m: new.get(m[0], m[0]), side) for side in texts))
+    return TextSides(*(re.sub(r"\d+", lambda m: new.get(m[0], m[0]), side) for side in texts))
 
 
-def copied(texts: Texts, chance: Chance) -> Texts:
+def copied(texts: TextSides, chance: Chance) -> TextSides:
     """The translation as its own source (Currey et al. 2017). A first stage of nothing else
     teaches a decoder to read its source, which real pairs teach slowly.
     """
-    return Texts(texts.target, texts.target)
+    return TextSides(texts.target, texts.target)
 
 
 # In the order in which they are applied; `merged` needs a second pair, see `Rewriter`.
-KINDS: Mapping[str, Callable[[Texts, Chance], Texts]] = {
+KINDS: Mapping[str, Callable[[TextSides, Chance], TextSides]] = {
     "numbers": numbers,
     "merged": lambda texts, chance: texts,
     "copied": copied,
@@ -193,7 +193,7 @@ class Rewriter:
         """
         before = self._texts(pairs)
         others = dict(zip(following, self._texts([*following.values()]), strict=True))
-        kept: list[tuple[int, str, Texts]] = []
+        kept: list[tuple[int, str, TextSides]] = []
         for place, (tag, texts) in enumerate(before):
             chance = random.Random(self._keys[-1] ^ int(draws[place])).random
             made = texts
@@ -212,13 +212,13 @@ class Rewriter:
             found[place] = new[0], new[1]
         return found
 
-    def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, Texts]]:
+    def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, TextSides]]:
         """The tag of each source, and its texts."""
         sides = zip(self._vocabularies, (0, 1), strict=True)
         sources, targets = (own.decode_all([pair[i] for pair in pairs]) for own, i in sides)
         cuts = [tag.end() if (tag := _TAG.match(text)) else 0 for text in sources]
         parts = zip(sources, targets, cuts, strict=True)
-        return [(one[:cut], Texts(one[cut:], other)) for one, other, cut in parts]
+        return [(one[:cut], TextSides(one[cut:], other)) for one, other, cut in parts]
 
     def _unknown(self, pair: tuple[Ids, Ids]) -> bool:
         """Whether the tokens do not tell the text."""
@@ -230,9 +230,9 @@ class Rewriter:
         return Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
 
 
-def _joined(texts: Texts, others: Texts) -> Texts:
+def _joined(texts: TextSides, others: TextSides) -> TextSides:
     """Two sentences as one text, with a space between where their script has it."""
-    return Texts(
+    return TextSides(
         *(
             one + ("" if _is_spaceless(one[-1:]) and _is_spaceless(other[:1]) else " ") + other
             for one, other in zip(texts, others, strict=True)

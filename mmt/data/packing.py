@@ -16,7 +16,7 @@ from mmt.data.vocabulary import EOS, PAD
 Batch = dict[str, Shaped[np.ndarray, "rows _"]]
 
 
-class Example(NamedTuple):
+class PackedExample(NamedTuple):
     """Where an example lies and its lengths, each with its EOS; `draw` is its place in a lane. What
     was made of it, if anything, is `changed`, as `records.encode` writes it.
     """
@@ -29,7 +29,7 @@ class Example(NamedTuple):
     changed: bytes | None = None
 
 
-Row = list[Example]
+Row = list[PackedExample]
 
 
 class Packer:
@@ -40,7 +40,7 @@ class Packer:
     done. So no example waits for ever. With `open_rows` 0 every example is a row.
 
     >>> packer = Packer(8, 8, open_rows=1)
-    >>> first, second, third = (Example(i, 0, i, 4, 3) for i in range(3))
+    >>> first, second, third = (PackedExample(i, 0, i, 4, 3) for i in range(3))
     >>> packer.add(first), packer.add(second)
     (None, None)
     >>> packer.add(third) == [first, second]
@@ -53,7 +53,7 @@ class Packer:
         self._size = (source, target)
         self._open_rows = open_rows
 
-    def add(self, example: Example) -> Row | None:
+    def add(self, example: PackedExample) -> Row | None:
         """Places the example; returns a row if one is done thereby."""
         for index, (source, target) in enumerate(self._room):
             if example.source <= source and example.target <= target:

@@ -1,6 +1,6 @@
-"""What a run's cache is made of, and where it lies. Knows no SeqIO: `tasks.build` does the making.
+"""What a run's cache is made of, and where it lies. `tasks.build` makes it, with SeqIO.
 
-A run that finds its cache needs nothing else; a run that does not has it made from this.
+Configs name this module `recipe`: `recipe.CacheConfig`, in older configs `recipe.Recipe`.
 """
 
 import dataclasses
@@ -14,16 +14,20 @@ from mmt.system.data_root import data_root
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
-    """The cache in `directory` holds the SeqIO mixture (or task) `mixture`.
+class CacheConfig:
+    """Describes the cache of a SeqIO mixture (or task).
 
-    corpus: a description file or folder, or 'cldr'; registering it makes the mixture exist.
-    module: or a Python module that registers the mixture on import (T5X's MIXTURE_OR_TASK_MODULE).
-    vocab_size: pieces of the vocabulary to train from the corpus; 0: the tasks bring their own.
-    target_vocab_size: 0: one vocabulary for both sides; else pieces of the target's own.
-    vocabulary_from: a run directory or cache whose vocabulary is taken over (fine-tuning).
-    seqio_cache: what SeqIO's Beam job (`seqio_cache_tasks`) wrote: the tokens are taken from there.
-    processes: how many tokenise; 0: one for each core, where there is work for them.
+    Attributes:
+      directory: the cache's directory.
+      mixture: the name of the mixture.
+      corpus: a description file or folder, or 'cldr'; registering it makes the mixture exist.
+      module: or a Python module that registers the mixture on import (T5X's
+        MIXTURE_OR_TASK_MODULE).
+      vocab_size: pieces of the vocabulary to train from the corpus; 0: the tasks bring their own.
+      target_vocab_size: 0: one vocabulary for both sides; else pieces of the target vocabulary.
+      vocabulary_from: a run directory or cache whose vocabulary is used (fine-tuning).
+      seqio_cache: the output of SeqIO's Beam job (`seqio_cache_tasks`), to take the tokens from.
+      processes: how many tokenise; 0: one per core, where there is work for them.
     """
 
     directory: str
@@ -37,35 +41,42 @@ class Recipe:
     processes: int = 0
 
     def present(self) -> bool:
-        """Whether the cache is there. ValueError where its corpus, if at hand, has changed, or
-        it has not the vocabulary of `vocabulary_from`.
+        """Whether the cache exists.
+
+        Raises:
+          ValueError: it is of another mixture; its corpus, if that is readable, has changed; its
+            vocabulary is not that of `vocabulary_from`.
         """
         if not Path(self.directory).exists():
             return False
-        found = cache.open_cache(Path(self.directory)).manifest
-        if found.name != self.mixture:
+        manifest = cache.open_cache(Path(self.directory)).manifest
+        if manifest.name != self.mixture:
             raise ValueError(
-                f"the cache {self.directory} is of {found.name!r}, not of {self.mixture!r}: "
+                f"the cache {self.directory} is of {manifest.name!r}, not of {self.mixture!r}: "
                 "set CACHE_DIR to another directory"
             )
         if self.vocabulary_from:
             for side, path in Run(self.vocabulary_from).vocabularies().items():
-                own = vocab.Vocabulary.load(path).hash
-                if own != found.vocabulary_hash[side]:
+                expected = vocab.Vocabulary.load(path).hash
+                if expected != manifest.vocabulary_hash[side]:
                     raise ValueError(
                         f"the cache {self.directory} has another {side} vocabulary "
-                        f"({found.vocabulary_hash[side]}) than {self.vocabulary_from} ({own}), "
-                        "whose it should have: remove it, or set CACHE_DIR to another directory"
+                        f"({manifest.vocabulary_hash[side]}) than {self.vocabulary_from} "
+                        f"({expected}), from which it should come: remove it, or set CACHE_DIR to "
+                        "another directory"
                     )
         if self.corpus and (self.corpus == corpora.EMBEDDED or Path(self.corpus).exists()):
             corpus = corpora.load(self.corpus)
-            corpus = corpus.reversed() if found.source else corpus
-            if corpus.hash() != found.corpus_hash:
+            corpus = corpus.reversed() if manifest.source else corpus
+            if corpus.hash() != manifest.corpus_hash:
                 raise ValueError(
                     f"the cache {self.directory} is stale: the corpus {self.corpus!r} has changed "
                     "since it was made. Remove that directory, or set CACHE_DIR to another"
                 )
         return True
+
+
+Recipe = CacheConfig  # the name in older configs
 
 
 def default_directory(
@@ -76,8 +87,8 @@ def default_directory(
     vocabulary_from: str = "",
     name: str = "",
 ) -> str:
-    """`$MMT_DATA/caches/<mixture>-<vocabulary>`: its size or sizes, or a hash of where it is from.
-    A `name` stands in place of both.
+    """Returns `$MMT_DATA/caches/<mixture>-<vocabulary>`: the vocabulary's size or sizes, or a hash
+    of the path that it comes from. A `name` replaces both.
     """
     vocabulary = str(vocab_size or "own")
     if target_vocab_size:

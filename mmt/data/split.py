@@ -10,7 +10,7 @@ from jaxtyping import Int
 from mmt.data.cache import Cache, records
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.mixing import is_monolingual
-from mmt.data.packing import Batch, Example, Row, assemble
+from mmt.data.packing import Batch, PackedExample, Row, assemble
 
 
 class Split:
@@ -38,7 +38,7 @@ class Split:
         self.counts: dict[str, int] = {}
         self._kept: list[np.ndarray | None] = []  # indices [n], None for all
         self._lengths: list[np.ndarray] = []  # [n, 2], of all
-        self._readers: dict[int, records.Reader] = {}  # by language id
+        self._readers: dict[int, records.RecordReader] = {}  # by language id
         self._ids: list[int] = []
         left_out: dict[str, int] = {}
         for code in languages:
@@ -64,12 +64,12 @@ class Split:
         """Makes the examples of monolingual text. ValueError: the vocabulary has no sentinels."""
         return Denoiser(self.denoising, self.cache.sentinels())
 
-    def example(self, draw: int, language: int, index: int) -> Example:
+    def example(self, draw: int, language: int, index: int) -> PackedExample:
         """Returns the index-th of the language's examples that fit."""
         kept = self._kept[language]
         record = index if kept is None else int(kept[index])
         source, target = self._lengths[language][record].tolist()
-        return Example(draw, self._ids[language], record, source + 1, target + 1)
+        return PackedExample(draw, self._ids[language], record, source + 1, target + 1)
 
     def records(self, language: int, indices: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         """Returns the record numbers of the language's examples that fit."""

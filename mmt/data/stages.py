@@ -54,7 +54,7 @@ class Stage:
         return None
 
 
-class Part(NamedTuple):
+class ActiveStage(NamedTuple):
     """A stage in force: from draw `start` on, before which every language came `base` times."""
 
     start: int
@@ -111,7 +111,7 @@ class CurriculumSampler:
         self.stages = tuple(stages)
         self.counts = dict(counts)
         self.ends = [*ends, *[None] * (len(self.stages) - 1 - len(ends))]  # None: not known yet
-        self.parts: list[Part] = []
+        self.parts: list[ActiveStage] = []
         self._again = functools.partial(
             CurriculumSampler, stages, counts, rows=rows, density=density
         )
@@ -235,11 +235,12 @@ class CurriculumSampler:
     def _which(self, draws: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         return np.searchsorted([part.start for part in self.parts[1:]], draws, side="right")
 
-    def _part(self, number: int, start: int) -> Part:
+    def _part(self, number: int, start: int) -> ActiveStage:
         drawn = _rates(self.stages[number], self.counts)
         base = self.parts[-1].before(start) if self.parts else np.zeros(len(drawn), np.int64)
         components = np.flatnonzero(drawn)
-        return Part(start, base, drawn, components, MixtureSampler(drawn[components].tolist()))
+        sampler = MixtureSampler(drawn[components].tolist())
+        return ActiveStage(start, base, drawn, components, sampler)
 
     def _rows_before(self, number: int) -> float:
         pairs = enumerate(itertools.pairwise(self.parts[: number + 1]))
@@ -267,7 +268,7 @@ class CurriculumSampler:
             f"ends, by until = {until}, after {end:,}: until counts from the start of the run"
         )
 
-    def _through(self, part: Part, language: int, epochs: Number) -> int:
+    def _through(self, part: ActiveStage, language: int, epochs: Number) -> int:
         """The draw after which a language has come so often."""
         wanted = math.ceil(epochs * list(self.counts.values())[language])
         if wanted <= part.base[language]:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int
 from mmt.data.cache import records
 from mmt.data.mixing import is_monolingual, permute
 from mmt.data.modifiers import Ids, Rewriter
-from mmt.data.packing import Example, Packer, Row
+from mmt.data.packing import PackedExample, Packer, Row
 from mmt.data.split import Split
 from mmt.data.stages import CurriculumSampler, Stage
 
@@ -72,7 +72,7 @@ class SampleOrder:
         self._changes: dict[int, Change | None] = {}
         self._texts = np.array([is_monolingual(code) for code in split.counts], bool)
 
-    def examples(self, draws: Sequence[int]) -> list[Example]:
+    def examples(self, draws: Sequence[int]) -> list[PackedExample]:
         """Returns the example of each draw: modified where the draw's stage says so, and with noise
         spans where it is monolingual text.
         """
@@ -92,7 +92,7 @@ class SampleOrder:
                 self._changes[examples[index].draw] = change
         return examples
 
-    def plain(self, draws: Sequence[int]) -> list[Example]:
+    def plain(self, draws: Sequence[int]) -> list[PackedExample]:
         """Returns the example of each draw without modifiers and noise spans; of monolingual text
         only the lengths are meaningful.
         """
@@ -103,14 +103,14 @@ class SampleOrder:
         draws: Sequence[int],
         languages: Int[np.ndarray, "n"],
         appearances: Int[np.ndarray, "n"],
-    ) -> list[Example]:
+    ) -> list[PackedExample]:
         indices = self.indices(languages, appearances).tolist()
         triples = zip(draws, languages.tolist(), indices, strict=True)
         return [self.split.example(*triple) for triple in triples]
 
     def _denoise(
         self,
-        examples: list[Example],
+        examples: list[PackedExample],
         languages: Int[np.ndarray, "n"],
         appearances: Int[np.ndarray, "n"],
     ) -> None:
@@ -181,8 +181,8 @@ class SampleOrder:
         )
 
     def _changed(
-        self, example: Example, language: int, tokens: tuple[Ids, Ids] | None
-    ) -> tuple[Example, Change | None]:
+        self, example: PackedExample, language: int, tokens: tuple[Ids, Ids] | None
+    ) -> tuple[PackedExample, Change | None]:
         """The example with these tokens, or as it was where they do not fit."""
         if tokens is None:
             return example, None
@@ -276,7 +276,7 @@ class VirtualShard:
         self._order = order
         self._virtual_shards = virtual_shards
         self._next = number
-        self._looked_up: deque[Example] = deque()
+        self._looked_up: deque[PackedExample] = deque()
         source, target = order.split.shape
         self._packer = Packer(source, target, open_rows=open_rows)
 

@@ -17,7 +17,7 @@ from mmt import decoding
 CORPUS = 'cldr'
 STEPS = 100
 SIZES = {'inputs': 64, 'targets': 64}
-recipe.Recipe:
+recipe.CacheConfig:
   directory = '/nowhere'
   mixture = 'cldr_to_eng'
   corpus = %CORPUS
@@ -28,14 +28,18 @@ decoding.Decoding.alpha = 0.8
 LINES = [
     "CORPUS = %CORPUS", "A = %B\nB = %A", "STEPS = %gin.REQUIRED", "include 'no/such.gin'",
     "include 'here.gin'", "import no_such_module", "from mmt import nothing", "MODEL = @Model()",
-    "recipe.Recipe.no_such = 1", "recipe.Recipe.mixture = @recipe.Recipe()", "x = [", "x = (1,",
-    "a/b/recipe.Recipe.corpus = 'x'", "recipe.Recipe.corpus = @a/b/c", "STEPS = 1e999", "STEPS: 1",
-    "recipe.Recipe.corpus = %recipe.Recipe.corpus", "STEPS = '''", "STEPS = {1: }", "\tSTEPS = 1",
+    "recipe.CacheConfig.no_such = 1", "recipe.CacheConfig.mixture = @recipe.CacheConfig()",
+    "x = [", "x = (1,",
+    "a/b/recipe.CacheConfig.corpus = 'x'", "recipe.CacheConfig.corpus = @a/b/c",
+    "STEPS = 1e999", "STEPS: 1",
+    "recipe.CacheConfig.corpus = %recipe.CacheConfig.corpus", "STEPS = '''", "STEPS = {1: }",
+    "\tSTEPS = 1",
     "STEPS = " + "[" * 300, "STEPS = 0x", "STEPS = \\", "%", "@", "=",
 ]  # fmt: skip
 BINDINGS = [
     "STEPS=3", "STEPS", "=", "STEP=3", "STEPS=%STEPS", "STEPS=@x()", "CORPUS=a b", "CORPUS='",
-    "recipe.Recipe.corpus=x", "recipe.Recipe.corps=x", "Recipe.corpus=x", "x/y.z=1", "STEPS=[",
+    "recipe.CacheConfig.corpus=x", "recipe.CacheConfig.corps=x", "CacheConfig.corpus=x", "x/y.z=1",
+    "STEPS=[",
     "STEPS=1\nB=2", "STEPS=\x00", "CORPUS=ä\u2028", ".=1", "a.=1", "Decoding.beam=2",
     "Decoding.beam=" + "9" * 5000, "Decoding.beam=" + "[" * 300, "prepare.processes=2",
     "decoding.Decoding.beam='two'", "SIZES={'inputs': %STEPS}", "import os=1", "STEPS=None",
@@ -71,6 +75,6 @@ def test_broken_gin(example):
         except ValueError as error:
             assert str(error).strip()
         try:
-            config.bind(given, [prepare.prepare, Decoding, recipe.Recipe])
+            config.bind(given, [prepare.prepare, Decoding, recipe.CacheConfig])
         except ValueError as error:
             assert "--gin." in str(error)

@@ -9,7 +9,7 @@ import seqio
 
 import tasks
 from mmt.data import cache, corpora, vocabulary
-from mmt.data.recipe import Recipe
+from mmt.data.recipe import CacheConfig
 from mmt.run import MANIFEST
 from tasks import build, by_name
 from tests.helpers.lions import PIECES, SIZES, ids, registered, write_corpus
@@ -104,20 +104,20 @@ def test_ensure_cache_builds_once_and_notices_a_changed_corpus(tmp_path, monkeyp
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
     folder = write_corpus(tmp_path / "c", name="ensured")
     asked = {"mixture": "ensured_to_eng", "corpus": str(folder), "vocab_size": PIECES}
-    first = build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked))
+    first = build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **asked))
     assert first.corpus_hash == corpora.load(folder).hash()
-    found = build.vocabulary(Recipe("", **asked), "targets")
+    found = build.vocabulary(CacheConfig("", **asked), "targets")
     assert found.vocab_size == first.vocabulary_size["target"]
     stamp = (tmp_path / "cache" / MANIFEST).stat().st_mtime_ns
-    assert build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked)) == first
+    assert build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **asked)) == first
     assert (tmp_path / "cache" / MANIFEST).stat().st_mtime_ns == stamp
     with pytest.raises(ValueError, match="vocabulary"):
         other = {**asked, "vocab_size": PIECES + 20}
-        build.ensure_cache(Recipe(str(tmp_path / "cache"), **other))
+        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **other))
     with open(folder / "train" / "deu_Latn.tsv", "a", encoding="utf-8") as file:
         file.write("mehr\tmore\n")
     with pytest.raises(ValueError, match="corpus"):
-        build.ensure_cache(Recipe(str(tmp_path / "cache"), **asked))
+        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **asked))
 
 
 def test_ensure_cache_tells_what_is_wrong_and_writes_nothing(corpus, tmp_path, monkeypatch):
@@ -128,15 +128,21 @@ def test_ensure_cache_tells_what_is_wrong_and_writes_nothing(corpus, tmp_path, m
         file.write("one column\n")
     at = tmp_path / "cache"
     with pytest.raises(ValueError, match=r"swh_Latn\.tsv:\d+"):
-        build.ensure_cache(Recipe(str(at), "broken_to_eng", corpus=str(folder), vocab_size=PIECES))
+        build.ensure_cache(
+            CacheConfig(str(at), "broken_to_eng", corpus=str(folder), vocab_size=PIECES)
+        )
     with pytest.raises(ValueError, match="'tiger_to_eng'.*nearest: tigers_to_eng"):
-        build.ensure_cache(Recipe(str(at), mixture="tiger_to_eng"))
+        build.ensure_cache(CacheConfig(str(at), mixture="tiger_to_eng"))
     with pytest.raises(ValueError, match="no Python module 'no_such_lab.tasks'"):
-        build.ensure_cache(Recipe(str(at), mixture="tigers_to_eng", module="no_such_lab.tasks"))
+        build.ensure_cache(
+            CacheConfig(str(at), mixture="tigers_to_eng", module="no_such_lab.tasks")
+        )
     with pytest.raises(ValueError, match="leave it 0"):
-        build.ensure_cache(Recipe(str(at), "tigers_to_eng", module="tasks.cldr", vocab_size=500))
+        build.ensure_cache(
+            CacheConfig(str(at), "tigers_to_eng", module="tasks.cldr", vocab_size=500)
+        )
     at.mkdir()
     (at / "thesis.txt").write_text("my only copy")
     with pytest.raises(ValueError, match="no cache"):
-        build.ensure_cache(Recipe(str(at), mixture="tigers_to_eng"))
+        build.ensure_cache(CacheConfig(str(at), mixture="tigers_to_eng"))
     assert not data.exists() and [file.name for file in at.iterdir()] == ["thesis.txt"]

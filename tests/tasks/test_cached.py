@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import tasks
 from mmt.data import cache, corpora, vocabulary
-from mmt.data.recipe import Recipe
+from mmt.data.recipe import CacheConfig
 from tasks import build, by_name
 from tests.helpers.lions import PIECES, SIZES, ids, registered, write_corpus
 
@@ -98,7 +98,7 @@ def test_a_seqio_cache_of_another_corpus_or_vocabulary_is_told(tmp_path, monkeyp
     tasks.register(corpora.load(folder), vocabularies=PIECES)
     write_seqio_cache(tmp_path / "seqio", seqio.get_mixture_or_task(name))
     with pytest.raises(ValueError, match="another corpus or vocabulary.* 20 train examples"):
-        build.ensure_cache(Recipe(str(tmp_path / "cache"), vocab_size=PIECES + 40, **asked))
+        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), vocab_size=PIECES + 40, **asked))
     with open(folder / "train" / "jpn_Jpan.tsv", "a", encoding="utf-8") as file:
         file.write("ヒョウ\tleopard\n")
     tasks.register(corpora.load(folder), vocabularies=vocab_files(tmp_path))
@@ -132,9 +132,9 @@ def test_seqios_beam_job_writes_what_the_local_builder_writes(tmp_path, monkeypa
     )
     assert done.returncode == 0, done.stderr
     asked = {"mixture": "wolves_to_eng", "corpus": str(folder), "vocab_size": PIECES}
-    build.ensure_cache(Recipe(str(tmp_path / "here"), **asked))
+    build.ensure_cache(CacheConfig(str(tmp_path / "here"), **asked))
     asked["seqio_cache"] = str(tmp_path / "seqio")
-    build.ensure_cache(Recipe(str(tmp_path / "there"), **asked))
+    build.ensure_cache(CacheConfig(str(tmp_path / "there"), **asked))
     here = cached_examples(tmp_path / "here")
     assert here == cached_examples(tmp_path / "there")
     assert {language for _, language in here} == set(SIZES)

@@ -11,7 +11,7 @@ import seqio
 import tasks
 from mmt.data import corpora
 from mmt.data.cleaning import prepare, rulebook
-from mmt.data.recipe import Recipe
+from mmt.data.recipe import CacheConfig
 from tasks import build
 
 NAMES = ("deu_Latn", "kor_Hang")
@@ -53,7 +53,7 @@ def test_tasks_hold_what_the_rules_leave(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_a_cache_is_of_the_rules(corpus, tmp_path):
-    wanted = Recipe(
+    wanted = CacheConfig(
         directory=str(tmp_path / "cache"), mixture=f"{corpus.name}_to_eng", corpus=str(corpus.root),
         vocab_size=400,
     )  # fmt: skip

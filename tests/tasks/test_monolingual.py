@@ -18,7 +18,7 @@ from mmt.data import vocabulary as vocab
 from mmt.data.denoising import Denoising
 from mmt.data.forecast import forecast
 from mmt.data.mixing import Mixing
-from mmt.data.recipe import Recipe
+from mmt.data.recipe import CacheConfig
 from tasks import build, by_name, monolingual
 
 LENGTHS = {"inputs": 64, "targets": 64}
@@ -61,7 +61,7 @@ def made(tmp_path_factory):
         warnings.simplefilter("ignore")  # the made-up texts hold few pieces
         patch.setenv("MMT_DATA", str(root / "data"))
         folder = write_corpus(root / "zoo")
-        wanted = Recipe(str(root / "cache"), "zoo_mixed", corpus=str(folder), vocab_size=800)
+        wanted = CacheConfig(str(root / "cache"), "zoo_mixed", corpus=str(folder), vocab_size=800)
         build.ensure_cache(wanted)
         yield corpora.load(folder), cache.open_cache(root / "cache")
 
@@ -182,9 +182,7 @@ def test_stages_show_the_text_first_and_then_the_pairs(made):
         mixing=Mixing(monolingual=0.0), packing=False,
     )  # fmt: skip
     names = np.array(opened.manifest.languages)
-    seen = [
-        names[batch["decoder_language_ids"][:, 0]] for batch in itertools.islice(batches, 20)
-    ]
+    seen = [names[batch["decoder_language_ids"][:, 0]] for batch in itertools.islice(batches, 20)]
     text = [name.endswith(".monolingual") for batch in seen for name in batch]
     assert text == [True] * 40 + [False] * 40
 
@@ -227,7 +225,7 @@ def test_text_alone_is_a_corpus(tmp_path, monkeypatch):
     folder = write_corpus(tmp_path / "text", pairs=False, name="text")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = Recipe(
+        wanted = CacheConfig(
             str(tmp_path / "c"), "text_monolingual", corpus=str(folder), vocab_size=800
         )
         build.ensure_cache(wanted)
@@ -262,7 +260,7 @@ def test_a_made_source_has_a_tag_that_is_a_piece_of_its_own(tmp_path, monkeypatc
 def _cached(root, mixture):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = Recipe(str(root / mixture), mixture, str(root), vocab_size=400)
+        wanted = CacheConfig(str(root / mixture), mixture, str(root), vocab_size=400)
         build.ensure_cache(wanted)
     assert wanted.present()
     return cache.open_cache(root / mixture)
@@ -270,7 +268,9 @@ def _cached(root, mixture):
 
 def test_the_other_way_each_language_has_its_tag(made):
     corpus, opened = made
-    wanted = Recipe(str(corpus.root.parent / "r"), "zoo_from_eng", str(corpus.root), vocab_size=900)
+    wanted = CacheConfig(
+        str(corpus.root.parent / "r"), "zoo_from_eng", str(corpus.root), vocab_size=900
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         build.ensure_cache(wanted)
@@ -304,12 +304,14 @@ def test_what_is_wrong_is_named(made, tmp_path, monkeypatch):
         monolingual.register(corpora.load(plain))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        build.ensure_cache(Recipe(str(tmp_path / "p"), "bare_to_eng", str(plain), vocab_size=400))
+        build.ensure_cache(
+            CacheConfig(str(tmp_path / "p"), "bare_to_eng", str(plain), vocab_size=400)
+        )
     train = {"feature_lengths": LENGTHS, "batch_size": 8}
     with pytest.raises(ValueError, match=r"monolingual is 0\.5, but the data has no monolingual"):
         pipeline.train_batches(tmp_path / "p", mixing=Mixing(monolingual=0.5), **train)
     # a vocabulary that was made for pairs
-    wanted = Recipe(str(tmp_path / "c"), "zoo_mixed", str(corpus.root), vocab_size=0,
+    wanted = CacheConfig(str(tmp_path / "c"), "zoo_mixed", str(corpus.root), vocab_size=0,
                     vocabulary_from=str(tmp_path / "p"))  # fmt: skip
     build.ensure_cache(wanted)
     with pytest.raises(ValueError, match=r"has no sentinels \(<extra_id_0>, …\).*VOCABULARY_FROM"):

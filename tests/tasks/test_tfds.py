@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 
 from mmt import languages
 from mmt.data import cache, vocabulary
-from mmt.data.recipe import Recipe
+from mmt.data.recipe import CacheConfig
 from tasks import build
 from tasks import tfds as tasks_tfds
 
@@ -103,7 +103,7 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
     mixture = tasks_tfds.register_tfds("tiny_pairs/plain:1.0.0", source="de", vocabularies=PIECES)
     assert mixture.name == "tiny_pairs_to_eng"
     task = seqio.get_mixture_or_task("tiny_pairs_deu_Latn_to_eng")
-    manifest = build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture.name))
+    manifest = build.ensure_cache(CacheConfig(str(tmp_path / "cache"), mixture=mixture.name))
     opened = cache.open_cache(tmp_path / "cache")
     model = vocabulary.Vocabulary.load(opened.vocabulary_files()["source"])
     assert manifest.counts == {"train": {"deu_Latn": 30}, "test": {"deu_Latn": 10}}
@@ -120,7 +120,9 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
             for one in task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
         ]
         assert given == [([*inputs, 1], [*targets, 1]) for inputs, targets in cached]
-    assert build.ensure_cache(Recipe(str(tmp_path / "cache"), mixture=mixture.name)) == manifest
+    assert (
+        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), mixture=mixture.name)) == manifest
+    )
 
 
 def test_splits_can_be_cut_from_others():

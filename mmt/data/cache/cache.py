@@ -44,9 +44,9 @@ class Cache:
     manifest: Manifest
     has_text: ClassVar[bool] = True
 
-    def records(self, language: str, split: str) -> records.Reader:
+    def records(self, language: str, split: str) -> records.RecordReader:
         """Random access: `len`, and [i] -> {'inputs': int32 [S], 'targets': int32 [T]}, no EOS."""
-        return records.Reader(self.directory / split, language, self._count(language, split))
+        return records.RecordReader(self.directory / split, language, self._count(language, split))
 
     def lengths(self, language: str, split: str) -> Int32[np.ndarray, "n 2"]:
         """Tokens of source and target per example, without EOS; read from disk as needed.
@@ -248,7 +248,7 @@ def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> Non
         (directory / split).mkdir(exist_ok=True)
         number = manifest.languages.index(language)
         runs: list[list[Any]] = []
-        with records.Writer(directory / split, language, number) as writer:
+        with records.RecordWriter(directory / split, language, number) as writer:
             for block in own:
                 if block.fault:
                     at = f"{split}/{language}, example {writer.count + block.fault[0]}"

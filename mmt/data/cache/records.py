@@ -66,7 +66,7 @@ def decode(records: Sequence[bytes]) -> Decoded:
     return Decoded(inputs, input_lengths, targets, target_lengths, languages)
 
 
-class Reader:
+class RecordReader:
     """Random access to the records of one language; its files are opened at the first read."""
 
     def __init__(self, directory: Path, language: str, count: int):
@@ -109,7 +109,7 @@ class Reader:
         self._readers, self._ends = readers, ends
 
 
-class Writer:
+class RecordWriter:
     """Writes the examples of one language, whose id is `number`; a context manager.
 
     Makes `<language>-00000-of-00001.arrayrecord` (and more when there are more than SHARD_RECORDS)
@@ -141,7 +141,7 @@ class Writer:
                 self.count += 1
             self._lengths.write(lengths.astype("<i4").tobytes())
 
-    def __enter__(self) -> "Writer":
+    def __enter__(self) -> "RecordWriter":
         return self
 
     def __exit__(

@@ -84,7 +84,7 @@ def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     return rule
 
 
-class Overlap:
+class TestSetOverlap:
     """Test sets to be kept out of training: their lines, and n-grams of their words.
 
     About 100 bytes for each different n-gram, so 10 MB for two sides of 2,000 sentences.
@@ -125,10 +125,10 @@ def overlap(about: About, *, words: int = 8) -> Rule:
     """
     if words < 2:
         raise ValueError(f"words is {words}; allowed: 2 and more")
-    found_in = Overlap(about.overlap or {}, about.language, about.target, words)
+    overlaps = TestSetOverlap(about.overlap or {}, about.language, about.target, words)
 
     def rule(pair: Pair) -> Pair | Dropped:
-        found = found_in(pair)
+        found = overlaps(pair)
         if not found:
             return pair
         return Dropped("overlap: " + " + ".join(found), "; ".join(found.values()))

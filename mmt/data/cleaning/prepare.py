@@ -42,7 +42,7 @@ _BREAK = re.compile("[\t\n\r]")
 _EVERY = 1000  # pairs between two words of progress
 
 
-class Item(NamedTuple):
+class EntryWork(NamedTuple):
     """A piece of work: an entry of a language and split, by its place."""
 
     split: str
@@ -51,7 +51,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Job:
+class CleaningJob:
     """What all processes know. work: where what is not finished lies."""
 
     corpus: Corpus
@@ -59,15 +59,15 @@ class Job:
     tests: TestSets
     work: Path
 
-    def pairs(self, item: Item) -> Iterator[Pair]:
+    def pairs(self, item: EntryWork) -> Iterator[Pair]:
         """The pairs of one entry."""
         return cascade.entry_pairs(self.corpus, item.language, item.split, item.entry)
 
-    def name(self, item: Item) -> str:
+    def name(self, item: EntryWork) -> str:
         """What the entry is called."""
         return self.corpus.files[item.split][item.language][item.entry].name
 
-    def file(self, what: str, item: Item, suffix: str) -> Path:
+    def file(self, what: str, item: EntryWork, suffix: str) -> Path:
         """A file of the work on an item."""
         return self.work / what / f"{item.split}.{item.language}.{item.entry}{suffix}"
 
@@ -117,7 +117,7 @@ def prepare(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         return _there(out, key)
     with working(out, key) as work:
-        job = Job(corpus, book, sets, work)
+        job = CleaningJob(corpus, book, sets, work)
         report = _Run(job, processes or _processes(corpus)).report(key)
         report.write(work / "corpus")
         if out.exists():
@@ -164,10 +164,10 @@ def cleaned(corpus: Corpus) -> Corpus:
 class _Run:
     """The passes over a corpus."""
 
-    def __init__(self, job: Job, processes: int) -> None:
+    def __init__(self, job: CleaningJob, processes: int) -> None:
         self.job = job
         self.items = [
-            Item(split, code, entry)
+            EntryWork(split, code, entry)
             for split in SPLITS
             for code in sorted(job.corpus.files[split])
             for entry in range(len(job.corpus.files[split][code]))
@@ -221,7 +221,7 @@ class _Run:
         return {code: lengths.learnt() for code, lengths in found.items()}
 
 
-def _learn(job: Job, item: Item, done: Callable[[int], None]) -> dict[str, Any]:
+def _learn(job: CleaningJob, item: EntryWork, done: Callable[[int], None]) -> dict[str, Any]:
     """The lengths of an entry."""
     file = job.file("learnt", item, ".json")
     if not file.exists():
@@ -235,7 +235,7 @@ def _learn(job: Job, item: Item, done: Callable[[int], None]) -> dict[str, Any]:
 
 
 def _filter(
-    job: Job, item: Item, done: Callable[[int], None], *, learnt: Mapping[str, Learnt]
+    job: CleaningJob, item: EntryWork, done: Callable[[int], None], *, learnt: Mapping[str, Learnt]
 ) -> dict[str, Any]:
     """What the rules leave of an entry by itself, as lines of line, id, source, target."""
     file = job.file("part", item, ".json")
@@ -268,12 +268,12 @@ def _flat(text: str) -> str:
     return text.translate(_FLAT) if _BREAK.search(text) else text
 
 
-def _join(job: Job, language: str, done: Callable[[int], None]) -> list[dict[str, Any]]:
+def _join(job: CleaningJob, language: str, done: Callable[[int], None]) -> list[dict[str, Any]]:
     """Writes a language's files: what the rules leave that look at all its entries."""
     file = job.work / "joined" / f"{language}.json"
     if not file.exists():
         files = job.corpus.files["train"][language]
-        items = [Item("train", language, place) for place in range(len(files))]
+        items = [EntryWork("train", language, place) for place in range(len(files))]
         tallies = [Tally.from_json(read_json(job.file("part", item, ".json"))) for item in items]
         about = job.about(language, seen={}, pairs=sum(tally.kept for tally in tallies))
         for item, tally in zip(items, tallies, strict=True):
@@ -285,14 +285,14 @@ def _join(job: Job, language: str, done: Callable[[int], None]) -> list[dict[str
     return read_json(file)
 
 
-def _part(job: Job, item: Item) -> Iterator[Pair]:
+def _part(job: CleaningJob, item: EntryWork) -> Iterator[Pair]:
     name = job.name(item)
     for row in text_lines.read(job.file("part", item, ".tsv.zst")):
         line, identity, source, target = row.split("\t")
         yield Pair(source, target, item.language, name, int(line), identity)
 
 
-def _finish(job: Job, item: Item, pairs: Iterable[Pair]) -> None:
+def _finish(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> None:
     """The final files of an entry: the pairs, and the lines they were on. None where no pair is."""
     stem = str(job.work / "corpus" / _stem(job, item))
     with contextlib.ExitStack() as stack:
@@ -309,13 +309,13 @@ def _finish(job: Job, item: Item, pairs: Iterable[Pair]) -> None:
                 write(text)
 
 
-def _stem(job: Job, item: Item) -> str:
+def _stem(job: CleaningJob, item: EntryWork) -> str:
     """'train/deu_Latn.0-europarl': where in the folder an entry's files are, without suffixes."""
     name = re.sub(r"\W+", "_", job.name(item)).strip("_")[:60]
     return f"{item.split}/{item.language}.{item.entry}-{name}"
 
 
-def _describe(job: Job, items: Iterable[Item]) -> None:
+def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
     """The `corpus.toml` of what was written."""
     corpus = job.corpus
     text = [f"name = {json.dumps(corpus.name)}", f"target = {json.dumps(corpus.target)}"]

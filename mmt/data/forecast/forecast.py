@@ -17,7 +17,7 @@ from mmt import languages
 from mmt.data import ledger, mixing
 from mmt.data.cache import Cache, open_cache
 from mmt.data.cache.manifest import Manifest
-from mmt.data.cache.records import Reader
+from mmt.data.cache.records import RecordReader
 from mmt.data.corpora import Corpus, load
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pipeline import TrainBatches
@@ -177,9 +177,9 @@ class Estimated(Cache):
     def sentinels(self) -> tuple[int, ...]:
         return tuple(range(SENTINELS))
 
-    def records(self, language: str, split: str) -> Reader:
+    def records(self, language: str, split: str) -> RecordReader:
         """None that could be read."""
-        return Reader(self.directory, language, 0)
+        return RecordReader(self.directory, language, 0)
 
 
 def drawn(batches: TrainBatches, steps: int) -> int:

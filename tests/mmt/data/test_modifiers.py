@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mmt.data import ledger, modifiers, pipeline, virtual_shards
 from mmt.data import vocabulary as vocab
 from mmt.data.mixing import Mixing
-from mmt.data.modifiers import Texts
+from mmt.data.modifiers import TextSides
 from mmt.data.stages import Stage
 from tests.helpers.streams import part, texts_of, write_text_cache
 
@@ -25,7 +25,10 @@ ALL = dict.fromkeys(modifiers.KINDS, 0.1)
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)
 
 
-@given(st.builds(Texts, TEXT, TEXT), st.integers(0, 2**64 - 1), st.sampled_from([*modifiers.KINDS]))
+@given(
+    st.builds(TextSides, TEXT, TEXT), st.integers(0, 2**64 - 1),
+    st.sampled_from([*modifiers.KINDS]),
+)  # fmt: skip
 def test_any_text_can_be_modified(texts, seed, kind):
     made = modifiers.KINDS[kind](texts, random.Random(seed).random)
     assert made == modifiers.KINDS[kind](texts, random.Random(seed).random)
@@ -46,7 +49,7 @@ def test_any_text_can_be_modified(texts, seed, kind):
 
 
 def changed(kind, source, target, seed=0):
-    return modifiers.KINDS[kind](Texts(source, target), random.Random(seed).random)
+    return modifiers.KINDS[kind](TextSides(source, target), random.Random(seed).random)
 
 
 def test_cases_and_marks():
@@ -219,9 +222,10 @@ def test_unknown_modifiers_are_errors(cached, wanted, message, as_users_have_it)
 
 
 def test_sentences_are_joined_as_their_script_has_it():
-    one = modifiers._joined(Texts("今日は。", "Hello."), Texts("さようなら。", "Bye."))
+    one = modifiers._joined(TextSides("今日は。", "Hello."), TextSides("さようなら。", "Bye."))
     assert one == ("今日は。さようなら。", "Hello. Bye.")
-    assert modifiers._joined(Texts("Ja.", "Yes."), Texts("Nein.", "No.")).source == "Ja. Nein."
+    one = modifiers._joined(TextSides("Ja.", "Yes."), TextSides("Nein.", "No."))
+    assert one.source == "Ja. Nein."
 
 
 def test_a_stage_has_its_own(cached, vocabulary):

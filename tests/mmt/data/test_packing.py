@@ -20,7 +20,7 @@ def make_up(lengths):
     random = np.random.default_rng(0)
     examples, texts = [], []
     for index, (source, target) in enumerate(lengths):
-        examples.append(packing.Example(index, index % 3, index, source, target))
+        examples.append(packing.PackedExample(index, index % 3, index, source, target))
         texts.append([random.integers(3, 99, n - 1).tolist() for n in (source, target)])
     return examples, texts
 
@@ -32,7 +32,7 @@ def assembled(rows, texts, source, target, **ids):
 
 
 def test_the_ids_are_those_of_the_vocabulary_and_the_model():
-    examples = [packing.Example(0, 0, 0, 3, 2), packing.Example(1, 0, 1, 2, 3)]
+    examples = [packing.PackedExample(0, 0, 0, 3, 2), packing.PackedExample(1, 0, 1, 2, 3)]
     texts = [([5, 6], [7]), ([8], [9, 2])]
     found = assembled([examples], texts, 6, 6, pad=90, eos=91, start=92)
     expected = {

@@ -172,8 +172,8 @@ def test_a_process_may_have_rows_here_and_there(batches):
 
 def test_a_process_reads_its_share_alone(batches, monkeypatch):
     read = []
-    raw = records.Reader.raw
-    monkeypatch.setattr(records.Reader, "raw", lambda *at: read.append(at) or raw(*at))
+    raw = records.RecordReader.raw
+    monkeypatch.setattr(records.RecordReader, "raw", lambda *at: read.append(at) or raw(*at))
     counts = []
     for process, processes in ((0, 1), (0, 2), (1, 2)):
         stream = batches(process=process, processes=processes)

@@ -30,13 +30,13 @@ def cached(tmp_path):
         name="toys_to_eng", target="eng_Latn", corpus_hash=corpus.hash(),
         vocabularies={"source": model, "target": model},
     )  # fmt: skip
-    return recipe.Recipe(str(tmp_path / "cache"), "toys_to_eng", corpus=str(folder)), folder
+    return recipe.CacheConfig(str(tmp_path / "cache"), "toys_to_eng", corpus=str(folder)), folder
 
 
 def test_a_cache_is_there_or_not(cached, tmp_path):
     wanted, _ = cached
     assert wanted.present()
-    assert not recipe.Recipe(str(tmp_path / "elsewhere"), "toys_to_eng").present()
+    assert not recipe.CacheConfig(str(tmp_path / "elsewhere"), "toys_to_eng").present()
 
 
 def test_a_changed_corpus_makes_the_cache_stale(cached):
@@ -56,7 +56,7 @@ def test_a_corpus_that_is_elsewhere_does_not_matter(cached):
 def test_the_cache_of_another_mixture_is_refused(cached):
     wanted, _ = cached
     with pytest.raises(ValueError, match="of 'toys_to_eng', not of 'boys_to_eng'"):
-        recipe.Recipe(wanted.directory, "boys_to_eng").present()
+        recipe.CacheConfig(wanted.directory, "boys_to_eng").present()
 
 
 def test_default_directories_differ_by_vocabulary(monkeypatch, tmp_path):

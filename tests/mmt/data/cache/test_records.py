@@ -53,7 +53,7 @@ def test_reads_at_random_across_shards(tmp_path, monkeypatch):
         (random.integers(0, 9000, random.integers(1, 9)), random.integers(0, 9, 3).tolist())
         for _ in range(1000)
     ]
-    with records.Writer(tmp_path, "deu_Latn", 4) as writer:
+    with records.RecordWriter(tmp_path, "deu_Latn", 4) as writer:
         for inputs, targets in examples:
             writer.add(inputs, targets)
     assert writer.count == 1000
@@ -63,7 +63,7 @@ def test_reads_at_random_across_shards(tmp_path, monkeypatch):
     lengths = np.load(tmp_path / "deu_Latn.lengths.npy")
     assert lengths.dtype == np.int32
     assert lengths.tolist() == [[len(inputs), len(targets)] for inputs, targets in examples]
-    reader = records.Reader(tmp_path, "deu_Latn", 1000)
+    reader = records.RecordReader(tmp_path, "deu_Latn", 1000)
     assert len(reader) == 1000
     for index in [999, 0, 300, 299, *random.integers(0, 1000, 50).tolist()]:
         np.testing.assert_array_equal(reader[index]["inputs"], examples[index][0])
@@ -72,11 +72,11 @@ def test_reads_at_random_across_shards(tmp_path, monkeypatch):
         with pytest.raises(IndexError, match=f"no record {index}"):
             reader[index]
     with pytest.raises(ValueError, match="1000 records, the manifest says 1001"):
-        records.Reader(tmp_path, "deu_Latn", 1001)[0]
+        records.RecordReader(tmp_path, "deu_Latn", 1001)[0]
 
 
 def test_no_examples_are_no_shards(tmp_path):
-    with records.Writer(tmp_path, "deu_Latn", 0):
+    with records.RecordWriter(tmp_path, "deu_Latn", 0):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["deu_Latn.lengths.npy"]
     assert np.load(tmp_path / "deu_Latn.lengths.npy").shape == (0, 2)

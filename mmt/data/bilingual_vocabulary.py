@@ -1,7 +1,7 @@
-"""A language of a cache in a vocabulary of its own, for a bilingual model that shares nothing.
+"""A language of a cache with vocabularies of its own, for a bilingual model that shares nothing.
 
-The text is read back from the cache, so neither the corpus nor SeqIO is needed. What `vocab.train`
-made gives every text back as it was; of a vocabulary from elsewhere it is what that keeps of it.
+The text is decoded from the cache, so neither the corpus nor SeqIO is needed. Vocabularies of
+`vocabulary.train` decode to the same text; others may have normalised it.
 """
 
 import contextlib
@@ -15,22 +15,29 @@ from mmt.data import cache, vocabulary
 from mmt.data.cache import Cache
 from mmt.data.vocabulary import Vocabulary
 
-_MOST = 60_000  # pairs that a vocabulary is trained on, as of a corpus
+_MOST = 60_000  # pairs that a vocabulary is trained on, as for a corpus
 
-Pair = tuple[str, str]  # a source with its tag, a target
+TextPair = tuple[str, str]  # a source with its tag, a target
 
 
-def own_vocabulary(shared: Cache, language: str, sizes: Mapping[str, int]) -> Cache:
-    """The cache of `language` alone, its vocabularies trained on its own training pairs. It lies
-    beside the `shared` one, and is made where it is not there or is of another text.
-
-    sizes: pieces, at most, of 'source' and 'target'; both are in one vocabulary of 'source' pieces
-    where the shared cache has one. A short text has fewer, with a warning. ValueError for too few
-    for the bytes and letters (it names enough), and for a language without training pairs.
+def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> Cache:
+    """Returns the cache of `language` alone, with vocabularies that are trained on its own training
+    pairs. It lies beside `shared`, and is made where it is missing or is of another text.
 
     >>> sizes = {"source": 1000, "target": 1000}
-    >>> own_vocabulary(opened, "rtk_Latn", sizes).directory.name    # doctest: +SKIP
+    >>> bilingual_cache(opened, "rtk_Latn", sizes).directory.name    # doctest: +SKIP
     'bible100_to_eng-8000-rtk_Latn-1000'
+
+    Args:
+      shared: the cache of all languages.
+      language: FLORES code.
+      sizes: pieces, at most, of 'source' and 'target'. Where the shared cache has one vocabulary
+        for both sides, so has this one, with the pieces of 'source'. A short text has fewer
+        pieces, with a warning.
+
+    Raises:
+      ValueError: fewer pieces than the bytes and letters need (the message has the number), or a
+        language without training pairs.
     """
     manifest, joint = shared.manifest, len(set(shared.vocabulary_files().values())) == 1
     count = manifest.counts.get("train", {}).get(language)
@@ -46,7 +53,7 @@ def own_vocabulary(shared: Cache, language: str, sizes: Mapping[str, int]) -> Ca
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for side in sides:
-            files[side] = Path(folder, f"{language}.{side}.model")  # in what is warned of
+            files[side] = Path(folder, f"{language}.{side}.model")  # named in warnings
             column = vocabulary.SIDES.index(side)
             texts = itertools.chain.from_iterable(pairs) if joint else [p[column] for p in pairs]
             try:
@@ -65,16 +72,16 @@ def own_vocabulary(shared: Cache, language: str, sizes: Mapping[str, int]) -> Ca
 
 
 def _is_of(directory: Path, shared: Cache, language: str) -> bool:
-    """Whether a whole cache of the shared one's text is there."""
-    whole = shared.manifest.only([language])
+    """Whether `directory` has a complete cache of the shared one's text."""
+    expected = shared.manifest.only([language])
     with contextlib.suppress(ValueError):
-        own = cache.open_cache(directory).manifest
-        return (own.corpus_hash, own.counts) == (whole.corpus_hash, whole.counts)
+        present = cache.open_cache(directory).manifest
+        return (present.corpus_hash, present.counts) == (expected.corpus_hash, expected.counts)
     return False
 
 
-def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator[Pair]:
-    """One of `every` so many pairs."""
+def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator[TextPair]:
+    """The pairs of a split, or every n-th of them."""
     files = shared.vocabulary_files()
     source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
     records = shared.records(language, split)
@@ -84,17 +91,17 @@ def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator
         yield source.decode(ids[0]), target.decode(ids[1])
 
 
-def _tags(shared: Cache, pairs: Sequence[Pair]) -> list[str]:
-    """The marks that stand in this language's sources: '<2eng>', '<bt>' where a model made some."""
+def _tags(shared: Cache, pairs: Sequence[TextPair]) -> list[str]:
+    """The tags in this language's sources: '<2eng>', and '<bt>' of back-translated ones."""
     source = Vocabulary.load(shared.vocabulary_files()["source"])
-    marks = [mark for mark in (*source.tags, vocabulary.BACK_TRANSLATED) if source.has(mark)]
-    return [mark for mark in marks if any(mark in text for text, _ in pairs)]
+    tags = [tag for tag in (*source.tags, vocabulary.BACK_TRANSLATED) if source.has(tag)]
+    return [tag for tag in tags if any(tag in text for text, _ in pairs)]
 
 
 def _examples(
     shared: Cache, language: str, files: Mapping[str, Path], split: str
 ) -> Iterator[cache.Tokens]:
-    """A split's examples, each with the name of its corpus where the shared cache tells."""
+    """A split's examples, with the names of their corpora where the shared cache has them."""
     source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
     runs = shared.manifest.corpora.get(split, {}).get(language, [])
     names = itertools.chain.from_iterable(itertools.repeat((name,), n) for name, n in runs)

@@ -3,7 +3,7 @@
 import pytest
 
 from mmt.data import cache, vocabulary
-from mmt.data.own_vocabulary import own_vocabulary
+from mmt.data.bilingual_vocabulary import bilingual_cache
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the texts hold only")
 
@@ -54,7 +54,7 @@ def read(own, split):
 
 
 def test_the_text_is_the_same_in_pieces_of_its_own(opened):
-    own = own_vocabulary(opened, "deu_Latn", SIZES)
+    own = bilingual_cache(opened, "deu_Latn", SIZES)
     assert read(own, "train") == TEXTS["deu_Latn"]
     assert read(own, "validation") == TEXTS["deu_Latn"][:2]
     manifest, before = own.manifest, opened.manifest
@@ -70,23 +70,23 @@ def test_the_text_is_the_same_in_pieces_of_its_own(opened):
 
 
 def test_it_is_made_once_and_anew_for_another_text(opened):
-    own = own_vocabulary(opened, "ell_Grek", SIZES)
+    own = bilingual_cache(opened, "ell_Grek", SIZES)
     assert own.directory.parent == opened.directory.parent
     assert own.directory.name.startswith("toy-390-ell_Grek-310")
     made = own.directory.stat().st_ino
-    assert own_vocabulary(opened, "ell_Grek", SIZES).directory.stat().st_ino == made
+    assert bilingual_cache(opened, "ell_Grek", SIZES).directory.stat().st_ino == made
     file = opened.directory / "manifest.json"
     file.write_text(file.read_text().replace('"abc"', '"other"'))
-    changed = own_vocabulary(cache.open_cache(opened.directory), "ell_Grek", SIZES)
+    changed = bilingual_cache(cache.open_cache(opened.directory), "ell_Grek", SIZES)
     assert changed.manifest.corpus_hash == "other" and changed.directory == own.directory
     assert changed.directory.stat().st_ino != made
     (changed.directory / "train" / "ell_Grek.lengths.npy").unlink()  # no whole cache
-    assert read(own_vocabulary(cache.open_cache(opened.directory), "ell_Grek", SIZES), "train")
+    assert read(bilingual_cache(cache.open_cache(opened.directory), "ell_Grek", SIZES), "train")
 
 
 def test_too_few_pieces_and_no_pairs(opened):
     too_small = "^deu_Latn: a vocabulary of 260 pieces is too small.*choose a larger size"
     with pytest.raises(ValueError, match=too_small):
-        own_vocabulary(opened, "deu_Latn", {"source": 260, "target": 260})
+        bilingual_cache(opened, "deu_Latn", {"source": 260, "target": 260})
     with pytest.raises(ValueError, match="no training pairs of fra_Latn"):
-        own_vocabulary(opened, "fra_Latn", SIZES)
+        bilingual_cache(opened, "fra_Latn", SIZES)
