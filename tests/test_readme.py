@@ -120,8 +120,8 @@ def test_the_makefile_and_the_benchmarks_have_what_is_named():
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", TEXT, re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-    for name in set(re.findall(r"python -m benchmarks\.([a-z]\w*)", TEXT)):
-        assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
+    for name in set(re.findall(r"python -m benchmarks\.([a-z][\w.]*\w)", TEXT)):
+        assert (ROOT / "benchmarks" / f"{name.replace('.', '/')}.py").is_file(), name
 
 
 def test_descriptions_are_toml():

@@ -133,7 +133,8 @@ def benchmarks() -> str:
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
         if f"python -m {module}" in about:
             first = about.split("\n\n")[0].replace("\n", " ")
-            lines.append(f"| `{module.removeprefix("benchmarks.")}` | {_sentence(first)} |")
+            name = module.removeprefix("benchmarks.")
+            lines.append(f"| `{name}` | {_sentence(first)} |")
     return "\n".join(lines)
 
 
