@@ -85,7 +85,7 @@ def alone(program: train.Program, batches: list[dict[str, np.ndarray]]) -> Round
 def together(program: train.Program, batches: list[dict[str, np.ndarray]], mapped: int) -> Round:
     """All in one program; `mapped` at once on a device, 0: all of it."""
     slots = len(batches) + -len(batches) % jax.local_device_count()
-    stack = stacked.Stack(program, 1, slots, mapped)
+    stack = stacked.ModelStack(program, 1, slots, mapped)
     states = stack.empty()
     for slot in range(len(batches)):
         states = stack.put(states, slot, program.init(1))

@@ -89,7 +89,7 @@ def evaluate(
 
 def _describe(testset: TestSet, file: Path) -> None:
     """Has an analysis file say what the test set says of itself now."""
-    own = analysis.Texts(
+    own = analysis.TestsetDescription(
         testset=testset.name,
         target=testset.target,
         domain=testset.domain,

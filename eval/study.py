@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from eval import testsets
-from eval.analyses.train_overlap import Training
-from eval.analyses.update import refresh
+from eval.analyses.train_overlap import TrainingTargets
+from eval.analyses.update import update
 from eval.metrics import Metrics
 from eval.records import analysis, results
 from eval.report import check_folder, report
@@ -97,8 +97,8 @@ class Study:
                 mmt("evaluate", "--model", str(run.directory), "--testset", testset,
                     "--out", self.results, *judged)  # fmt: skip
         print_stand([_stand(one, Path(self.results)) for one in runs])
-        training = Training(targets(self.corpus)) if self.corpus else None
-        refresh([Path(self.results)], training=training)
+        training = TrainingTargets(targets(self.corpus)) if self.corpus else None
+        update([Path(self.results)], training=training)
         analysis.add(analysis.beside(Path(self.results)), self._remarks())
         return report([self.results], Path(self.out), examples=self.examples)
 

@@ -98,7 +98,7 @@ KNOWN_FAULTS = {  # arrows still to be turned around
     ("mmt.system.lock", "mmt.distributed"),
 }  # fmt: skip
 KNOWN_DOUBLES: set[str] = {  # public classes still to be renamed
-    "Counts", "Plan", "Range", "Routing", "Stack", "Training",
+    "Plan", "Range",
 }  # fmt: skip
 KNOWN_CIRCLES: set[frozenset[str]] = set()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from eval.analyses.update import SUFFIXES, Item, newest
+from eval.analyses.update import SUFFIXES, ScoredTexts, newest
 from eval.records import analysis
 
 COMMAND = "comet-score"
@@ -105,7 +105,7 @@ def _command() -> str:
     return found
 
 
-def _run(command: str, model: Path, items: Iterable[Item]) -> list[float]:
+def _run(command: str, model: Path, items: Iterable[ScoredTexts]) -> list[float]:
     """COMET of every sentence, in order."""
     lines = [line for item in items for line in item.lines]
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def _run(command: str, model: Path, items: Iterable[Item]) -> list[float]:
     return found
 
 
-def _row(item: Item, name: str, scores: Sequence[float]) -> analysis.Comet:
+def _row(item: ScoredTexts, name: str, scores: Sequence[float]) -> analysis.Comet:
     about = {field: getattr(item.row, field) for field in analysis.Comet.about}
     mean = round(sum(scores) / len(scores), 6)
     return analysis.Comet(**about, score=mean, model=name, hypotheses=item.hash)

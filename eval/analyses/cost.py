@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval.records.analysis import Cost, Curve, Recipe
+from eval.records.analysis import Cost, Curve, SystemRecipe
 from eval.systems import System
 from mmt import config, train
 from mmt.data import cache, mixing
@@ -21,7 +21,7 @@ from mmt.system import environment
 POINTS = 200  # of a curve, at most, beside those of validation
 
 
-def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Curve | Recipe]:
+def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Curve | SystemRecipe]:
     """The rows of a run directory as `system`; a bilingual one gets no curve.
 
     chosen: how a baseline's settings were. [] for a model that was not trained here: it has no
@@ -39,7 +39,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     with config.isolated(Run(model_dir).config):
         seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
         initial = Path(config.value(train.Program, "initial_model_dir", ""))
-    found: list[Cost | Curve | Recipe] = [
+    found: list[Cost | Curve | SystemRecipe] = [
         Cost(
             system=system.name, source=source, steps=trained[-1]["step"],
             tokens=sum(row["target_tokens"] for row in trained), seconds=round(seconds, 1),
@@ -48,7 +48,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
             device_hours=round(seconds * noted.devices / 3600, 5),
             epochs=epochs(model_dir, rows),
         ),
-        Recipe(
+        SystemRecipe(
             system=system.name, source=source, config=system.config,
             text=Run(model_dir).config.read_text(encoding="utf-8"), seed=seed,
             versions=noted.versions, chosen=chosen, teacher=teacher.name,

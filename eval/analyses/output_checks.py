@@ -12,8 +12,8 @@ import numpy as np
 
 from eval.analyses import english
 from eval.analyses.significance import key_of
-from eval.analyses.train_overlap import Training, normalised
-from eval.records.analysis import Guards
+from eval.analyses.train_overlap import TrainingTargets, normalised
+from eval.records.analysis import OutputChecks
 from eval.records.results import Row
 
 _SLACK = 20  # characters; 'Yes.' for 'Yes, he is.' is no wrong length
@@ -34,7 +34,7 @@ class Flags(NamedTuple):
     long: bool
     looping: bool
     not_english: bool | None
-    recited: bool | None
+    memorised: bool | None
 
 
 def flags(
@@ -43,7 +43,7 @@ def flags(
     reference: str,
     *,
     target: str = "eng_Latn",
-    training: Training | None = None,
+    training: TrainingTargets | None = None,
 ) -> Flags:
     """What is wrong with `output`. target: FLORES code. training: the target side of training.
 
@@ -64,17 +64,17 @@ def flags(
         long=length > wanted * 2 and length - wanted > _SLACK,
         looping=_loops(output, words) and not _loops(reference, right),
         not_english=wrong and english.is_other(output) if target == "eng_Latn" else None,
-        recited=None if training is None else wrong and bool(words) and output in training,
+        memorised=None if training is None else wrong and bool(words) and output in training,
     )
 
 
-def guards(
+def check(
     row: Row,
     lines: Sequence[tuple[str, str, str]],
     hypotheses: str,
     *,
-    training: Training | None = None,
-) -> Guards:
+    training: TrainingTargets | None = None,
+) -> OutputChecks:
     """The shares of flagged outputs of the texts that belong to `row`.
 
     lines: source, output and reference of every sentence. hypotheses: hash of the texts.
@@ -85,10 +85,10 @@ def guards(
         values = [getattr(one, name) for one in found]
         return None if None in values else round(float(np.mean(values)), 6)
 
-    shares = {name: share(name) for name in Flags._fields if name != "copy"}
-    return Guards(
+    columns = {"copy": "copies", "memorised": "recited"}  # names in analysis.jsonl
+    shares = {columns.get(name, name): share(name) for name in Flags._fields}
+    return OutputChecks(
         **key_of(row),
-        copies=share("copy"),
         **shares,
         sentences=len(found),
         hypotheses=hypotheses,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from eval.records.analysis import Routing
+from eval.records.analysis import ExpertLoad
 from eval.testsets import TestSet
 from mmt import config
 from mmt.data import packing, vocabulary
@@ -28,7 +28,7 @@ FEATURES = (
 STACKS = {"encoder": "source", "decoder": "target"}
 
 
-class Counts(NamedTuple):
+class RoutingCounts(NamedTuple):
     """Of one layer: choices [languages, experts], and tokens and those without room [languages]."""
 
     load: np.ndarray
@@ -39,7 +39,7 @@ class Counts(NamedTuple):
 def routing(
     translator: Translator, testset: TestSet, *, system: str, checkpoint: str,
     sentences: int = 100, rows: int = 32, target_length: int = 0,
-) -> list[Routing]:  # fmt: skip
+) -> list[ExpertLoad]:  # fmt: skip
     """A row per layer with experts and language; [] for a dense model.
 
     The first `sentences` of each language are shuffled over the languages, packed into batches of
@@ -51,15 +51,15 @@ def routing(
     if not translator.model.config.moe_period:
         return []
     codes = list(testset.languages)
-    totals: dict[str, Counts] = {}
+    totals: dict[str, RoutingCounts] = {}
     lengths = translator.max_source_length, target_length or translator.max_source_length
     for batch, ids in _batches(translator, testset, lengths, sentences=sentences, rows=rows):
         for layer, counts in _count(translator, batch, ids, len(codes)).items():
             before = totals.get(layer)
             both = map(np.add, before, counts) if before else counts
-            totals[layer] = Counts(*both)
+            totals[layer] = RoutingCounts(*both)
     return [
-        _row(Counts(*(part[place] for part in counts)), system=system, checkpoint=checkpoint,
+        _row(RoutingCounts(*(part[place] for part in counts)), system=system, checkpoint=checkpoint,
              testset=testset.name, layer=layer, source=code)
         for layer, counts in totals.items()
         for place, code in enumerate(codes)
@@ -76,11 +76,11 @@ def as_trained(model_dir: Path) -> dict[str, int]:
     return {"rows": min(rows, 32), "target_length": lengths["targets"]}
 
 
-def _row(counts: Counts, **about: Any) -> Routing:
+def _row(counts: RoutingCounts, **about: Any) -> ExpertLoad:
     load = counts.load / counts.load.sum()
     used = load[load > 0]
     entropy = -(used * np.log(used)).sum() / math.log(max(len(load), 2))
-    return Routing(
+    return ExpertLoad(
         **about, load=tuple(round(float(share), 5) for share in load),
         drop_rate=round(float(counts.dropped / counts.tokens), 5),
         entropy=round(float(entropy), 5), tokens=int(counts.tokens),
@@ -139,7 +139,7 @@ def _languages(rows: list[packing.Row], segments: np.ndarray) -> np.ndarray:
 
 def _count(
     translator: Translator, batch: packing.Batch, ids: dict[str, np.ndarray], languages: int
-) -> dict[str, Counts]:
+) -> dict[str, RoutingCounts]:
     sizes = translator.model.config
     features = {name: batch[name] for name in FEATURES}
     found = _forward(translator.model)(translator.params, features)
@@ -158,7 +158,7 @@ def _count(
             np.add.at(load, (language[:, None], flat), 1)
             count = functools.partial(np.bincount, language, minlength=languages)
             layer = f"{stack}.{(place + 1) * sizes.moe_period}"
-            counts[layer] = Counts(load, count(), count(weights=refused))
+            counts[layer] = RoutingCounts(load, count(), count(weights=refused))
     return counts
 
 

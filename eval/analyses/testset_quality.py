@@ -11,10 +11,12 @@ import numpy as np
 
 from eval import metrics
 from eval.analyses.train_overlap import normalised
-from eval.records.analysis import MARKS, Trust
+from eval.records.analysis import MARKS, TestsetQuality
 
 
-def trust(testset: str, source: str, target: str, lines: Sequence[tuple[str, str]]) -> Trust:
+def rate(
+    testset: str, source: str, target: str, lines: Sequence[tuple[str, str]]
+) -> TestsetQuality:
     """The mark of one language of a test set, the worst of its reasons, which are in plain words.
 
     lines: source and reference of every sentence. Under 100 sentences are `poor`, for one score
@@ -23,13 +25,13 @@ def trust(testset: str, source: str, target: str, lines: Sequence[tuple[str, str
     words (only said), references under 4 words (no 4-gram), repeated ones, and such as are their
     sources.
 
-    >>> trust("x", "deu_Latn", "eng_Latn", [("Ja.", "Yes.")] * 120).mark
+    >>> rate("x", "deu_Latn", "eng_Latn", [("Ja.", "Yes.")] * 120).mark
     'poor'
     """
     references = [reference for _, reference in lines]
     found = [*_size(len(lines)), *_tokens(references), *_sentences(lines)]
     worst = max((MARKS.index(mark) for mark, _ in found), default=0)
-    return Trust(
+    return TestsetQuality(
         testset=testset,
         source=source,
         target=target,

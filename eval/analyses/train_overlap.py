@@ -11,20 +11,20 @@ import numpy as np
 
 from eval import metrics
 from eval.analyses.significance import Judged, key_of
-from eval.records.analysis import Bin, Overlap
+from eval.records.analysis import Bin, TrainOverlap
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _ORDER = 4
 _WORD = re.compile(r"\w+")
 
 
-class Training:
+class TrainingTargets:
     """The target lines of a training corpus: which they are, and their 4-grams of words.
 
     Case, punctuation and spaces do not matter. 100,000 different lines of 25 words take about
     250 MB.
 
-    >>> training = Training(["In the beginning was the Word,"])
+    >>> training = TrainingTargets(["In the beginning was the Word,"])
     >>> "in the beginning was the word" in training
     True
     >>> training.overlap("In the beginning was a king")  # of three 4-grams one
@@ -49,7 +49,7 @@ class Training:
         return sum(one in self._ngrams for one in ngrams) / len(ngrams) if ngrams else None
 
 
-def overlap(system: Judged, references: Sequence[str], training: Training) -> Overlap:
+def measure(system: Judged, references: Sequence[str], training: TrainingTargets) -> TrainOverlap:
     """BLEU of a system's lines in five bins of their references' overlap with `training`.
 
     A BLEU that is high only where the overlap is high was recited. Lines of under 4 words are in no
@@ -65,7 +65,7 @@ def overlap(system: Judged, references: Sequence[str], training: Training) -> Ov
         bins.append(
             Bin(low=low, high=high, sentences=count, bleu=round(bleu, 4) if count else None)
         )
-    return Overlap(**key_of(system.row), bins=tuple(bins), hypotheses=system.hypotheses)
+    return TrainOverlap(**key_of(system.row), bins=tuple(bins), hypotheses=system.hypotheses)
 
 
 def normalised(line: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from eval import metrics
 from eval.analyses import output_checks, significance, testset_quality, train_overlap
 from eval.analyses.significance import Judged
-from eval.analyses.train_overlap import Training
+from eval.analyses.train_overlap import TrainingTargets
 from eval.records import analysis, results
 from eval.records.results import Row
 from mmt.system.progress import track
@@ -32,7 +32,7 @@ def stem(results_file: Path, system: str, testset: str, source: str) -> Path:
     return results_file.parent / "hypotheses" / system / testset / source
 
 
-def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
+def update(files: Sequence[Path], *, training: TrainingTargets | None = None) -> int:
     """Adds missing and stale rows to `analysis.jsonl` beside each file; returns how many.
 
     Of rows that differ in checkpoint or decoding only the last counts, whose texts are kept.
@@ -50,10 +50,10 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
     known = {
         file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files
     }
-    languages: dict[tuple[str, ...], list[Item]] = {}  # items keep what they read: let go below
+    languages: dict[tuple[str, ...], list[ScoredTexts]] = {}  # items cache their texts
     for item in newest(files):
         counts = known[item.file].get(("counts", *item.row.key))
-        if isinstance(counts, analysis.Counts):
+        if isinstance(counts, analysis.SentenceCounts):
             item = dataclasses.replace(item, counts=counts)
         about = item.row.testset, item.row.target, item.row.source
         languages.setdefault(about, []).append(item)
@@ -69,14 +69,14 @@ def refresh(files: Sequence[Path], *, training: Training | None = None) -> int:
     return count + _write(waiting)
 
 
-def newest(files: Sequence[Path]) -> list["Item"]:
+def newest(files: Sequence[Path]) -> list["ScoredTexts"]:
     """The rows of results files; of those that differ in checkpoint or decoding only the last."""
-    found: dict[tuple[str, str, str, str], Item] = {}
+    found: dict[tuple[str, str, str, str], ScoredTexts] = {}
     for file in files:
         for row in results.read_rows(file):
             about = row.testset, row.target, row.source, row.system
             found.pop(about, None)
-            found[about] = Item(row, file)
+            found[about] = ScoredTexts(row, file)
     return list(found.values())
 
 
@@ -88,14 +88,14 @@ def of_rows(file: Path, rows: Iterable[Row]) -> None:
     known = {file: {row.key: row for row in analysis.read(analysis.beside(file))}}
     waiting: list[tuple[Path, analysis.Row]] = []
     for row in rows:
-        item = Item(row, file)
+        item = ScoredTexts(row, file)
         if item.is_there:
             waiting += _alone(item, known[file], None)
     _write(waiting)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Item:
+class ScoredTexts:
     """A row, the file it is from, and its texts, read when they are asked for.
 
     hash: of the texts. lines: source, hypothesis and reference of every sentence. judged: None
@@ -104,7 +104,7 @@ class Item:
 
     row: Row
     file: Path
-    counts: analysis.Counts | None = None
+    counts: analysis.SentenceCounts | None = None
 
     @functools.cached_property
     def stem(self) -> Path:
@@ -185,9 +185,9 @@ class Item:
 
 
 def _missing(
-    items: Sequence[Item],
+    items: Sequence[ScoredTexts],
     known: Mapping[Path, _Known],
-    training: Training | None,
+    training: TrainingTargets | None,
 ) -> Iterator[tuple[Path, analysis.Row]]:
     """What is missing for one language of one test set."""
     for item in items:
@@ -204,7 +204,7 @@ def _missing(
             yield one.file, row if there else significance.mirrored(row, ours.row, theirs.row)
 
 
-def _pairs(items: Sequence[Item]) -> Iterator[tuple[Item, Item, bool]]:
+def _pairs(items: Sequence[ScoredTexts]) -> Iterator[tuple[ScoredTexts, ScoredTexts, bool]]:
     """Which systems are compared, and whether in both directions."""
     many = [item for item in items if item.row.kind == "multilingual"]
     bilingual = [item for item in items if item.row.kind == "bilingual"]
@@ -226,7 +226,7 @@ def _ablation(system: str) -> str:
     return name if value else ""
 
 
-def _is_paired(ours: Item, theirs: Item, known: _Known) -> bool:
+def _is_paired(ours: ScoredTexts, theirs: ScoredTexts, known: _Known) -> bool:
     about = ("paired", *ours.row.key, theirs.row.system, theirs.row.checkpoint)
     row = known.get(about)
     return isinstance(row, analysis.Paired) and (row.hypotheses, row.against_hypotheses) == (
@@ -236,16 +236,16 @@ def _is_paired(ours: Item, theirs: Item, known: _Known) -> bool:
 
 
 def _alone(
-    item: Item, known: _Known, training: Training | None
+    item: ScoredTexts, known: _Known, training: TrainingTargets | None
 ) -> Iterator[tuple[Path, analysis.Row]]:
     """What is missing for one row, whatever other systems there are."""
     row, key = item.row, item.row.key
     interval, guard = known.get(("interval", *key)), known.get(("guards", *key))
     counts = known.get(("counts", *key))
     old = not (isinstance(interval, analysis.Interval) and interval.hypotheses == item.hash)
-    uncounted = not (isinstance(counts, analysis.Counts) and counts.hypotheses == item.hash)
-    unguarded = not (isinstance(guard, analysis.Guards) and guard.hypotheses == item.hash)
-    if training is not None and isinstance(guard, analysis.Guards):
+    uncounted = not (isinstance(counts, analysis.SentenceCounts) and counts.hypotheses == item.hash)
+    unguarded = not (isinstance(guard, analysis.OutputChecks) and guard.hypotheses == item.hash)
+    if training is not None and isinstance(guard, analysis.OutputChecks):
         shared = known.get(("overlap", *key))
         unguarded |= guard.recited is None or getattr(shared, "hypotheses", "") != item.hash
     unmarked = ("trust", row.testset, row.source, row.target) not in known
@@ -256,18 +256,18 @@ def _alone(
     if uncounted:
         yield item.file, _counts(item, item.judged)
     if unguarded:
-        yield item.file, output_checks.guards(row, item.lines, item.hash, training=training)
+        yield item.file, output_checks.check(row, item.lines, item.hash, training=training)
         if training is not None:
-            yield item.file, train_overlap.overlap(item.judged, item.texts["ref"], training)
+            yield item.file, train_overlap.measure(item.judged, item.texts["ref"], training)
     lines = [(source, reference) for source, _, reference in item.lines]
-    mark = testset_quality.trust(row.testset, row.source, row.target, lines)
+    mark = testset_quality.rate(row.testset, row.source, row.target, lines)
     if known.get(mark.key) != mark:
         known[mark.key] = mark
         yield item.file, mark
 
 
-def _counts(item: Item, judged: Judged) -> analysis.Counts:
-    return analysis.Counts(
+def _counts(item: ScoredTexts, judged: Judged) -> analysis.SentenceCounts:
+    return analysis.SentenceCounts(
         **significance.key_of(item.row),
         packed=metrics.packed(judged.bleu),
         sentences=item.row.sentences,

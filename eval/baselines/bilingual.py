@@ -172,7 +172,7 @@ class _Trainer:
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
-    def _describe(self, one: Class, job: simultaneous.Job, text: cache.Cache) -> None:
+    def _describe(self, one: Class, job: simultaneous.BaselineJob, text: cache.Cache) -> None:
         """A cache of its own is named in the run's configuration, without a path of this machine
         where it lies in the usual place.
         """
@@ -206,7 +206,7 @@ class _Trainer:
 
     def _job(
         self, program: train.Program, plan: Plan, text: tuple[str, cache.Cache], directory: Path
-    ) -> simultaneous.Job:
+    ) -> simultaneous.BaselineJob:
         code, opened = text
         same: dict[str, Any] = {
             "feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size
@@ -226,7 +226,9 @@ class _Trainer:
         steps = _steps(plan, opened.lengths(code, "train"))
         period = min(plan.period, steps)
         since = plan.before_last  # what another stage measures says nothing of this one
-        return simultaneous.Job(code, directory / code, data, steps, period, plan.patience, since)
+        return simultaneous.BaselineJob(
+            code, directory / code, data, steps, period, plan.patience, since
+        )
 
 
 def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) -> cache.Cache:

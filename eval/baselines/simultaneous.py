@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from rich.console import Console
 
-from eval.baselines.stacked import Stack, on_one_device, room
+from eval.baselines.stacked import ModelStack, on_one_device, room
 from mmt import metrics
 from mmt.checkpoint import Checkpoints, Policy, raised_alone
 from mmt.default_hooks import restore
@@ -26,7 +26,7 @@ from mmt.trainer import Trainer, TrainState
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class BaselineJob:
     """A model to train in `model_dir`, as `mmt.train.train` would.
 
     data: opens its training batches and its held-out ones, of the same shapes for all jobs.
@@ -66,7 +66,9 @@ class Diverged(ValueError):
         )
 
 
-def train(program: Trainer, jobs: Sequence[Job], *, memory: float, at_once: int = 0) -> None:
+def train(
+    program: Trainer, jobs: Sequence[BaselineJob], *, memory: float, at_once: int = 0
+) -> None:
     """Trains every job, as many side by side as `memory` GiB hold, and at most `at_once` unless 0.
 
     The losses are those of `mmt.train.train` but for float32 rounding, and so are the run
@@ -94,7 +96,7 @@ def train(program: Trainer, jobs: Sequence[Job], *, memory: float, at_once: int 
 class _Run:
     """A job under way."""
 
-    def __init__(self, job: Job, program: Trainer, shapes: TrainState) -> None:
+    def __init__(self, job: BaselineJob, program: Trainer, shapes: TrainState) -> None:
         self.job, self._program, self._shapes = job, program, shapes
         self.batches, self.validation = job.data()
         self.languages = self.batches.manifest.languages
@@ -146,7 +148,12 @@ class _Training:
     """The stack, who is in which slot, and who waits."""
 
     def __init__(
-        self, program: Trainer, jobs: Sequence[Job], bar: "_Bar", memory: float, at_once: int
+        self,
+        program: Trainer,
+        jobs: Sequence[BaselineJob],
+        bar: "_Bar",
+        memory: float,
+        at_once: int,
     ) -> None:
         self._program, self._bar = program, bar
         self._waiting = sorted(jobs, key=lambda job: job.steps)  # the longest first, at the end
@@ -161,7 +168,7 @@ class _Training:
         slots = min(slots, at_once or slots, len(jobs))
         slots += -slots % jax.local_device_count()
         self._shapes = program.shapes(self._languages)
-        self._stack = Stack(program, self._languages, slots, together)
+        self._stack = ModelStack(program, self._languages, slots, together)
         self._runs: list[_Run | None] = [None] * slots
         self._states = self._stack.empty()
         self._losses: Any = None
@@ -245,7 +252,7 @@ class _Training:
 class _Bar:
     """One line for all: how far they are together, and how long it takes yet."""
 
-    def __init__(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[BaselineJob], waiting: Sequence[BaselineJob]) -> None:
         self._total, self._all = sum(job.steps for job in jobs), len(jobs)
         self._left = len(waiting)
         self._done = self._begun = self._total - sum(job.steps for job in waiting)

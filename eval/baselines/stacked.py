@@ -65,7 +65,7 @@ def room(program: Trainer, batch: Batch, *, languages: int, memory: float, toget
 
 
 @dataclasses.dataclass(frozen=True)
-class Stack:
+class ModelStack:
     """`slots` models, a multiple of the local devices, and the programs that change them in place.
 
     program: of one model. languages: as its meters count them. together: how many of a device are

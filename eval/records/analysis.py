@@ -67,7 +67,7 @@ class Interval(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Guards(_Scored):
+class OutputChecks(_Scored):
     """Shares of outputs that look wrong. recited: equal to a line of the training English.
 
     recited is None where training is not known, not_english where the target is not English.
@@ -130,7 +130,7 @@ class Paired(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Counts(_Scored):
+class SentenceCounts(_Scored):
     """BLEU's counts of every sentence, from which differences to other systems are computed where
     the texts are not at hand: those of a test set that may not be passed on.
 
@@ -150,7 +150,7 @@ class Counts(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Texts(_Row):
+class TestsetDescription(_Row):
     """What a test set says of itself, as `testsets.TestSet`; '' where unknown."""
 
     kind: ClassVar[str] = "texts"
@@ -165,7 +165,7 @@ class Texts(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Trust(_Row):
+class TestsetQuality(_Row):
     """How far scores on this test set can be trusted (`good`, `fair`, `poor`), and why."""
 
     kind: ClassVar[str] = "trust"
@@ -200,7 +200,7 @@ class Bin(rows.Checked):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Overlap(_Scored):
+class TrainOverlap(_Scored):
     """BLEU by 4-gram overlap (0 to 1) of a test line's reference with the training English."""
 
     kind: ClassVar[str] = "overlap"
@@ -210,7 +210,7 @@ class Overlap(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Routing(_Row):
+class ExpertLoad(_Row):
     """Where the experts of one layer send one language's tokens of a test set.
 
     layer: `encoder.1`, `decoder.3` (number of the layer in its stack). load: every expert's share
@@ -290,7 +290,7 @@ class Cost(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe(_Row):
+class SystemRecipe(_Row):
     """How a system was made. source: of a bilingual one, else "".
 
     config: hash as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
@@ -330,17 +330,17 @@ class Remark(_Row):
 
 Row: TypeAlias = (
     Interval
-    | Guards
+    | OutputChecks
     | Comet
     | Paired
-    | Counts
-    | Texts
-    | Trust
-    | Overlap
-    | Routing
+    | SentenceCounts
+    | TestsetDescription
+    | TestsetQuality
+    | TrainOverlap
+    | ExpertLoad
     | Curve
     | Cost
-    | Recipe
+    | SystemRecipe
     | Remark
 )
 _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}

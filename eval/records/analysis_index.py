@@ -16,15 +16,15 @@ from eval.records.analysis import (
     Comet,
     Cost,
     Curve,
-    Guards,
+    ExpertLoad,
     Interval,
-    Overlap,
+    OutputChecks,
     Paired,
-    Recipe,
     Remark,
-    Routing,
-    Texts,
-    Trust,
+    SystemRecipe,
+    TestsetDescription,
+    TestsetQuality,
+    TrainOverlap,
 )
 from eval.records.results import Row
 
@@ -34,29 +34,29 @@ BROKEN = 0.5  # and where it holds for so many, the score says little
 _NEAR = 0.05  # BLEU: how far a paired row's difference may be from that of the rows it is about
 
 
-class Guard(NamedTuple):
-    """What is wrong with some outputs. name: a field of `analysis.Guards`; sign: its mark."""
+class OutputCheck(NamedTuple):
+    """What is wrong with some outputs. name: a field of `analysis.OutputChecks`; sign: its mark."""
 
     name: str
     sign: str
     meaning: str
 
 
-GUARDS = (
-    Guard("copies", "C", "copies of the source"),
-    Guard("empty", "E", "empty"),
-    Guard("short", "S", "much too short"),
-    Guard("long", "L", "much too long"),
-    Guard("looping", "O", "looping"),
-    Guard("not_english", "N", "not in the target language"),
-    Guard("recited", "R", "a line of the training English, recited"),
+OUTPUT_CHECKS = (
+    OutputCheck("copies", "C", "copies of the source"),
+    OutputCheck("empty", "E", "empty"),
+    OutputCheck("short", "S", "much too short"),
+    OutputCheck("long", "L", "much too long"),
+    OutputCheck("looping", "O", "looping"),
+    OutputCheck("not_english", "N", "not in the target language"),
+    OutputCheck("recited", "R", "a line of the training English, recited"),
 )
 
 
-class Evidence:
+class AnalysisIndex:
     """All analysis rows of a report; of rows with equal keys the last counts.
 
-    >>> Evidence([]).guards(row) is None
+    >>> AnalysisIndex([]).output_checks(row) is None
     True
     """
 
@@ -83,13 +83,13 @@ class Evidence:
         found = self.interval(row) or self._of_texts("counts", row)
         return found.hypotheses if found else None
 
-    def guards(self, row: Row | None) -> Guards | None:
+    def output_checks(self, row: Row | None) -> OutputChecks | None:
         """What is wrong with a row's outputs."""
         return self._of_texts("guards", row)
 
     def broken(self, row: Row | None) -> bool | None:
         """Whether a guard but that for reciting holds for half of a row's outputs or more."""
-        found = self.guards(row)
+        found = self.output_checks(row)
         if found is None:
             return None
         return any(share >= BROKEN for guard, share in shares(found) if guard.name != "recited")
@@ -112,7 +112,7 @@ class Evidence:
         """A row's COMET."""
         return self._of_texts("comet", row)
 
-    def overlap(self, row: Row | None) -> Overlap | None:
+    def train_overlap(self, row: Row | None) -> TrainOverlap | None:
         """A row's BLEU by overlap with the training English."""
         return self._of_texts("overlap", row)
 
@@ -123,7 +123,7 @@ class Evidence:
             return None
         return found if abs(found.delta - (row.bleu - against.bleu)) <= _NEAR else None
 
-    def trust(self, testset: str, source: str, target: str) -> Trust | None:
+    def testset_quality(self, testset: str, source: str, target: str) -> TestsetQuality | None:
         """How far scores of a language can be trusted."""
         found: Any = self._rows.get(("trust", testset, source, target))
         return found
@@ -131,7 +131,7 @@ class Evidence:
     def texts(self, testset: str, target: str) -> str:
         """Of a test set `news; licence: CC0; cite: Some News, 2019`, as far as known."""
         found = self._rows.get(("texts", testset, target))
-        if not isinstance(found, Texts):
+        if not isinstance(found, TestsetDescription):
             return ""
         said = {"": found.domain, "licence: ": found.licence, "cite: ": found.citation}
         return "; ".join(what + text for what, text in said.items() if text)
@@ -140,7 +140,7 @@ class Evidence:
         """What training took: one row, or one for every language of a bilingual system."""
         return self._of_system.get(("cost", system), [])
 
-    def recipes(self, system: str) -> Sequence[Recipe]:
+    def recipes(self, system: str) -> Sequence[SystemRecipe]:
         """How it was made: one row, or one for every language of a bilingual system."""
         return self._of_system.get(("recipe", system), [])
 
@@ -163,7 +163,7 @@ class Evidence:
         """Its training over time."""
         return next(iter(self._of_system.get(("curve", system), [])), None)
 
-    def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[Routing]:
+    def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[ExpertLoad]:
         """Its experts' load, at one of these checkpoints or, if none is there, at the last; on the
         test set that has it for most languages.
         """
@@ -225,7 +225,7 @@ def measured(curve: Curve, values: Sequence[float | None]) -> list[tuple[float, 
     return [(tokens, value) for tokens, value in both if tokens and value is not None]
 
 
-def shares(guards: Guards) -> list[tuple[Guard, float]]:
-    """Every guard and the share of outputs that it holds for, as far as known."""
-    found = [(guard, getattr(guards, guard.name)) for guard in GUARDS]
-    return [(guard, share) for guard, share in found if share is not None]
+def shares(checks: OutputChecks) -> list[tuple[OutputCheck, float]]:
+    """Returns each output check and the share of outputs that fail it, where it is known."""
+    known = [(check, getattr(checks, check.name)) for check in OUTPUT_CHECKS]
+    return [(check, share) for check, share in known if share is not None]

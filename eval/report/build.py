@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from eval.records import analysis, results
-from eval.records.analysis_index import GUARDS, RISKY, Evidence
+from eval.records.analysis_index import OUTPUT_CHECKS, RISKY, AnalysisIndex
 from eval.records.results import Row
 from eval.report import captions, cells, csv_tables, render, system_tables, tables
 from eval.report import caveats as notes
@@ -53,7 +53,7 @@ class Section:
     """The page's section for one comparison. slug: its part of file names and anchors."""
 
     comparison: Comparison
-    evidence: Evidence
+    evidence: AnalysisIndex
     slug: str
     notes: tuple[Note, ...]
     examples: tuple[Shown, ...]
@@ -149,7 +149,7 @@ def report(
     training = _training([section.comparison for section in sections], evidence, contents)
     context = {
         "sections": sections, "training": training, "files": counts, "tables": tables,
-        "systems": system_tables, "guards": GUARDS, "risky": RISKY, "small": SMALL,
+        "systems": system_tables, "guards": OUTPUT_CHECKS, "risky": RISKY, "small": SMALL,
         "evidence": evidence,
         "captions": captions,
     }  # fmt: skip
@@ -187,7 +187,7 @@ def check_folder(out: Path) -> None:
 
 def _read(
     files: Sequence[Path],
-) -> tuple[list[Row], dict[Row, Path], Evidence, list[tuple[str, int]]]:
+) -> tuple[list[Row], dict[Row, Path], AnalysisIndex, list[tuple[str, int]]]:
     """Score rows, where the texts of each would lie, analysis rows, and (file, rows) of all."""
     rows: list[Row] = []
     folders: dict[Row, Path] = {}
@@ -204,10 +204,10 @@ def _read(
         if here := analysis.read(beside):
             counts.append((beside.name, len(here)))
             about += here
-    return rows, folders, Evidence(about), counts
+    return rows, folders, AnalysisIndex(about), counts
 
 
-def _check_comet(comparison: Comparison, evidence: Evidence) -> None:
+def _check_comet(comparison: Comparison, evidence: AnalysisIndex) -> None:
     scored = [(row, comet) for row in comparison.used if (comet := evidence.comet(row))]
     models = {comet.model: row for row, comet in scored}
     if len(models) > 1 and "signatures" not in comparison.allow:
@@ -220,7 +220,7 @@ def _check_comet(comparison: Comparison, evidence: Evidence) -> None:
 
 def _section(
     comparison: Comparison,
-    evidence: Evidence,
+    evidence: AnalysisIndex,
     *,
     kept: Mapping[Row, Path],
     taken: Sequence[str],
@@ -250,7 +250,7 @@ def _section(
 
 
 def _training(
-    comparisons: Sequence[Comparison], evidence: Evidence, contents: dict[str, bytes]
+    comparisons: Sequence[Comparison], evidence: AnalysisIndex, contents: dict[str, bytes]
 ) -> Training:
     systems = list(dict.fromkeys(s for c in comparisons for s in c.systems))
     used = [row for c in comparisons for row in c.used]

@@ -1,6 +1,6 @@
 """Titles and captions of the report's figures, and the few numbers at the head of a section."""
 
-from eval.records.analysis_index import Evidence, sure
+from eval.records.analysis_index import AnalysisIndex, sure
 from eval.report import cells, tables
 from eval.report.comparison import SMALL, Comparison, Score, by_resource
 from eval.report.figures.routing import STRONG
@@ -21,7 +21,7 @@ EXPERTS = (
 LOSS = ("Loss against target tokens", "Loss on target tokens. The first steps are cut off.")
 
 
-def of(figure: str, comparison: Comparison, evidence: Evidence) -> tuple[str, str]:
+def of(figure: str, comparison: Comparison, evidence: AnalysisIndex) -> tuple[str, str]:
     """Title and caption of a figure of scores, by the name of the function that draws it."""
     if figure == "delta_bleu":
         return "ΔBLEU against bilingual baselines", _delta_bleu(comparison, evidence)
@@ -43,7 +43,7 @@ def of(figure: str, comparison: Comparison, evidence: Evidence) -> tuple[str, st
     )
 
 
-def _delta_bleu(comparison: Comparison, evidence: Evidence) -> str:
+def _delta_bleu(comparison: Comparison, evidence: AnalysisIndex) -> str:
     count, systems = len(comparison.compared.entries), len(comparison.systems)
     caption = (
         "Languages with a bilingual baseline, from much to little training data. Above zero, the "
@@ -80,7 +80,9 @@ def _bleu_by_size(comparison: Comparison) -> str:
     return caption + _VALUES
 
 
-def headline(comparison: Comparison, evidence: Evidence, system: str) -> list[tuple[str, str, str]]:
+def headline(
+    comparison: Comparison, evidence: AnalysisIndex, system: str
+) -> list[tuple[str, str, str]]:
     """A few (number, its name, its languages) of a system."""
     everything, compared = comparison.all, comparison.compared
     numbers = []

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from eval.records.analysis import Curve
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.records.results import Row
 from eval.report import cells, tables
 from eval.report.comparison import METRICS, SMALL, Comparison, Entry, Group
@@ -39,7 +39,7 @@ class Note(NamedTuple):
         return f"{self.text}: {', '.join(self.names)}." if self.names else f"{self.text}."
 
 
-def on(comparison: Comparison, evidence: Evidence) -> tuple[Note, ...]:
+def on(comparison: Comparison, evidence: AnalysisIndex) -> tuple[Note, ...]:
     """All notes on a comparison: on its scores, then on the analyses that it lacks."""
     entries = comparison.entries
     notes = [*_on_baselines(comparison), *_on_small(comparison)]
@@ -65,7 +65,7 @@ def on(comparison: Comparison, evidence: Evidence) -> tuple[Note, ...]:
     return (*notes, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
 
 
-def answer(comparison: Comparison, evidence: Evidence) -> str:
+def answer(comparison: Comparison, evidence: AnalysisIndex) -> str:
     """The result of the lead system in a sentence, and what makes it doubtful; '' without ΔBLEU."""
     lead, group = comparison.lead, comparison.compared
     if lead is None or not group.deltas(lead):
@@ -83,7 +83,7 @@ def _gain(group: Group, system: str) -> str:
     return f"{better}: {cells.text(mean.value, 'delta')} BLEU on average{ends}"
 
 
-def doubts(comparison: Comparison, evidence: Evidence) -> str:
+def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
     """What else may explain the differences to the baselines, in a sentence; '' if nothing does.
 
     It names what holds for a tenth of the languages or more: baselines whose outputs are mostly
@@ -112,7 +112,7 @@ def doubts(comparison: Comparison, evidence: Evidence) -> str:
 
 
 def on_systems(
-    systems: Sequence[str], baselines: Sequence[str], evidence: Evidence
+    systems: Sequence[str], baselines: Sequence[str], evidence: AnalysisIndex
 ) -> tuple[Note, ...]:
     """Which systems lack rows about their training; one note only without any analysis."""
     if not len(evidence):
@@ -231,7 +231,7 @@ def _on_mixtures(comparison: Comparison) -> list[Note]:
     return notes
 
 
-def _on_outputs(comparison: Comparison, evidence: Evidence) -> list[Note]:
+def _on_outputs(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     notes = []
     for who, sides in _sides(comparison, comparison.entries):
         broken = [entry for entry, row in sides if evidence.broken(row)]
@@ -251,7 +251,7 @@ def _on_outputs(comparison: Comparison, evidence: Evidence) -> list[Note]:
     return notes
 
 
-def _on_steps(comparison: Comparison, evidence: Evidence) -> list[Note]:
+def _on_steps(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     """Systems whose scores and cost are from different steps of training.
 
     Scores may be from the last step or from that of the lowest validation loss.
@@ -278,13 +278,13 @@ def _is_judged(step: int, last: int, curve: Curve | None) -> bool:
     return step == last or best
 
 
-def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
+def _on_analysis(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     entries, target = comparison.entries, comparison.target.code
     sides = _sides(comparison, entries)
     notes = _on_rows("interval", sides, evidence.interval)
-    notes += _on_rows("guards", sides, evidence.guards)
-    if any(evidence.overlap(row) for _, of_system in sides for _, row in of_system):
-        notes += _on_rows("overlap", sides, evidence.overlap)
+    notes += _on_rows("guards", sides, evidence.output_checks)
+    if any(evidence.train_overlap(row) for _, of_system in sides for _, row in of_system):
+        notes += _on_rows("overlap", sides, evidence.train_overlap)
     else:
         text = "BLEU by overlap with the training English was not measured"
         notes.append(Note(f"{text} (mmt report --corpus CORPUS measures it)"))
@@ -298,7 +298,8 @@ def _on_analysis(comparison: Comparison, evidence: Evidence) -> list[Note]:
     notes += _on_recipes(comparison, evidence)
     notes += _on_comet(comparison, evidence)
     codes = [(entry, entry.language.code) for entry in entries]
-    lacking = [e for e, code in codes if not evidence.trust(comparison.testset, code, target)]
+    name = comparison.testset
+    lacking = [e for e, code in codes if not evidence.testset_quality(name, code, target)]
     return notes + _lacking("trust", "", lacking, len(codes))
 
 
@@ -325,7 +326,7 @@ def _on_rows(
     return notes
 
 
-def _on_recipes(comparison: Comparison, evidence: Evidence) -> list[Note]:
+def _on_recipes(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     notes = []
     for system in comparison.systems:
         scored = {entry.rows[system].config for entry in comparison.entries if system in entry.rows}
@@ -337,7 +338,7 @@ def _on_recipes(comparison: Comparison, evidence: Evidence) -> list[Note]:
     return notes
 
 
-def _on_comet(comparison: Comparison, evidence: Evidence) -> list[Note]:
+def _on_comet(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     """The model of the COMET scores, and the languages without one; [] without COMET scores."""
     scores = [comet for row in comparison.used if (comet := evidence.comet(row))]
     if not scores:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from eval.records.analysis_index import RISKY, Guard
+from eval.records.analysis_index import RISKY, OutputCheck
 from eval.report.comparison import Range
 
 
@@ -23,10 +23,10 @@ class Estimate(NamedTuple):
 class Risks(NamedTuple):
     """The guards of a row and the shares of its outputs that they hold for."""
 
-    shares: tuple[tuple[Guard, float], ...]
+    shares: tuple[tuple[OutputCheck, float], ...]
 
     @property
-    def marked(self) -> list[tuple[Guard, float]]:
+    def marked(self) -> list[tuple[OutputCheck, float]]:
         """Those that hold for so many that a reader must know."""
         return [(guard, share) for guard, share in self.shares if share >= RISKY]
 

@@ -4,7 +4,7 @@ import itertools
 from statistics import fmean
 from typing import TypeAlias
 
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report import micro
 from eval.report.cells import Estimate, Grade, Risks, Value
 from eval.report.comparison import METRICS, Comparison, Entry, Group, by_resource, mean_interval
@@ -13,7 +13,7 @@ from eval.report.tables import by_language, comparables_first, mean, pooled
 Record: TypeAlias = dict[str, str | int | float | None]  # a line of CSV
 
 
-def records(comparison: Comparison, evidence: Evidence) -> list[Record]:
+def records(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
     """`by_language` for programs: full precision, and the recipe of every score."""
     table = by_language(comparison, evidence)
     recipe = ["system", "sentences", "testset_version", "checkpoint", "decode", "config", "seconds"]
@@ -52,7 +52,7 @@ def plain(heading: str, value: Value) -> Record:
     return {heading: round(value, 4) if isinstance(value, float) else value}
 
 
-def pairs(comparison: Comparison, evidence: Evidence) -> list[Record]:
+def pairs(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
     """For programs: a record per language and two multilingual systems, each two once, of the
     comparison or of one of its ablations; with interval and tests, where they were tested.
     """
@@ -66,7 +66,7 @@ def pairs(comparison: Comparison, evidence: Evidence) -> list[Record]:
 
 
 def _pair(
-    comparison: Comparison, entry: Entry, system: str, other: str, evidence: Evidence
+    comparison: Comparison, entry: Entry, system: str, other: str, evidence: AnalysisIndex
 ) -> Record:
     ours, theirs = entry.rows[system], entry.rows[other]
     test = evidence.paired(ours, theirs)
@@ -83,7 +83,7 @@ def _pair(
     }  # fmt: skip
 
 
-def means(comparison: Comparison, evidence: Evidence) -> list[Record]:
+def means(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
     """For programs: a record per system and group, with macro and micro means and intervals."""
     group = comparison.all
     groups = [("all", group), *(("resource", part) for part in by_resource(group))]
@@ -98,7 +98,7 @@ def means(comparison: Comparison, evidence: Evidence) -> list[Record]:
 
 
 def _means(
-    comparison: Comparison, system: str, kind: str, part: Group, evidence: Evidence
+    comparison: Comparison, system: str, kind: str, part: Group, evidence: AnalysisIndex
 ) -> Record:
     record: Record = {
         "testset": comparison.testset, "target": comparison.target.code, "system": system,

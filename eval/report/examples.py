@@ -12,8 +12,8 @@ import numpy as np
 
 from eval import metrics
 from eval.analyses import output_checks
-from eval.analyses.update import Item
-from eval.records.analysis_index import GUARDS, Evidence
+from eval.analyses.update import ScoredTexts
+from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.records.results import Row
 from eval.report import tables
 from eval.report.caveats import Note
@@ -58,7 +58,7 @@ class _Texts(NamedTuple):
 
 
 def examples(
-    comparison: Comparison, folders: Mapping[Row, Path], evidence: Evidence
+    comparison: Comparison, folders: Mapping[Row, Path], evidence: AnalysisIndex
 ) -> tuple[tuple[Shown, ...], tuple[Note, ...]]:
     """Per language a few sentences, and notes on what is not there or does not fit.
 
@@ -95,9 +95,9 @@ def examples(
     return tuple(shown), tuple(notes)
 
 
-def _are_its_own(row: Row, folder: Path, evidence: Evidence) -> bool:
+def _are_its_own(row: Row, folder: Path, evidence: AnalysisIndex) -> bool:
     """Whether a row's intervals were made from these texts; where there are none, who knows."""
-    item, interval = Item(row, folder.with_name("results.jsonl")), evidence.interval(row)
+    item, interval = ScoredTexts(row, folder.with_name("results.jsonl")), evidence.interval(row)
     if not (item.is_there and len(evidence)):
         return True
     return interval is not None and interval.hypotheses == item.hash
@@ -143,7 +143,8 @@ def _risks(kept: _Texts, place: int, target: str) -> tuple[str, ...]:
         return ()
     texts = kept.source[place], kept.output[place], kept.reference[place]
     flags = output_checks.flags(*texts, target=target)
-    meanings = {guard.name: guard.meaning for guard in GUARDS} | {"copy": "a copy of the source"}
+    meanings = {check.name: check.meaning for check in OUTPUT_CHECKS}
+    meanings["copy"] = "a copy of the source"
     return tuple(meanings[name] for name in flags._fields if getattr(flags, name))
 
 

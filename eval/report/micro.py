@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eval import metrics
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.records.results import Row
 from eval.report.comparison import Group, Range, interval
 
@@ -23,19 +23,19 @@ class Micro(NamedTuple):
     range: Range | None
 
 
-def bleu(group: Group, system: str, evidence: Evidence) -> Micro | None:
+def bleu(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
     """Of a multilingual system, over the languages that it has a row for; like the others here
     None where the counts of one of these rows are missing.
     """
     return _pooled([[e.rows[system]] for e in group.entries if system in e.rows], evidence)
 
 
-def baseline_bleu(group: Group, system: str, evidence: Evidence) -> Micro | None:
+def baseline_bleu(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
     """Of the baselines of those languages."""
     return _pooled([[baseline] for _, baseline in _both(group, system)], evidence)
 
 
-def delta(group: Group, system: str, evidence: Evidence) -> Micro | None:
+def delta(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
     """Of a multilingual system less that of the baselines, over the languages that have both."""
     return _pooled(_both(group, system), evidence)
 
@@ -44,7 +44,7 @@ def _both(group: Group, system: str) -> list[tuple[Row, Row]]:
     return [(e.rows[system], e.baseline) for e in group.entries if system in e.rows and e.baseline]
 
 
-def _pooled(rows: Sequence[Sequence[Row]], evidence: Evidence) -> Micro | None:
+def _pooled(rows: Sequence[Sequence[Row]], evidence: AnalysisIndex) -> Micro | None:
     """Of a row for every language their BLEU; of two, that of the first ones less the others'."""
     found = [[evidence.sums(row) for row in of_language] for of_language in rows]
     if not found or any(sums is None for of_language in found for sums in of_language):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from eval.records.analysis import Cost, Curve, Recipe, Routing
-from eval.records.analysis_index import GUARDS, Evidence, measured, order_of_layer
+from eval.records.analysis import Cost, Curve, ExpertLoad, SystemRecipe
+from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
 from eval.records.results import Row
 from eval.report.cells import Column, Table, Value
 from eval.report.comparison import Comparison, by_resource
@@ -28,7 +28,7 @@ class Made(NamedTuple):
     languages: tuple[str, ...]
 
 
-def costs(comparison: Comparison, evidence: Evidence) -> Table:
+def costs(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     """GShard's Table 1: a row per system and one for all baselines; empty without `cost` rows.
 
     Beside the device-hours of a student, and of a system that began with another's weights, stand
@@ -65,7 +65,7 @@ def costs(comparison: Comparison, evidence: Evidence) -> Table:
     return Table(columns, tuple(rows)).filled
 
 
-def efficiency(systems: Sequence[str], evidence: Evidence) -> Table:
+def efficiency(systems: Sequence[str], evidence: AnalysisIndex) -> Table:
     """GShard's Table 2: target tokens until a loss is reached; empty without `curve` rows.
 
     It is the validation loss where every system has one, else the training loss; between two
@@ -90,18 +90,19 @@ def efficiency(systems: Sequence[str], evidence: Evidence) -> Table:
     return Table(columns, tuple(rows))
 
 
-def risks(comparison: Comparison, evidence: Evidence) -> Table:
+def risks(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     """Shares of all outputs of a system that each guard holds for; empty without `guards` rows."""
-    columns = [Column("System"), *(Column(guard.meaning, "share", rank=1) for guard in GUARDS)]
+    checked = [Column(check.meaning, "share", rank=1) for check in OUTPUT_CHECKS]
+    columns = [Column("System"), *checked]
     columns += [Column("Sentences", "count", rank=2)]
     rows: list[tuple[Value, ...]] = []
     for system in (*comparison.systems, ""):
         about = [e.rows.get(system) if system else e.baseline for e in comparison.entries]
-        of_rows = [guards for row in about if (guards := evidence.guards(row))]
+        of_rows = [guards for row in about if (guards := evidence.output_checks(row))]
         if not of_rows:
             continue
         shares: list[Value] = []
-        for guard in GUARDS:
+        for guard in OUTPUT_CHECKS:
             known = [(s, g.sentences) for g in of_rows if (s := getattr(g, guard.name)) is not None]
             weight = sum(sentences for _, sentences in known)
             shares.append(sum(s * n for s, n in known) / weight if weight else None)
@@ -109,7 +110,7 @@ def risks(comparison: Comparison, evidence: Evidence) -> Table:
     return Table(tuple(columns), tuple(rows)).filled
 
 
-def experts(rows: Sequence[Routing]) -> Table:
+def experts(rows: Sequence[ExpertLoad]) -> Table:
     """A row per layer of one system: how evenly its experts are used; means over languages."""
     columns = (
         Column("Layer"), Column("Experts", "count", rank=2),
@@ -121,7 +122,7 @@ def experts(rows: Sequence[Routing]) -> Table:
         Column("smallest of a language", "fine", "Entropy", rank=2),
         Column("Languages", "count", rank=3),
     )  # fmt: skip
-    by_layer: dict[str, list[Routing]] = {}
+    by_layer: dict[str, list[ExpertLoad]] = {}
     for row in rows:
         by_layer.setdefault(row.layer, []).append(row)
     lines: list[tuple[Value, ...]] = []
@@ -136,7 +137,7 @@ def experts(rows: Sequence[Routing]) -> Table:
     return Table(columns, tuple(lines))
 
 
-def ablation(comparison: Comparison, evidence: Evidence) -> Table:
+def ablation(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     """A row per value of what was varied, over the languages that all have; by value if numbers.
 
     The systems outside of the ablation that have these languages follow, as `system NAME`. A
@@ -208,11 +209,11 @@ def recipe(comparison: Comparison) -> Table:
     return Table(columns, tuple(rows))
 
 
-def recipes(systems: Iterable[str], evidence: Evidence) -> list[Made]:
+def recipes(systems: Iterable[str], evidence: AnalysisIndex) -> list[Made]:
     """Every system's config; of baselines each different one, as a difference to the first."""
     made = []
     for system in systems:
-        alike: dict[tuple[str, str], list[Recipe]] = {}
+        alike: dict[tuple[str, str], list[SystemRecipe]] = {}
         for row in evidence.recipes(system):
             alike.setdefault((row.text, row.chosen), []).append(row)
         first = ""
@@ -256,7 +257,7 @@ def _spent(costs: Sequence[Cost]) -> list[Value]:
     ]  # fmt: skip
 
 
-def _with_parents(system: str, cost: Cost, evidence: Evidence) -> float | None:
+def _with_parents(system: str, cost: Cost, evidence: AnalysisIndex) -> float | None:
     """Device-hours of a system and of the systems that it started from; None without such."""
     parents = evidence.before(system)
     return sum(c.device_hours for c in (cost, *parents)) if parents else None

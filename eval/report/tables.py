@@ -7,7 +7,7 @@ and how they were made: tables_systems.py; the same for programs: csv_tables.py.
 from collections.abc import Sequence
 from statistics import fmean
 
-from eval.records.analysis_index import Evidence, shares, sure
+from eval.records.analysis_index import AnalysisIndex, shares, sure
 from eval.records.results import Row
 from eval.report import micro
 from eval.report.cells import Column, Estimate, Grade, Risks, Table, Value
@@ -29,7 +29,7 @@ _RANKS = (5, 6, 7, 7, 6, 8, 7)  # of the columns of _SCORES, see `Column.rank`
 _COST = ("device_hours", "parameters", "active_parameters")
 
 
-def by_language(comparison: Comparison, evidence: Evidence) -> Table:
+def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     """A row per language, also the small ones: those that can be compared first.
 
     Both parts run from much to little training data.
@@ -46,12 +46,12 @@ def by_language(comparison: Comparison, evidence: Evidence) -> Table:
         for system in comparison.systems:
             row = entry.rows.get(system)
             values += [_delta(entry, system, evidence), *_scores(row, evidence)]
-        trust = evidence.trust(comparison.testset, language.code, comparison.target.code)
+        trust = evidence.testset_quality(comparison.testset, language.code, comparison.target.code)
         values += [*_scores(entry.baseline, evidence), entry.sentences]
         values.append(Grade(trust.mark, trust.reasons) if trust else None)
         rows.append((*values, language.code, language.script, language.family))
         words = [resource.get(language.code, "small"), *_tags(comparison, entry, evidence)]
-        lead = evidence.guards(entry.rows.get(comparison.lead or ""))
+        lead = evidence.output_checks(entry.rows.get(comparison.lead or ""))
         words += ["risky"] if lead and Risks(tuple(shares(lead))).marked else []
         tags.append(" ".join([*words, *([trust.mark] if trust else [])]))
     return Table(_language_columns(comparison), tuple(rows), tuple(tags)).filled
@@ -98,7 +98,7 @@ def by_group(comparison: Comparison, groups: Sequence[Group], label: str) -> Tab
     return Table(tuple(columns), tuple(rows)).filled
 
 
-def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
+def at_a_glance(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     """A row per multilingual system: its means, and on how many languages it beats the baseline."""
     columns = (
         Column("System"), Column("Mean ΔBLEU", "delta", rank=1),
@@ -142,13 +142,13 @@ def at_a_glance(comparison: Comparison, evidence: Evidence) -> Table:
     return Table(columns, tuple(rows)).filled
 
 
-def _comet(rows: Sequence[Row | None], evidence: Evidence) -> Estimate | None:
+def _comet(rows: Sequence[Row | None], evidence: AnalysisIndex) -> Estimate | None:
     """The mean COMET of the rows that have one."""
     scores = [comet.score for row in rows if (comet := evidence.comet(row))]
     return averaged(scores, f"over the {len(scores)} languages that its encoder knows")
 
 
-def against_each_other(comparison: Comparison, evidence: Evidence) -> Table:
+def against_each_other(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     """Mean difference in BLEU of the row's system less the column's, over languages of both."""
     systems, group = comparison.systems, comparison.all
     columns = [Column("System"), *(Column(s, "difference", "minus", rank=1) for s in systems)]
@@ -186,11 +186,11 @@ def pooled(micro_mean: micro.Micro | None) -> Estimate | None:
     return Estimate(*micro_mean) if micro_mean else None
 
 
-def _scores(row: Row | None, evidence: Evidence) -> list[Value]:
+def _scores(row: Row | None, evidence: AnalysisIndex) -> list[Value]:
     """What _SCORES names, of a row."""
     if row is None:
         return [None] * len(_SCORES)
-    ends, guards = evidence.interval(row), evidence.guards(row)
+    ends, guards = evidence.interval(row), evidence.output_checks(row)
     return [
         Estimate(row.bleu, Range(ends.bleu_low, ends.bleu_high) if ends else None),
         Estimate(row.chrf, Range(ends.chrf_low, ends.chrf_high) if ends else None),
@@ -202,7 +202,7 @@ def _scores(row: Row | None, evidence: Evidence) -> list[Value]:
     ]
 
 
-def _delta(entry: Entry, system: str, evidence: Evidence) -> Estimate | None:
+def _delta(entry: Entry, system: str, evidence: AnalysisIndex) -> Estimate | None:
     delta = entry.delta(system)
     if delta is None:
         return None
@@ -213,7 +213,7 @@ def _delta(entry: Entry, system: str, evidence: Evidence) -> Estimate | None:
     return Estimate(delta, Range(test.delta_low, test.delta_high), sure(test), tip)
 
 
-def _tags(comparison: Comparison, entry: Entry, evidence: Evidence) -> list[str]:
+def _tags(comparison: Comparison, entry: Entry, evidence: AnalysisIndex) -> list[str]:
     """What the language can be filtered by; up and down are about the lead system."""
     words = ["baseline"] if entry.baseline and entry.rows else []
     lead = comparison.lead

@@ -300,8 +300,10 @@ def _report(args: argparse.Namespace) -> None:
         out = Path(args.out) if args.out else paths[0].parent / "report"
         report.check_folder(out)
         report.check(paths, allow=args.allow)
-        training = train_overlap.Training(study.targets(args.corpus)) if args.corpus else None
-        update.refresh(paths, training=training)
+        training = (
+            train_overlap.TrainingTargets(study.targets(args.corpus)) if args.corpus else None
+        )
+        update.update(paths, training=training)
         if args.comet:
             _comet(paths, Path(args.comet))
         files = report.report(args.results, out, allow=args.allow)

@@ -186,7 +186,7 @@ def test_beside_the_rows_stand_intervals_guards_and_trust(run, tmp_path):
     path.unlink()
     run(translator := Dictionary())
     assert path.read_bytes() == before and not translator.seen
-    assert update.refresh([tmp_path / "results.jsonl"]) == 0
+    assert update.update([tmp_path / "results.jsonl"]) == 0
 
 
 def test_what_a_test_set_says_of_itself_is_kept_as_it_is_now(run, tmp_path):

@@ -40,8 +40,10 @@ def made_up(count=12, systems=("dense", "moe", "student"), *, layers=2, experts=
     for code in codes:
         mark = str(rng.choice(analysis.MARKS, p=(0.7, 0.2, 0.1)))
         reasons = () if mark == "good" else ("3.4 pieces of a word",)
-        found.append(analysis.Trust(testset="verses", source=code, target="eng_Latn", mark=mark,
-                                    reasons=reasons, sentences=400))  # fmt: skip
+        found.append(
+            analysis.TestsetQuality(testset="verses", source=code, target="eng_Latn", mark=mark,
+                                    reasons=reasons, sentences=400)
+        )  # fmt: skip
     for place, system in enumerate(systems):
         found += _training(system, place, pairs, rng)
         if place:
@@ -54,7 +56,7 @@ def made_up(count=12, systems=("dense", "moe", "student"), *, layers=2, experts=
             epochs={code: float(rng.uniform(5, 60))},
         ))  # fmt: skip
         size = "small" if pairs[code] < 3000 else "base"
-        found.append(analysis.Recipe(
+        found.append(analysis.SystemRecipe(
             **same, config="b", text=f"# bilingual\nMODEL_SIZE = '{size}'\nSTEPS = 2000\n", seed=1,
             versions={"jax": "0.10"}, chosen=f"{size}: best on validation of 3 classes",
         ))  # fmt: skip
@@ -76,9 +78,9 @@ def _about(row, baseline, rng):
         analysis.Interval(**key, bleu_low=low, bleu_high=high, chrf_low=max(0.0, row.chrf - 1),
                           chrf_high=min(100.0, row.chrf + 1), resamples=1000, seed=12345,
                           hypotheses=texts),
-        analysis.Guards(**key, **share, sentences=row.sentences, hypotheses=texts),
-        analysis.Overlap(**key, bins=bins, hypotheses=texts),
-        analysis.Counts(**key, packed=metrics.packed(_counts(row)), sentences=row.sentences,
+        analysis.OutputChecks(**key, **share, sentences=row.sentences, hypotheses=texts),
+        analysis.TrainOverlap(**key, bins=bins, hypotheses=texts),
+        analysis.SentenceCounts(**key, packed=metrics.packed(_counts(row)), sentences=row.sentences,
                         hypotheses=texts, references=row.source),
     ]  # fmt: skip
     if row.kind == "multilingual":
@@ -118,7 +120,7 @@ def _training(system, place, pairs, rng):
             active_parameters=20_000_000, device_hours=0.7 * (1 + place),
             epochs={code: 40.0 * (30000 / count) ** 0.8 / 40 for code, count in pairs.items()},
         ),
-        analysis.Recipe(
+        analysis.SystemRecipe(
             system=system, config="c", text=f"# {system}\nTRAIN_STEPS = 5000\nSEED = 0\n", seed=0,
             versions={"jax": "0.10", "mmt": "0.1.0"}, teacher="moe" if system == "student" else "",
         ),
@@ -138,7 +140,7 @@ def _routing(system, codes, rng, *, layers, experts):
             stack = "encoder" if layer < layers else "decoder"
             logits = taste[families[code], layer] + rng.normal(0, 0.4, experts)
             load = np.exp(logits) / np.exp(logits).sum()
-            found.append(analysis.Routing(
+            found.append(analysis.ExpertLoad(
                 system=system, checkpoint=f"{system}/5000", testset="verses", source=code,
                 layer=f"{stack}.{layer % layers * 2 + 1}", load=tuple(load.tolist()),
                 drop_rate=float(rng.beta(1, 40)), tokens=9000,

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from eval.records.analysis import Bin
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report.comparison import SMALL, Comparison
 from eval.report.figures.drawing import (
     PALETTE,
@@ -24,7 +24,7 @@ from eval.report.figures.scores import titled
 
 
 def bleu_by_overlap(
-    comparison: Comparison, evidence: Evidence, width: float = WIDE
+    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """BLEU of test lines by the share of their reference's 4-grams that the training English has.
 
@@ -76,10 +76,10 @@ def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequenc
         axes.plot(place, bleu, "o", ms=9, alpha=0.01, gid=tip(text_of_tip))
 
 
-def _overlap(comparison: Comparison, evidence: Evidence, system: str) -> list[Bin]:
+def _overlap(comparison: Comparison, evidence: AnalysisIndex, system: str) -> list[Bin]:
     """A system's bins over all languages that count; `system` "" is the baselines."""
     rows = [e.rows.get(system) if system else e.baseline for e in comparison.all.entries]
-    of_rows = [overlap.bins for row in rows if (overlap := evidence.overlap(row))]
+    of_rows = [overlap.bins for row in rows if (overlap := evidence.train_overlap(row))]
     by_ends: dict[tuple[float, float], list[Bin]] = {}
     for part in (part for bins in of_rows for part in bins):
         by_ends.setdefault((part.low, part.high), []).append(part)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 
-from eval.records.analysis import Routing
+from eval.records.analysis import ExpertLoad
 from eval.records.analysis_index import order_of_layer
 from eval.report.figures.drawing import PALETTE, WIDE, canvas, shortened, styled, tip
 from mmt import languages
@@ -27,7 +27,7 @@ _ROW, _LEAST = 0.125, 2.6  # inches: a language's height; the least of a figure
 class Layers(NamedTuple):
     """Routing rows as tables. by_layer: layer -> code -> row; codes: languages with every layer."""
 
-    by_layer: Mapping[str, Mapping[str, Routing]]
+    by_layer: Mapping[str, Mapping[str, ExpertLoad]]
     codes: tuple[str, ...]
     left_out: int
 
@@ -39,9 +39,9 @@ class Tree(NamedTuple):
     lines: tuple[tuple[Sequence[float], Sequence[float]], ...]
 
 
-def layers(rows: Sequence[Routing]) -> Layers:
+def layers(rows: Sequence[ExpertLoad]) -> Layers:
     """Routing rows of one system by layer (the encoder's first) and language."""
-    by_layer: dict[str, dict[str, Routing]] = {}
+    by_layer: dict[str, dict[str, ExpertLoad]] = {}
     for row in sorted(rows, key=lambda row: (order_of_layer(row.layer), row.source)):
         here = by_layer.setdefault(row.layer, {})
         first = next(iter(here.values()), row)
@@ -85,7 +85,7 @@ def tree(rows: Layers) -> Tree:
     )
 
 
-def experts(system: str, rows: Sequence[Routing], width: float = WIDE) -> list[Figure]:
+def experts(system: str, rows: Sequence[ExpertLoad], width: float = WIDE) -> list[Figure]:
     """Heat maps of all layers of one system, six to a wide figure and one to a narrow one.
 
     No figure without languages to show, or where no layer has more than one expert.
@@ -152,7 +152,7 @@ def _tree(axes: Axes, order: Tree) -> None:
     axes.set_xlim(deepest * 1.03 or 1, 0)
 
 
-def _heat(axes: Axes, name: str, rows: Sequence[Routing]) -> None:
+def _heat(axes: Axes, name: str, rows: Sequence[ExpertLoad]) -> None:
     """Load in colour, 1/E being fair; experts from those of the first languages to the last's."""
     load = np.array([row.load for row in rows])
     count = load.shape[1]
@@ -170,7 +170,7 @@ def _number(axes: Axes, experts: int) -> None:
         axes.set_xticks([])
 
 
-def _strip(axes: Axes, field: str, rows: Sequence[Sequence[Routing]]) -> None:
+def _strip(axes: Axes, field: str, rows: Sequence[Sequence[ExpertLoad]]) -> None:
     """A column per layer: tokens dropped, or entropy, stronger where it is lower."""
     values = np.array([[getattr(row, field) for row in of_language] for of_language in rows])
     if field == "drop_rate":
@@ -196,7 +196,7 @@ def _image(axes: Axes, strength: np.ndarray, shade: str) -> None:
     axes.tick_params(length=0, labelleft=False)
 
 
-def _targets(axes: Axes, rows: Sequence[Sequence[Routing]], *, reach: float) -> None:
+def _targets(axes: Axes, rows: Sequence[Sequence[ExpertLoad]], *, reach: float) -> None:
     """Every language shows its numbers to who points at its row, in whichever panel.
 
     axes: the last panel; reach: how far to the left the others go, in its units.
@@ -213,7 +213,7 @@ def _targets(axes: Axes, rows: Sequence[Sequence[Routing]], *, reach: float) -> 
     axes.set_xlim(left, right)
 
 
-def _numbers(row: Routing) -> str:
+def _numbers(row: ExpertLoad) -> str:
     top = sorted(range(len(row.load)), key=lambda expert: -row.load[expert])[:3]
     most = ", ".join(f"{expert + 1} {row.load[expert]:.0%}" for expert in top)
     return f"{row.layer} {most}, dropped {row.drop_rate:.1%}, entropy {row.entropy:.2f}"

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report.cells import interval, text
 from eval.report.comparison import Comparison, Entry, mean_interval, sliding
 from eval.report.figures.drawing import (
@@ -46,7 +46,9 @@ def slides(languages: int) -> bool:
     return languages >= 2 * WINDOW
 
 
-def delta_bleu(comparison: Comparison, evidence: Evidence, width: float = WIDE) -> Figure | None:
+def delta_bleu(
+    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
+) -> Figure | None:
     """ΔBLEU of each language against its baseline, from much to little training data.
 
     Lines are sliding means over WINDOW languages, or the mean of few. 95 % intervals: of a language
@@ -74,7 +76,9 @@ def delta_bleu(comparison: Comparison, evidence: Evidence, width: float = WIDE) 
         return figure
 
 
-def bleu_by_size(comparison: Comparison, evidence: Evidence, width: float = WIDE) -> Figure | None:
+def bleu_by_size(
+    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
+) -> Figure | None:
     """BLEU of each language against its training pairs, with its baseline tied to it.
 
     Lines are sliding means. Of more than three systems only the best one has a dot for each
@@ -97,7 +101,7 @@ def bleu_by_size(comparison: Comparison, evidence: Evidence, width: float = WIDE
         return figure
 
 
-def _sizes(axes: Axes, comparison: Comparison, system: str, evidence: Evidence) -> None:
+def _sizes(axes: Axes, comparison: Comparison, system: str, evidence: AnalysisIndex) -> None:
     """Dots of a system's languages at their training pairs, and its sliding mean."""
     few = len(comparison.systems) <= FEW
     entries = [entry for entry in comparison.entries if system in entry.rows]
@@ -135,7 +139,9 @@ def _baselines(axes: Axes, comparison: Comparison) -> None:
         axes.plot([], [], "o", mfc="none", mec=PALETTE["ink"], ms=5, label="bilingual baseline")
 
 
-def _bars(axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: Evidence) -> None:
+def _bars(
+    axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: AnalysisIndex
+) -> None:
     """A bar per language of the one system, in two hues, up and down."""
     (system,) = comparison.systems
     width = 0.68 if len(entries) <= _NAMED else 0.8
@@ -163,7 +169,7 @@ def _bars(axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence
 
 
 def _clouds(
-    axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: Evidence
+    axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: AnalysisIndex
 ) -> None:
     """A dot per language and system, side by side, of few systems with their intervals."""
     systems = comparison.systems
@@ -277,7 +283,7 @@ def _name_languages(axes: Axes, entries: Sequence[Entry], width: float) -> None:
         )  # fmt: skip
 
 
-def _tooltip(entry: Entry, system: str, evidence: Evidence) -> str:
+def _tooltip(entry: Entry, system: str, evidence: AnalysisIndex) -> str:
     """The text that a language's mark shows to a reader who points at it."""
     row = entry.rows[system]
     scores = f"{entry.language.name}: {row.bleu:.1f} BLEU, {system}"

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from eval.records.analysis import Cost, Curve
-from eval.records.analysis_index import Evidence, measured
+from eval.records.analysis_index import AnalysisIndex, measured
 from eval.report.cells import amount
 from eval.report.comparison import Comparison, mean_interval
 from eval.report.figures.drawing import (
@@ -48,7 +48,7 @@ COSTS = (
 
 
 def quality_by_cost(
-    comparison: Comparison, evidence: Evidence, width: float = WIDE
+    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """Mean ΔBLEU (BLEU where no language has a baseline) against device-hours, size and tokens.
 
@@ -104,7 +104,7 @@ def quality_by_cost(
 
 
 def _needed(
-    system: str, costs: Sequence[Cost], evidence: Evidence
+    system: str, costs: Sequence[Cost], evidence: AnalysisIndex
 ) -> tuple[list[Cost], list[Cost]]:
     """The costs of a system (of the baselines for ""), and those of the systems it started from."""
     return list(costs), list(evidence.before(system)) if system else []
@@ -116,7 +116,7 @@ def _differs(values: Sequence[float]) -> bool:
 
 
 def loss_by_tokens(
-    systems: Sequence[str], evidence: Evidence, width: float = WIDE
+    systems: Sequence[str], evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """Training loss (thin) and validation loss against target tokens.
 

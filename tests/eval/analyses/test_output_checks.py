@@ -3,7 +3,7 @@
 import pytest
 
 from eval.analyses import output_checks
-from eval.analyses.train_overlap import Training
+from eval.analyses.train_overlap import TrainingTargets
 from tests.helpers.translations import row
 
 SOURCE = "Und er ging hinaus an das Meer und lehrte sie."
@@ -68,9 +68,9 @@ def test_a_copy_in_a_script_without_capitals_counts():
 
 
 def test_reciting_needs_the_training_lines():
-    training = Training(["In the beginning was the Word.", RIGHT])
-    assert output_checks.flags(SOURCE, RIGHT, RIGHT).recited is None
-    assert flagged("in the beginning was the word", training=training) == {"recited"}
+    training = TrainingTargets(["In the beginning was the Word.", RIGHT])
+    assert output_checks.flags(SOURCE, RIGHT, RIGHT).memorised is None
+    assert flagged("in the beginning was the word", training=training) == {"memorised"}
     assert flagged(RIGHT, training=training) == set()  # the right answer, whoever else has it
     assert flagged("In the beginning was a king.", training=training) == set()
 
@@ -83,11 +83,11 @@ def test_another_target_is_not_asked_to_be_english():
 def test_shares_of_a_row():
     outputs = [RIGHT, RIGHT, SOURCE, ""]
     lines = [(SOURCE, output, RIGHT) for output in outputs]
-    found = output_checks.guards(row(sentences=4), lines, "abc")
+    found = output_checks.check(row(sentences=4), lines, "abc")
     assert (found.copies, found.empty, found.not_english) == (0.25, 0.25, 0.25)
     assert (found.short, found.long, found.looping, found.recited) == (0, 0, 0, None)
     assert (found.sentences, found.hypotheses) == (4, "abc") and found.key[1:] == row().key
-    known = output_checks.guards(row(sentences=4), lines, "abc", training=Training([SOURCE]))
+    known = output_checks.check(row(sentences=4), lines, "abc", training=TrainingTargets([SOURCE]))
     assert known.recited == 0.25
-    german = output_checks.guards(row(sentences=4, target="deu_Latn"), lines, "abc")
+    german = output_checks.check(row(sentences=4, target="deu_Latn"), lines, "abc")
     assert german.not_english is None

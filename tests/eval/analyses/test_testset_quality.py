@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eval.analyses.testset_quality import trust
+from eval.analyses.testset_quality import rate
 
 RNG = np.random.default_rng(0)
 WORDS = "the river king went down and saw seven cattle in marsh grass by night".split()
@@ -19,7 +19,7 @@ def lines(count, *, reference=None, source="Ein Satz, und zwar der {}. von allen
 
 
 def judged(pairs, target="eng_Latn"):
-    return trust("made-up", "deu_Latn", target, pairs)
+    return rate("made-up", "deu_Latn", target, pairs)
 
 
 def test_enough_plain_sentences_are_good():

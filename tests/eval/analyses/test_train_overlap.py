@@ -3,14 +3,14 @@
 import pytest
 import sacrebleu
 
-from eval.analyses.train_overlap import EDGES, Training, overlap
+from eval.analyses.train_overlap import EDGES, TrainingTargets, measure
 from tests.helpers.translations import judged, texts
 
 LINES = ["In the beginning was the Word,", "and the Word was with God", "Amen."]
 
 
 def test_lines_are_known_without_case_and_punctuation():
-    training = Training(LINES)
+    training = TrainingTargets(LINES)
     assert "in the beginning, was the WORD" in training and "Amen" in training
     assert "in the beginning" not in training and "was the word" not in training
 
@@ -27,14 +27,16 @@ def test_lines_are_known_without_case_and_punctuation():
     ],
 )
 def test_overlap_is_the_share_of_known_4_grams(line, share):
-    assert Training(iter(LINES)).overlap(line) == pytest.approx(share)
+    assert TrainingTargets(iter(LINES)).overlap(line) == pytest.approx(share)
 
 
 def test_bins_hold_all_lines_with_sacrebleu_s_scores():
     hypotheses, references = texts(1, 0.2)
     seen = references[:15] + [line + " king" * 9 for line in references[15:30]]
-    training = Training([*seen, *("and " + " ".join(line.split()[:6]) for line in references[30:])])
-    row = overlap(judged("ours", hypotheses, references), references, training)
+    training = TrainingTargets(
+        [*seen, *("and " + " ".join(line.split()[:6]) for line in references[30:])]
+    )
+    row = measure(judged("ours", hypotheses, references), references, training)
     assert [(one.low, one.high) for one in row.bins] == list(zip(EDGES, EDGES[1:], strict=False))
     shares = [training.overlap(line) for line in references]
     assert sum(one.sentences for one in row.bins) == sum(share is not None for share in shares)
@@ -54,5 +56,5 @@ def test_bins_hold_all_lines_with_sacrebleu_s_scores():
 
 def test_a_bin_without_lines_has_no_score():
     hypotheses, references = texts(1, 0.2)
-    row = overlap(judged("ours", hypotheses, references), references, Training([]))
+    row = measure(judged("ours", hypotheses, references), references, TrainingTargets([]))
     assert [one.bleu is None for one in row.bins] == [False, True, True, True, True]

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from eval.analyses import output_checks, significance, update
-from eval.analyses.train_overlap import Training
+from eval.analyses.train_overlap import TrainingTargets
 from eval.records import analysis, results
 from eval.report.comparison import compare
 from tests.helpers.translations import row, texts
@@ -38,7 +38,7 @@ def whole(tmp_path_factory):
     for source, seed in SOURCES.items():
         for system, kind, noise in SYSTEMS:
             write(path, system, kind, noise, source=source, seed=seed)
-    return path, update.refresh([path])
+    return path, update.update([path])
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_everything_that_the_texts_tell_is_added_once(whole):
                                         ("dense", "moe"), ("moe", "dense")])  # fmt: skip
     assert not found(file, "overlap")
     before = analysis.beside(file).read_bytes()
-    assert update.refresh([file]) == 0 and analysis.beside(file).read_bytes() == before
+    assert update.update([file]) == 0 and analysis.beside(file).read_bytes() == before
     for entry in compare(rows)[0].entries:  # the baseline that the report compares with
         assert entry.baseline.system == "bilingual"
 
@@ -72,15 +72,15 @@ def test_everything_that_the_texts_tell_is_added_once(whole):
 def test_what_is_up_to_date_is_not_computed(file, monkeypatch):
     monkeypatch.setattr(significance, "interval", None)
     monkeypatch.setattr(significance, "paired", None)
-    monkeypatch.setattr(output_checks, "guards", None)
-    assert update.refresh([file]) == 0
+    monkeypatch.setattr(output_checks, "check", None)
+    assert update.update([file]) == 0
     update.of_rows(file, results.read_rows(file))
 
 
 def test_two_starts_write_the_same(file):
     before = analysis.beside(file).read_bytes()
     analysis.beside(file).unlink()
-    update.refresh([file])
+    update.update([file])
     assert analysis.beside(file).read_bytes() == before
 
 
@@ -88,7 +88,7 @@ def test_only_what_changed_is_computed_again(file):
     before = analysis.read(analysis.beside(file))
     write(file, "moe", "multilingual", 0.15)
     # interval, counts, guards; against the baseline, and both ways against the dense one
-    assert update.refresh([file]) == 6
+    assert update.update([file]) == 6
     after = analysis.read(analysis.beside(file))
     assert len(after) == len(before)
     changed = {one.key for one in after if one not in before}
@@ -108,7 +108,7 @@ def test_systems_in_several_files_meet(tmp_path):
     here, there = tmp_path / "a/results.jsonl", tmp_path / "b/results.jsonl"
     write(here, "moe", "multilingual", 0.1)
     write(there, "bilingual", "bilingual", 0.4)
-    update.refresh([here, there])
+    update.update([here, there])
     assert [one.against for one in found(here, "paired")] == ["bilingual"]
     assert not found(there, "paired") and len(found(there, "interval")) == 1
 
@@ -120,12 +120,12 @@ def test_counts_stand_for_texts_that_are_not_there(file):
     kept = [one for one in analysis.read(analysis.beside(file)) if one.kind != "paired"]
     analysis.beside(file).unlink()
     analysis.add(analysis.beside(file), kept)
-    assert update.refresh([file]) == len(paired)
+    assert update.update([file]) == len(paired)
     assert sorted(found(file, "paired"), key=lambda one: one.key) == sorted(
         paired, key=lambda one: one.key
     )
     write(file, "new", "multilingual", 0.3)
-    update.refresh([file])
+    update.update([file])
     assert {(one.against, one.source) for one in found(file, "paired") if one.system == "new"} == {
         ("bilingual", "deu_Latn"), ("dense", "deu_Latn"), ("moe", "deu_Latn")
     }  # fmt: skip
@@ -149,9 +149,9 @@ def test_counts_that_are_not_the_rows_own_are_not_taken(file, change, message):
     analysis.add(analysis.beside(file), [one for one in rows if one != second] + [changed])
     if message:
         with pytest.raises(ValueError, match=message):
-            update.refresh([file])
+            update.update([file])
         return
-    update.refresh([file])
+    update.update([file])
     pairs = {(one.system, one.against) for one in found(file, "paired") if one.source == "deu_Latn"}
     assert not any(second.system in pair for pair in pairs) and pairs
 
@@ -159,13 +159,13 @@ def test_counts_that_are_not_the_rows_own_are_not_taken(file, change, message):
 def test_a_score_that_its_own_counts_contradict_is_named(file):
     """Also where nothing is to be compared anew."""
     shutil.rmtree(file.parent / "hypotheses")
-    assert update.refresh([file]) == 0
+    assert update.update([file]) == 0
     (first, *others) = file.read_text().splitlines(keepends=True)
     changed = json.loads(first)
     changed["bleu"] += 1
     file.write_text("".join([json.dumps(changed) + "\n", *others]))
     with pytest.raises(ValueError, match=f"counts of {changed['system']}, .* one of them was chan"):
-        update.refresh([file])
+        update.update([file])
 
 
 def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path):
@@ -177,7 +177,7 @@ def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path)
     stem = update.stem(file, "bilingual", baseline.testset, baseline.source)
     other = "\n".join(f"{line} indeed" for line in texts(1, 0.4)[1])
     stem.with_name(f"{stem.name}.ref").write_text(other + "\n")
-    update.refresh([file])
+    update.update([file])
     assert [one.key[1:] for one in found(file, "interval")] == [newer.key]
     assert older.key != newer.key and not found(file, "paired")
 
@@ -187,31 +187,31 @@ def test_unequal_numbers_of_lines_name_the_files(file):
     hyp = stem.with_name("swh_Latn.hyp")
     hyp.write_text(hyp.read_text() + "one more\n")
     with pytest.raises(ValueError) as error:
-        update.refresh([file])
+        update.update([file])
     said = str(error.value)
     assert f"{hyp} has 61 lines" in said and f"{stem.with_name('swh_Latn.ref')} has 60" in said
 
 
 def test_training_lines_add_overlap_and_recitation(file):
     _, references = texts(1, 0.1)
-    training = Training(references[:20])
-    added = update.refresh([file], training=training)
+    training = TrainingTargets(references[:20])
+    added = update.update([file], training=training)
     assert added == 2 * len(results.read_rows(file))
-    assert update.refresh([file], training=training) == 0 == update.refresh([file])
+    assert update.update([file], training=training) == 0 == update.update([file])
     assert all(one.recited is not None for one in found(file, "guards"))
     bins = found(file, "overlap")[0].bins
     assert bins[-1].sentences >= 15 and sum(one.sentences for one in bins) == 60
     older = dataclasses.replace(found(file, "overlap")[0], hypotheses="of other texts")
     analysis.add(analysis.beside(file), [older])
-    assert update.refresh([file]) == 0  # without the training lines it cannot be mended
-    assert update.refresh([file], training=training) == 2 and older not in found(file, "overlap")
+    assert update.update([file]) == 0  # without the training lines it cannot be mended
+    assert update.update([file], training=training) == 2 and older not in found(file, "overlap")
 
 
 def test_ablations_are_compared_among_themselves(tmp_path):
     file = tmp_path / "results.jsonl"
     for system, noise in (("moe", 0.1), ("T:1", 0.2), ("T:5", 0.3)):
         write(file, system, "multilingual", noise)
-    update.refresh([file])
+    update.update([file])
     assert sorted((one.system, one.against) for one in found(file, "paired")) == [
         ("T:1", "T:5"), ("T:5", "T:1"),
     ]  # fmt: skip
@@ -220,5 +220,5 @@ def test_ablations_are_compared_among_themselves(tmp_path):
 def test_a_broken_analysis_file_is_left_as_it_is(file):
     analysis.beside(file).write_text("{}\n")
     with pytest.raises(ValueError, match=r"analysis.jsonl:1: missing key 'kind'"):
-        update.refresh([file])
+        update.update([file])
     assert analysis.beside(file).read_text() == "{}\n"

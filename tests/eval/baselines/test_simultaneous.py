@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eval.baselines import simultaneous
-from eval.baselines.simultaneous import Job
+from eval.baselines.simultaneous import BaselineJob
 from mmt import checkpoint, hooks, train
 from mmt.run import Run, read_metrics
 
@@ -34,17 +34,17 @@ class Data:
         return self.batches, self.held_out
 
 
-def stops_early(job: Job) -> Job:
+def stops_early(job: BaselineJob) -> BaselineJob:
     """Its held-out targets are a token that training never has: ever less likely."""
     for batch in job.data.held_out:
         batch["decoder_target_tokens"] = np.zeros_like(batch["decoder_target_tokens"])
     return job
 
 
-def jobs(directory, toy_batches, **options) -> list[Job]:
+def jobs(directory, toy_batches, **options) -> list[BaselineJob]:
     """Three that end at different times, with different amounts of held-out data."""
     return [
-        Job(
+        BaselineJob(
             name, directory / name, Data(toy_batches, start, start),
             **{"steps": steps, "period": 8, "patience": 9} | options,
         )
@@ -52,7 +52,7 @@ def jobs(directory, toy_batches, **options) -> list[Job]:
     ]  # fmt: skip
 
 
-def alone(program, job: Job) -> None:
+def alone(program, job: BaselineJob) -> None:
     batches, held_out = job.data()
     train.train(
         program, batches, model_dir=str(job.model_dir), steps=job.steps,
@@ -142,7 +142,7 @@ def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
 def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches, monkeypatch):
     program = toy_program()
 
-    def two(folder) -> list[Job]:
+    def two(folder) -> list[BaselineJob]:
         made = jobs(tmp_path / folder, toy_batches, steps=16, period=4, patience=1)
         return [made[0], stops_early(made[1])]
 
@@ -180,7 +180,7 @@ def test_wrong_numbers(tmp_path, toy_batches, wrong):
 def test_the_time_left_counts_the_steps_of_those_under_way(monkeypatch, capsys, tmp_path):
     now = [0.0]
     monkeypatch.setattr(simultaneous.time, "perf_counter", lambda: now[0])
-    jobs = [Job(name, tmp_path, dict, steps=100, period=50, patience=2) for name in "abcd"]
+    jobs = [BaselineJob(name, tmp_path, dict, steps=100, period=50, patience=2) for name in "abcd"]
     run = object.__new__(simultaneous._Run)  # no model
     run.job, run.number = jobs[0], 97
     with simultaneous._Bar(jobs, jobs) as bar:

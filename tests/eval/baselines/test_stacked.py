@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from eval.baselines import stacked
-from eval.baselines.stacked import Stack
+from eval.baselines.stacked import ModelStack
 
 
 def equal(a, b) -> bool:
@@ -16,7 +16,7 @@ def equal(a, b) -> bool:
 @pytest.mark.parametrize("together", [1, 0])
 def test_only_slots_with_a_batch_are_trained(toy_program, toy_batches, together):
     program, batches = toy_program(), toy_batches()
-    stack = Stack(program, 3, slots=3, together=together)
+    stack = ModelStack(program, 3, slots=3, together=together)
     states, fresh = stack.empty(), program.init(3)
     for slot in range(3):
         states = stack.put(states, slot, fresh)
@@ -38,7 +38,7 @@ def test_only_slots_with_a_batch_are_trained(toy_program, toy_batches, together)
 @pytest.mark.slow
 def test_sums_of_held_out_batches(toy_program, toy_batches):
     program, batches = toy_program(), toy_batches()
-    stack = Stack(program, 3, slots=2, together=1)
+    stack = ModelStack(program, 3, slots=2, together=1)
     fresh = program.init(3)
     states = stack.put(stack.put(stack.empty(), 0, fresh), 1, fresh)
     one, two = next(batches), next(batches)
@@ -71,5 +71,5 @@ def test_as_many_as_memory_holds(toy_program, toy_batches):
 
 def test_slots_that_do_not_divide(toy_program, toy_batches):
     with pytest.raises(ValueError, match="3 slots, 2 mapped together"):
-        stack = Stack(toy_program(), 3, slots=3, together=2)
+        stack = ModelStack(toy_program(), 3, slots=3, together=2)
         stack.step(stack.empty(), [next(toy_batches())] * 3)

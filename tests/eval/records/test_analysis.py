@@ -19,22 +19,22 @@ ROWS = [
         **KEY, bleu_low=10.0, bleu_high=12.5, chrf_low=30.0, chrf_high=31.0, resamples=1000,
         seed=12345, hypotheses="abc",
     ),
-    analysis.Guards(**KEY, **SHARES, recited=None, sentences=80, hypotheses="abc"),
+    analysis.OutputChecks(**KEY, **SHARES, recited=None, sentences=80, hypotheses="abc"),
     analysis.Paired(
         **KEY, against="bilingual", against_checkpoint="deu/5", delta=-1.0, delta_low=-2.0,
         delta_high=0.5, p_bootstrap=0.2, p_randomization=0.3, chrf_delta=1.0, resamples=1000,
         seed=12345, hypotheses="abc", against_hypotheses="def",
     ),
-    analysis.Counts(
+    analysis.SentenceCounts(
         **KEY, packed=metrics.packed(np.ones((80, 10))), sentences=80, hypotheses="abc",
         references="def",
     ),
-    analysis.Texts(testset="phrases", target="eng_Latn", domain="news", licence="CC0"),
-    analysis.Trust(
+    analysis.TestsetDescription(testset="phrases", target="eng_Latn", domain="news", licence="CC0"),
+    analysis.TestsetQuality(
         testset="phrases", source="deu_Latn", target="eng_Latn", mark="poor",
         reasons=("only 80 sentences",), sentences=80,
     ),
-    analysis.Overlap(
+    analysis.TrainOverlap(
         **KEY,
         bins=(
             analysis.Bin(low=0.0, high=0.5, sentences=80, bleu=12.0),
@@ -42,7 +42,7 @@ ROWS = [
         ),
         hypotheses="abc",
     ),
-    analysis.Routing(
+    analysis.ExpertLoad(
         system="tiny", checkpoint="tiny/100", testset="toy", layer="encoder.1", source="deu_Latn",
         load=(0.25, 0.75), drop_rate=0.1, entropy=0.8, tokens=1000,
     ),
@@ -54,7 +54,7 @@ ROWS = [
         system="tiny", steps=100, tokens=1000, seconds=5.0, devices=1, device="CPU",
         parameters=10, active_parameters=5, device_hours=0.1, epochs={"deu_Latn": 2.5},
     ),
-    analysis.Recipe(
+    analysis.SystemRecipe(
         system="bilingual", source="deu_Latn", config="abc", text="A = 1\n", seed=0,
         versions={"jax": "1.0"}, chosen="by size",
     ),

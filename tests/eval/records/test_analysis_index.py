@@ -7,7 +7,7 @@ import pytest
 
 from eval import metrics
 from eval.records import analysis
-from eval.records.analysis_index import GUARDS, Evidence, measured, shares, sure
+from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, shares, sure
 from eval.report.comparison import compare
 from tests.helpers.made_up import made_up
 
@@ -16,23 +16,25 @@ from tests.helpers.made_up import made_up
 def known():
     """Rows of results, those of analysis, and both looked up in one another."""
     rows, found = made_up(4, ("moe",))
-    return rows, found, Evidence(found)
+    return rows, found, AnalysisIndex(found)
 
 
 def test_a_row_finds_its_own(known):
     rows, _, evidence = known
     for row in rows:
-        for about in (evidence.interval, evidence.guards, evidence.overlap):
+        for about in (evidence.interval, evidence.output_checks, evidence.train_overlap):
             own = about(row)
             assert all(getattr(own, name) == getattr(row, name) for name in own.about)
         later = dataclasses.replace(row, checkpoint="moe/6000")
-        assert evidence.interval(later) is evidence.guards(later) is None
+        assert evidence.interval(later) is evidence.output_checks(later) is None
     assert evidence.interval(None) is None
     entry = compare(rows)[0].entries[0]
     assert evidence.paired(entry.rows["moe"], entry.baseline).source == entry.language.code
     assert evidence.paired(entry.baseline, entry.rows["moe"]) is None
-    assert evidence.trust("verses", entry.language.code, "eng_Latn").mark in analysis.MARKS
-    assert evidence.trust("news", entry.language.code, "eng_Latn") is None
+    assert (
+        evidence.testset_quality("verses", entry.language.code, "eng_Latn").mark in analysis.MARKS
+    )
+    assert evidence.testset_quality("news", entry.language.code, "eng_Latn") is None
 
 
 @pytest.mark.parametrize(
@@ -40,11 +42,13 @@ def test_a_row_finds_its_own(known):
     [("news", "", "news"), ("", "CC0", "licence: CC0"), ("a, b", "CC0", "a, b; licence: CC0")],
 )
 def test_a_test_set_s_domain_and_licence_as_far_as_known(domain, licence, said):
-    texts = analysis.Texts(testset="set", target="eng_Latn", domain=domain, licence=licence)
-    assert Evidence([texts]).texts("set", "eng_Latn") == said
-    assert Evidence([texts]).texts("set", "fra_Latn") == ""
+    texts = analysis.TestsetDescription(
+        testset="set", target="eng_Latn", domain=domain, licence=licence
+    )
+    assert AnalysisIndex([texts]).texts("set", "eng_Latn") == said
+    assert AnalysisIndex([texts]).texts("set", "fra_Latn") == ""
     cited = dataclasses.replace(texts, citation="Numbers, 2019")
-    assert Evidence([cited]).texts("set", "eng_Latn") == f"{said}; cite: Numbers, 2019"
+    assert AnalysisIndex([cited]).texts("set", "eng_Latn") == f"{said}; cite: Numbers, 2019"
 
 
 def test_the_last_of_equal_keys_counts(known):
@@ -53,7 +57,7 @@ def test_the_last_of_equal_keys_counts(known):
     old = next(one for one in kept if one.kind == "guards")
     new = dataclasses.replace(old, empty=0.5)
     row = next(one for one in rows if one.key == old.key[1:])
-    assert Evidence([*kept, new]).guards(row).empty == 0.5
+    assert AnalysisIndex([*kept, new]).output_checks(row).empty == 0.5
 
 
 def test_what_is_about_other_texts_than_the_score_s_is_left_out(known):
@@ -62,50 +66,50 @@ def test_what_is_about_other_texts_than_the_score_s_is_left_out(known):
     interval = evidence.interval(row)
     key = {name: getattr(row, name) for name in analysis.Comet.about}
     comet = analysis.Comet(**key, score=0.9, model="m", hypotheses=interval.hypotheses)
-    assert Evidence([*found, comet]).comet(row) == comet and evidence.guards(row)
+    assert AnalysisIndex([*found, comet]).comet(row) == comet and evidence.output_checks(row)
     stale = dataclasses.replace(comet, hypotheses="of another translation")
-    assert Evidence([*found, stale]).comet(row) is None
-    guards = dataclasses.replace(evidence.guards(row), hypotheses="of another translation")
-    assert Evidence([*found, guards]).guards(row) is None
+    assert AnalysisIndex([*found, stale]).comet(row) is None
+    guards = dataclasses.replace(evidence.output_checks(row), hypotheses="of another translation")
+    assert AnalysisIndex([*found, guards]).output_checks(row) is None
     later = dataclasses.replace(row, bleu=row.bleu + 40)  # its interval is of other texts too
-    assert Evidence([*found, comet]).comet(later) is evidence.guards(later) is None
+    assert AnalysisIndex([*found, comet]).comet(later) is evidence.output_checks(later) is None
     assert evidence.hypotheses(row) == interval.hypotheses
     assert evidence.hypotheses(later) is evidence.hypotheses(None) is None
-    without = Evidence([one for one in found if one.kind != "interval"])
+    without = AnalysisIndex([one for one in found if one.kind != "interval"])
     assert without.hypotheses(row) == interval.hypotheses, "that of the counts"
-    assert Evidence([comet]).comet(later) == comet  # nothing says of which texts the score is
+    assert AnalysisIndex([comet]).comet(later) == comet  # nothing says of which texts the score is
 
 
 def test_broken_outputs_and_such_without_a_match(known):
     rows, _, _ = known
-    key = {name: getattr(rows[0], name) for name in analysis.Guards.about}
+    key = {name: getattr(rows[0], name) for name in analysis.OutputChecks.about}
     shares = dict.fromkeys(("copies", "empty", "short", "long", "not_english"), 0.1)
     for looping, recited, broken in ((0.5, 0.0, True), (0.49, 1.0, False)):
-        guards = analysis.Guards(
+        guards = analysis.OutputChecks(
             **key, **shares, looping=looping, recited=recited, sentences=80, hypotheses="x"
         )
-        assert Evidence([guards]).broken(rows[0]) is broken
+        assert AnalysisIndex([guards]).broken(rows[0]) is broken
     counts = np.array([[9, 9, 5, 3, 1, 0, 9, 8, 7, 6], [9, 9, 5, 3, 1, 0, 9, 8, 7, 6]])
     for fours, matchless in ((0, True), (1, False)):
         counts[1, 5] = fours
-        one = analysis.Counts(
+        one = analysis.SentenceCounts(
             **key, packed=metrics.packed(counts), sentences=2, hypotheses="x", references="y"
         )
-        assert Evidence([one]).matchless(rows[0]) is matchless
-        assert Evidence([one]).sums(rows[0]) is None  # of another BLEU
-    assert Evidence([]).broken(rows[0]) is Evidence([]).matchless(rows[0]) is None
+        assert AnalysisIndex([one]).matchless(rows[0]) is matchless
+        assert AnalysisIndex([one]).sums(rows[0]) is None  # of another BLEU
+    assert AnalysisIndex([]).broken(rows[0]) is AnalysisIndex([]).matchless(rows[0]) is None
 
 
 def test_remarks_are_shown_whoever_they_are_about():
     remarks = [analysis.Remark(title=name, text="b", system=name.strip("a")) for name in "ab"]
-    assert Evidence(remarks).remarks == remarks
+    assert AnalysisIndex(remarks).remarks == remarks
 
 
 def test_overlap_of_other_texts_than_the_interval_is_left_out(known):
     rows, found, evidence = known
-    old = evidence.overlap(rows[0])
+    old = evidence.train_overlap(rows[0])
     new = dataclasses.replace(old, hypotheses="of another translation")
-    assert old and Evidence([*found, new]).overlap(rows[0]) is None
+    assert old and AnalysisIndex([*found, new]).train_overlap(rows[0]) is None
 
 
 def test_systems_have_costs_recipes_and_curves(known):
@@ -121,7 +125,7 @@ def test_systems_have_costs_recipes_and_curves(known):
 
 def test_a_system_needs_its_parents_training_too():
     def made(system, teacher, initial=""):
-        recipe = analysis.Recipe(
+        recipe = analysis.SystemRecipe(
             system=system, config="c", text="", seed=0, versions={}, teacher=teacher,
             initial=initial,
         )  # fmt: skip
@@ -133,22 +137,22 @@ def test_a_system_needs_its_parents_training_too():
 
     rows = [*made("large", ""), *made("middle", "large"), *made("small", "middle")]
     rows += [*made("tuned", "", "small"), *made("both", "large", "middle"), *made("own", "", "own")]
-    evidence = Evidence(rows)
+    evidence = AnalysisIndex(rows)
     assert [cost.system for cost in evidence.before("small")] == ["middle", "large"]
     assert [cost.system for cost in evidence.before("tuned")] == ["small", "middle", "large"]
     assert [cost.system for cost in evidence.before("both")] == ["large", "middle"]
     assert not evidence.before("large") and not evidence.before("other")
     assert not evidence.before("own")
-    assert len(Evidence([*made("a", "b"), *made("b", "a")]).before("a")) == 1
+    assert len(AnalysisIndex([*made("a", "b"), *made("b", "a")]).before("a")) == 1
 
 
 def test_routing_is_that_of_the_scored_checkpoint_or_the_last():
-    old = analysis.Routing(
+    old = analysis.ExpertLoad(
         system="moe", checkpoint="moe/1", testset="bible", layer="encoder.1", source="deu_Latn",
         load=(0.5, 0.5), drop_rate=0.0, entropy=1.0, tokens=9,
     )  # fmt: skip
     new = dataclasses.replace(old, checkpoint="moe/2")
-    evidence = Evidence([old, new])
+    evidence = AnalysisIndex([old, new])
     assert evidence.routing("moe", ["moe/1"]) == [old]
     assert evidence.routing("moe", ["moe/7"]) == [new]
     assert evidence.routing("dense", ["moe/1"]) == []
@@ -156,14 +160,14 @@ def test_routing_is_that_of_the_scored_checkpoint_or_the_last():
 
 def test_routing_is_on_the_test_set_of_most_languages():
     news, bible, more = (
-        analysis.Routing(
+        analysis.ExpertLoad(
             system="moe", checkpoint="moe/1", testset=testset, layer="encoder.1", source=source,
             load=(0.5, 0.5), drop_rate=0.0, entropy=1.0, tokens=9,
         )
         for testset, source in
         [("news", "deu_Latn"), ("bible", "deu_Latn"), ("bible", "zul_Latn")]
     )  # fmt: skip
-    assert Evidence([news, bible, more]).routing("moe", ["moe/1"]) == [bible, more]
+    assert AnalysisIndex([news, bible, more]).routing("moe", ["moe/1"]) == [bible, more]
 
 
 def test_both_tests_make_a_difference_significant(known):
@@ -175,14 +179,14 @@ def test_both_tests_make_a_difference_significant(known):
     assert sure(None) is None
 
 
-def test_guards_are_all_there_but_unknown_ones():
-    fields = {field.name for field in dataclasses.fields(analysis.Guards)}
-    assert {guard.name for guard in GUARDS} == fields - {*analysis.Guards.about, "sentences",
-                                                         "hypotheses"}  # fmt: skip
-    assert len({guard.sign for guard in GUARDS}) == len(GUARDS)
+def test_every_output_check_has_a_share_unless_it_is_unknown():
+    fields = {field.name for field in dataclasses.fields(analysis.OutputChecks)}
+    others = {*analysis.OutputChecks.about, "sentences", "hypotheses"}
+    assert {check.name for check in OUTPUT_CHECKS} == fields - others
+    assert len({guard.sign for guard in OUTPUT_CHECKS}) == len(OUTPUT_CHECKS)
     _, found = made_up(2, ("moe",))
     row = dataclasses.replace(next(o for o in found if o.kind == "guards"), recited=None)
-    assert [guard.name for guard, _ in shares(row)] == [g.name for g in GUARDS[:-1]]
+    assert [guard.name for guard, _ in shares(row)] == [g.name for g in OUTPUT_CHECKS[:-1]]
 
 
 def test_measured_points_of_a_curve():

@@ -199,7 +199,9 @@ def test_markdown_tables_are_tables(render, whole):
 
 
 def test_domain_and_licence_stand_beside_the_test_set(tmp_path):
-    texts = analysis.Texts(testset="cldr", target="eng_Latn", domain="dates", licence="<CC0>")
+    texts = analysis.TestsetDescription(
+        testset="cldr", target="eng_Latn", domain="dates", licence="<CC0>"
+    )
     report.report([write(tmp_path, seven(), [texts])], tmp_path / "out")
     assert "Test set: dates; licence: <CC0>." in words(tmp_path / "out")
     assert "dates; licence: " in (tmp_path / "out/report.md").read_text()
@@ -207,7 +209,7 @@ def test_domain_and_licence_stand_beside_the_test_set(tmp_path):
 
 def test_recipes_are_code_in_markdown_whatever_is_in_them(tmp_path):
     text = "# Macros:\n# =====\n````\nA = '</pre><script>alert(1)</script>'\n"
-    recipe = analysis.Recipe(
+    recipe = analysis.SystemRecipe(
         system="<img src=x>", config="c", text=text, seed=0, versions={"a": "b"}
     )
     rows = [row(system="<img src=x>")]
@@ -266,14 +268,14 @@ def test_nothing_in_rows_or_texts_becomes_markup(render, tmp_path):
     evil = row(system=name, checkpoint=EVIL, decode=EVIL, config=EVIL, bleu_signature=EVIL,
                testset="<b>&'\"", sentences=4)  # fmt: skip
     keep(tmp_path / "hypotheses", evil, [EVIL] * 4, [EVIL] * 4, [EVIL] * 4)
-    key = {field: getattr(evil, field) for field in analysis.Guards.about}
+    key = {field: getattr(evil, field) for field in analysis.OutputChecks.about}
     shares = dict.fromkeys(("copies", "empty", "short", "long", "looping", "not_english"), 0.5)
     analysis.add(tmp_path / "analysis.jsonl", [
         interval_of(evil, tmp_path / "hypotheses"),
-        analysis.Guards(**key, **shares, recited=None, sentences=4, hypotheses="x"),
-        analysis.Trust(testset=evil.testset, source=evil.source, target=evil.target, mark="poor",
-                       reasons=(EVIL,), sentences=4),
-        analysis.Recipe(system=name, config=EVIL, text=EVIL, seed=0, versions={EVIL: EVIL}),
+        analysis.OutputChecks(**key, **shares, recited=None, sentences=4, hypotheses="x"),
+        analysis.TestsetQuality(testset=evil.testset, source=evil.source, target=evil.target,
+                                mark="poor", reasons=(EVIL,), sentences=4),
+        analysis.SystemRecipe(system=name, config=EVIL, text=EVIL, seed=0, versions={EVIL: EVIL}),
         analysis.Remark(title=EVIL, text=EVIL),
     ])  # fmt: skip
     out = render([evil, dataclasses.replace(evil, system="bi <i>", kind="bilingual")],
@@ -328,7 +330,7 @@ def test_systems_with_names_alike_have_figures_of_their_own(tmp_path):
 def test_several_files_are_one_report(tmp_path):
     trust = {"testset": "cldr", "source": "deu_Latn", "target": "eng_Latn", "sentences": 9}
     for name, given, mark in (("a", row(), "fair"), ("b", baseline(), "poor")):
-        write(tmp_path / name, [given], [analysis.Trust(**trust, mark=mark, reasons=())])
+        write(tmp_path / name, [given], [analysis.TestsetQuality(**trust, mark=mark, reasons=())])
     files = [tmp_path / name / "results.jsonl" for name in "ab"]
     written = report.report(files, tmp_path / "out")
     assert written[0] == tmp_path / "out" / "report.html" and all(p.is_file() for p in written)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report import captions
 from eval.report.comparison import compare
 from tests.eval.report.test_comparison import seven
 from tests.helpers.made_up import made_up
 
-NOTHING = Evidence([])
+NOTHING = AnalysisIndex([])
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ NOTHING = Evidence([])
 )  # fmt: skip
 def test_the_caption_of_deltas_names_the_marks_that_there_are(count, systems, shown, not_shown):
     rows, found = made_up(count, tuple(systems))
-    _, caption = captions.of("delta_bleu", compare(rows)[0], Evidence(found))
+    _, caption = captions.of("delta_bleu", compare(rows)[0], AnalysisIndex(found))
     assert all(text in caption for text in shown)
     assert not any(text in caption for text in not_shown)
     assert "Pale marks" in caption, "one language has few sentences"

@@ -7,13 +7,13 @@ import pytest
 
 from eval import metrics
 from eval.records import analysis
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report import caveats
 from eval.report.comparison import compare
 from tests.eval.report.test_comparison import baseline, row, seven
 from tests.helpers.made_up import made_up
 
-NOTHING = Evidence([])
+NOTHING = AnalysisIndex([])
 
 
 def said(rows, evidence=NOTHING, **allow) -> str:
@@ -61,17 +61,17 @@ def about_outputs(rows, *, looping, matches):
     """Guards and counts of all rows alike; of the first, a good system's."""
     found = []
     for place, one in enumerate(rows):
-        key = {name: getattr(one, name) for name in analysis.Guards.about}
+        key = {name: getattr(one, name) for name in analysis.OutputChecks.about}
         shares = dict.fromkeys(("copies", "empty", "short", "long", "not_english"), 0.0)
-        found.append(analysis.Guards(
+        found.append(analysis.OutputChecks(
             **key, **shares, looping=looping if place else 0.0, recited=None, sentences=200,
             hypotheses="x",
         ))  # fmt: skip
         counts = np.tile([9, 9, 5, 3, 1, matches, 9, 8, 7, 6], (2, 1))
-        found.append(analysis.Counts(
+        found.append(analysis.SentenceCounts(
             **key, packed=metrics.packed(counts), sentences=2, hypotheses="x", references="y"
         ))  # fmt: skip
-    return Evidence(found)
+    return AnalysisIndex(found)
 
 
 def test_baselines_that_are_broken_are_said_and_with_the_answer():
@@ -123,13 +123,13 @@ def test_what_is_odd_in_an_ablation_is_said_too():
 
 
 def test_a_recipe_of_another_config_than_the_scores_is_told():
-    made = analysis.Recipe(
+    made = analysis.SystemRecipe(
         system="multi", config="other", text="A = 1\n", seed=0, versions={}, chosen=""
     )
     text = "The recipe of multi is of config other, but its scores are of"
-    assert text in said([row()], Evidence([made]))
+    assert text in said([row()], AnalysisIndex([made]))
     same = dataclasses.replace(made, config=row().config)
-    assert text not in said([row()], Evidence([same]))
+    assert text not in said([row()], AnalysisIndex([same]))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_recipe_of_another_config_than_the_scores_is_told():
 )  # fmt: skip
 def test_rows_of_an_old_checkpoint_are_told(checkpoint, losses, told):
     rows, found = made_up(2, ("moe", "T:1"))
-    trained = Evidence([
+    trained = AnalysisIndex([
         dataclasses.replace(one, steps=2400) if one.kind == "cost" else
         dataclasses.replace(
             one, steps=(2000, 2400), tokens=(1.0, 2.0), seconds=(1.0, 2.0), loss=(1.0, 1.0),
@@ -175,7 +175,7 @@ def test_what_was_allowed_is_said():
 
 def test_missing_analysis_is_said_by_kind_and_system():
     rows, found = made_up(3, ("moe",))
-    assert not [n for n in caveats.on(compare(rows)[0], Evidence(found)) if "here " in n.text]
+    assert not [n for n in caveats.on(compare(rows)[0], AnalysisIndex(found)) if "here " in n.text]
     code = compare(rows)[0].all.entries[0].language.code
     for kind, text in (
         ("interval", "There is no confidence interval for moe on 1 language"),
@@ -186,16 +186,16 @@ def test_missing_analysis_is_said_by_kind_and_system():
     ):  # fmt: skip
         kept = [one for one in found
                 if (one.kind, one.system, getattr(one, "source", "")) != (kind, "moe", code)]
-        assert len(kept) == len(found) - 1 and text in said(rows, Evidence(kept))
+        assert len(kept) == len(found) - 1 and text in said(rows, AnalysisIndex(kept))
     for kind, text in (
         ("trust", "There are no grades of the test set."),
         ("overlap", "overlap with the training English was not measured (mmt report --corpus"),
     ):
-        without = Evidence([one for one in found if one.kind != kind])
+        without = AnalysisIndex([one for one in found if one.kind != kind])
         assert text in said(rows, without)
-    alone = Evidence([one for one in found if one.kind != "guards" or one.system != "moe"])
+    alone = AnalysisIndex([one for one in found if one.kind != "guards" or one.system != "moe"])
     assert "There are no output checks for moe." in said(rows, alone)
-    bare = Evidence([one for one in found if one.kind != "counts" or one.system == "moe"])
+    bare = AnalysisIndex([one for one in found if one.kind != "counts" or one.system == "moe"])
     text = "There are no micro means (they need n-gram counts) for the baselines."
     assert text in said(rows, bare)
 
@@ -203,31 +203,31 @@ def test_missing_analysis_is_said_by_kind_and_system():
 def test_an_old_test_of_other_scores_is_missing():
     rows, found = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, bleu=r.bleu + (r.kind == "multilingual")) for r in rows]
-    assert "no significance tests against the baseline for moe" in said(rows, Evidence(found))
+    assert "no significance tests against the baseline for moe" in said(rows, AnalysisIndex(found))
 
 
 def test_intervals_of_other_scores_are_missing():
     rows, found = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, bleu=99.0) if r.kind == "multilingual" else r for r in rows]
-    assert "There are no confidence intervals for moe." in said(rows, Evidence(found))
+    assert "There are no confidence intervals for moe." in said(rows, AnalysisIndex(found))
 
 
 def test_versions_that_are_not_known_are_counted():
     rows, found = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, testset_version="1" if n else None)
             for n, r in enumerate(rows)]
-    assert "The version of the test set is unknown for 1 of" in said(rows, Evidence(found))
+    assert "The version of the test set is unknown for 1 of" in said(rows, AnalysisIndex(found))
 
 
 @pytest.mark.parametrize("kind", ["cost", "curve", "recipe", "routing"])
 def test_systems_without_rows_about_their_training_are_named(kind):
     _, found = made_up(3, ("dense", "moe"))
     whole = [one for one in found if one.system != "moe" or one.kind != kind]
-    names = caveats.on_systems(["moe"], ["bilingual"], Evidence(whole))
+    names = caveats.on_systems(["moe"], ["bilingual"], AnalysisIndex(whole))
     meaning = {"cost": "training cost", "curve": "training curve", "recipe": "recipe",
                "routing": "expert routing"}[kind]  # fmt: skip
     assert [str(note) for note in names if f"There is no {meaning} of moe" in note.text]
-    assert not caveats.on_systems(["moe"], ["bilingual"], Evidence(found))
+    assert not caveats.on_systems(["moe"], ["bilingual"], AnalysisIndex(found))
     (note,) = caveats.on_systems(["moe"], [], NOTHING)
     assert "no analysis.jsonl" in note.text
 

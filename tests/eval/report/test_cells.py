@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.records.analysis_index import GUARDS
+from eval.records.analysis_index import OUTPUT_CHECKS
 from eval.report import cells
 from eval.report.comparison import Range
 
@@ -19,7 +19,7 @@ from eval.report.comparison import Range
      (cells.Estimate(3.0, Range(1.0, 7.0)), "score", "3.0 (1.0–7.0)"),
      (cells.Estimate(-0.036, Range(-0.11, 0.032)), "difference", "−0.04 (−0.11 to +0.03)"),
      (cells.Grade("poor", ("few",)), "grade", "poor"),
-     (cells.Risks(((GUARDS[0], 0.2), (GUARDS[1], 0.01))), "risks", "copies 20%"),
+     (cells.Risks(((OUTPUT_CHECKS[0], 0.2), (OUTPUT_CHECKS[1], 0.01))), "risks", "copies 20%"),
      (cells.Risks(()), "risks", "–")],
 )  # fmt: skip
 def test_values_as_people_read_them(value, kind, text):

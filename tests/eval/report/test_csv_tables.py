@@ -5,21 +5,21 @@ from statistics import fmean
 import pytest
 
 from eval.records import analysis
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report import csv_tables, micro
 from eval.report.comparison import compare
 from tests.eval.report.test_comparison import baseline, row
 from tests.eval.report.test_system_tables import LANGUAGES
 from tests.helpers.made_up import made_up
 
-NOTHING = Evidence([])
+NOTHING = AnalysisIndex([])
 
 
 @pytest.fixture(scope="module")
 def whole():
     """A comparison with all there is to know about it."""
     rows, found = made_up(12)
-    return compare(rows)[0], Evidence(found)
+    return compare(rows)[0], AnalysisIndex(found)
 
 
 def test_records_carry_the_recipe_and_full_precision(whole):
@@ -56,7 +56,7 @@ def test_means_for_programs_are_those_of_the_groups(whole):
     assert written == pytest.approx([pooled.value, *pooled.range], abs=1e-4)
     ours, base = (whole_of["moe"][f"{name}bleu micro"] for name in ("", "baseline "))
     assert ours - base == pytest.approx(written[0], abs=2e-4)
-    bare = csv_tables.means(comparison, Evidence([]))
+    bare = csv_tables.means(comparison, AnalysisIndex([]))
     assert bare[0]["bleu"] and bare[0]["bleu micro"] is bare[0]["delta micro"] is None
     less = [e.rows["moe"].bleu - e.rows["dense"].bleu for e in comparison.all.entries]
     assert whole_of["moe"]["bleu less dense"] == pytest.approx(fmean(less), abs=1e-4)
@@ -69,7 +69,7 @@ def test_means_for_programs_are_those_of_the_groups(whole):
 def test_means_have_spbleu_and_ter_where_rows_do(whole):
     more = {"spbleu_signature": "flores200", "ter_signature": "tercom"}
     rows = [row(spbleu=30.0, ter=60.0, **more), baseline(spbleu=20.0, ter=75.0, **more)]
-    record = csv_tables.means(compare(rows)[0], Evidence([]))[0]
+    record = csv_tables.means(compare(rows)[0], AnalysisIndex([]))[0]
     assert [record[name] for name in ("spbleu", "spbleu_delta", "ter", "ter_delta")] == [
         30, 10, 60, -15,
     ]  # fmt: skip
@@ -89,7 +89,7 @@ def test_every_two_systems_are_compared_language_by_language():
         seed=0, hypotheses="x", against_hypotheses="y",
     )  # fmt: skip
     (found,) = compare(rows)
-    records = csv_tables.pairs(found, Evidence([test]))
+    records = csv_tables.pairs(found, AnalysisIndex([test]))
     assert [(r["system"], r["less"], r["Code"]) for r in records] == [
         (system, other, code)
         for system, other in (("multi", "other"), ("T:1", "T:5"), ("T:1", "T:9"), ("T:5", "T:9"))
@@ -100,4 +100,4 @@ def test_every_two_systems_are_compared_language_by_language():
     assert (tested["p_bootstrap"], tested["p_randomization"]) == (0.01, 0.02)
     assert untested["BLEU difference"] == 3 and untested["low"] is untested["p_bootstrap"] is None
     assert [r["counts in means"] for r in records[:2]] == [0, 1], "German has 99 sentences"
-    assert not csv_tables.pairs(compare(rows[:3])[0], Evidence([test]))
+    assert not csv_tables.pairs(compare(rows[:3])[0], AnalysisIndex([test]))

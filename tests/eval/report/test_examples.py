@@ -6,7 +6,7 @@ import pytest
 
 from eval.analyses import update
 from eval.records import analysis
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report import examples
 from eval.report.comparison import compare
 from tests.eval.report.test_comparison import baseline, row
@@ -28,12 +28,12 @@ def interval_of(given, folder):
     """An interval as made from the kept texts of a row."""
     about = {name: getattr(given, name) for name in analysis.Interval.about}
     ends = {"bleu_low": 0.0, "bleu_high": 99.0, "chrf_low": 0.0, "chrf_high": 99.0}
-    own = update.Item(given, folder.with_name("results.jsonl")).hash
+    own = update.ScoredTexts(given, folder.with_name("results.jsonl")).hash
     return analysis.Interval(**about, **ends, resamples=9, seed=0, hypotheses=own)
 
 
 def shown(rows, folder):
-    return examples.examples(compare(rows)[0], dict.fromkeys(rows, folder), Evidence([]))
+    return examples.examples(compare(rows)[0], dict.fromkeys(rows, folder), AnalysisIndex([]))
 
 
 def test_best_typical_and_worst_by_the_lead(tmp_path):
@@ -92,12 +92,12 @@ def test_texts_that_the_intervals_are_not_of_are_left_out(tmp_path):
     other = dataclasses.replace(own, hypotheses="0" * 12)
     for made, left_out in ((own, False), (other, True)):
         folders = {lead: tmp_path / "hypotheses"}
-        found, notes = examples.examples(compare([lead])[0], folders, Evidence([made]))
+        found, notes = examples.examples(compare([lead])[0], folders, AnalysisIndex([made]))
         assert bool(found) != left_out == bool(notes)
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_without_texts_there_are_no_examples(tmp_path, kept):
     folders = {row(): tmp_path} if kept else {}
-    found, (note,) = examples.examples(compare([row()])[0], folders, Evidence([]))
+    found, (note,) = examples.examples(compare([row()])[0], folders, AnalysisIndex([]))
     assert not found and "no examples" in note.text

@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from eval import metrics
 from eval.records import analysis
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report import micro
 from eval.report.comparison import compare
 from tests.eval.report.test_comparison import CODES, baseline, row
@@ -29,8 +29,8 @@ def judged(make, code, size, wrong, rng):
         lines.append((" ".join(said), " ".join(reference)))
     one = make(source=code, sentences=size, bleu=corpus_bleu(lines))
     hypotheses, references = zip(*lines, strict=True)
-    counts = analysis.Counts(
-        **{name: getattr(one, name) for name in analysis.Counts.about}, sentences=size,
+    counts = analysis.SentenceCounts(
+        **{name: getattr(one, name) for name in analysis.SentenceCounts.about}, sentences=size,
         packed=metrics.packed(metrics.References(references).statistics(hypotheses).bleu),
         hypotheses="x", references="y",
     )  # fmt: skip
@@ -55,7 +55,7 @@ def seven():
 
 def of(rows, counts, score=micro.bleu):
     (found,) = compare(rows, allow=["small"])
-    return score(found.all, "multi", Evidence(counts))
+    return score(found.all, "multi", AnalysisIndex(counts))
 
 
 def test_a_micro_mean_is_the_bleu_of_all_sentences_together(seven):

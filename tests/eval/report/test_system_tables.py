@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eval.records import analysis
-from eval.records.analysis_index import GUARDS, Evidence
+from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import system_tables
 from eval.report.comparison import compare
 from tests.eval.report.test_comparison import baseline, row, seven
@@ -19,7 +19,7 @@ LANGUAGES = ("deu_Latn", "swh_Latn")
 @pytest.fixture(scope="module")
 def whole():
     rows, found = made_up(12)
-    return compare(rows)[0], Evidence(found)
+    return compare(rows)[0], AnalysisIndex(found)
 
 
 def by_heading(table, place):
@@ -48,7 +48,7 @@ def test_costs_of_systems_and_of_all_baselines_together(whole):
     assert bilingual["Parameters"] == 48_000_000 and bilingual["Device-hours"] == 3
     bleus = [entry.baseline.bleu for entry in comparison.all.entries]
     assert bilingual["Mean BLEU"].value == pytest.approx(fmean(bleus))
-    assert not system_tables.costs(comparison, Evidence([])).rows
+    assert not system_tables.costs(comparison, AnalysisIndex([])).rows
 
 
 def curve(system, losses, validation=None):
@@ -62,7 +62,7 @@ def curve(system, losses, validation=None):
 
 def test_tokens_until_a_loss_is_reached():
     curves = [curve("slow", [5.0, 4.0, 3.0, 2.5]), curve("fast", [4.0, 2.4, 2.1, 1.5])]
-    table = system_tables.efficiency(["slow", "fast", "other"], Evidence(curves))
+    table = system_tables.efficiency(["slow", "fast", "other"], AnalysisIndex(curves))
     assert [values[0] for values in table.rows] == ["slow", "fast"]
     for system, place in ((curves[0], 0), (curves[1], 1)):
         values = by_heading(table, place)
@@ -75,9 +75,9 @@ def test_tokens_until_a_loss_is_reached():
         assert values["loss best"] == f"{min(system.loss):.3f}"
     assert len(table.columns) >= 5 and table.rows[1][-3] and not table.rows[0][-3]
     measured = [dataclasses.replace(one, validation_loss=one.loss) for one in curves]
-    table = system_tables.efficiency(["slow", "fast"], Evidence(measured))
+    table = system_tables.efficiency(["slow", "fast"], AnalysisIndex(measured))
     assert table.columns[1].over == "validation loss"
-    assert not system_tables.efficiency(["slow"], Evidence([])).rows
+    assert not system_tables.efficiency(["slow"], AnalysisIndex([])).rows
 
 
 def test_shares_of_all_outputs_weigh_languages_by_sentences(whole):
@@ -86,10 +86,10 @@ def test_shares_of_all_outputs_weigh_languages_by_sentences(whole):
     names = [values[0] for values in table.rows]
     assert names == [*comparison.systems, "baselines"]
     values = by_heading(table, names.index("moe"))
-    rows = [evidence.guards(entry.rows["moe"]) for entry in comparison.entries]
+    rows = [evidence.output_checks(entry.rows["moe"]) for entry in comparison.entries]
     total = sum(one.sentences for one in rows)
     assert values["Sentences"] == total
-    for guard in GUARDS:
+    for guard in OUTPUT_CHECKS:
         expected = sum(getattr(one, guard.name) * one.sentences for one in rows) / total
         assert values[guard.meaning] == pytest.approx(expected)
 
@@ -113,7 +113,7 @@ def test_an_ablation_is_ordered_by_value():
     values = ("20", "UniMax", "5", "1", "E16", "E2")
     rows = [row(system=f"T: {value}", bleu=20.0) for value in values]
     (found,) = compare([*rows, row(), baseline(bleu=15.0)])
-    table = system_tables.ablation(found.ablations[0], Evidence([]))
+    table = system_tables.ablation(found.ablations[0], AnalysisIndex([]))
     assert [values[0] for values in table.rows] == [
         "1", "5", "20", "E2", "E16", "UniMax", "system multi",
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def test_an_ablation_tells_the_steps_of_its_values_and_references(whole):
     varied = dataclasses.replace(evidence.costs("moe")[0], system="T:1", steps=2400)
     (found,) = compare([row(system="T:1"), row(system="T:5"), row(system="moe")])
     made = dataclasses.replace(evidence.recipes("moe")[0], system="T:1", initial="moe")
-    costs = Evidence([varied, made, *evidence.costs("moe")])
+    costs = AnalysisIndex([varied, made, *evidence.costs("moe")])
     table = system_tables.ablation(found.ablations[0], costs)
     first, moe = by_heading(table, 0), by_heading(table, -1)
     both = first["Device-hours"] + moe["Device-hours"]
@@ -145,7 +145,7 @@ def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
     )  # fmt: skip
     rows = [row(system=f"T:{value}", source=code) for value in "15" for code in LANGUAGES]
     (found,) = compare([*rows, *(row(source=code) for code in LANGUAGES[1:])])
-    table = system_tables.ablation(found.ablations[0], Evidence([curve]))
+    table = system_tables.ablation(found.ablations[0], AnalysisIndex([curve]))
     assert [values[0] for values in table.rows] == ["1", "5"]  # `multi` lacks a language
     assert [by_heading(table, n)["Validation loss"] for n in (0, 1)] == [None, "3.250"]
 
@@ -172,7 +172,7 @@ def test_recipes_are_whole_and_told_once(whole):
     some = zip(evidence.recipes("bilingual")[:3], "338", strict=True)
     rows = [dataclasses.replace(one, text=config.replace("3", number), chosen="best of 3")
             for one, number in some]  # fmt: skip
-    made = system_tables.recipes(["bilingual"], Evidence(rows))
+    made = system_tables.recipes(["bilingual"], AnalysisIndex(rows))
     assert [len(one.languages) for one in made] == [2, 1]
     assert made[0].text == config and "+C = 8" in made[1].text and "D = 4" not in made[1].text
     assert dict(made[1].facts)["chosen"] == "best of 3"
@@ -180,7 +180,7 @@ def test_recipes_are_whole_and_told_once(whole):
     corpora, sides = ("c1", "c2", ""), {"source": "s", "target": "t"}
     rows = [dataclasses.replace(one, text="A = 1\n", corpus=corpus, vocabulary=sides)
             for one, corpus in zip(rows, corpora, strict=True)]  # fmt: skip
-    facts = dict(system_tables.recipes(["bilingual"], Evidence(rows))[0].facts)
+    facts = dict(system_tables.recipes(["bilingual"], AnalysisIndex(rows))[0].facts)
     assert (facts["corpus"], facts["vocabulary"]) == ("c1, c2", "s, t")
 
 
@@ -197,7 +197,7 @@ def test_validation_losses_of_an_ablation_are_over_the_same_languages():
     ]
 
     def losses(curves):
-        table = system_tables.ablation(found.ablations[0], Evidence(curves))
+        table = system_tables.ablation(found.ablations[0], AnalysisIndex(curves))
         return {values[0]: by_heading(table, n)["Validation loss"]
                 for n, values in enumerate(table.rows)}  # fmt: skip
 

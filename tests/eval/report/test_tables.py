@@ -4,13 +4,13 @@ import statistics
 
 import pytest
 
-from eval.records.analysis_index import GUARDS, Evidence
+from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import micro, tables
 from eval.report.comparison import by_resource, compare, mean_interval
 from tests.eval.report.test_comparison import row, seven
 from tests.helpers.made_up import made_up
 
-NOTHING = Evidence([])
+NOTHING = AnalysisIndex([])
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def compared():
 def whole():
     """A comparison with all there is to know about it."""
     rows, found = made_up(12)
-    return compare(rows)[0], Evidence(found)
+    return compare(rows)[0], AnalysisIndex(found)
 
 
 def by_heading(table, place):
@@ -75,12 +75,13 @@ def test_what_is_known_of_a_language_stands_in_its_row(whole):
     delta = values["moe ΔBLEU"]
     assert delta.range == (test.delta_low, test.delta_high)
     assert delta.sure is (test.p_bootstrap < 0.05) and str(test.p_bootstrap) in delta.tip
-    guards = evidence.guards(scored)
+    guards = evidence.output_checks(scored)
     assert {g.name: share for g, share in values["moe risks"].shares} == {
-        guard.name: getattr(guards, guard.name) for guard in GUARDS
+        guard.name: getattr(guards, guard.name) for guard in OUTPUT_CHECKS
     }
     assert values["moe epochs"] == evidence.costs("moe")[0].epochs[scored.source]
-    assert values["Test set trust"].mark == evidence.trust("verses", scored.source, "eng_Latn").mark
+    quality = evidence.testset_quality("verses", scored.source, "eng_Latn")
+    assert values["Test set trust"].mark == quality.mark
 
 
 def test_tags_tell_what_a_filter_asks_for(whole):

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report.comparison import compare
 from eval.report.figures import overlap
 from tests.helpers.made_up import made_up
 
-NOTHING = Evidence([])
+NOTHING = AnalysisIndex([])
 
 
 def test_overlap_is_the_mean_weighted_by_lines():
     rows, found = made_up(6, ("moe",))
     (comparison,) = compare(rows)
-    figure = overlap.bleu_by_overlap(comparison, Evidence(found))
+    figure = overlap.bleu_by_overlap(comparison, AnalysisIndex(found))
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
     counted = {e.language.code for e in comparison.all.entries}
     assert len(counted) == 5

@@ -14,7 +14,7 @@ from tests.helpers.made_up import made_up
 
 
 def routing(source, load, layer="encoder.1", **changes):
-    return analysis.Routing(**{
+    return analysis.ExpertLoad(**{
         "system": "moe", "checkpoint": "moe/1", "testset": "bible", "layer": layer,
         "source": source, "load": tuple(load), "drop_rate": 0.1, "entropy": 0.5, "tokens": 9,
         **changes,

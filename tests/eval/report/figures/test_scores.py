@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection
 
-from eval.records.analysis_index import Evidence
+from eval.records.analysis_index import AnalysisIndex
 from eval.report import captions
 from eval.report.comparison import compare, mean_interval
 from eval.report.figures import drawing, overlap, scores
@@ -13,7 +13,7 @@ from tests.eval.report.figures.test_drawing import titles
 from tests.eval.report.test_comparison import baseline, row, seven
 from tests.helpers.made_up import made_up
 
-NOTHING = Evidence([])
+NOTHING = AnalysisIndex([])
 
 
 def test_a_bar_per_language_with_a_baseline():
@@ -53,7 +53,7 @@ def test_the_sliding_mean_has_its_interval_from_five_languages_on():
 def test_tested_languages_show_their_intervals(systems):
     rows, found = made_up(5, systems)
     (comparison,) = compare(rows)
-    axes = scores.delta_bleu(comparison, Evidence(found)).axes[0]
+    axes = scores.delta_bleu(comparison, AnalysisIndex(found)).axes[0]
     drawn = [tuple(segment[:, 1]) for one in axes.collections if hasattr(one, "get_segments")
              for segment in one.get_segments()]  # fmt: skip
     tests = [one for one in found if one.kind == "paired"]
@@ -65,7 +65,7 @@ def test_tested_languages_show_their_intervals(systems):
 def test_means_of_several_systems_have_their_intervals(count, bands):
     systems = tuple(f"_{place}" for place in range(count))
     rows, found = made_up(12, systems)
-    axes = scores.delta_bleu(compare(rows)[0], Evidence(found)).axes[0]
+    axes = scores.delta_bleu(compare(rows)[0], AnalysisIndex(found)).axes[0]
     drawn = [one for one in axes.collections if isinstance(one, FillBetweenPolyCollection)]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert len(drawn) == bands and len(labels) == count
@@ -87,11 +87,11 @@ def test_only_many_languages_have_a_sliding_mean(count, slides):
     rows, found = made_up(count + 1, ("moe",))  # one of them has few sentences
     (comparison,) = compare(rows)
     for draw in (scores.delta_bleu, scores.bleu_by_size):
-        axes = draw(comparison, Evidence(found)).axes[0]
+        axes = draw(comparison, AnalysisIndex(found)).axes[0]
         means = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) >= count]
         assert any(len(set(values)) > 1 for values in means) is slides
         assert f"mean over {scores.WINDOW}" in " ".join(
-            captions.of(draw.__name__, comparison, Evidence(found))
+            captions.of(draw.__name__, comparison, AnalysisIndex(found))
         ) or not slides
 
 
@@ -103,7 +103,7 @@ def test_nothing_of_a_figure_is_cut(width, systems, count):
     (comparison,) = compare(rows)
     for draw in (scores.delta_bleu, scores.bleu_by_size,
                  overlap.bleu_by_overlap):  # fmt: skip
-        figure = draw(comparison, Evidence(found), width)
+        figure = draw(comparison, AnalysisIndex(found), width)
         figure.suptitle("")  # a page has it as a heading
         with drawing.styled():
             figure.draw_without_rendering()
@@ -115,7 +115,7 @@ def test_nothing_of_a_figure_is_cut(width, systems, count):
 @pytest.mark.parametrize("width", [drawing.WIDE, drawing.NARROW])
 def test_the_numbers_of_bars_do_not_touch(width):
     rows, found = made_up(10, ("moe",))
-    figure = scores.delta_bleu(compare(rows)[0], Evidence(found), width)
+    figure = scores.delta_bleu(compare(rows)[0], AnalysisIndex(found), width)
     with drawing.styled():
         figure.draw_without_rendering()
     numbers = [text for text in figure.axes[0].texts if text.get_text()[0] in "+−"]
@@ -130,7 +130,7 @@ def test_of_many_systems_the_best_has_dots():
     rows, found = made_up(40, tuple("abcdefg"))
     (comparison,) = compare(rows)
     for draw in (scores.delta_bleu, scores.bleu_by_size):
-        tips = titles(drawing.svg(draw(comparison, Evidence(found))))
+        tips = titles(drawing.svg(draw(comparison, AnalysisIndex(found))))
         ours = [tip for tip in tips if "bilingual" not in tip.split(";")[0]]
         assert len(ours) == 40 and all(f"BLEU, {comparison.lead};" in tip for tip in ours)
 

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from eval.records.analysis_index import Evidence, measured
+from eval.records.analysis_index import AnalysisIndex, measured
 from eval.report.comparison import compare
 from eval.report.figures import drawing, training
 from tests.eval.report.figures.test_drawing import titles
@@ -15,7 +15,7 @@ from tests.helpers.made_up import made_up
 @pytest.fixture(scope="module")
 def whole():
     rows, found = made_up(6)
-    return compare(rows)[0], Evidence(found)
+    return compare(rows)[0], AnalysisIndex(found)
 
 
 def test_quality_against_every_cost(whole):
@@ -32,7 +32,7 @@ def test_quality_against_every_cost(whole):
         expected.append((sum(getattr(c, field) for c in evidence.costs("bilingual")), 0))
         assert points == [pytest.approx(point) for point in expected]
     assert len(titles(drawing.svg(figure))) == 3 * 4
-    one = Evidence(evidence.costs("moe"))
+    one = AnalysisIndex(evidence.costs("moe"))
     assert training.quality_by_cost(comparison, one) is None
 
 
@@ -51,10 +51,10 @@ def test_a_cost_that_all_share_has_no_panel(whole):
     comparison, evidence = whole
     costs = [cost for system in ("dense", "moe") for cost in evidence.costs(system)]
     alike = [dataclasses.replace(cost, device_hours=1.0, tokens=9e6) for cost in costs]
-    figure = training.quality_by_cost(comparison, Evidence(alike))
+    figure = training.quality_by_cost(comparison, AnalysisIndex(alike))
     assert [axes.get_xlabel() for axes in figure.axes] == ["parameters"]
     alike = [dataclasses.replace(cost, parameters=10**6) for cost in alike]
-    assert training.quality_by_cost(comparison, Evidence(alike)) is None
+    assert training.quality_by_cost(comparison, AnalysisIndex(alike)) is None
 
 
 @pytest.mark.parametrize("factor", [1.2, 3, 40])
@@ -64,7 +64,7 @@ def test_no_two_numbers_of_an_axis_read_alike(whole, factor, width):
     costs = [cost for system in ("dense", "moe") for cost in evidence.costs(system)]
     hours = (0.133, 0.133 * factor)
     near = [dataclasses.replace(cost, device_hours=h) for cost, h in zip(costs, hours, strict=True)]
-    axes = training.quality_by_cost(comparison, Evidence(near), width).axes[0]
+    axes = training.quality_by_cost(comparison, AnalysisIndex(near), width).axes[0]
     low, high = axes.get_xlim()
     ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
     labels = [axes.xaxis.get_major_formatter()(tick) for tick in ticks]
