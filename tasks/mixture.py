@@ -193,9 +193,9 @@ def add(
     made = tuple(tasks)
     seqio.MixtureRegistry.add(mixture.name, list(rates.items()))
     _REGISTERED[mixture.name] = _Registration(
-        mixture, root, settings, tuple(one.task.name for one in made)
+        mixture, root, settings, tuple(task.task.name for task in made)
     )
-    _TASKS.update((one.task.name, one) for one in made)
+    _TASKS.update((task.task.name, task) for task in made)
     return mixture
 
 

@@ -71,8 +71,8 @@ class Opus100(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, stem: Any) -> Iterator[tuple[int, dict[str, str]]]:
         first, second = self.builder_config.name.split("-")
         sides = [stem.parent / f"{stem.name}.{code}" for code in (first, second)]
-        with sides[0].open("rb") as one, sides[1].open("rb") as other:
-            for number, lines in enumerate(zip(one, other, strict=True)):
+        with sides[0].open("rb") as first_side, sides[1].open("rb") as second_side:
+            for number, lines in enumerate(zip(first_side, second_side, strict=True)):
                 texts = [line.decode().rstrip("\n") for line in lines]
                 yield number, {first: texts[0], second: texts[1]}
 

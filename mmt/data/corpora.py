@@ -88,12 +88,12 @@ class Corpus:
     @property
     def languages(self) -> tuple[str, ...]:
         """The source languages as sorted FLORES codes: those with a train split, where one has."""
-        found = set(self.files["train"]).union(
+        codes = set(self.files["train"]).union(
             *(() if self.files["train"] else (self.files[split] for split in SPLITS))
         )
         if self.reverse:  # a language may have nothing but back-translated pairs
-            found = {code for code in found if self.entries(code, "train")}
-        return tuple(sorted(found))
+            codes = {code for code in codes if self.entries(code, "train")}
+        return tuple(sorted(codes))
 
     @property
     def monolingual(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class Corpus:
     def back_translated(self) -> bool:
         """Whether a model made the sources of some training pairs."""
         files = self.files.get("train", {}).values()  # a corpus of TFDS has none
-        return any(one.back_translated for own in files for one in own)
+        return any(entry.back_translated for of_language in files for entry in of_language)
 
     def pairs(self, language: str, split: str) -> Iterator[Pair]:
         """Streams the pairs of a language (any name of it) and split, in the files' order. Those of
@@ -133,7 +133,7 @@ class Corpus:
     def part(self, index: int, of: int) -> "Corpus":
         """The corpus of each language's every `of`-th entry, from the `index`-th."""
         files = {
-            split: {code: own[index::of] for code, own in by_language.items()}
+            split: {code: entries[index::of] for code, entries in by_language.items()}
             for split, by_language in self.files.items()
         }
         return replace(self, files=files)
@@ -175,7 +175,7 @@ class Corpus:
             raise ValueError(f"unknown split {split!r}; {suggest.choices(split, SPLITS)}")
         code = languages.find(language).code
         files = self.files.get(split, {}).get(code, ())
-        return tuple(one for one in files if not (self.reverse and one.back_translated)), code
+        return tuple(entry for entry in files if not (self.reverse and entry.back_translated)), code
 
     def _read(self, files: Files, language: str) -> Iterator[Pair]:
         for line, source, target, name in readers.read(files):
@@ -281,12 +281,12 @@ class _Description:
                 raise ValueError(f"{at}: {key} ({code}) is the target, it cannot be a source")
             if code in files:
                 raise ValueError(f"{at}: {key} ({code}) is there already under another name")
-            found = value if isinstance(value, list) else [value]
-            if not found:
+            written = value if isinstance(value, list) else [value]
+            if not written:
                 raise ValueError(f"{at}: {key} has no files")
             place = entries.Place(self.file.parent, split, (code, target))
             try:
-                files[code] = entries.read_all(found, place)
+                files[code] = entries.read_all(written, place)
             except (ValueError, OSError) as error:
                 raise ValueError(f"{at}: {error}") from None
         return files
@@ -302,8 +302,8 @@ class _Description:
 
 
 def _near(path: Path, *others: str) -> str:
-    there = [*(os.listdir(path.parent) if path.parent.is_dir() else []), *others]
-    return suggest.hint(path.name, [name for name in there if name != path.name], 2)
+    names = [*(os.listdir(path.parent) if path.parent.is_dir() else []), *others]
+    return suggest.hint(path.name, [name for name in names if name != path.name], 2)
 
 
 def _digest(path: Path) -> str:

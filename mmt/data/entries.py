@@ -37,23 +37,25 @@ class Place(NamedTuple):
     languages: tuple[str, str]
 
 
-def read_all(found: Iterable[object], place: Place) -> tuple[Files, ...]:
+def read_all(written: Iterable[object], place: Place) -> tuple[Files, ...]:
     """The files of all entries of a language; a `name` belongs to one of them.
 
     ValueError also where one means what another one does: more weight is the mixture's to give.
     """
     way = read_text if place.split == MONOLINGUAL else read
-    files = [one for entry in found for one in way(entry, place)]
+    files = [file for entry in written for file in way(entry, place)]
     named: dict[str, Path] = {}
     seen: dict[tuple[object, ...], Path] = {}
-    for one in files:
-        both = _real(one.source), _real(one.target), one.columns
+    for file in files:
+        both = _real(file.source), _real(file.target), file.columns
         if both in seen:
-            again = "" if seen[both] == one.source else f" ({seen[both]})"
-            raise ValueError(f"{one.source}{again} is there twice; an entry may not repeat another")
-        seen[both] = one.source
-        if named.setdefault(one.name, one.source) != one.source:
-            raise ValueError(f"{named[one.name]} and {one.source} are both named {one.name!r}")
+            again = "" if seen[both] == file.source else f" ({seen[both]})"
+            raise ValueError(
+                f"{file.source}{again} is there twice; an entry may not repeat another"
+            )
+        seen[both] = file.source
+        if named.setdefault(file.name, file.source) != file.source:
+            raise ValueError(f"{named[file.name]} and {file.source} are both named {file.name!r}")
     return tuple(files)
 
 
@@ -73,23 +75,23 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     for key in table:
         if key not in _KEYS:
             raise ValueError(f"unknown key {key!r}; {suggest.choices(key, _KEYS)}")
-    one = [key for key in ("pairs", "mtdata") if key in table]
+    single = [key for key in ("pairs", "mtdata") if key in table]
     for side in ("source", "target"):
-        if (side in table) == bool(one):
-            what = f"stands beside `{one[0]}`" if one else "is missing"
+        if (side in table) == bool(single):
+            what = f"stands beside `{single[0]}`" if single else "is missing"
             raise ValueError(f"{side} {what} in {entry}")
-    if len(one) > 1:
+    if len(single) > 1:
         raise ValueError(f"pairs stands beside `mtdata` in {entry}")
-    options = _options(table, two=not one)
+    options = _options(table, two=not single)
     if "mtdata" in table:
-        found = mtdata.find(_text(table["mtdata"], "mtdata"), place.split, place.languages)
-    elif one:
-        found = [Files(*both) for both in _matches(_text(table["pairs"]), place)]
+        files_of_entry = mtdata.find(_text(table["mtdata"], "mtdata"), place.split, place.languages)
+    elif single:
+        files_of_entry = [Files(*both) for both in _matches(_text(table["pairs"]), place)]
     else:
-        found = _two(_text(table["source"]), _text(table["target"]), place.root)
-    if options.sample and len(found) > 1:
-        raise ValueError(f"a sample is of one file; {entry} matches {len(found)}")
-    return tuple(_named(files, options, place, len(found)) for files in found)
+        files_of_entry = _two(_text(table["source"]), _text(table["target"]), place.root)
+    if options.sample and len(files_of_entry) > 1:
+        raise ValueError(f"a sample is of one file; {entry} matches {len(files_of_entry)}")
+    return tuple(_named(files, options, place, len(files_of_entry)) for files in files_of_entry)
 
 
 def read_text(entry: object, place: Place) -> tuple[Files, ...]:
@@ -108,13 +110,13 @@ def read_text(entry: object, place: Place) -> tuple[Files, ...]:
     if type(column) not in (str, int) or ("column" in table and not column):
         raise ValueError(f"column is {column!r}; allowed: a column's number, or a key")
     options = _options({key: table[key] for key in ("sample", "name") if key in table}, two=True)
-    found = _texts(_text(table["text"], "text"), place)
-    if options.sample and len(found) > 1:
-        raise ValueError(f"a sample is of one file; {entry} matches {len(found)}")
+    paths = _texts(_text(table["text"], "text"), place)
+    if options.sample and len(paths) > 1:
+        raise ValueError(f"a sample is of one file; {entry} matches {len(paths)}")
     return tuple(
         _named(Files(path), options._replace(columns=_column(path, str(column)), text=True), place,
-               len(found))
-        for path in found
+               len(paths))
+        for path in paths
     )  # fmt: skip
 
 
@@ -136,19 +138,19 @@ def _texts(name: str, place: Place) -> list[Path]:
     if compression.exists(path):
         return [path]
     matches = [path] if path.is_dir() or not glob.has_magic(name) else _glob(path)
-    found: list[Path] = []
+    paths: list[Path] = []
     for match in matches:
         if not match.exists():
             raise _absent(match)
         if readers_records.is_dataset(match):
-            found.append(readers_records.dataset_of(match, "train"))
+            paths.append(readers_records.dataset_of(match, "train"))
         elif match.is_dir():
-            found += _inside(match)
+            paths += _inside(match)
         else:
-            found.append(match)
-    if not found:
+            paths.append(match)
+    if not paths:
         raise ValueError(f"{path} is empty: there is no file of text")
-    return found
+    return paths
 
 
 def _options(table: Mapping[str, object], *, two: bool) -> Files:
@@ -172,7 +174,7 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
 
 def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, str]:
     value = table["columns"]
-    if isinstance(value, list) and all(type(one) in (str, int) for one in value):
+    if isinstance(value, list) and all(type(column) in (str, int) for column in value):
         columns = tuple(map(str, value))
         if len(columns) == len(set(columns)) == 2 and not two:
             return columns[0], columns[1]
@@ -211,23 +213,23 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
         return _folder(path, place)
     if not glob.has_magic(name):
         raise _absent(path)
-    found = [
+    pairs = [
         both
         for match in _glob(path)
         for both in (_folder(match, place) if match.is_dir() else [(match, None)])
     ]
-    return found
+    return pairs
 
 
 def _glob(path: Path) -> list[Path]:
     """What a glob matches; one with `**` goes through folders itself, and matches files alone."""
-    found = sorted(map(Path, glob.glob(str(path), recursive=True)))
+    matches = sorted(map(Path, glob.glob(str(path), recursive=True)))
     if "**" in path.parts:
-        found = [match for match in found if not match.is_dir()]
-    if not found:
-        there = path.parent if path.parent.is_dir() else path
-        raise ValueError(f"{path} matches nothing{_there(there)}")
-    return found
+        matches = [match for match in matches if not match.is_dir()]
+    if not matches:
+        folder = path.parent if path.parent.is_dir() else path
+        raise ValueError(f"{path} matches nothing{_there(folder)}")
+    return matches
 
 
 def _two(source: str, target: str, root: Path) -> list[Files]:
@@ -245,17 +247,17 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
             suffix = _suffix(match)
             if suffix in readers.READERS and suffix != ".tsv":
                 raise ValueError(f"{match}: a {suffix} file has both sides; write pairs = …")
-    for one, other in (sides, sides[::-1]):
-        for stars in one:
-            if stars not in other:
+    for side, counterpart in (sides, sides[::-1]):
+        for stars in side:
+            if stars not in counterpart:
                 raise ValueError(
-                    f"{one[stars]} has no counterpart: {source} and {target} must match in pairs"
+                    f"{side[stars]} has no counterpart: {source} and {target} must match in pairs"
                 )
-    found = [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
-    for both in found:
+    pairs = [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
+    for both in pairs:
         if _real(both.source) == _real(both.target):
             raise ValueError(f"{both.source} is the source and the target, {source} and {target}")
-    return found
+    return pairs
 
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
@@ -266,9 +268,9 @@ def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
         wild.get(part) or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
         for part in parts
     )
-    found = re.fullmatch(expression, str(match))
-    assert found, (pattern, match)
-    return found.groups()
+    matched = re.fullmatch(expression, str(match))
+    assert matched, (pattern, match)
+    return matched.groups()
 
 
 def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
@@ -282,19 +284,19 @@ def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
     names = _inside(folder)
     single = [path for path in names if _suffix(path) in readers.READERS]
     rest = [path for path in names if path not in single]
-    found: list[tuple[Path, Path | None]] = [(path, None) for path in single]
-    found += _by_language(rest, folder, place, needed=not single)
-    used = {path for both in found for path in both}
+    pairs: list[tuple[Path, Path | None]] = [(path, None) for path in single]
+    pairs += _by_language(rest, folder, place, needed=not single)
+    used = {path for both in pairs for path in both}
     _leave([path for path in rest if path not in used and not code_of(_suffix(path)[1:])], folder)
-    return sorted(found)
+    return sorted(pairs)
 
 
 def _inside(folder: Path) -> list[Path]:
     """The files of a folder but a description; a warning names the folders in it."""
-    there = [one for one in sorted(folder.iterdir()) if one.name != "corpus.toml"]
-    there = [path for path in there if path.name[0] != "."]
-    _leave([path for path in there if path.is_dir()], folder)
-    return [path for path in there if path.is_file()]
+    visible = [path for path in sorted(folder.iterdir()) if path.name != "corpus.toml"]
+    visible = [path for path in visible if path.name[0] != "."]
+    _leave([path for path in visible if path.is_dir()], folder)
+    return [path for path in visible if path.is_file()]
 
 
 def _leave(left: list[Path], folder: Path) -> None:
@@ -325,11 +327,11 @@ def _by_language(
             f"{' and '.join(place.languages)}{_there(folder)}"
         )
     source, target = place.languages
-    found = {stem: path for (stem, code), path in sides.items() if code == source}
-    for stem, path in found.items():
+    by_stem = {stem: path for (stem, code), path in sides.items() if code == source}
+    for stem, path in by_stem.items():
         if (stem, target) not in sides:
             raise ValueError(f"{path} has no counterpart in {target}{_there(folder)}")
-    return [(path, sides[stem, target]) for stem, path in found.items()]
+    return [(path, sides[stem, target]) for stem, path in by_stem.items()]
 
 
 def _suffix(path: Path) -> str:
@@ -348,11 +350,11 @@ def _absent(path: Path) -> ValueError:
 
 
 def _near(path: Path) -> str:
-    there = os.listdir(path.parent) if path.parent.is_dir() else []
+    names = os.listdir(path.parent) if path.parent.is_dir() else []
     zip_file = compression.file(path)
     if zip_file != path:
-        there = [name.rpartition("/")[2] for name in compression.members(zip_file)]
-    return suggest.hint(path.name, there, 2)
+        names = [name.rpartition("/")[2] for name in compression.members(zip_file)]
+    return suggest.hint(path.name, names, 2)
 
 
 def _there(folder: Path) -> str:

@@ -286,9 +286,9 @@ def table(content: Mapping[str, Any]) -> str:
         lines.append(_line(row["language"], row | {"foreseen": f"{row['foreseen']:,.1f}"}))
         if several:
             lines += [
-                [f"  {name}", "", f"{one['examples']:,}", "", "", "",
-                 f"{one['source_tokens'] + one['target_tokens']:,}"]
-                for name, one in row["corpora"].items()
+                [f"  {name}", "", f"{counts['examples']:,}", "", "", "",
+                 f"{counts['source_tokens'] + counts['target_tokens']:,}"]
+                for name, counts in row["corpora"].items()
             ]  # fmt: skip
     total = {key: sum(row[key] for row in rows) for key in ("pairs", "examples", "tokens")}
     epochs = total["examples"] / max(total["pairs"], 1)

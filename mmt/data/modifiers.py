@@ -1,8 +1,8 @@
-"""Examples made harder on purpose, so that a model is used to shouting, typos, tags and the like.
+"""Data augmentation: upper case, typos, tags and others, so that a model copes with such input.
 
-A modifier makes another pair of texts of one, as `probability` has it (cf. OpusTrainer, Barreau et
-al. 2023). Which examples are modified, and how, is a function of seed and draw. A cache holds
-tokens: they are decoded, modified and encoded again by the run's own vocabulary.
+A modifier changes the texts of a pair with some probability (as OpusTrainer, Barreau et al. 2023).
+Which examples are modified, and how, is a function of seed and draw. A cache holds tokens: they are
+decoded, modified, and encoded again by the run's vocabulary.
 """
 
 import functools
@@ -23,7 +23,7 @@ from mmt.data.stages import Modifiers, Number
 from mmt.data.vocabulary import Vocabulary
 
 T = TypeVar("T")
-Chance = Callable[[], float]  # in [0, 1), a new one every time
+Chance = Callable[[], float]  # returns a new number in [0, 1) every time
 Ids = list[int]
 
 _TAG = re.compile(r"<2[\w-]+> ?(?:<bt> ?)?|<bt> ?")
@@ -44,27 +44,27 @@ class TextSides(NamedTuple):
 
 
 def upper_case(texts: TextSides, chance: Chance) -> TextSides:
-    """BOTH SIDES SHOUT."""
+    """Puts both sides in UPPER CASE."""
     return TextSides(texts.source.upper(), texts.target.upper())
 
 
 def title_case(texts: TextSides, chance: Chance) -> TextSides:
-    """Every Word Of Both Sides With A Capital, As In A Headline."""
+    """Capitalises Every Word Of Both Sides, As In A Headline."""
     return TextSides(*(re.sub(r"(?<!\S)\S", lambda m: m[0].title(), side) for side in texts))
 
 
 def no_punctuation(texts: TextSides, chance: Chance) -> TextSides:
-    """Without the marks at the end of both sides."""
+    """Removes the punctuation at the end of both sides."""
     return TextSides(*map(_unended, texts))
 
 
 def typos(texts: TextSides, chance: Chance) -> TextSides:
-    """About one slip in twenty letters of the source: two swapped, one left out, doubled, or
-    another letter of the sentence in its place.
+    """Makes about one typing error in twenty letters of the source: swaps two, removes or doubles
+    one, or replaces it by another letter of the sentence.
     """
     letters = list(texts.source)
     for _ in range(1 + len(letters) // 20):
-        places = [i for i, one in enumerate(letters) if one.isalpha()]
+        places = [i for i, letter in enumerate(letters) if letter.isalpha()]
         if len(places) < 3:
             break
         at, other = _pick(places, chance), _pick(places, chance)
@@ -81,7 +81,7 @@ def typos(texts: TextSides, chance: Chance) -> TextSides:
 
 
 def noise(texts: TextSides, chance: Chance) -> TextSides:
-    """The same signs or made-up word before or after both sides: what has no translation stays."""
+    """Puts the same signs, or made-up word, before or after both sides: it is to be copied."""
     kind = _SIGNS if chance() < 0.5 else _LETTERS
     made = "".join(_pick(kind, chance) for _ in range(1 + int(chance() * (3, 8)[kind is _LETTERS])))
     if chance() < 0.5:
@@ -90,7 +90,7 @@ def noise(texts: TextSides, chance: Chance) -> TextSides:
 
 
 def tags(texts: TextSides, chance: Chance) -> TextSides:
-    """Both sides in the same markup, or with the same placeholder at their end."""
+    """Puts both sides in the same markup, or the same placeholder at their ends."""
     if chance() < 0.25:
         number = int(chance() * 10)
         return TextSides(*(f"{side} {{{number}}}" for side in texts))
@@ -99,17 +99,17 @@ def tags(texts: TextSides, chance: Chance) -> TextSides:
 
 
 def numbers(texts: TextSides, chance: Chance) -> TextSides:
-    """A number that stands on both sides becomes another, the same on both. Those of one digit and
-    the last two digits of long ones stay: words around them depend on these in many languages.
+    """Replaces a number that stands on both sides by another one. Numbers of one digit stay, and so
+    do the last two digits of long ones: in many languages the words around depend on them.
     """
-    found = [set(re.findall(r"\d+", side)) for side in texts]
-    new = {one: _other(one, chance) for one in sorted(found[0] & found[1])}
+    by_side = [set(re.findall(r"\d+", side)) for side in texts]
+    new = {number: _other(number, chance) for number in sorted(by_side[0] & by_side[1])}
     return TextSides(*(re.sub(r"\d+", lambda m: new.get(m[0], m[0]), side) for side in texts))
 
 
 def copied(texts: TextSides, chance: Chance) -> TextSides:
-    """The translation as its own source (Currey et al. 2017). A first stage of nothing else
-    teaches a decoder to read its source, which real pairs teach slowly.
+    """Makes the translation its own source (Currey et al. 2017). A first stage of copies teaches a
+    decoder to read its source, which pairs teach slowly.
     """
     return TextSides(texts.target, texts.target)
 
@@ -131,24 +131,28 @@ KINDS: Mapping[str, Callable[[TextSides, Chance], TextSides]] = {
 class Rewriter:
     """The modifiers of one stage.
 
-    wanted: {'upper_case': 0.05, 'typos': {'deu': 0.1, 'fra': 0.05}}: of `KINDS` (`merged` is a
-      sentence and the next one of its language as one), the probability in all languages, or in
-      each named (by any name). An example may get several.
-    codes: of the languages, which are named by their position there.
+    Args:
+      probabilities: {'upper_case': 0.05, 'typos': {'deu': 0.1, 'fra': 0.05}}: the probability of a
+        modifier of `KINDS` in all languages, or per language (by any name). `merged` joins a
+        sentence with the next one of its language. An example may get several modifiers.
+      cache: the cache whose vocabularies decode and encode.
+      codes: FLORES codes; a language is identified by its position there.
+      seed: of the run.
 
-    ValueError: an unknown modifier or language, a probability out of 0 ... 1.
+    Raises:
+      ValueError: an unknown modifier or language, a probability outside 0 ... 1.
     """
 
-    def __init__(self, wanted: Modifiers, cache: Cache, codes: Sequence[str], seed: int):
-        if not isinstance(wanted, Mapping):
+    def __init__(self, probabilities: Modifiers, cache: Cache, codes: Sequence[str], seed: int):
+        if not isinstance(probabilities, Mapping):
             raise ValueError(
-                f"modifiers = {wanted!r}; allowed: {{NAME: PROBABILITY, ...}}, the names "
+                f"modifiers = {probabilities!r}; allowed: {{NAME: PROBABILITY, ...}}, the names "
                 f"{', '.join(KINDS)}"
             )
         self._cache, self._codes = cache, codes
-        self._kinds = [kind for kind in KINDS if kind in wanted]
+        self._kinds = [kind for kind in KINDS if kind in probabilities]
         self._odds = np.zeros((len(self._kinds), len(codes)))
-        for kind, odds in wanted.items():
+        for kind, odds in probabilities.items():
             if kind not in KINDS:
                 near = suggest.hint(str(kind), KINDS, cutoff=0.0)
                 raise ValueError(f"no modifier {kind!r}{near}; allowed: {', '.join(KINDS)}")
@@ -207,22 +211,25 @@ class Rewriter:
         source, target = self._vocabularies
         sources = source.encode_all([tag + made.source for _, tag, made in kept])
         targets = target.encode_all([made.target for _, _, made in kept])
-        found: list[tuple[Ids, Ids] | None] = [None] * len(pairs)
+        rewritten: list[tuple[Ids, Ids] | None] = [None] * len(pairs)
         for (place, _, _), *new in zip(kept, sources, targets, strict=True):
-            found[place] = new[0], new[1]
-        return found
+            rewritten[place] = new[0], new[1]
+        return rewritten
 
     def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, TextSides]]:
         """The tag of each source, and its texts."""
         sides = zip(self._vocabularies, (0, 1), strict=True)
-        sources, targets = (own.decode_all([pair[i] for pair in pairs]) for own, i in sides)
+        sources, targets = (
+            vocabulary.decode_all([pair[side] for pair in pairs]) for vocabulary, side in sides
+        )
         cuts = [tag.end() if (tag := _TAG.match(text)) else 0 for text in sources]
         parts = zip(sources, targets, cuts, strict=True)
-        return [(one[:cut], TextSides(one[cut:], other)) for one, other, cut in parts]
+        return [(source[:cut], TextSides(source[cut:], target)) for source, target, cut in parts]
 
     def _unknown(self, pair: tuple[Ids, Ids]) -> bool:
-        """Whether the tokens do not tell the text."""
-        return any(own.unk in ids for own, ids in zip(self._vocabularies, pair, strict=True))
+        """Whether the tokens include UNK, so that the text is not known."""
+        sides = zip(self._vocabularies, pair, strict=True)
+        return any(vocabulary.unk in ids for vocabulary, ids in sides)
 
     @functools.cached_property
     def _vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
@@ -232,12 +239,12 @@ class Rewriter:
 
 def _joined(texts: TextSides, others: TextSides) -> TextSides:
     """Two sentences as one text, with a space between where their script has it."""
-    return TextSides(
-        *(
-            one + ("" if _is_spaceless(one[-1:]) and _is_spaceless(other[:1]) else " ") + other
-            for one, other in zip(texts, others, strict=True)
-        )
-    )
+
+    def join(first: str, second: str) -> str:
+        spaceless = _is_spaceless(first[-1:]) and _is_spaceless(second[:1])
+        return f"{first}{'' if spaceless else ' '}{second}"
+
+    return TextSides(*map(join, texts, others))
 
 
 def _is_spaceless(letter: str) -> bool:
@@ -252,7 +259,7 @@ def _unended(side: str) -> str:
 
 
 def _other(number: str, chance: Chance) -> str:
-    """Another number of the same digits' script; the same where no digit may change."""
+    """Another number in the same script; the same number where no digit may change."""
     keep = 1 if len(number) == 2 else 2
     if len(number) < 2 or (len(number) == 2 and unicodedata.digit(number[0]) < 2):
         return number

@@ -1,7 +1,7 @@
 """Rows of a batch: which examples share one, and their arrays.
 
-`Packer` decides by lengths alone, first fit over a few open rows; `assemble` lays tokens out. What
-comes in which order is `pipeline.py`'s matter.
+`Packer` decides by lengths alone, first fit over a few open rows; `assemble` lays tokens out. The
+order of examples is decided in `virtual_shards.py`.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,13 @@ Batch = dict[str, Shaped[np.ndarray, "rows _"]]
 
 
 class PackedExample(NamedTuple):
-    """Where an example lies and its lengths, each with its EOS; `draw` is its place in a lane. What
-    was made of it, if anything, is `changed`, as `records.encode` writes it.
+    """Where an example is stored, and its lengths.
+
+    Attributes:
+      draw: its index in the mixture.
+      language, record: its language's id and its number among the language's records.
+      source, target: tokens of both sides, with EOS.
+      changed: the modified or noised example, as `records.encode` writes it; None: as stored.
     """
 
     draw: int
@@ -35,9 +40,9 @@ Row = list[PackedExample]
 class Packer:
     """Fills rows of `source` and `target` tokens with examples, first fit, in the order given.
 
-    Up to `open_rows` rows are open. An example goes into the oldest one with room for both its
-    sides; where there is none, a new row is opened, and if that is one too many, the oldest is
-    done. So no example waits for ever. With `open_rows` 0 every example is a row.
+    Up to `open_rows` rows are open. An example goes into the oldest one with room for both sides.
+    If there is none, a new row is opened; if that is one too many, the oldest is finished. So no
+    example waits forever. With `open_rows` 0 every example is a row.
 
     >>> packer = Packer(8, 8, open_rows=1)
     >>> first, second, third = (PackedExample(i, 0, i, 4, 3) for i in range(3))
@@ -54,7 +59,7 @@ class Packer:
         self._open_rows = open_rows
 
     def add(self, example: PackedExample) -> Row | None:
-        """Places the example; returns a row if one is done thereby."""
+        """Places the example; returns a row if this finishes one."""
         for index, (source, target) in enumerate(self._room):
             if example.source <= source and example.target <= target:
                 self.open[index].append(example)
@@ -68,7 +73,7 @@ class Packer:
         return self.open.pop(0)
 
     def restore(self, rows: list[Row]) -> None:
-        """Goes on with these open rows."""
+        """Continues with these open rows."""
         self.open = rows
         self._room = [
             (
@@ -89,9 +94,9 @@ def assemble(
     eos: int = EOS,
     start: int = PAD,
 ) -> Batch:
-    """The batch of `rows` (those without examples are padding); `decoded` has their examples.
+    """Returns the batch of `rows` (empty rows are padding); `decoded` has their examples.
 
-    `eos` follows every text, `start` goes before a target, `pad` fills rows of tokens. With
+    `eos` follows every text, `start` precedes a target, `pad` pads token rows. With
     source = target = 6, the row of [5 6] -> [7], [8] -> [9 2] is
 
         encoder_input_tokens    5 6 1 8 1 0
@@ -150,16 +155,16 @@ class _Layout:
         self._index = np.repeat(first, lengths) + self.positions
 
     def with_eos(self, tokens: Int32[np.ndarray, "_"], eos: int) -> Int[np.ndarray, "tokens"]:
-        found = np.full(len(self.positions), eos, np.int64)
-        found[self._is_text] = tokens
-        return found
+        filled = np.full(len(self.positions), eos, np.int64)
+        filled[self._is_text] = tokens
+        return filled
 
     def spread(self, per_example: Int[np.ndarray, "n"]) -> Int[np.ndarray, "tokens"]:
         return np.repeat(per_example, self._lengths)
 
     def fill(
-        self, values: Int[np.ndarray, "tokens"], rest: int = 0
+        self, values: Int[np.ndarray, "tokens"], padding: int = 0
     ) -> Int32[np.ndarray, "rows length"]:
-        found = np.full(self._shape, rest, np.int32)
-        found.ravel()[self._index] = values
-        return found
+        array = np.full(self._shape, padding, np.int32)
+        array.ravel()[self._index] = values
+        return array

@@ -29,17 +29,18 @@ Modifiers = Mapping[str, Number | Mapping[str, Number]]
 
 @dataclass(frozen=True)
 class Stage:
-    """What is drawn until when; the last stage of a run has no end.
+    """What is drawn, and until when; the last stage of a run has no end.
 
-    until: counted from the start of the run, not of the stage, one of
-      {'steps': 20000}: training steps; with packing to about 1 %, and over as many batches as the
-        open rows make (8 with one row per virtual shard): see `CurriculumSampler`;
-      {'examples': 10**6}: examples drawn;
-      {'Swahili': 2, 'yor': 0.5}: epochs, of all the languages named (by any name);
-      {'validation_loss': 3}: until the mean over languages has not improved in 3 evaluations;
-      {'validation_loss/swh': 3}: or that of one language.
-    mixing: default: that of the run.
-    modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers.py`.
+    Attributes:
+      until: the end, counted from the start of the run, not of the stage; one of
+        {'steps': 20000}: training steps; with packing within about 1 %, and spread over as many
+          batches as there are open rows (8 with one row per virtual shard);
+        {'examples': 10**6}: examples drawn;
+        {'Swahili': 2, 'yor': 0.5}: epochs, of all the languages named (by any name);
+        {'validation_loss': 3}: when the mean over languages has not improved in 3 evaluations;
+        {'validation_loss/swh': 3}: or that of one language.
+      mixing: the mixture; default: that of the run.
+      modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers.py`.
     """
 
     until: Mapping[str, Number] | None = None
@@ -47,7 +48,7 @@ class Stage:
     modifiers: Modifiers | None = None
 
     def watched(self) -> tuple[str, int] | None:
-        """The language ('' is the mean) whose loss ends the stage, and the patience; else None."""
+        """Returns the language ('': mean) whose loss ends the stage, and the patience; or None."""
         for key, value in (self.until or {}).items():
             if key.split("/")[0] == LOSS:
                 return key[len(LOSS) + 1 :], int(value)
@@ -55,44 +56,55 @@ class Stage:
 
 
 class ActiveStage(NamedTuple):
-    """A stage in force: from draw `start` on, before which every language came `base` times."""
+    """A stage with its known start.
+
+    Attributes:
+      start: the first draw.
+      base: how often each language was drawn before.
+      rates: 0 for languages that are not in the mixture.
+      components: the languages that are, in the sampler's order.
+      sampler: draws the components.
+    """
 
     start: int
     base: Int[np.ndarray, "languages"]
-    rates: Float[np.ndarray, "languages"]  # 0 of those that are not in its mixture
-    components: Int[np.ndarray, "n"]  # those that are, in the order of the schedule
-    schedule: MixtureSampler
+    rates: Float[np.ndarray, "languages"]
+    components: Int[np.ndarray, "n"]
+    sampler: MixtureSampler
 
     def at(self, draws: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """As `CurriculumSampler.at`, of draws of this stage."""
-        found, appearances = self.schedule.at(draws - self.start)
-        languages = self.components[found]
+        """Returns languages and appearances of draws of this stage."""
+        numbers, appearances = self.sampler.at(draws - self.start)
+        languages = self.components[numbers]
         return languages, appearances + self.base[languages]
 
     def before(self, draw: int) -> Int[np.ndarray, "languages"]:
-        """As `CurriculumSampler.before`, of a draw of this stage."""
-        found = self.base.copy()
-        found[self.components] += self.schedule.before(draw - self.start)
-        return found
+        """Returns how often each language comes before a draw of this stage."""
+        counts = self.base.copy()
+        counts[self.components] += self.sampler.before(draw - self.start)
+        return counts
 
 
-Density = Callable[[Stage], float]  # the examples that a row of it holds on average
+Density = Callable[[Stage], float]  # the mean number of examples in a row of the stage
 
 
 class CurriculumSampler:
-    """Which language each draw of a run takes, and how often that one was drawn before.
+    """Which language each draw of a run takes, and how often it was drawn before.
 
-    The appearances of a language go on over the stages, so that none of its examples comes again
-    before all have come. A language is named by its position in `counts`. With one stage it is the
+    Appearances are counted across stages, so that no example of a language is repeated before all
+    were shown. A language is identified by its position in `counts`. With one stage this is the
     stage's `MixtureSampler`.
 
-    stages: the last without an end, all others with one.
-    counts: FLORES code -> examples, of all languages that any stage draws.
-    ends: the first draws after the stages, where they are known from an earlier start of the run.
-    rows: rows in a batch, and `density`, what a row holds: steps become draws by them, once, so a
-      boundary in steps is as exact as the density is. Where these may change, `ends` are kept.
+    Args:
+      stages: the last without an end, all others with one.
+      counts: FLORES code -> examples, of all languages that any stage draws.
+      ends: the first draw after each stage, where it is known from an earlier start of the run.
+      rows: rows in a batch.
+      density: examples per row. `rows` and `density` convert steps into draws, so a boundary in
+        steps is as exact as the density.
 
-    ValueError: a stage that never ends or ends before it begins, an unknown language or kind.
+    Raises:
+      ValueError: a stage that never ends or ends before it begins, an unknown language or kind.
 
     >>> two = [Stage({"examples": 4}, Mixing(languages=["deu"])), Stage(mixing=Mixing(1.0))]
     >>> CurriculumSampler(two, {"deu": 3, "swh": 3}).at(np.arange(8))[:2]
@@ -128,30 +140,30 @@ class CurriculumSampler:
     def at(
         self, draws: Int[np.ndarray, "n"]
     ) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """For each draw its language, how often that was drawn before, its stage (0, 1, ...)."""
+        """Returns each draw's language, how often that was drawn before, and its stage."""
         which = self._which(draws)
         languages = np.empty(len(draws), np.int64)
         appearances = np.empty(len(draws), np.int64)
         for number in np.unique(which).tolist():
-            own = which == number
-            languages[own], appearances[own] = self.parts[number].at(draws[own])
+            in_stage = which == number
+            languages[in_stage], appearances[in_stage] = self.parts[number].at(draws[in_stage])
         return languages, appearances, which
 
     def before(self, draw: int) -> Int[np.ndarray, "languages"]:
-        """How often each language comes in the draws before `draw`."""
+        """Returns how often each language comes in the draws before `draw`."""
         return self.parts[int(self._which(np.array([draw]))[0])].before(draw)
 
     def when(self, language: int, appearance: int) -> int:
-        """The draw of a language's appearance (0, 1, ...), of one that comes."""
+        """Returns the draw of a language's appearance (0, 1, ...). ValueError: it never comes."""
         for part in reversed(self.parts):
             component = np.flatnonzero(part.components == language)
             left = appearance - int(part.base[language])
             if component.size and left >= 0:
-                return part.start + part.schedule.when(int(component[0]), left)
+                return part.start + part.sampler.when(int(component[0]), left)
         raise ValueError(f"appearance {appearance} of language {language} never comes")
 
     def expected(self, draws: int) -> Float[np.ndarray, "languages"]:
-        """What `before` is by the shares alone, without the rounding to whole examples."""
+        """Returns the expectation of `before` by the mixing rates alone."""
         ends = [*(part.start for part in self.parts[1:]), draws]
         lengths = [
             max(min(end, draws) - part.start, 0) for part, end in zip(self.parts, ends, strict=True)
@@ -159,26 +171,26 @@ class CurriculumSampler:
         return np.array(lengths, np.float64) @ np.array([part.rates for part in self.parts])
 
     def draws_in(self, rows: int) -> int:
-        """About how many examples so many rows of the run hold."""
+        """Returns about how many examples the first `rows` rows of the run hold."""
         for number, part in enumerate(self.parts):
-            found = part.start + (rows - self._rows_before(number)) * self._density(number)
-            if number + 1 == len(self.parts) or found < self.parts[number + 1].start:
+            draws = part.start + (rows - self._rows_before(number)) * self._density(number)
+            if number + 1 == len(self.parts) or draws < self.parts[number + 1].start:
                 break
-        return round(found)
+        return round(draws)
 
     def rows_for(self, draw: int) -> float:
-        """About how many rows are done when `draw` comes: the inverse of `draws_in`."""
+        """Returns about how many rows precede `draw`: the inverse of `draws_in`."""
         number = int(self._which(np.array([draw]))[0])
         return self._rows_before(number) + (draw - self.parts[number].start) / self._density(number)
 
     def warnings(self, rows: int) -> list[str]:
-        """What to warn of in a run of so many rows: a stage that never begins, and where a stage's
-        part has over 1 % more examples than its mixture says, which its cap is reckoned with.
+        """Returns warnings about a run of `rows` rows: a stage that never begins, and a stage with
+        over 1 % more examples than the number that its cap was computed for.
         """
-        found, total = [], self.draws_in(rows)
+        messages, total = [], self.draws_in(rows)
         for number, part in enumerate(self.parts):
             if number and part.start >= total:
-                found.append(
+                messages.append(
                     f"stage {number + 1} of {len(self.stages)} never begins: the one before ends "
                     f"after {part.start:,} examples, and the run draws about {total:,}"
                 )
@@ -190,36 +202,36 @@ class CurriculumSampler:
             later = [total, *(other.start for other in self.parts[number + 1 :])]
             if (drawn := min(later) - part.start) > 1.01 * mixture.examples:
                 stage = f"stage {number + 1}" if len(self.stages) > 1 else "the run"
-                found.append(
+                messages.append(
                     f"mixing.Mixing.max_epochs = {mixture.max_epochs:g} is not kept: examples = "
                     f"{mixture.examples:,}, but {stage} draws about {drawn:,}; bind examples to "
                     "that, or more"
                 )
-        return found
+        return messages
 
     def watching(self) -> Stage | None:
-        """The stage that goes on until it is told to end, if the run has come to one."""
+        """Returns the current stage if it ends by a validation loss; else None."""
         number = len(self.parts) - 1
         return None if number == len(self.ends) else self.stages[number]
 
     def ended(self, draw: int) -> "CurriculumSampler":
-        """The timeline where the stage of `watching` ends before `draw`."""
+        """Returns the sampler in which the stage of `watching` ends before `draw`."""
         return self._again(ends=[*self.ends[: len(self.parts) - 1], draw])
 
     def resumed(self, ends: Sequence[int | None]) -> "CurriculumSampler":
-        """The timeline with the boundaries that an earlier start of the run found."""
+        """Returns the sampler with the ends that an earlier start of the run determined."""
         return self._again(ends=ends)
 
     def settings(self) -> dict[str, Any]:
-        """What the meaning of a draw depends on, beside `ends`."""
-        own = [self._stage_settings(stage) for stage in self.stages]
-        if len(own) == 1 and not self.stages[0].modifiers:
-            return own[0]
-        more = [
+        """Returns everything that the meaning of a draw depends on, except `ends`."""
+        mixtures = [self._stage_settings(stage) for stage in self.stages]
+        if len(mixtures) == 1 and not self.stages[0].modifiers:
+            return mixtures[0]
+        others = [
             {"until": dict(stage.until or {}), "modifiers": dict(stage.modifiers or {})}
             for stage in self.stages
         ]
-        return {"stages": [one | two for one, two in zip(own, more, strict=True)]}
+        return {"stages": [mixture | rest for mixture, rest in zip(mixtures, others, strict=True)]}
 
     def _stage_settings(self, stage: Stage) -> dict[str, Any]:
         mixture, rates = stage.mixing or Mixing(), _rates(stage, self.counts)
@@ -247,7 +259,7 @@ class CurriculumSampler:
         return math.fsum((b.start - a.start) / self._density(index) for index, (a, b) in pairs)
 
     def _end(self, number: int) -> int | None:
-        """The first draw after a stage; None where that is not known before."""
+        """The first draw after a stage; None where it is not known in advance."""
         stage, part = self.stages[number], self.parts[number]
         until = dict(stage.until or {})
         if stage.watched():
@@ -258,37 +270,40 @@ class CurriculumSampler:
         elif "examples" in until:
             end = int(until["examples"])
         else:
-            end = max(self._through(part, *one) for one in _epochs(until, self.counts).items())
+            end = max(self._through(part, *item) for item in _epochs(until, self.counts).items())
         if end > part.start:
             return end
         if any(before.watched() for before in self.stages[:number]):
-            return part.start  # it came too late: nobody knew when the one before would end
+            return part.start  # the stage before, which ends by a loss, ended too late
         raise ValueError(
             f"stage {number + 1} of {len(self.stages)} begins after {part.start:,} examples and "
             f"ends, by until = {until}, after {end:,}: until counts from the start of the run"
         )
 
     def _through(self, part: ActiveStage, language: int, epochs: Number) -> int:
-        """The draw after which a language has come so often."""
-        wanted = math.ceil(epochs * list(self.counts.values())[language])
-        if wanted <= part.base[language]:
+        """The draw after which a language has been drawn for `epochs`."""
+        count = math.ceil(epochs * list(self.counts.values())[language])
+        if count <= part.base[language]:
             return 0
         component = int(np.flatnonzero(part.components == language)[0])
-        left = wanted - int(part.base[language])
-        return part.start + part.schedule.when(component, left - 1) + 1
+        left = count - int(part.base[language])
+        return part.start + part.sampler.when(component, left - 1) + 1
 
 
 def planned(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stage]:
-    """The stages of a run, by default one, each with its own mixture or the run's. ValueError for
-    what is no list of stages.
+    """Returns the stages of a run, by default one, each with its own mixture or the run's.
+
+    Raises:
+      ValueError: `stages` is no list of stages.
     """
-    wanted = [Stage()] if stages is None else stages
-    if not isinstance(wanted, Sequence) or not all(isinstance(one, Stage) for one in wanted):
+    curriculum = [Stage()] if stages is None else stages
+    is_list = isinstance(curriculum, Sequence)
+    if not is_list or not all(isinstance(stage, Stage) for stage in curriculum):
         raise ValueError(
             f"stages = {stages!r}; allowed: a list of Stage, such as "
             "[@large/stages.Stage(), @all/stages.Stage()], or None"
         )
-    return [replace(stage, mixing=stage.mixing or mixture or Mixing()) for stage in wanted]
+    return [replace(stage, mixing=stage.mixing or mixture or Mixing()) for stage in curriculum]
 
 
 def _rates(stage: Stage, counts: Mapping[str, int]) -> Float[np.ndarray, "languages"]:
@@ -302,7 +317,7 @@ def _epochs(until: Mapping[str, Number], counts: Mapping[str, int]) -> dict[int,
 
 
 def _check(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
-    """ValueError for what cannot be a run's stages, also of those that begin nobody knows when."""
+    """Raises ValueError for invalid stages, also where their start is not known yet."""
     if not stages:
         raise ValueError("stages is empty; allowed: one Stage or more, or no stages at all")
     for number, stage in enumerate(stages, 1):
@@ -349,7 +364,7 @@ def _check_until(
 
 
 def _may_end(until: Any) -> bool:
-    """Whether it is one kind of end with a number that it can have, or epochs of languages."""
+    """Whether `until` is one kind of end with a valid number, or epochs of languages."""
     if not isinstance(until, Mapping) or not until:
         return False
     if not all(isinstance(key, str) for key in until):

@@ -1,7 +1,4 @@
-"""What a corpus holds, language by language: `mmt data stats`.
-
-Counting what training then draws is for mixing.py; nothing is judged or removed here.
-"""
+"""Statistics of a corpus per language: `mmt data stats`."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +13,12 @@ from mmt.data.pair import SPLITS, Pair
 
 
 def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int | float]]:
-    """What `mmt data stats` shows, a row per language; reads everything, so it also validates.
+    """Returns a row per language; reads the whole corpus, and so validates it.
 
     A row has `language`, `name`, the number of pairs in `train`, `validation` and `test`; of the
     training pairs `source_words` and `target_words` (by white space), `source_characters` and
     `target_characters` (code points) and `length_ratio`, the median of target / source characters;
-    and `share`, the part of the training examples drawn from the language at this temperature.
+    and `share`, the language's mixing rate at this temperature.
     """
     rows: list[dict[str, str | int | float]] = []
     counts: dict[str, int] = {}
@@ -30,16 +27,16 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
         row: dict[str, str | int | float] = {"language": code, "name": languages.find(code).name}
         row["train"] = counts[code]
         for split in SPLITS[1:]:
-            there = corpus.count(code, split)
-            row[split] = sum(1 for _ in corpus.pairs(code, split)) if there else 0
+            present = corpus.count(code, split)
+            row[split] = sum(1 for _ in corpus.pairs(code, split)) if present else 0
         rows.append(row | sizes)
     shares = mixing.mixing_rates(counts, temperature)
     return [row | {"share": shares[str(row["language"])]} for row in rows]
 
 
 def matched(corpus: Corpus) -> Iterator[str]:
-    """What is read where that is several files: 'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz'; and
-    what there is of monolingual text: 'monolingual eng_Latn: 120,000 lines'.
+    """Yields the entries of languages with several, 'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz',
+    and the sizes of monolingual text, 'monolingual eng_Latn: 120,000 lines'.
     """
     for split in SPLITS:
         for code in corpus.languages:
@@ -52,7 +49,7 @@ def matched(corpus: Corpus) -> Iterator[str]:
 
 
 def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
-    """The rows of `stats` for people: columns aligned, the largest language first, a total."""
+    """Returns the rows of `stats` as text: the largest language first, a total at the end."""
     ordered = sorted(rows, key=lambda row: (-int(row["train"]), row["language"]))
     counted = [key for key, value in ordered[0].items() if isinstance(value, int)]
     total = {key: sum(int(row[key]) for row in ordered) for key in counted}
@@ -68,7 +65,7 @@ def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
 
 
 def _sizes(pairs: Iterable[Pair]) -> tuple[int, dict[str, str | int | float]]:
-    """The number of pairs, and what `stats` says of their lengths."""
+    """The number of pairs, and the length columns of `stats`."""
     words, characters, ratios = [0, 0], [0, 0], array("f")  # 4 bytes a pair, for the median
     for pair in pairs:
         words = [words[0] + len(pair.source.split()), words[1] + len(pair.target.split())]

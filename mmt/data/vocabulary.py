@@ -99,10 +99,10 @@ def train(
     except RuntimeError as error:
         raise ValueError(_explain(str(error), size, path)) from error
     _write(path, model.getvalue())
-    found = Vocabulary.load(path).size
-    if found < size:
+    pieces = Vocabulary.load(path).size
+    if pieces < size:
         warnings.warn(
-            f"{path}: the texts hold only {found} pieces; the vocabulary has these, not {size}",
+            f"{path}: the texts hold only {pieces} pieces; the vocabulary has these, not {size}",
             stacklevel=2,
         )
 
@@ -155,13 +155,13 @@ class Vocabulary:
         if not model:  # SentencePiece takes it, and crashes when it is asked
             raise ValueError(f"{path} is not a SentencePiece model: it is empty")
         try:
-            found = cls(model)
-            found.has("")  # reads the pieces
+            loaded = cls(model)
+            loaded.has("")  # reads the pieces
         except (RuntimeError, UnicodeDecodeError) as error:  # of pieces that are no text
             raise ValueError(f"{path} is not a SentencePiece model: {error}") from error
-        if found.eos < 0:
+        if loaded.eos < 0:
             raise ValueError(f"{path} has no id for the end of a text: train it with --eos_id=1")
-        return found
+        return loaded
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without EOS."""
@@ -195,15 +195,15 @@ class Vocabulary:
         """The pieces that say into which language, with its FLORES code where `languages` knows it:
         {'<2eng>': 'eng_Latn', '<2zh_Hant>': 'zho_Hant', '<2qqq>': None}.
         """
-        found = {piece: _TAG.fullmatch(piece) for piece in self._pieces if piece.startswith("<2")}
-        return {piece: _code(tag[1]) for piece, tag in found.items() if tag}
+        matches = {piece: _TAG.fullmatch(piece) for piece in self._pieces if piece.startswith("<2")}
+        return {piece: _code(tag[1]) for piece, tag in matches.items() if tag}
 
     @functools.cached_property
     def sentinels(self) -> tuple[int, ...]:
         """The ids that stand for gaps, '<extra_id_0>' first; also as mT5 has them, after a space.
         """
         numbers = itertools.takewhile(
-            lambda found: found is not None,
+            lambda number_of_piece: number_of_piece is not None,
             (
                 self._pieces.get(sentinel(n), self._pieces.get(f"\u2581{sentinel(n)}"))
                 for n in itertools.count()
@@ -248,7 +248,7 @@ class Tokeniser:
         """(ids of the source, of the target, name) of each pair of UTF-8 texts, without EOS."""
         prefix = self.prefix.encode()
         ids = (
-            _loaded(self.source).encode_all([prefix + one for one in sources], threads=1),
+            _loaded(self.source).encode_all([prefix + text for text in sources], threads=1),
             _loaded(self.target).encode_all(targets, threads=1),
         )
         return list(zip(*ids, names, strict=True))
@@ -267,19 +267,19 @@ def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str
     known = {piece: code for piece, code in vocabulary.tags.items() if code}
     if trained and vocabulary.has(tag(trained)):
         known[tag(trained)] = trained
-    wanted = languages.find(language)
-    fitting = [piece for piece, code in known.items() if code == wanted.code]
+    target = languages.find(language)
+    fitting = [piece for piece, code in known.items() if code == target.code]
     if fitting:
         return min(fitting, key=lambda piece: (piece != literal, len(piece), piece))
     names = {code: f"{languages.find(code).name} ({code})" for code in sorted(set(known.values()))}
     if len(names) > 12:
         near = {languages.find(code).name: text for code, text in names.items()}
-        hint = suggest.hint(wanted.name, near, 3, cutoff=0.0, show=near.__getitem__)
+        hint = suggest.hint(target.name, near, 3, cutoff=0.0, show=near.__getitem__)
         listed = f"{len(names)} languages{hint}"
     else:
         listed = ", ".join(names.values()) or "languages that its vocabulary has no tag for"
     raise ValueError(
-        f"target language {wanted.code} ({wanted.name}): the model translates only into {listed}"
+        f"target language {target.code} ({target.name}): the model translates only into {listed}"
     )
 
 
@@ -303,9 +303,9 @@ def _code(name: str) -> str | None:
 def _evenly(corpus: Corpus, split: str, temperature: float, limit: int) -> Iterator[Pair]:
     codes = corpus.monolingual if split == MONOLINGUAL else corpus.languages
     counts = {code: count for code in codes if (count := corpus.count(code, split))}
-    for code, wanted in _quotas(counts, temperature, limit).items():
+    for code, quota in _quotas(counts, temperature, limit).items():
         for index, pair in enumerate(corpus.pairs(code, split)):
-            if (index + 1) * wanted // counts[code] > index * wanted // counts[code]:
+            if (index + 1) * quota // counts[code] > index * quota // counts[code]:
                 yield pair
 
 

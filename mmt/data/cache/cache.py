@@ -1,8 +1,8 @@
-"""A cache: one corpus as token ids, in a directory that training and translating can live from.
+"""A cache: one corpus as token ids, in a directory with all that training needs.
 
 It holds a manifest (manifest.py), the vocabulary files, and per split and language the records of
-`records.py`. Any iterator of token lists can be cached, and of functions that make some, which
-several processes do: nothing here knows corpora or SeqIO.
+`records.py`. Any iterator of token lists can be cached, or of functions that make token lists,
+which several processes can call. Nothing here depends on corpora or SeqIO.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from mmt.system.processes import streaming
 from mmt.system.progress import COUNT, ELAPSED, progress_bar
 
 Tokens = Sequence[Any]  # (inputs, targets) or (inputs, targets, name of the corpus)
-Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; can be pickled
+Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; must be picklable
 Examples = Callable[[], Iterable[Tokens | Piece]]
 
 _TOGETHER = 256  # examples that are encoded at once
@@ -38,38 +38,45 @@ _TOGETHER = 256  # examples that are encoded at once
 
 @dataclass(frozen=True)
 class Cache:
-    """An open cache, from `open_cache`."""
+    """An open cache; `open_cache` returns it."""
 
     directory: Path
     manifest: Manifest
     has_text: ClassVar[bool] = True
 
     def records(self, language: str, split: str) -> records.RecordReader:
-        """Random access: `len`, and [i] -> {'inputs': int32 [S], 'targets': int32 [T]}, no EOS."""
+        """Returns the records of a language and split; their token ids have no EOS.
+
+        [i] -> {'inputs': int32 [S], 'targets': int32 [T]}; `len` is their number.
+        """
         return records.RecordReader(self.directory / split, language, self._count(language, split))
 
     def lengths(self, language: str, split: str) -> Int32[np.ndarray, "n 2"]:
-        """Tokens of source and target per example, without EOS; read from disk as needed.
-        ValueError where the file is damaged.
+        """Returns the tokens of source and target per example, without EOS; memory-mapped.
+
+        Raises:
+          ValueError: the file is damaged.
         """
         count = self._count(language, split)
         if not count:
             return np.zeros((0, 2), np.int32)
         file = self.directory / split / f"{language}.lengths.npy"
         try:
-            found = np.load(file, mmap_mode="r")
+            lengths = np.load(file, mmap_mode="r")
         except (ValueError, EOFError) as error:
             raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
-        if found.shape != (count, 2):
+        if lengths.shape != (count, 2):
             raise ValueError(
-                f"{file} is damaged: its shape is {found.shape}, by its manifest it is "
+                f"{file} is damaged: its shape is {lengths.shape}, by its manifest it is "
                 f"{(count, 2)}: build the cache again"
             )
-        return found
+        return lengths
 
     def sentinels(self) -> tuple[int, ...]:
-        """The ids that stand for gaps in monolingual text. ValueError where it cannot be used: the
-        sides have not one vocabulary, or it has no sentinels.
+        """Returns the ids that stand for noise spans in monolingual text.
+
+        Raises:
+          ValueError: the sides have different vocabularies, or the vocabulary has no sentinels.
         """
         files = set(self.vocabulary_files().values())
         what = f"monolingual text of the cache {self.directory} cannot be used"
@@ -78,17 +85,17 @@ class Cache:
                 f"{what}: source and target have vocabularies of their own; make one for both "
                 "(TARGET_VOCAB_SIZE = 0), or leave it out (mixing.Mixing.monolingual = 0)"
             )
-        found = Vocabulary.load(files.pop()).sentinels
-        if not found:
+        ids = Vocabulary.load(files.pop()).sentinels
+        if not ids:
             raise ValueError(
                 f"{what}: its vocabulary has no sentinels ({sentinel(0)}, …), as one has that is "
                 "made for a corpus with [monolingual] text; with VOCABULARY_FROM take one of such "
                 "a run, or leave the text out (mixing.Mixing.monolingual = 0)"
             )
-        return found
+        return ids
 
     def vocabulary_files(self) -> dict[str, Path]:
-        """The SentencePiece models of 'source' and 'target'; one file where they share it."""
+        """Returns the SentencePiece models of 'source' and 'target'; they may share one file."""
         return {side: self.directory / name for side, name in self.manifest.model_files.items()}
 
     def _count(self, language: str, split: str) -> int:
@@ -115,15 +122,26 @@ def build(
     processes: int = 1,
     source: str = "",
 ) -> Manifest:
-    """Writes a cache of `examples`: (split, language) -> function that yields (inputs, targets), or
-    (inputs, targets, name of the corpus), or functions that make a list of these, which the
-    `processes` do. The files are the same whatever their number.
+    """Writes a cache and returns its manifest.
 
-    Examples are streamed, so that memory stays flat, to a directory beside, which becomes
-    `directory` at the very end: what has the name is complete. A cache that was there before is
-    replaced; one that another process has put there meanwhile, and that is the same, stays.
-    ValueError: something else is there, ids do not fit the vocabularies. OSError with the path: the
-    disk is full or read-only, or a process was killed; then nothing half-made is left.
+    Examples are streamed into a temporary directory, which is renamed to `directory` at the end, so
+    a cache is complete or absent. A former cache is replaced; an equal one that another process has
+    finished meanwhile stays. The files do not depend on the number of processes.
+
+    Args:
+      directory: where the cache will be.
+      examples: (split, language) -> a function that yields (inputs, targets) or (inputs, targets,
+        corpus name), or functions that return lists of these, which the processes call.
+      name: of the mixture.
+      target, source: FLORES code of the one target (or source) language; else ''.
+      corpus_hash: identifies the text.
+      vocabularies: the SentencePiece models of 'source' and 'target'.
+      pad, start: ids of padding and of a decoder's first input.
+      processes: how many encode.
+
+    Raises:
+      ValueError: `directory` holds something else, or ids do not fit the vocabularies.
+      OSError: the disk is full or read-only (with the path), or a process was killed.
     """
     languages = tuple(sorted({language for _, language in examples}))
     if not languages:
@@ -144,20 +162,33 @@ def build(
         start=start,
         source=source,
     )
-    there = functools.partial(_is_cache_of, directory, manifest)
-    with replacing(directory, unless=there) as temporary, streaming(manifest, processes) as stream:
-        for side, file_name in manifest.model_files.items():
-            with disk_errors(temporary / file_name):
-                shutil.copyfile(vocabularies[side], temporary / file_name)
-        blocks = stream(_encoded, _pieces(examples))
-        _write(_with_progress(blocks, f"caching {name}", len(examples)), temporary, manifest)
-        with disk_errors(Run(temporary).manifest):
-            manifest.write(temporary)
+    is_same = functools.partial(_is_cache_of, directory, manifest)
+    with replacing(directory, unless=is_same) as temporary:
+        _fill(temporary, examples, manifest, vocabularies, processes)
     return manifest
 
 
+def _fill(
+    directory: Path,
+    examples: Mapping[tuple[str, str], Examples],
+    manifest: Manifest,
+    vocabularies: Mapping[str, Path],
+    processes: int,
+) -> None:
+    """Writes all files of a cache; `manifest` gets the counts."""
+    with streaming(manifest, processes) as stream:
+        for side, file_name in manifest.model_files.items():
+            with disk_errors(directory / file_name):
+                shutil.copyfile(vocabularies[side], directory / file_name)
+        blocks = stream(_encoded, _pieces(examples))
+        blocks = _with_progress(blocks, f"caching {manifest.name}", len(examples))
+        _write(blocks, directory, manifest)
+        with disk_errors(Run(directory).manifest):
+            manifest.write(directory)
+
+
 def open_cache(directory: Path) -> Cache:
-    """The cache at `directory`. ValueError: none there, incomplete, or of another version."""
+    """Returns the cache at `directory`. ValueError: none, incomplete, or of another version."""
     path = Run(directory).manifest
     if not path.is_file():
         raise ValueError(f"{directory} holds no cache: {path.name} is missing")
@@ -177,10 +208,10 @@ def open_cache(directory: Path) -> Cache:
 
 
 def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str, str]) -> None:
-    """ValueError if the corpus or a vocabulary is another one than when the cache was built."""
+    """Raises ValueError if the corpus or a vocabulary has changed since the cache was built."""
     stale = ["the corpus"] if cache.manifest.corpus_hash != corpus_hash else []
-    for side, found in vocabulary_hash.items():
-        if cache.manifest.vocabulary_hash.get(side) != found:
+    for side, digest in vocabulary_hash.items():
+        if cache.manifest.vocabulary_hash.get(side) != digest:
             stale.append(f"the {side} vocabulary")
     if stale:
         raise ValueError(
@@ -192,12 +223,12 @@ def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str,
 def _common_eos(models: Mapping[str, Vocabulary]) -> int:
     ends = {side: model.eos for side, model in models.items()}
     if len(set(ends.values())) > 1:
-        raise ValueError(f"the vocabularies end texts with different ids, {ends}; wanted: one")
+        raise ValueError(f"the vocabularies end texts with different ids, {ends}; expected: one")
     return next(iter(ends.values()))
 
 
 class _Block(NamedTuple):
-    """Examples as they are written, with the runs of their corpora; the first that cannot be."""
+    """Encoded examples with the runs of their corpora, up to the first faulty one."""
 
     key: tuple[str, str]
     encoded: list[bytes]
@@ -209,18 +240,18 @@ class _Block(NamedTuple):
 def _pieces(
     examples: Mapping[tuple[str, str], Examples],
 ) -> Iterator[tuple[tuple[str, str], Piece | list[Tokens]]]:
-    """The work, in the order of the records; an empty piece first, also where there is no other."""
+    """Yields the work in the order of the records; an empty piece first, for keys without any."""
     for key, make in examples.items():
         yield key, []
         together: list[Tokens] = []
-        for one in make():
-            if not callable(one):
-                together.append(one)
-            if callable(one) or len(together) == _TOGETHER:
+        for item in make():
+            if not callable(item):
+                together.append(item)
+            if callable(item) or len(together) == _TOGETHER:
                 yield key, together
                 together = []
-            if callable(one):
-                yield key, one
+            if callable(item):
+                yield key, item
         yield key, together
 
 
@@ -243,13 +274,13 @@ def _encoded(manifest: Manifest, item: tuple[tuple[str, str], Piece | list[Token
 
 
 def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> None:
-    """The records of all keys, whose counts and corpora the manifest is told."""
-    for (split, language), own in itertools.groupby(blocks, lambda block: block.key):
+    """Writes the records of all keys; adds their counts and corpora to the manifest."""
+    for (split, language), language_blocks in itertools.groupby(blocks, lambda block: block.key):
         (directory / split).mkdir(exist_ok=True)
         number = manifest.languages.index(language)
         runs: list[list[Any]] = []
         with records.RecordWriter(directory / split, language, number) as writer:
-            for block in own:
+            for block in language_blocks:
                 if block.fault:
                     at = f"{split}/{language}, example {writer.count + block.fault[0]}"
                     raise ValueError(f"{at}: {block.fault[1]}")
@@ -264,7 +295,7 @@ def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> Non
 
 
 def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest, text: bool) -> str:
-    """What is wrong with an example, or with monolingual text; '' where nothing is."""
+    """The fault of an example, or of monolingual text; '' where there is none."""
     for side, ids in zip(("source", "target"), example, strict=True):
         size = manifest.vocabulary_size[side]
         if text and side == "source":
@@ -295,17 +326,17 @@ def _is_cache_of(directory: Path, manifest: Manifest) -> bool:
 
 
 def _with_progress(blocks: Iterable[_Block], label: str, keys: int) -> Iterator[_Block]:
-    """The blocks, with a bar on a terminal's stderr, else a line every ten seconds."""
+    """Yields the blocks, with a progress bar on a terminal, else a line every ten seconds."""
     parts = (COUNT, "{task.fields[done]:,} examples", ELAPSED)
     with progress_bar(*parts, disable=None) as bar:
         task = bar.add_task(label, total=keys, done=0)
-        done, said, seen = 0, time.monotonic(), set()
+        done, reported, seen = 0, time.monotonic(), set()
         for block in blocks:
             yield block
             done += len(block.encoded)
             seen.add(block.key)
             bar.update(task, completed=len(seen) - 1, done=done)
-            if not bar.console.is_terminal and time.monotonic() - said > 10:
-                said = time.monotonic()
+            if not bar.console.is_terminal and time.monotonic() - reported > 10:
+                reported = time.monotonic()
                 print(f"{label}: {'/'.join(block.key)}, {done:,} examples", file=sys.stderr)
         bar.update(task, completed=keys, done=done)

@@ -18,18 +18,22 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a cache holds. A language's id is its index in `languages` (FLORES codes, sorted; the
-    monolingual text of one counts as another, see `mixing.monolingual`).
+    """What a cache holds, or what a run was trained on.
 
-    `counts` is split -> language -> examples. The vocabulary fields have the keys 'source' and
-    'target', with equal values where both sides share one vocabulary. pad, eos, start: the ids that
-    fill rows, end a text and go before a target; the model's must be the same. `corpora` is split
-    -> language -> [[name of a corpus, examples], ...] in the order of the records; empty in caches
-    that do not tell.
-
-    Where `source` is a language, pairs are from it into `languages`, and `target` is ''.
-
-    An imported model's manifest has no languages: which ones it knows, its files do not say.
+    Attributes:
+      name: the mixture's name.
+      target: FLORES code of the target language; '' where `source` is one.
+      languages: sorted FLORES codes; monolingual text is a language of its own
+        (`mixing.monolingual`). A language's id is its index here. An imported model has none.
+      counts: split -> language -> examples.
+      corpus_hash: identifies the text.
+      vocabulary_hash, vocabulary_size: 'source' and 'target' -> value; equal where both sides share
+        one vocabulary.
+      pad, eos, start: ids of padding, end of text and a decoder's first input; the model's must be
+        the same.
+      corpora: split -> language -> [[corpus name, examples], ...] in the order of the records;
+        empty where the names are not known.
+      source: FLORES code of the source, where pairs are from it into `languages`; else ''.
     """
 
     name: str
@@ -47,11 +51,11 @@ class Manifest:
     source: str = ""
 
     def check_ids(self, *, pad: int, eos: int, start: int) -> None:
-        """ValueError where a model's special ids are others than those of the data."""
-        for name, own in (("pad", pad), ("eos", eos), ("start", start)):
-            if getattr(self, name) != own:
+        """Raises ValueError where a model's special ids differ from those of the data."""
+        for name, expected in (("pad", pad), ("eos", eos), ("start", start)):
+            if getattr(self, name) != expected:
                 raise ValueError(
-                    f"the cache has the {name} id {getattr(self, name)}, the model {own} "
+                    f"the cache has the {name} id {getattr(self, name)}, the model {expected} "
                     f"(Config.{name}_id): a cache for an imported model is made with "
                     "VOCABULARY_FROM = its run directory"
                 )
@@ -62,7 +66,7 @@ class Manifest:
             return
         before = read_manifest(run.manifest)
         what = "corpus_hash", "vocabulary_hash"
-        ours, theirs = ([getattr(one, name) for name in what] for one in (self, before))
+        ours, theirs = ([getattr(manifest, name) for name in what] for manifest in (self, before))
         if other := [name for name, a, b in zip(what, ours, theirs, strict=True) if a != b]:
             raise ValueError(
                 f"{run.directory} has checkpoints of another {' and '.join(other)} than the "
@@ -71,13 +75,12 @@ class Manifest:
 
     @property
     def translated(self) -> tuple[str, ...]:
-        """The languages of which there are pairs."""
+        """Returns the languages with pairs."""
         return tuple(code for code in self.languages if not mixing.is_monolingual(code))
 
     @property
     def model_files(self) -> dict[str, str]:
-        """The names of the SentencePiece models of 'source' and 'target'; one where they share it.
-        """
+        """Returns the file names of the models of 'source' and 'target'; they may share one."""
         shared = len(set(self.vocabulary_hash.values())) == 1
         return {
             side: Run(".").vocabulary(side, shared=shared).name
@@ -85,11 +88,11 @@ class Manifest:
         }
 
     def only(self, languages: Sequence[str]) -> "Manifest":
-        """The manifest of a run on some of the languages, given by their codes."""
+        """Returns the manifest restricted to some languages, given by their codes."""
 
         def kept(whole: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
             return {
-                split: {code: one for code, one in by_language.items() if code in languages}
+                split: {code: value for code, value in by_language.items() if code in languages}
                 for split, by_language in whole.items()
             }
 
@@ -106,7 +109,7 @@ class Manifest:
 def read_manifest(path: Path) -> Manifest:
     """The manifest in the file `path` (a run directory has it too). ValueError if broken."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: broken JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
@@ -117,21 +120,21 @@ def read_manifest(path: Path) -> Manifest:
         for field in fields(Manifest)
         if field.default is MISSING and field.default_factory is MISSING
     }
-    if not isinstance(found, dict) or found.get("version") != VERSION:
-        version = found.get("version") if isinstance(found, dict) else None
+    if not isinstance(content, dict) or content.get("version") != VERSION:
+        version = content.get("version") if isinstance(content, dict) else None
         what, remedy = "the cache", "delete the cache and build it again"
         if Run(path.parent).config.exists():
             what, remedy = "the model's manifest", "copy the one of the cache it was trained on"
         raise ValueError(
             f"{path}: {what} has version {version}, this program reads {VERSION}; {remedy}"
         )
-    wrong = (needed - set(found)) | (set(found) - names)
+    wrong = (needed - set(content)) | (set(content) - names)
     if wrong:
         raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(wrong))}")
-    for name, value in found.items():
+    for name, value in content.items():
         if not _has_shape(value, _SHAPES.get(name, int)):
             raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, which it cannot be")
-    return Manifest(**{**found, "languages": tuple(found["languages"])})
+    return Manifest(**{**content, "languages": tuple(content["languages"])})
 
 
 _COUNTS = {"split": {"language": int}}
@@ -147,8 +150,8 @@ def _has_shape(value: Any, shape: Any) -> bool:
         same = isinstance(value, list) and len(value) == len(shape)
         return same and all(map(_has_shape, value, shape))
     if isinstance(shape, list):
-        return isinstance(value, list) and all(_has_shape(one, shape[0]) for one in value)
+        return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
     if isinstance(shape, dict):
         (inner,) = shape.values()
-        return isinstance(value, dict) and all(_has_shape(one, inner) for one in value.values())
+        return isinstance(value, dict) and all(_has_shape(item, inner) for item in value.values())
     return type(value) is shape

@@ -1,8 +1,8 @@
 """The examples of one language on disk: wire format, shards, random access.
 
 A record is a `tf.train.Example` with the int64 features `inputs`, `language`, `targets`, in this
-order. It is written and read by the few lines below, not by TensorFlow or protobuf. What makes a
-directory of such files a cache is in `cache.py`.
+order. The functions below encode and decode it without TensorFlow or protobuf. `cache.py` makes a
+cache of such files.
 """
 
 import bisect
@@ -43,7 +43,7 @@ class Decoded(NamedTuple):
 
 
 def encode(inputs: Ids, targets: Ids, language: int) -> bytes:
-    """The `tf.train.Example` of one example; ids are 0 ... 2^31 - 1.
+    """Returns the `tf.train.Example` of one example; ids are 0 ... 2^31 - 1.
 
     >>> encode([5], [300], 2).hex(" ")[:74]
     '0a 37 0a 0f 0a 06 69 6e 70 75 74 73 12 05 1a 03 0a 01 05 0a 11 0a 08 6c 61'
@@ -53,7 +53,7 @@ def encode(inputs: Ids, targets: Ids, language: int) -> bytes:
 
 
 def decode(records: Sequence[bytes]) -> Decoded:
-    """The tokens of many records at once. ValueError for what `encode` cannot have written."""
+    """Returns the tokens of many records at once. ValueError: a record is not of `encode`."""
     try:
         features = [_features(record) for record in records]
         inputs, input_lengths = _integers([feature[b"inputs"] for feature in features])
@@ -80,12 +80,12 @@ class RecordReader:
         return self._count
 
     def __getitem__(self, index: int) -> dict[str, Int32[np.ndarray, "_"]]:
-        """{'inputs': int32 [S], 'targets': int32 [T]}, as cached: without EOS."""
-        found = decode([self.raw(index)])
-        return {"inputs": found.inputs, "targets": found.targets}
+        """Returns {'inputs': int32 [S], 'targets': int32 [T]}, without EOS."""
+        decoded = decode([self.raw(index)])
+        return {"inputs": decoded.inputs, "targets": decoded.targets}
 
     def raw(self, index: int) -> bytes:
-        """Record `index` as stored, for `decode`."""
+        """Returns record `index` as stored, for `decode`."""
         if not 0 <= index < self._count:
             raise IndexError(f"{self._path}: no record {index}, there are {self._count}")
         with self._lock:
@@ -112,9 +112,9 @@ class RecordReader:
 class RecordWriter:
     """Writes the examples of one language, whose id is `number`; a context manager.
 
-    Makes `<language>-00000-of-00001.arrayrecord` (and more when there are more than SHARD_RECORDS)
-    and `<language>.lengths.npy`, int32 [n, 2]: the tokens of source and target of every example.
-    A disk that does not take them is an OSError with the path.
+    Writes `<language>-00000-of-00001.arrayrecord` (more files for more than SHARD_RECORDS) and
+    `<language>.lengths.npy`, int32 [n, 2]: the tokens of source and target of every example.
+    A failed write is an OSError with the path.
     """
 
     def __init__(self, directory: Path, language: str, number: int):
@@ -131,7 +131,7 @@ class RecordWriter:
         self.add_all([encode(inputs, targets, self._number)], lengths)
 
     def add_all(self, encoded: Sequence[bytes], lengths: Int32[np.ndarray, "n 2"]) -> None:
-        """Records as `encode` makes them of this language's examples, and their tokens a side."""
+        """Adds records that `encode` made of this language's examples, and their lengths."""
         with disk_errors(self._path):
             for record in encoded:
                 if self.count % SHARD_RECORDS == 0:
@@ -167,14 +167,14 @@ class RecordWriter:
                 shard.rename(self._path.with_name(f"{self._path.name}-{suffix}"))
 
     def _write_header(self) -> None:
-        """The .npy header; NumPy pads it so that it is of one size for every number of rows."""
+        """Writes the .npy header, which NumPy pads to the same size for every number of rows."""
         shape = {"descr": "<i4", "fortran_order": False, "shape": (self.count, 2)}
         np.lib.format.write_array_header_1_0(self._lengths, shape)
 
 
 @functools.cache
 def _allow_open_files() -> None:
-    """A thousand languages are thousands of open files; the usual soft limit is 1,024."""
+    """Raises the soft limit of open files, usually 1,024: a thousand languages need thousands."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -182,7 +182,7 @@ def _allow_open_files() -> None:
 
 
 class _Varints(dict[int, bytes]):
-    """A number -> its bytes, once it has been asked for: half of what `encode` takes."""
+    """A cache of number -> bytes, which halves the time of `encode`."""
 
     def __missing__(self, value: int) -> bytes:
         if not 0 <= value < 1 << 31:
@@ -215,7 +215,7 @@ def _entry(name: str, values: Ids) -> bytes:
 
 def _features(record: bytes) -> dict[bytes, bytes]:
     """The packed values of every feature by name."""
-    found = {}
+    features = {}
     size, position = _open_field(record, 0, _FIRST)
     if position + size != len(record):
         raise IndexError(f"{len(record)} bytes instead of {position + size}")
@@ -227,9 +227,9 @@ def _features(record: bytes) -> dict[bytes, bytes]:
         size, position = _open_field(record, position, _THIRD)
         if size:
             size, position = _open_field(record, position, _FIRST)
-        found[name] = record[position : position + size]
+        features[name] = record[position : position + size]
         position += size
-    return found
+    return features
 
 
 def _open_field(record: bytes, position: int, tag: int) -> tuple[int, int]:

@@ -170,15 +170,15 @@ class _Student:
         for kind in itertools.islice(schedule(TRAIN_WEIGHTS), 10 * size):
             drawn = (drawer.draw(kind, rng) for _ in range(3))
             allowed = (phrase for phrase in drawn if split_of(phrase.english) == "train")
-            said = filter(None, map(self._say, allowed))
+            sayable = filter(None, map(self._say, allowed))
             if len(pairs) < VARIED:
-                found = max(said, key=lambda pair: len(_words(pair[0]) - words), default=None)
+                pair = max(sayable, key=lambda pair: len(_words(pair[0]) - words), default=None)
             else:
-                found = next(said, None)
-            if found:
-                self._sources.add(found[0].casefold())
-                words |= _words(found[0])
-                pairs.append(found)
+                pair = next(sayable, None)
+            if pair:
+                self._sources.add(pair[0].casefold())
+                words |= _words(pair[0])
+                pairs.append(pair)
             if len(pairs) == size:
                 return pairs
         raise Missing(f"{len(pairs)} of {size} training phrases")

@@ -190,13 +190,13 @@ class Speaker:
     def listing(self, style: str, items: Sequence[Phrase]) -> str:
         """style: "standard", "or" or "unit"; at least two items."""
         styles = ("unit", "unit-short", "standard") if style == "unit" else (style,)
-        said = [self.say(item) for item in items]
-        if len(said) == 2:
-            return self._list_pattern(styles, "2").format(*said)
-        text = self._list_pattern(styles, "start").format(*said[:2])
-        for item in said[2:-1]:
+        words = [self.say(item) for item in items]
+        if len(words) == 2:
+            return self._list_pattern(styles, "2").format(*words)
+        text = self._list_pattern(styles, "start").format(*words[:2])
+        for item in words[2:-1]:
             text = self._list_pattern(styles, "middle").format(text, item)
-        return self._list_pattern(styles, "end").format(text, said[-1])
+        return self._list_pattern(styles, "end").format(text, words[-1])
 
     # Patterns.
 
@@ -286,7 +286,7 @@ def _widen(pattern: str) -> str:
     """
     parts = pattern.split("'")  # odd parts are quoted text
     for short in ("(?<!M)MMM(?!M)", "(?<!L)LLL(?!L)", "(?<!E)E{1,3}(?!E)", "(?<!c)ccc(?!c)"):
-        parts[::2] = [re.sub(short, lambda found: found[0][0] * 4, part) for part in parts[::2]]
+        parts[::2] = [re.sub(short, lambda match: match[0][0] * 4, part) for part in parts[::2]]
     return "'".join(parts)
 
 

@@ -42,7 +42,9 @@ class Cleaner:
     """
 
     def __init__(self, settings: Settings, about: About) -> None:
-        self._rules = [(name, rulebook.RULES[name](about, **own)) for name, own in settings.items()]
+        self._rules = [
+            (name, rulebook.RULES[name](about, **options)) for name, options in settings.items()
+        ]
 
     def __call__(self, pair: Pair) -> Outcome:
         """The pair as it is kept, or why it is not; an empty side is never kept."""
@@ -96,8 +98,8 @@ class Tally:
         elif outcome.changed:
             after = outcome.result
             now = (
-                one for one, old in ((after.source, pair.source), (after.target, pair.target))
-                if one != old
+                text for text, old in ((after.source, pair.source), (after.target, pair.target))
+                if text != old
             )  # fmt: skip
             for rule in outcome.changed:
                 self._keep(f"changed: {rule}", pair, "now " + " / ".join(map(_short, now)))
@@ -118,13 +120,13 @@ class Tally:
         both.read, both.kept = self.read + other.read, self.kept + other.kept
         for name in ("dropped", "changed"):
             counts = getattr(both, name)
-            for one in (getattr(self, name), getattr(other, name)):
-                for reason, count in one.items():
+            for part in (getattr(self, name), getattr(other, name)):
+                for reason, count in part.items():
                     counts[reason] = counts.get(reason, 0) + count
         for examples in (self._examples, other._examples):
             for reason, heap in examples.items():
-                own = both._examples.get(reason, [])
-                both._examples[reason] = heapq.nlargest(EXAMPLES, [*own, *heap])[::-1]
+                kept = both._examples.get(reason, [])
+                both._examples[reason] = heapq.nlargest(EXAMPLES, [*kept, *heap])[::-1]
         return both
 
     @property
@@ -153,14 +155,14 @@ class Tally:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "Tally":
+    def from_json(cls, content: Mapping[str, Any]) -> "Tally":
         """What `to_json` made."""
         tally = cls()
-        tally.read, tally.kept = found["read"], found["kept"]
-        tally.dropped, tally.changed = dict(found["dropped"]), dict(found["changed"])
+        tally.read, tally.kept = content["read"], content["kept"]
+        tally.dropped, tally.changed = dict(content["dropped"]), dict(content["changed"])
         tally._examples = {
             reason: [(rank, line, tuple(texts)) for rank, line, texts in heap]
-            for reason, heap in found["examples"].items()
+            for reason, heap in content["examples"].items()
         }
         return tally
 
@@ -168,9 +170,9 @@ class Tally:
 def entry_pairs(corpus: Corpus, language: str, split: str, entry: int) -> Iterator[Pair]:
     """The pairs of one entry, by its place, as it was written: in [train] with empty sides too."""
     files = corpus.files[split][language][entry]._replace(empty=split == "train")
-    own: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
-    own[split] = {language: (files,)}
-    return replace(corpus, files=own).pairs(language, split)
+    only: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
+    only[split] = {language: (files,)}
+    return replace(corpus, files=only).pairs(language, split)
 
 
 def rules_of(corpus: Corpus, given: Rulebook | None = None) -> Rulebook:
@@ -180,17 +182,17 @@ def rules_of(corpus: Corpus, given: Rulebook | None = None) -> Rulebook:
 
 def test_sets(corpus: Corpus, given: TestSets) -> TestSets:
     """The test sets given, and the corpus' own validation and test splits."""
-    found = dict(given)
+    sets = dict(given)
     for split in SPLITS[1:]:
-        own: dict[str, list[str]] = {}
+        lines: dict[str, list[str]] = {}
         targets: dict[str, None] = {}
         for code in corpus.files[split]:
             pairs = list(corpus.pairs(code, split))
-            own[code] = [pair.source for pair in pairs]
+            lines[code] = [pair.source for pair in pairs]
             targets |= dict.fromkeys(pair.target for pair in pairs)
-        if own:
-            found[f"{corpus.name} {split}"] = {**own, corpus.target: list(targets)}
-    return found
+        if lines:
+            sets[f"{corpus.name} {split}"] = {**lines, corpus.target: list(targets)}
+    return sets
 
 
 def learn(pairs: Iterable[Pair]) -> Learnt:
@@ -217,12 +219,12 @@ def explain(
     every = (entry_pairs(corpus, code, "train", place) for place in range(len(files)))
     pairs = itertools.chain.from_iterable(every)
     about = About(code, corpus.target, learn(pairs), tests)
-    found: dict[str, list[str]] = {}
+    entries_by_text: dict[str, list[str]] = {}
     for entry in entries:
         pair = Pair(*sides, code, entry, 1)
         settings = book.settings(code, entry)
         together = [name for name in settings if name in rulebook.TOGETHER]
-        alone = {name: own for name, own in settings.items() if name not in together}
+        alone = {name: options for name, options in settings.items() if name not in together}
         lines, kept = [], True
         for name, result in Cleaner(alone, about).steps(pair):
             lines.append(f"  {name:<12} {_said(pair, result)}")
@@ -233,8 +235,8 @@ def explain(
         if kept:
             lines += [f"  {name:<12} depends on the pairs before it" for name in together]
         lines.append("  kept" if kept else "  dropped")
-        found.setdefault("\n".join(lines), []).append(entry)
-    return "\n".join(f"{', '.join(names)}:\n{text}" for text, names in found.items())
+        entries_by_text.setdefault("\n".join(lines), []).append(entry)
+    return "\n".join(f"{', '.join(names)}:\n{text}" for text, names in entries_by_text.items())
 
 
 def _empty(pair: Pair) -> Dropped | None:

@@ -72,12 +72,12 @@ def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     low, high = learnt.median - width, learnt.median + width
 
     def rule(pair: Pair) -> Pair | Dropped:
-        found = _log_ratio(pair)
-        if found is None or low <= found <= high:
+        log_ratio = _log_ratio(pair)
+        if log_ratio is None or low <= log_ratio <= high:
             return pair
         detail = (
-            f"{len(pair.target)} / {len(pair.source)} characters are {math.exp(found):.2f}; usual "
-            f"are {math.exp(low):.2f} to {math.exp(high):.2f}"
+            f"{len(pair.target)} / {len(pair.source)} characters are {math.exp(log_ratio):.2f}; "
+            f"usual are {math.exp(low):.2f} to {math.exp(high):.2f}"
         )
         return Dropped("ratio", detail)
 
@@ -104,16 +104,19 @@ class TestSetOverlap:
 
     def __call__(self, pair: Pair) -> dict[str, str]:
         """Name of each test set that a pair overlaps -> how."""
-        found: dict[str, str] = {}
+        overlapped: dict[str, str] = {}
         for side, unit, indexes in self._sides:
             if indexes:
                 line, ngrams = _ngrams(getattr(pair, side), self._words, unit)
             for name, (lines, grams) in indexes:
                 if line in lines:
-                    found.setdefault(name, f"the {side} is a line of it")
+                    overlapped.setdefault(name, f"the {side} is a line of it")
                 elif not grams.isdisjoint(ngrams):
-                    found.setdefault(name, f"the {side} has {self._words} words in a row from it")
-        return {name: found[name] for name in self._names if name in found} if found else found
+                    how = f"the {side} has {self._words} words in a row from it"
+                    overlapped.setdefault(name, how)
+        if not overlapped:
+            return overlapped
+        return {name: overlapped[name] for name in self._names if name in overlapped}
 
 
 def overlap(about: About, *, words: int = 8) -> Rule:
@@ -128,10 +131,10 @@ def overlap(about: About, *, words: int = 8) -> Rule:
     overlaps = TestSetOverlap(about.overlap or {}, about.language, about.target, words)
 
     def rule(pair: Pair) -> Pair | Dropped:
-        found = overlaps(pair)
-        if not found:
+        overlapped = overlaps(pair)
+        if not overlapped:
             return pair
-        return Dropped("overlap: " + " + ".join(found), "; ".join(found.values()))
+        return Dropped("overlap: " + " + ".join(overlapped), "; ".join(overlapped.values()))
 
     return rule
 
@@ -231,11 +234,11 @@ def _near(about: About, threshold: float) -> Any:
     index = _shared(about, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
 
     def near(text: str) -> bool:
-        one = MinHash(num_perm=64)
-        one.update_batch([text[i : i + 5].encode() for i in range(max(1, len(text) - 4))])
-        if index.query(one):
+        signature = MinHash(num_perm=64)
+        signature.update_batch([text[i : i + 5].encode() for i in range(max(1, len(text) - 4))])
+        if index.query(signature):
             return True
-        index.insert(len(index.keys), one)
+        index.insert(len(index.keys), signature)
         return False
 
     return near
@@ -250,10 +253,10 @@ def _log_ratio(pair: Pair) -> float | None:
 
 def _median(counts: Mapping[int, int]) -> int:
     """The lower median of a histogram; 0 of an empty one."""
-    half, there = (sum(counts.values()) + 1) // 2, 0
+    half, below = (sum(counts.values()) + 1) // 2, 0
     for place in sorted(counts):
-        there += counts[place]
-        if there >= half:
+        below += counts[place]
+        if below >= half:
             return place
     return 0
 
@@ -278,7 +281,7 @@ def _index(lines: tuple[str, ...], order: int, unit: int) -> tuple[frozenset[int
     exact: set[int] = set()
     grams: set[int] = set()
     for line in lines:
-        whole, own = _ngrams(line, order, unit)
+        whole, line_grams = _ngrams(line, order, unit)
         exact.add(whole)
-        grams.update(own)
+        grams.update(line_grams)
     return frozenset(exact - {0}), frozenset(grams)

@@ -24,10 +24,10 @@ class Identifier:
 
     def judge(self, line: str, code: str) -> tuple[float, str]:
         """The probability (0 to 1) that a line is in a language, and the likeliest language."""
-        found = self._rank(line)
-        own = sum(probability for label, probability in found if _iso3(label) == code[:3])
-        best = max(found, key=lambda one: one[1])[0] if found else "unknown"
-        return min(own, 1.0), best
+        ranking = self._rank(line)
+        matching = (probability for label, probability in ranking if _iso3(label) == code[:3])
+        best = max(ranking, key=lambda item: item[1])[0] if ranking else "unknown"
+        return min(sum(matching), 1.0), best
 
 
 @functools.cache

@@ -178,16 +178,16 @@ class _Run:
     def report(self, key: str) -> Report:
         """Does what is not done; the report of all."""
         with workers(self.job, self.processes) as run:
-            sizes = [one["pairs"] for one in run("learning", _learn, self.train, len(self.train))]
+            entries = run("learning lengths", _learn, self.train, len(self.train))
             learnt = self._learnt()
-            there = sum(sizes)
-            run("cleaning", functools.partial(_filter, learnt=learnt), self.items, there)
+            pairs = sum(entry["pairs"] for entry in entries)
+            run("cleaning", functools.partial(_filter, learnt=learnt), self.items, pairs)
             languages = sorted({item.language for item in self.train})
-            found = run("joining", _join, languages, len(languages))
+            joined = run("joining", _join, languages, len(languages))
         tallies: dict[tuple[str, str], Tally] = {}
-        for item, one in zip(self.train, itertools.chain.from_iterable(found), strict=True):
+        for item, tally_json in zip(self.train, itertools.chain.from_iterable(joined), strict=True):
             at = item.language, self.job.name(item)
-            tallies[at] = tallies.get(at, Tally()).plus(Tally.from_json(one))
+            tallies[at] = tallies.get(at, Tally()).plus(Tally.from_json(tally_json))
         report = Report(
             self.job.corpus.name, self.job.book.text(), learnt, tallies, key, self._unlearnt(learnt)
         )
@@ -197,28 +197,28 @@ class _Run:
                 f"{report.reasons()}; nothing is written"
             )
         for code in languages:
-            if not any(tally.kept for (own, _), tally in tallies.items() if own == code):
+            if not any(tally.kept for (language, _), tally in tallies.items() if language == code):
                 warnings.warn(f"the rules leave nothing of {code}", stacklevel=2)
         _describe(self.job, self.items)
         return report
 
     def _unlearnt(self, learnt: Mapping[str, Learnt]) -> tuple[str, ...]:
-        found = set()
+        unlearnt = set()
         for item in self.train:
             settings = self.job.book.settings(item.language, self.job.name(item))
             if "ratio" in settings:
-                own = {**rulebook.defaults("ratio"), **settings["ratio"]}
-                if learnt[item.language].pairs < own["pairs"]:
-                    found.add(item.language)
-        return tuple(sorted(found))
+                options = {**rulebook.defaults("ratio"), **settings["ratio"]}
+                if learnt[item.language].pairs < options["pairs"]:
+                    unlearnt.add(item.language)
+        return tuple(sorted(unlearnt))
 
     def _learnt(self) -> dict[str, Learnt]:
-        found: dict[str, Lengths] = {}
+        by_language: dict[str, Lengths] = {}
         for item in self.train:
             bins = read_json(self.job.file("learnt", item, ".json"))["bins"]
-            own = Lengths({int(place): count for place, count in bins.items()})
-            found.setdefault(item.language, Lengths()).update(own)
-        return {code: lengths.learnt() for code, lengths in found.items()}
+            lengths = Lengths({int(place): count for place, count in bins.items()})
+            by_language.setdefault(item.language, Lengths()).update(lengths)
+        return {code: lengths.learnt() for code, lengths in by_language.items()}
 
 
 def _learn(job: CleaningJob, item: EntryWork, done: Callable[[int], None]) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def _filter(
         done(read_json(file)["read"])
         return read_json(file)
     settings = job.book.settings(item.language, job.name(item)) if item.split == "train" else {}
-    alone = {name: own for name, own in settings.items() if name not in rulebook.TOGETHER}
+    alone = {name: options for name, options in settings.items() if name not in rulebook.TOGETHER}
     cleaner = Cleaner(alone, job.about(item.language, learnt=learnt.get(item.language)))
     tally = Tally()
     with packed(job.file("part", item, ".tsv.zst")) as write:
@@ -278,7 +278,7 @@ def _join(job: CleaningJob, language: str, done: Callable[[int], None]) -> list[
         about = job.about(language, seen={}, pairs=sum(tally.kept for tally in tallies))
         for item, tally in zip(items, tallies, strict=True):
             settings = job.book.settings(language, job.name(item))
-            together = {name: own for name, own in settings.items() if name in rulebook.TOGETHER}
+            together = {name: settings[name] for name in settings if name in rulebook.TOGETHER}
             _finish(job, item, tally.going_on(_part(job, item), Cleaner(together, about)))
         write_json(file, [tally.to_json() for tally in tallies])
     done(1)
@@ -319,39 +319,40 @@ def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
     """The `corpus.toml` of what was written."""
     corpus = job.corpus
     text = [f"name = {json.dumps(corpus.name)}", f"target = {json.dumps(corpus.target)}"]
-    found: dict[str, dict[str, list[str]]] = {}
+    tables: dict[str, dict[str, list[str]]] = {}
     for item in items:
         stem, name = _stem(job, item), json.dumps(job.name(item), ensure_ascii=False)
         if corpus.files[item.split][item.language][item.entry].back_translated:
             name += ", back_translated = true"
-        own = found.setdefault(item.split, {}).setdefault(item.language, [])
+        entries = tables.setdefault(item.split, {}).setdefault(item.language, [])
         if (job.work / "corpus" / f"{stem}.tsv.zst").exists():
-            own.append(f'{{ pairs = "{stem}.tsv.zst", name = {name} }}')
+            entries.append(f'{{ pairs = "{stem}.tsv.zst", name = {name} }}')
         elif (job.work / "corpus" / f"{stem}.lines.zst").exists():
             files = f'source = "{stem}.source.tsv.zst", target = "{stem}.target.tsv.zst"'
-            own.append(f'{{ {files}, join = "id", name = {name} }}')
-    for split, by_language in found.items():
+            entries.append(f'{{ {files}, join = "id", name = {name} }}')
+    for split, by_language in tables.items():
         text.append(f"[{split}]")
         for code, entries in by_language.items():
-            if found["train"].get(code):
-                text.append(f"{code} = [\n" + "".join(f"  {one},\n" for one in entries) + "]")
+            if tables["train"].get(code):
+                text.append(f"{code} = [\n" + "".join(f"  {entry},\n" for entry in entries) + "]")
     if corpus.monolingual:
         text.append(f"[{MONOLINGUAL}]")
         for code, texts in corpus.files[MONOLINGUAL].items():
-            text.append(f"{code} = [\n" + "".join(f"  {_as_text(one)},\n" for one in texts) + "]")
+            lines = "".join(f"  {_as_text(entry)},\n" for entry in texts)
+            text.append(f"{code} = [\n{lines}]")
     (job.work / "corpus" / "corpus.toml").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
 def _as_text(files: Files) -> str:
     """An entry of monolingual text, which is not cleaned: where it lies."""
-    found: dict[str, object] = {"text": str(files.source.absolute()), "name": files.name}
+    table: dict[str, object] = {"text": str(files.source.absolute()), "name": files.name}
     if files.columns:
         column = files.columns[0]
-        found["column"] = int(column) if column.isdigit() else column
+        table["column"] = int(column) if column.isdigit() else column
     if files.sample:
-        found["sample"] = files.sample
-    own = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in found.items())
-    return f"{{ {', '.join(own)} }}"
+        table["sample"] = files.sample
+    fields = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items())
+    return f"{{ {', '.join(fields)} }}"
 
 
 def _processes(corpus: Corpus) -> int:
@@ -371,10 +372,10 @@ def _there(out: Path, key: str) -> Report:
     """The report of the folder that is there, where it is of the same."""
     if not (out / REPORT).is_file():
         raise ValueError(f"{out} exists and is no cleaned corpus; it is left as it is")
-    found = Report.read_from(out / REPORT)
-    if found.key != key:
+    report = Report.read_from(out / REPORT)
+    if report.key != key:
         raise ValueError(
             f"{out} holds a cleaned corpus of other text, rules or test sets; remove it, or choose "
             "another folder"
         )
-    return found
+    return report

@@ -56,14 +56,14 @@ class Report:
     @cached_property
     def overlap(self) -> dict[str, dict[str, int]]:
         """Test set -> FLORES code -> pairs that overlap it; a pair may overlap two of them."""
-        found: dict[str, dict[str, int]] = {}
+        overlaps: dict[str, dict[str, int]] = {}
         for (code, _), tally in self.tallies.items():
             for reason, count in tally.dropped.items():
                 if reason.startswith("overlap: "):
                     for test in reason.removeprefix("overlap: ").split(" + "):
-                        own = found.setdefault(test, {})
-                        own[code] = own.get(code, 0) + count
-        return found
+                        counts = overlaps.setdefault(test, {})
+                        counts[code] = counts.get(code, 0) + count
+        return overlaps
 
     def reasons(self) -> str:
         """'duplicates 120, length: long 7'."""
@@ -76,7 +76,7 @@ class Report:
         for (code, entry), tally in self.tallies.items():
             rows.append([code, entry, *_cells(tally.read, tally.kept), *self._counts(tally)])
         total = [*self.changed.values(), *self.dropped.values()]
-        rows.append(["all", "", *_cells(self.read, self.kept), *(f"{one:,}" for one in total)])
+        rows.append(["all", "", *_cells(self.read, self.kept), *(f"{count:,}" for count in total)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         align = [str.ljust, str.ljust, *[str.rjust] * (len(widths) - 2)]
         lines = [
@@ -87,15 +87,15 @@ class Report:
 
     def notes(self) -> list[str]:
         """What the table does not say: test sets, what could not be learnt."""
-        found = ["", "~rule: pairs that the rule changed; the others were dropped."]
+        notes = ["", "~rule: pairs that the rule changed; the others were dropped."]
         for test, by_language in self.overlap.items():
-            found.append(
+            notes.append(
                 f"overlap with {test}: {sum(by_language.values()):,} pairs of "
                 f"{len(by_language)} languages"
             )
         if self.unlearnt:
-            found.append(f"ratio: too few pairs to learn from: {', '.join(self.unlearnt)}")
-        return found
+            notes.append(f"ratio: too few pairs to learn from: {', '.join(self.unlearnt)}")
+        return notes
 
     def text(self) -> str:
         """The table, the rules, and the examples."""
@@ -135,14 +135,15 @@ class Report:
     @classmethod
     def read_from(cls, file: Path) -> "Report":
         """What `write` wrote."""
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
         tallies = {
-            (one["language"], one["corpus"]): Tally.from_json(one) for one in found["entries"]
+            (entry["language"], entry["corpus"]): Tally.from_json(entry)
+            for entry in content["entries"]
         }
-        learnt = {code: Learnt(*one) for code, one in found["learnt"].items()}
+        learnt = {code: Learnt(*values) for code, values in content["learnt"].items()}
         names = "name", "rules", "key"
-        given = {name: found[name] for name in names}
-        return cls(**given, learnt=learnt, tallies=tallies, unlearnt=tuple(found["unlearnt"]))
+        given = {name: content[name] for name in names}
+        return cls(**given, learnt=learnt, tallies=tallies, unlearnt=tuple(content["unlearnt"]))
 
     def _counts(self, tally: Tally) -> list[str]:
         counts = [tally.changed.get(rule, 0) for rule in self.changed]
@@ -155,8 +156,8 @@ def _cells(read: int, kept: int) -> list[str]:
 
 
 def _total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
-            found[name] = found.get(name, 0) + count
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    total: dict[str, int] = {}
+    for counted in counts:
+        for name, count in counted.items():
+            total[name] = total.get(name, 0) + count
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))

@@ -57,35 +57,36 @@ class Rulebook:
 
     def settings(self, language: str, corpus: str) -> Settings:
         """What holds for the pairs of a language (FLORES code) in an entry of the corpus."""
-        found: dict[str, dict[str, Any]] = {}
+        settings: dict[str, dict[str, Any]] = {}
         for level in ("", f"language.{language}", *(f"corpus.{name}" for name in _names(corpus))):
             for name, value in self.levels.get(level, {}).items():
                 if value is False:
-                    found.pop(name, None)
+                    settings.pop(name, None)
                 else:
-                    own = value if isinstance(value, Mapping) else {}
-                    found[name] = {**found.get(name, {}), **own}
-        return {name: found[name] for name in RULES if name in found}
+                    options = value if isinstance(value, Mapping) else {}
+                    settings[name] = {**settings.get(name, {}), **options}
+        return {name: settings[name] for name in RULES if name in settings}
 
     def check(self, codes: Iterable[str], entries: Iterable[str]) -> list[str]:
         """What is said of languages and entries that the corpus has not: a sentence each."""
         names = {name for entry in entries for name in _names(entry)}
-        there = {"language": sorted(codes), "corpus": sorted(names)}
-        found = []
+        present = {"language": sorted(codes), "corpus": sorted(names)}
+        faults = []
         for level in self.levels:
             kind, _, name = level.partition(".")
-            if kind and name not in there[kind]:
-                found.append(
+            if kind and name not in present[kind]:
+                faults.append(
                     f"{self.at[level]}: the corpus has no {kind} {name!r}; "
-                    f"{suggest.choices(name, there[kind])}"
+                    f"{suggest.choices(name, present[kind])}"
                 )
-        return found
+        return faults
 
     def hash(self) -> str:
         """16 hex digits of what the rules are, wherever they are written."""
-        content = json.dumps([[level, sorted(own.items())] for level, own in self.levels.items()])
-        for own in self.levels.values():
-            if isinstance(langid := own.get("langid"), Mapping) and langid.get("model"):
+        levels = [[level, sorted(by_rule.items())] for level, by_rule in self.levels.items()]
+        content = json.dumps(levels)
+        for rules_of_level in self.levels.values():
+            if isinstance(langid := rules_of_level.get("langid"), Mapping) and langid.get("model"):
                 model = langid["model"]
                 content = content.replace(json.dumps(model), _digest(Path(model)))
         return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
@@ -93,13 +94,13 @@ class Rulebook:
     def text(self) -> str:
         """The rules as TOML, every setting written out."""
         lines = []
-        for level, own in self.levels.items():
+        for level, rules_of_level in self.levels.items():
             lines.append(f"[clean.{_quoted(level)}]" if level else "[clean]")
-            for name in filter(own.__contains__, RULES):
-                value = own[name]
+            for name in filter(rules_of_level.__contains__, RULES):
+                value = rules_of_level[name]
                 given = value if isinstance(value, Mapping) else {}
                 every = {**defaults(name), **given} if not level else given
-                inside = ", ".join(f"{key} = {_toml(one)}" for key, one in every.items())
+                inside = ", ".join(f"{key} = {_toml(option)}" for key, option in every.items())
                 shown = f"{{ {inside} }}" if every else "true"
                 lines.append(f"{name} = {'false' if value is False else shown}")
         return "\n".join(lines) + "\n"
@@ -144,14 +145,14 @@ def parse(table: object, at: Callable[[str, str], str], *, folder: Path) -> Rule
     for kind, tables in below.items():
         if not isinstance(tables, dict):
             raise ValueError(f"{at(kind, 'clean')}: write [clean.{kind}.NAME] and its rules")
-        for key, own in tables.items():
+        for key, level_rules in tables.items():
             where = at(key, f"clean.{kind}")
-            if not isinstance(own, dict):
+            if not isinstance(level_rules, dict):
                 raise ValueError(f"{where}: {key} must be a table, [clean.{kind}.{key}]")
             name = key if kind == "corpus" else _code(key, where)
             if f"{kind}.{name}" in levels:
                 raise ValueError(f"{where}: {key} ({name}) is there already under another name")
-            levels[f"{kind}.{name}"] = _rules(own, f"clean.{kind}.{key}", at, folder)
+            levels[f"{kind}.{name}"] = _rules(level_rules, f"clean.{kind}.{key}", at, folder)
             places[f"{kind}.{name}"] = where
     return Rulebook(levels, places)
 
@@ -159,9 +160,9 @@ def parse(table: object, at: Callable[[str, str], str], *, folder: Path) -> Rule
 def defaults(rule: str) -> dict[str, Any]:
     """The settings of a rule, and their defaults."""
     return {
-        name: one.default
-        for name, one in inspect.signature(RULES[rule]).parameters.items()
-        if one.kind is one.KEYWORD_ONLY
+        name: parameter.default
+        for name, parameter in inspect.signature(RULES[rule]).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
     }
 
 
@@ -174,7 +175,7 @@ def _names(entry: str) -> list[str]:
 def _rules(
     table: Mapping[str, Any], name: str, at: Callable[[str, str], str], folder: Path
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for rule, value in table.items():
         where = at(rule, name)
         if rule not in RULES:
@@ -187,25 +188,26 @@ def _rules(
             )
         if isinstance(value, dict) and isinstance(model := value.get("model"), str):
             value = value | {"model": str(folder / model)}
-        found[rule] = _checked(rule, value, where) if isinstance(value, dict) else value
-    return found
+        checked[rule] = _checked(rule, value, where) if isinstance(value, dict) else value
+    return checked
 
 
 def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The settings of a rule as it takes them, once seen that it does."""
-    own = defaults(rule)
-    found = {}
+    allowed = defaults(rule)
+    checked = {}
     for key, value in given.items():
-        if key not in own:
-            raise ValueError(f"{where}: {rule} has no setting {key!r}; {suggest.choices(key, own)}")
-        found[key] = _as(own[key], value)
-        if found[key] is None:
-            raise ValueError(f"{where}: {rule}: {key} is {value!r}; expected like {own[key]!r}")
+        if key not in allowed:
+            choices = suggest.choices(key, allowed)
+            raise ValueError(f"{where}: {rule} has no setting {key!r}; {choices}")
+        checked[key] = _as(allowed[key], value)
+        if checked[key] is None:
+            raise ValueError(f"{where}: {rule}: {key} is {value!r}; expected like {allowed[key]!r}")
     try:
-        RULES[rule](About("eng_Latn", "eng_Latn"), **found)
+        RULES[rule](About("eng_Latn", "eng_Latn"), **checked)
     except ValueError as error:
         raise ValueError(f"{where}: {rule}: {error}") from None
-    return found
+    return checked
 
 
 def _as(default: Any, value: Any) -> Any:
@@ -214,7 +216,7 @@ def _as(default: Any, value: Any) -> Any:
         return None
     if isinstance(default, tuple):
         fits = isinstance(value, list) and len(value) == len(default)
-        return tuple(value) if fits and all(type(one) is int for one in value) else None
+        return tuple(value) if fits and all(type(item) is int for item in value) else None
     if isinstance(default, float) and type(value) is int:
         return float(value)
     return value if type(value) is type(default) else None

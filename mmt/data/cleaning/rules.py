@@ -69,11 +69,11 @@ def encoding(about: About) -> Rule:
     """
     scripts = _script(about.language), _script(about.target)
 
-    def mended(text: str, own: Any) -> str:
+    def mended(text: str, script: Any) -> str:
         if text.isascii() or not is_bad(text):
             return text
         fixed = ftfy.fix_encoding(text)
-        return fixed if len(own.sub("", fixed)) <= len(own.sub("", text)) else text
+        return fixed if len(script.sub("", fixed)) <= len(script.sub("", text)) else text
 
     def rule(pair: Pair) -> Pair | Dropped:
         source, target = map(mended, pair[:2], scripts)
@@ -124,14 +124,14 @@ def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
     sides of fewer letters, as 'USB', are not judged.
     """
     _share("least", least)
-    own = {"source": _script(about.language), "target": _script(about.target)}
+    letters_of_script = {"source": _script(about.language), "target": _script(about.target)}
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
-            if own[side].fullmatch(text):
+            if letters_of_script[side].fullmatch(text):
                 continue
             written = "".join(_WRITTEN.findall(text))
-            inside = len(written) - len(own[side].sub("", written))
+            inside = len(written) - len(letters_of_script[side].sub("", written))
             if len(written) >= letters and inside < least * len(written):
                 code = about.language if side == "source" else about.target
                 share = f"{inside} of {len(written)} letters of the {side}"
@@ -151,8 +151,8 @@ def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
-            if found := run.search(text):
-                detail = f"the {side} has {found[1]!r} {len(found[0])} times in a row"
+            if match := run.search(text):
+                detail = f"the {side} has {match[1]!r} {len(match[0])} times in a row"
                 return Dropped("repeats: character", detail)
         if loops:
             looping = [side for side, text in _sides(pair) if looped(text)]
@@ -185,23 +185,23 @@ def tags(about: About) -> Rule:
 def urls(about: About) -> Rule:
     """Drops a pair whose sides have other addresses of the web or of mail."""
 
-    def found(text: str) -> Iterator[str]:
+    def addresses(text: str) -> Iterator[str]:
         if "www." in text or "://" in text or "@" in text:
             for url in _URL.findall(text):
                 yield _URL_END.sub("", url.lower())
 
-    return _equal("urls", found)
+    return _equal("urls", addresses)
 
 
 def placeholders(about: About) -> Rule:
     """Drops a pair whose sides have other places to fill: `%s`, `%1$d`, `%(name)s`, `{name}`."""
 
-    def found(text: str) -> Iterator[str]:
+    def placeholders_of(text: str) -> Iterator[str]:
         if "%" in text or "{" in text or "$" in text:
-            for one in _PLACEHOLDER.findall(text):
-                yield regex.sub(r"\s", "", one)
+            for match in _PLACEHOLDER.findall(text):
+                yield regex.sub(r"\s", "", match)
 
-    return _equal("placeholders", found)
+    return _equal("placeholders", placeholders_of)
 
 
 def numbers(about: About, *, least: float = 0.5) -> Rule:
@@ -215,10 +215,10 @@ def numbers(about: About, *, least: float = 0.5) -> Rule:
         if not _DIGITS.search(pair.source) or not _DIGITS.search(pair.target):
             return pair
         for pattern in (_DIGITS, _NUMBER):
-            one, other = _numbers(pattern, pair.source), _numbers(pattern, pair.target)
-            if 2 * (one & other).total() >= least * (one.total() + other.total()):
+            source, target = _numbers(pattern, pair.source), _numbers(pattern, pair.target)
+            if 2 * (source & target).total() >= least * (source.total() + target.total()):
                 return pair
-        shown = " / ".join(" ".join(side.elements()) for side in (one, other))
+        shown = " / ".join(" ".join(side.elements()) for side in (source, target))
         return Dropped("numbers", f"the sides have the numbers {shown}")
 
     return rule
@@ -312,13 +312,14 @@ def _sides(pair: Pair) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("source", pair.source), ("target", pair.target)
 
 
-def _equal(reason: str, found: Callable[[str], Any]) -> Rule:
-    """The rule that both sides have the same of what `found` finds, whatever the order."""
+def _equal(reason: str, items_of: Callable[[str], Any]) -> Rule:
+    """Makes the rule that `items_of` gives the same for both sides, in any order."""
 
     def rule(pair: Pair) -> Pair | Dropped:
-        one, other = sorted(found(pair.source)), sorted(found(pair.target))
-        if one != other:
-            return Dropped(reason, f"the source has {_listed(one)}, the target {_listed(other)}")
+        source, target = sorted(items_of(pair.source)), sorted(items_of(pair.target))
+        if source != target:
+            detail = f"the source has {_listed(source)}, the target {_listed(target)}"
+            return Dropped(reason, detail)
         return pair
 
     return rule
@@ -337,17 +338,16 @@ def _share(name: str, value: float) -> None:
 def _script(code: str) -> Any:
     """Letters of a language's own script, and all that belongs to no script."""
     iso = code[-4:]
-    own = "".join(rf"\p{{Script={name}}}" for name in _SCRIPTS.get(iso, iso).split())
-    return regex.compile(rf"[{own}\p{{Script=Zyyy}}\p{{Script=Zinh}}]+")
+    scripts = "".join(rf"\p{{Script={name}}}" for name in _SCRIPTS.get(iso, iso).split())
+    return regex.compile(rf"[{scripts}\p{{Script=Zyyy}}\p{{Script=Zinh}}]+")
 
 
 def _numbers(pattern: re.Pattern[str], text: str) -> Counter[str]:
-    found = pattern.findall(text)
-    return Counter(
-        "".join(str(unicodedata.decimal(one)) for one in number if one.isdecimal()).lstrip("0")
-        or "0"
-        for number in found
-    )
+    def digits(number: str) -> str:
+        decimals = (str(unicodedata.decimal(sign)) for sign in number if sign.isdecimal())
+        return "".join(decimals).lstrip("0") or "0"
+
+    return Counter(map(digits, pattern.findall(text)))
 
 
 def _is_names(line: str) -> bool:

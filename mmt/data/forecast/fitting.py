@@ -1,7 +1,6 @@
-"""The mixture that keeps to bounds: the cap of `--max_epochs`, and what `--fit` proposes.
+"""Mixtures within bounds: the cap of `--max_epochs`, and what `--fit` proposes.
 
-It tries mixtures out: whether one keeps to them `shares.forecast` says. What is proposed where none
-does has been tried as well.
+Candidates are evaluated with `forecast`; the fallback proposal is verified too.
 """
 
 import contextlib
@@ -21,38 +20,51 @@ from mmt.data.pipeline import TrainBatches
 Make = Callable[[Mixing], TrainBatches]
 
 
-def capped(make: Make, wanted: Mixing, steps: int) -> Mixing:
-    """`wanted` with the `examples` that its cap needs: those that `steps` batches hold, or some
-    more, so that it is kept exactly. `make` gives the batches of a mixture. ValueError where the
-    run is longer than all caps allow.
+def capped(make: Make, mixture: Mixing, steps: int) -> Mixing:
+    """Returns `mixture` with the `examples` that its cap needs: those of `steps` batches, or a few
+    more, so that no language exceeds the cap.
+
+    Args:
+      make: returns the batches of a mixture.
+      mixture: unchanged where it has no cap, or `examples`.
+      steps: of the run.
+
+    Raises:
+      ValueError: the run is longer than all caps allow.
     """
-    if wanted.max_epochs is None or wanted.examples is not None:
-        return wanted
-    examples = _examples(make, dataclasses.replace(wanted, max_epochs=None), steps)
+    if mixture.max_epochs is None or mixture.examples is not None:
+        return mixture
+    examples = _examples(make, dataclasses.replace(mixture, max_epochs=None), steps)
 
     def choose(examples: int) -> Mixing:
-        return dataclasses.replace(wanted, examples=examples)
+        return dataclasses.replace(mixture, examples=examples)
 
-    return _within(make, choose, (wanted.max_epochs, 0.0), examples, steps)[0]
+    return _within(make, choose, (mixture.max_epochs, 0.0), examples, steps)[0]
 
 
-def fit(make: Make, bounds: str, wanted: Mixing, steps: int) -> tuple[Mixing, forecast.Forecast]:
-    """The mixture that keeps to `bounds`, "epochs<=10,share>=0.005" or one of the two, and what it
-    will show: with the temperature of `wanted` or, where a share asks for it, the next higher one;
-    with a cap where that is needed.
+def fit(make: Make, bounds: str, mixture: Mixing, steps: int) -> tuple[Mixing, forecast.Forecast]:
+    """Returns a mixture within `bounds`, and its forecast.
 
-    ValueError for bounds that no mixture can keep: it says which could be kept.
+    Args:
+      make: returns the batches of a mixture.
+      bounds: "epochs<=10,share>=0.005", or one of the two.
+      mixture: gives the temperature, which is raised only if a share needs it.
+      steps: of the run.
+
+    Raises:
+      ValueError: no mixture satisfies the bounds; the message says which could be satisfied.
     """
     most, least = _bounds(bounds)
     try:
-        return _fitted(make, wanted, steps, most=most, least=least)
+        return _fitted(make, mixture, steps, most=most, least=least)
     except _Impossible as error:
-        near = [said for one in error.near if (said := _possible(make, wanted, one))]
-        raise ValueError(f"{error}; possible: {', or '.join(near) or 'nothing near it'}") from None
+        alternatives = (_possible(make, mixture, near) for near in error.near)
+        listed = ", or ".join(filter(None, alternatives)) or "nothing near it"
+        raise ValueError(f"{error}; possible: {listed}") from None
 
 
 class _Near(NamedTuple):
-    """What could be asked instead: one of the three, or the languages, is another."""
+    """Alternative bounds: one of the three, or the languages, differs."""
 
     what: str
     most: float
@@ -62,18 +74,18 @@ class _Near(NamedTuple):
 
 
 class _Impossible(ValueError):
-    """Bounds that no mixture keeps; `near` could be kept, if only about."""
+    """Bounds that no mixture satisfies; `near` are alternatives that approximately can be."""
 
-    def __init__(self, said: str, near: Sequence[_Near]):
-        super().__init__(said)
+    def __init__(self, message: str, near: Sequence[_Near]):
+        super().__init__(message)
         self.near = near
 
 
-def _possible(make: Make, wanted: Mixing, near: _Near) -> str:
-    """The nearest to it that a mixture is found for, in words; '' where none is."""
-    free = wanted
+def _possible(make: Make, mixture: Mixing, near: _Near) -> str:
+    """The nearest bounds that a mixture satisfies, in words; '' where there are none."""
+    free = mixture
     if near.languages is not None:
-        free = dataclasses.replace(wanted, languages=near.languages)
+        free = dataclasses.replace(mixture, languages=near.languages)
     for slack in (1, 1.003, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2):
         now = near
         if near.what == "epochs":
@@ -92,9 +104,9 @@ def _possible(make: Make, wanted: Mixing, near: _Near) -> str:
 
 
 def _fitted(
-    make: Make, wanted: Mixing, steps: int, *, most: float, least: float
+    make: Make, mixture: Mixing, steps: int, *, most: float, least: float
 ) -> tuple[Mixing, forecast.Forecast]:
-    free = dataclasses.replace(wanted, max_epochs=None, examples=None)
+    free = dataclasses.replace(mixture, max_epochs=None, examples=None)
     examples = _examples(make, free, steps)
     counts = _chosen(make(free), free)
     if any(map(mixing.is_monolingual, counts)):
@@ -114,18 +126,18 @@ def _within(
     examples: int,
     steps: int,
 ) -> tuple[Mixing, forecast.Forecast]:
-    """What `choose` makes for so many `examples`, or for more, so that it shows no language more
-    often than its bounds say: what a row holds depends on the mixture, and examples are whole.
+    """The mixture that `choose` makes for `examples`, or for more, until no language exceeds the
+    bounds. (Examples per row depend on the mixture, and examples are whole.)
     """
     most, least = bounds
     for _ in range(8):
-        found = choose(examples)
-        batches = make(found)
+        mixture = choose(examples)
+        batches = make(mixture)
         batches.close()
         foreseen = forecast.forecast(batches, steps)
         worst = max(row["epochs"] for row in foreseen.rows if row["examples"])
         if worst <= most:
-            return found, foreseen
+            return mixture, foreseen
         examples = math.ceil(max(examples * worst / most, examples + 1))
     raise _Impossible(
         f"epochs<={most:g} cannot be kept: languages have too few examples for whole epochs",
@@ -146,8 +158,8 @@ def _chosen(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
 
 
 def _bounds(text: str) -> tuple[float, float]:
-    """The most epochs, and the least share."""
-    found = {"epochs": math.inf, "share": 0.0}
+    """The maximum of epochs, and the minimum share."""
+    bounds = {"epochs": math.inf, "share": 0.0}
     given: set[str] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:(epochs)\s*<=|(share)\s*>=)\s*(\d*\.?\d+)\s*(%?)\s*", part)
@@ -160,8 +172,8 @@ def _bounds(text: str) -> tuple[float, float]:
         if name in given:
             raise ValueError(f"--fit {text!r}: two bounds of {name}; allowed: one of each")
         given.add(name)
-        found[name] = float(match[3]) / (100 if match[4] else 1)
-    return found["epochs"], found["share"]
+        bounds[name] = float(match[3]) / (100 if match[4] else 1)
+    return bounds["epochs"], bounds["share"]
 
 
 def _check_possible(
@@ -183,7 +195,7 @@ def _check_possible(
                 asked._replace(what="steps", steps=steps * most * total / examples),
             ],
         )
-    code, fewest = min(counts.items(), key=lambda one: one[1])
+    code, fewest = min(counts.items(), key=lambda item: item[1])
     if most * fewest < least * examples:
         raise _Impossible(
             f"epochs<={most:g} and share>={least:g} cannot both be kept: {code} has "
@@ -201,7 +213,7 @@ def _check_possible(
 def _lowest(
     counts: Mapping[str, int], most: float, least: float, examples: int, free: Mixing
 ) -> Mixing:
-    """Of the temperatures from that of `free` upwards the first that keeps to the bounds."""
+    """The mixture with the lowest temperature, from that of `free` upwards, within the bounds."""
     for temperature in (*np.geomspace(free.temperature, 1000 * free.temperature, 700), 1e12):
         rounded = float(f"{temperature:.3g}")
         plain = mixing.mixing_rates(counts, rounded)
@@ -227,7 +239,7 @@ def _down(value: float) -> str:
 
 
 def gin(mixture: Mixing) -> str:
-    """The bindings of gin that ask for a mixture."""
+    """Returns the gin bindings of a mixture."""
     names = ("temperature", "max_epochs", "examples")
     values = ((name, getattr(mixture, name)) for name in names)
     return "\n".join(

@@ -1,7 +1,7 @@
-"""What a mixture will show, before it is trained: `mmt data shares`.
+"""What a mixture will show, before it is trained: `mmt data forecast`.
 
-It asks the very batches that training would read, without reading one. What a run has really seen
-is in `ledger.py`.
+It uses the batches that training would read, without reading any. `ledger.py` counts what a run has
+consumed.
 """
 
 import itertools
@@ -25,20 +25,25 @@ from mmt.data.vocabulary import SENTINELS
 from mmt.run import Run
 
 LENGTHS = {"inputs": 256, "targets": 256}  # of gin_configs/runs/train.gin
-BYTES_A_TOKEN = 4.0  # of UTF-8, where nothing is tokenised yet; see `Estimated`
-_SAMPLE = 1000  # pairs of a language whose length is looked at
-_ROWS = 10**12  # of a run: beyond it the schedule's times are no longer exact
+BYTES_A_TOKEN = 4.0  # of UTF-8, for estimates; see `Estimated`
+_SAMPLE = 1000  # pairs of a language whose lengths are measured
+_ROWS = 10**12  # of a run: beyond it the sampler's times are no longer exact
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What `steps` batches will show. `rows` has a row per language:
+    """What `steps` batches will show.
 
-    language, name, pairs (that fit), share (of the examples), examples, epochs, repeats (examples
-    that were shown before), source_tokens, target_tokens, tokens (of both, with EOS), first and
-    last (the steps in which it comes), estimated (whether the lengths are).
+    Attributes:
+      rows: per language: language, name, pairs (that fit), share (of the examples), examples,
+        epochs, repeats (examples that were shown before), source_tokens, target_tokens, tokens (of
+        both, with EOS), first and last (the steps in which it comes), estimated (whether the
+        lengths are estimates).
+      steps, batch: the number of batches, and their rows.
+      examples_a_row: mean examples per row.
+      notes: warnings, and how exact the figures are.
     """
 
     rows: list[Row]
@@ -72,8 +77,8 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
 
     rows = []
     for index, (code, pairs) in enumerate(order.split.counts.items()):
-        own = [owner == code for owner in owners]
-        examples, source, target = counted[own].sum(axis=0).tolist()[:3]
+        is_language = [owner == code for owner in owners]
+        examples, source, target = counted[is_language].sum(axis=0).tolist()[:3]
         rows.append(
             {
                 "language": code,
@@ -103,15 +108,15 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
     split, notes = batches.order.split, []
     if isinstance(split.cache, Estimated):
         notes.append(
-            f"Nothing is tokenised yet: tokens, and how many examples a row of {split.shape[0]} "
-            f"and {split.shape[1]} holds, are estimated, a token per {BYTES_A_TOKEN:g} bytes. "
-            "`mmt data prepare --gin_file=…` makes a run's cache; with it they are counted."
+            f"Without a cache, token counts, and examples per row of {split.shape[0]} and "
+            f"{split.shape[1]}, are estimates ({BYTES_A_TOKEN:g} bytes per token), marked `~`. "
+            "`mmt data prepare --gin_file=…` makes a run's cache; then they are exact."
         )
     stage = batches.order.sampler.watching()
     if stage is not None:
         notes.append(
-            f"When the stage until {dict(stage.until or {})} ends is not known before training; "
-            "here it never does."
+            f"The end of the stage until {dict(stage.until or {})} is not known before training; "
+            "this forecast assumes that it never ends."
         )
     if any(stage.modifiers for stage in batches.order.sampler.stages):
         estimated = isinstance(split.cache, Estimated)
@@ -121,9 +126,12 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
 
 
 def open_source(source: str, mixture: str = "") -> Cache:
-    """The cache in the directory `source`; or what a description, its folder or 'cldr' would
-    become, its lengths estimated: of its pairs, and of its monolingual text where `mixture` is the
-    name of one that has it (`tasks.monolingual`). ValueError where it is neither.
+    """Opens the cache in the directory `source`; or returns an estimated cache of a corpus
+    description, its folder or 'cldr'. That has monolingual text where `mixture` is the name of a
+    mixture with such text (`tasks.monolingual`).
+
+    Raises:
+      ValueError: `source` is neither.
     """
     if Run(source).manifest.is_file():
         return open_cache(Path(source))
@@ -141,11 +149,11 @@ def open_source(source: str, mixture: str = "") -> Cache:
 
 @dataclass(frozen=True)
 class Estimated(Cache):
-    """A corpus as if it were cached: its pairs, and lengths of about as many tokens.
+    """A corpus in place of its cache, with estimated lengths.
 
-    A token is taken for four bytes of UTF-8, whatever the script: with a vocabulary of many
-    languages this is right within a factor of two. Only the first thousand pairs of a language are
-    looked at; their lengths, `sampled`, stand for the others'.
+    A token is taken for four bytes of UTF-8, which is right within a factor of two for a
+    vocabulary of many languages. Only the first thousand pairs of a language are measured; their
+    lengths (`sampled`) are repeated for the others.
     """
 
     sampled: Mapping[str, Int32[np.ndarray, "_ 2"]]
@@ -153,14 +161,14 @@ class Estimated(Cache):
 
     @classmethod
     def of(cls, corpus: Corpus, parts: Mapping[str, tuple[str, str]]) -> "Estimated":
-        """Components, each a language and split of a corpus. ValueError where they are empty."""
+        """Returns components, each a language and split of a corpus. ValueError: all are empty."""
         counts = {code: corpus.count(*part) for code, part in parts.items()}
         if not any(counts.values()):
             raise ValueError(f"corpus {corpus.name} has no training pairs")
         sampled = {}
         for code in filter(counts.__getitem__, parts):
-            some = itertools.islice(corpus.pairs(*parts[code]), _SAMPLE)
-            sizes = [[len(side.encode()) for side in (one.source, one.target)] for one in some]
+            sample = itertools.islice(corpus.pairs(*parts[code]), _SAMPLE)
+            sizes = [[len(side.encode()) for side in (pair.source, pair.target)] for pair in sample]
             tokens = np.ceil(np.array(sizes) / BYTES_A_TOKEN)
             tokens[:, 0] += not mixing.is_monolingual(code)  # the tag
             sampled[code] = tokens.astype(np.int32)
@@ -178,12 +186,12 @@ class Estimated(Cache):
         return tuple(range(SENTINELS))
 
     def records(self, language: str, split: str) -> RecordReader:
-        """None that could be read."""
+        """Returns a reader without records."""
         return RecordReader(self.directory, language, 0)
 
 
 def drawn(batches: TrainBatches, steps: int) -> int:
-    """About how many examples so many steps show."""
+    """Returns about how many examples `steps` batches show."""
     most = _ROWS // batches.batch_size
     if not 1 <= steps <= most:
         raise ValueError(
@@ -193,9 +201,9 @@ def drawn(batches: TrainBatches, steps: int) -> int:
     return max(batches.order.sampler.draws_in(steps * batches.batch_size), 1)
 
 
-def table(found: Forecast) -> str:
-    """The forecast for people, the largest share first."""
-    rows = sorted(found.rows, key=lambda row: (-row["share"], row["language"]))
+def table(result: Forecast) -> str:
+    """Returns the forecast as text, the largest share first."""
+    rows = sorted(result.rows, key=lambda row: (-row["share"], row["language"]))
     pairs, examples, tokens = (sum(r[key] for r in rows) for key in ("pairs", "examples", "tokens"))
     head = ["language", "name", "pairs", "share", "epochs", "repeats", "tokens", "first", "last"]
     about = "~" if any(row["estimated"] for row in rows) else ""
@@ -210,10 +218,10 @@ def table(found: Forecast) -> str:
         ])  # fmt: skip
     lines.append([
         "all", f"{len(rows)}", f"{pairs:,}", f"{1:.2%}", f"{about}{examples / pairs:.2f}",
-        f"{about}{repeats:,}", f"{about}{tokens:,}", "1", f"{found.steps:,}",
+        f"{about}{repeats:,}", f"{about}{tokens:,}", "1", f"{result.steps:,}",
     ])  # fmt: skip
-    said = (
-        f"{found.steps:,} steps of {found.batch:,} rows, {found.examples_a_row:.2f} examples a "
+    summary = (
+        f"{result.steps:,} steps of {result.batch:,} rows, {result.examples_a_row:.2f} examples a "
         f"row: {examples:,} examples. First and last: the steps in which a language comes."
     )
-    return "\n".join([*ledger.aligned(lines, left=2), said, *found.notes])
+    return "\n".join([*ledger.aligned(lines, left=2), summary, *result.notes])

@@ -1,7 +1,7 @@
-"""From what a user asks of `mmt data shares` to a forecast: flags, and a run's gin files.
+"""From the flags of `mmt data forecast`, and a run's gin files, to a forecast.
 
 Decides which corpus, mixture, steps and batch are meant. `mmt.data.forecast.forecast` makes the
-forecast, `mmt.data.forecast.fitting` keeps to bounds.
+forecast, `mmt.data.forecast.fitting` finds mixtures within bounds.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from mmt.data.mixing import Mixing
 
 
 class Asked(NamedTuple):
-    """The arguments of `mmt data shares`; None where one is not given."""
+    """The arguments of `mmt data forecast`; None where one is not given."""
 
     corpus: str | None = None
     steps: int | None = None
@@ -30,19 +30,22 @@ class Asked(NamedTuple):
 def foresee(
     asked: Asked, gin_files: Sequence[str] = (), bindings: Sequence[str] = ()
 ) -> tuple[forecast.Forecast, Mixing | None]:
-    """The forecast, and the mixture that `asked.fit` led to.
+    """Returns the forecast, and the mixture that `asked.fit` leads to.
 
-    With gin files their stages, lengths, packing and seed count, and what is not asked otherwise;
-    without, lengths are those of `runs/train.gin`. A cache gives exact lengths, the description of
-    a corpus estimated ones. ValueError: steps, batch or corpus are nowhere given; a mixture is
-    asked for where the stages have their own, or by --fit and by --max_epochs.
+    Gin files give stages, lengths, packing and seed, and whatever `asked` leaves open. Without gin
+    files the lengths are those of `runs/train.gin`. A cache has exact lengths; those of a corpus
+    description are estimates.
+
+    Raises:
+      ValueError: steps, batch or corpus are missing; a mixture is given where the stages have their
+        own, or by both --fit and --max_epochs.
     """
     if asked.fit is not None and asked.max_epochs is not None:
         raise ValueError("--fit and --max_epochs do not go together; allowed: --fit 'epochs<=N'")
     if gin_files:
-        source, wanted, given, make = _from_gin(asked, gin_files, bindings)
+        source, mixture, given, make = _from_gin(asked, gin_files, bindings)
     else:
-        given, wanted = {"steps": asked.steps, "batch": asked.batch}, Mixing()
+        given, mixture = {"steps": asked.steps, "batch": asked.batch}, Mixing()
         source = forecast.open_source(asked.corpus) if asked.corpus else None
         make = functools.partial(pipeline.train_batches, feature_lengths=forecast.LENGTHS)
     missing = [f"--{name}" for name, value in given.items() if value is None]
@@ -50,18 +53,18 @@ def foresee(
         lacking = ["CORPUS"] * (source is None) + missing
         raise ValueError(f"say {', '.join(lacking)}, or name the run's --gin_file")
     if asked.temperature is not None:
-        wanted = dataclasses.replace(wanted, temperature=asked.temperature)
+        mixture = dataclasses.replace(mixture, temperature=asked.temperature)
     if asked.max_epochs is not None:
-        wanted = dataclasses.replace(wanted, max_epochs=asked.max_epochs, examples=None)
+        mixture = dataclasses.replace(mixture, max_epochs=asked.max_epochs, examples=None)
     steps, batch = int(given["steps"] or 0), int(given["batch"] or 0)
 
     def made(mixture: Mixing) -> pipeline.TrainBatches:
         return make(cache_dir=source, batch_size=batch, mixing=mixture)
 
     if asked.fit is not None:
-        wanted, found = fitting.fit(made, asked.fit, wanted, steps)
-        return found, wanted
-    batches = made(fitting.capped(made, wanted, steps))
+        mixture, result = fitting.fit(made, asked.fit, mixture, steps)
+        return result, mixture
+    batches = made(fitting.capped(made, mixture, steps))
     batches.close()
     return forecast.forecast(batches, steps), None
 
@@ -73,14 +76,16 @@ def _from_gin(
 
     config.load(gin_files, bindings, may_leave_open=True)
     if asked.corpus is not None and config.bound(pipeline.train_batches, "cache_dir"):
-        there = [*bindings, "pipeline.train_batches.cache_dir=''"]  # gin would ask for its name
-        config.load(gin_files, there, may_leave_open=True)
+        # gin would evaluate the cache's name, which may be missing
+        without_cache = [*bindings, "pipeline.train_batches.cache_dir=''"]
+        config.load(gin_files, without_cache, may_leave_open=True)
 
     def given(value: Any, name: str) -> Any:
         return config.macro(name) if value is None else value
 
-    own = any(value is not None for value in (asked.temperature, asked.max_epochs, asked.fit))
-    if own and config.bound(pipeline.train_batches, "stages"):
+    of_mixture = asked.temperature, asked.max_epochs, asked.fit
+    changes_mixture = any(value is not None for value in of_mixture)
+    if changes_mixture and config.bound(pipeline.train_batches, "stages"):
         raise ValueError(
             "the gin files have stages, each with its own mixture: --temperature, --max_epochs and "
             "--fit are for a run without; bind theirs, as in --gin.TEMPERATURE=3"

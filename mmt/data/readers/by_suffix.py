@@ -74,45 +74,45 @@ def read(files: Files) -> Iterator[Sides]:
     with a NUL (most often UTF-16), an id that is there twice or has no translation, fewer pairs
     than `sample`, and no pairs at all.
     """
-    one = reader(files)
+    format = reader(files)
     chosen, number = _chosen(files), 0
-    for number, sides in enumerate(one.read(files), 1):
+    for number, sides in enumerate(format.read(files), 1):
         source, target = sides.source, sides.target
         empty = not source or not target or source.isspace() or target.isspace()
         if not files.empty and (empty or "\0" in source or "\0" in target):
-            raise _unfit(files, sides, one)
+            raise _unfit(files, sides, format)
         if chosen is None or chosen[number]:
             yield sides
     if not number:
-        raise _nothing(files, one)
+        raise _nothing(files, format)
 
 
 def count(files: Files) -> int:
     """How many pairs `read` yields, found without decoding them where the format allows it."""
-    one = reader(files)
-    number = one.count(files)
+    format = reader(files)
+    number = format.count(files)
     if not number:
-        raise _nothing(files, one)
+        raise _nothing(files, format)
     if files.sample > number:
         raise ValueError(f"{files.source}: a sample of {files.sample} of {number} lines or units")
     return files.sample or number
 
 
-def _unfit(files: Files, sides: Sides, one: Reader) -> ValueError:
+def _unfit(files: Files, sides: Sides, format: Reader) -> ValueError:
     side, path, text = "the target side", files.target or files.source, sides.target
     if not sides.source.strip() or (text.strip() and "\0" in sides.source):
         text = sides.source
         side, path = "the source side", files.source
     if files.text:
         side = "the text"
-    line = f": {one.unit} {sides.line}" if one.unit else f":{sides.line}"
+    line = f": {format.unit} {sides.line}" if format.unit else f":{sides.line}"
     at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
     what = "has a NUL, which is no text; is it UTF-8?" if text.strip() else "is empty"
     return ValueError(f"{at}: {side} {what}")
 
 
-def _nothing(files: Files, one: Reader) -> ValueError:
-    lines = one.count is readers_lines.count
+def _nothing(files: Files, format: Reader) -> ValueError:
+    lines = format.count is readers_lines.count
     return ValueError(f"{files.source}: no {'lines' if lines else 'pairs'}")
 
 

@@ -54,16 +54,16 @@ class Files(NamedTuple):
     @property
     def reading(self) -> dict[str, object]:
         """What beside the files decides what is read; empty where it is the usual."""
-        found: dict[str, object] = {}
+        options: dict[str, object] = {}
         if self.join or self.sample:
-            found = {"join": self.join, "sample": self.sample}
+            options = {"join": self.join, "sample": self.sample}
         if self.columns:
-            found["columns"] = self.columns
+            options["columns"] = self.columns
         if self.back_translated:
-            found["back_translated"] = True
+            options["back_translated"] = True
         sides = (self.source, self.target) if self.target else (self.source,)
         members = [path.relative_to(compression.file(path)).as_posix() for path in sides]
-        return found | ({"members": members} if any(one != "." for one in members) else {})
+        return options | ({"members": members} if any(member != "." for member in members) else {})
 
 
 class Sides(NamedTuple):
@@ -98,35 +98,35 @@ def code_of(name: str) -> str:
         return ""
 
 
-def sides_of(there: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
+def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
     """What of `there` (the file's language codes -> texts) is the source and what the target.
 
     ValueError, beginning with `at`, where one of the languages is missing.
     """
-    wanted = files.columns or files.languages
-    names = _names(tuple(there), wanted, bool(files.columns))
-    missing = [one for one, name in zip(wanted, names, strict=True) if name is None]
+    sides = files.columns or files.languages
+    names = _names(tuple(texts), sides, bool(files.columns))
+    missing = [side for side, name in zip(sides, names, strict=True) if name is None]
     if missing:
-        listed = ", ".join(f"{name} ({code_of(name) or 'unknown'})" for name in there) or "none"
+        listed = ", ".join(f"{name} ({code_of(name) or 'unknown'})" for name in texts) or "none"
         raise ValueError(
             f"{at}: no {' and no '.join(missing)}; there: {listed}. If one of these is meant, the "
             'entry says so: columns = ["SOURCE", "TARGET"], as the file writes them'
         )
-    source, target = (there[name] for name in names if name is not None)
+    source, target = (texts[name] for name in names if name is not None)
     return source, target
 
 
 @functools.lru_cache(maxsize=1 << 12)  # of most files every unit has the same languages
 def _names(
-    there: tuple[str, ...], wanted: tuple[str, str], written: bool
+    present: tuple[str, ...], sides: tuple[str, str], written: bool
 ) -> tuple[str | None, str | None]:
     """What the wanted languages are called; None for one not there. Of two names of a language it
     is the shorter, `de` before `de-AT`, of two as short the first.
     """
     called: dict[str, str] = {}
-    for name in sorted(there, key=len):
+    for name in sorted(present, key=len):
         called.setdefault(name if written else code_of(name), name)
-    return called.get(wanted[0]), called.get(wanted[1])
+    return called.get(sides[0]), called.get(sides[1])
 
 
 _BREAKS = re.compile(r"\s*[\n\r\t]+\s*")

@@ -47,17 +47,17 @@ def _strict(file: Iterable[bytes]) -> Any:
 
     def checked() -> Iterator[bytes]:
         for number, line in enumerate(file, 1):
-            text = line.strip().decode(found.charset)
+            text = line.strip().decode(catalogue.charset)
             if text and text[0] != "#" and not _STRING.fullmatch(text):
                 raise _fault("a string is not between two quotes", text, number)
             yield line
 
     def _fault(what: str, text: str, number: int) -> Exception:
-        return pofile.PoFileError(f"{what}: {text[:60]}", found, text, number - 1)
+        return pofile.PoFileError(f"{what}: {text[:60]}", catalogue, text, number - 1)
 
-    found, seen = Once(), set[Any]()
-    pofile.PoFileParser(found, ignore_obsolete=True, abort_invalid=True).parse(checked())
-    return found
+    catalogue, seen = Once(), set[Any]()
+    pofile.PoFileParser(catalogue, ignore_obsolete=True, abort_invalid=True).parse(checked())
+    return catalogue
 
 
 def _sides(
@@ -74,10 +74,10 @@ def _sides(
         raise ValueError(f"{at}: no gettext catalogue: {what}") from None
     swapped = _swapped(files, catalogue.locale_identifier or "")
     for number, message in enumerate(messages, 1):
-        for one, other in () if message.fuzzy else _forms(message):
-            if one.strip() and other.strip():
-                found = one_line(one), one_line(other)
-                yield Sides(line(number, message) or number, *(found[::-1] if swapped else found))
+        for original, translation in () if message.fuzzy else _forms(message):
+            if original.strip() and translation.strip():
+                pair = one_line(original), one_line(translation)
+                yield Sides(line(number, message) or number, *(pair[::-1] if swapped else pair))
 
 
 def _forms(message: Any) -> list[tuple[str, str]]:

@@ -22,16 +22,16 @@ def columns(files: Files) -> Iterator[Sides]:
     path = files.source
     source, target = _numbers(files)
     for number, line in enumerate(text_lines.read(path), 1):
-        found = line.split("\t")
-        if files.columns and max(source, target) >= len(found):
+        cells = line.split("\t")
+        if files.columns and max(source, target) >= len(cells):
             raise ValueError(
-                f"{path}:{number}: {len(found)} columns; the pair is in {files.columns}"
+                f"{path}:{number}: {len(cells)} columns; the pair is in {files.columns}"
             )
-        if not files.columns and len(found) != 2:
+        if not files.columns and len(cells) != 2:
             raise ValueError(
-                f"{path}:{number}: {len(found)} columns; a line is source<TAB>target"
+                f"{path}:{number}: {len(cells)} columns; a line is source<TAB>target"
             )
-        yield Sides(number, found[source], found[target])
+        yield Sides(number, cells[source], cells[target])
 
 
 def texts(files: Files) -> Iterator[Sides]:
@@ -44,14 +44,14 @@ def parallel(files: Files) -> Iterator[Sides]:
     """Line n of one file is the translation of line n of the other."""
     source, target = _both(files)
     both = zip_longest(text_lines.read(source), text_lines.read(target))
-    for number, (one, other) in enumerate(both, 1):
-        if one is None or other is None:
+    for number, (line, translation) in enumerate(both, 1):
+        if line is None or translation is None:
             raise ValueError(
                 f"{source} has {text_lines.count(source)} lines, but {target} has "
                 f"{text_lines.count(target)}: line n of one must be the translation of line n of "
                 "the other"
             )
-        yield Sides(number, one, other)
+        yield Sides(number, line, translation)
 
 
 def joined(files: Files) -> Iterator[Sides]:
@@ -90,12 +90,12 @@ def _both(files: Files) -> tuple[Path, Path]:
 @functools.lru_cache(maxsize=4)  # the languages of a multi-way corpus share their target's file
 def _by_id(path: Path, changed: int) -> dict[str, str]:
     """id -> text; held in memory. `changed`: when the file was, so that a new one is read anew."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for number, name, text in _identified(path):
-        if name in found:
+        if name in texts:
             raise ValueError(f"{path}:{number}: the id {name!r} is there twice")
-        found[name] = text
-    return found
+        texts[name] = text
+    return texts
 
 
 def _identified(path: Path) -> Iterator[tuple[int, str, str]]:

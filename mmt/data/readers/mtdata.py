@@ -44,18 +44,18 @@ def find(name: str, split: str, languages: tuple[str, str]) -> list[Files]:
     """
     recipes = _recipes()
     if name in recipes:
-        wanted = _ids(recipes[name].get(_FIELDS[split]))
-        if not wanted:
+        names = _ids(recipes[name].get(_FIELDS[split]))
+        if not names:
             raise ValueError(f"mtdata's recipe {name} has nothing for {split}")
     elif re.fullmatch(r"[^-\s]+-[^-\s]+-[^-\s]+-[^-\s]+-[^-\s]+", name):
-        wanted = [name]
+        names = [name]
     else:
         raise ValueError(
             f"{name!r} is no id of mtdata, as group-name-version-deu-eng, and no recipe in "
             f"{_root()}{suggest.hint(name, recipes, 3)}"
         )
-    found = _indexed(wanted)
-    return [_files(found[one], one, languages) for one in wanted]
+    files = _indexed(names)
+    return [_files(files[name], name, languages) for name in names]
 
 
 def _root() -> Path:
@@ -67,40 +67,40 @@ def _recipes() -> dict[str, Mapping[str, Any]]:
 
     folders = [_root(), Path(os.environ["MTDATA_RECIPES"])] if os.environ.get("MTDATA_RECIPES") \
         else [_root()]  # fmt: skip
-    found: dict[str, Mapping[str, Any]] = {}
+    recipes: dict[str, Mapping[str, Any]] = {}
     for path in (p for folder in folders for p in sorted(folder.glob("mtdata.recipes*.yml"))):
         try:
             content = yaml.safe_load(compression.whole(path))
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{path}: {error}") from None
-        if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
+        if not isinstance(content, list) or not all(isinstance(recipe, dict) for recipe in content):
             raise ValueError(f"{path}: no list of recipes")
-        found |= {str(one.get("id")): one for one in content}
-    return found
+        recipes |= {str(recipe.get("id")): recipe for recipe in content}
+    return recipes
 
 
 def _ids(value: Any) -> list[str]:
     """A recipe's ids: one, several with commas, or a list of both."""
     parts = value if isinstance(value, list) else [value or ""]
-    return [one.strip() for part in parts for one in str(part).split(",") if one.strip()]
+    return [item.strip() for part in parts for item in str(part).split(",") if item.strip()]
 
 
-def _indexed(wanted: list[str]) -> dict[str, Mapping[str, Any]]:
+def _indexed(names: list[str]) -> dict[str, Mapping[str, Any]]:
     indexes = sorted(_root().glob("mtdata.index.*.jsonl"))
     if not indexes:
         raise ValueError(f"no index of mtdata in {_root()} ($MTDATA); run: mtdata list")
-    path, found, keys = indexes[-1], {}, [f'"{one}"' for one in wanted]
+    path, entries, keys = indexes[-1], {}, [f'"{name}"' for name in names]
     for number, line in enumerate(text_lines.read(path), 1):
         if any(key in line for key in keys):
             try:
                 entry = json.loads(line)
-                found[entry["did"]] = entry
+                entries[entry["did"]] = entry
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(f"{path}:{number}: no entry of an index: {error!r}") from None
-    for one in wanted:
-        if one not in found:
-            raise ValueError(f"mtdata's index {path} has no {one}; `mtdata list` shows all")
-    return found
+    for name in names:
+        if name not in entries:
+            raise ValueError(f"mtdata's index {path} has no {name}; `mtdata list` shows all")
+    return entries
 
 
 def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> Files:
@@ -115,8 +115,8 @@ def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> F
     if inner := entry.get("in_paths"):
         if paths[0].suffix != ".zip":
             raise ValueError(f"{paths[0]}: of archives only .zip is read; run: mtdata get")
-        there = list(compression.members(paths[0]))
-        paths = [paths[0] / one for glob in inner for one in matching(there, str(glob))]
+        members = list(compression.members(paths[0]))
+        paths = [paths[0] / member for glob in inner for member in matching(members, str(glob))]
     if len(paths) == 2 and not ext.startswith(("sgm", "tmx", "opus")):
         source, target = paths[::-1] if swapped else paths
         return Files(source, target, name=name)

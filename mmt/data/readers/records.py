@@ -19,7 +19,7 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def jsonl(files: Files) -> Iterator[Sides]:
-    """An object a line; in none is a key twice."""
+    """Yields the pair of each line, a JSON object without repeated keys."""
     for number, line in enumerate(text_lines.read(files.source), 1):
         at = f"{files.source}:{number}"
         try:
@@ -33,7 +33,7 @@ def jsonl(files: Files) -> Iterator[Sides]:
 
 
 def parquet(files: Files) -> Iterator[Sides]:
-    """Rows of a Parquet file."""
+    """Yields the pairs of a Parquet file's rows."""
     path = files.source
     with _Arrow(path):
         import pyarrow.parquet
@@ -42,19 +42,17 @@ def parquet(files: Files) -> Iterator[Sides]:
             _on_disk(path), buffer_size=1 << 20, pre_buffer=False
         ) as table:
             empty = table.schema_arrow.empty_table()
-            wanted = _names(empty.schema, files)
-            for name in wanted:
+            names = _names(empty.schema, files)
+            for name in names:
                 _column(empty, name, path)
-            there = set(empty.schema.names)
-            columns = {name if name in there else name.split(".")[0] for name in wanted}
+            present = set(empty.schema.names)
+            columns = {name if name in present else name.split(".")[0] for name in names}
             batches = table.iter_batches(ROWS, columns=sorted(columns), use_threads=False)
             yield from _rows(batches, files)
 
 
 def table(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a Parquet file with all their columns, as Python's values. ValueError for a damaged
-    one.
-    """
+    """Yields the rows of a Parquet file with all columns, as Python values. ValueError: damaged."""
     with _Arrow(path):
         import pyarrow.parquet
 
@@ -65,7 +63,7 @@ def table(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def count_parquet(files: Files) -> int:
-    """By the file's own account."""
+    """Returns the number of rows that the file's metadata state."""
     with _Arrow(files.source):
         import pyarrow.parquet
 
@@ -73,13 +71,13 @@ def count_parquet(files: Files) -> int:
 
 
 def dataset(files: Files) -> Iterator[Sides]:
-    """Rows of what `Dataset.save_to_disk` wrote: Arrow files, listed in a `state.json`."""
+    """Yields the pairs of what `Dataset.save_to_disk` wrote: Arrow files listed in `state.json`."""
     with _Arrow(files.source):
         yield from _rows(_batches(files, mapped=False), files)
 
 
 def count_dataset(files: Files) -> int:
-    """By the lengths of the batches; the texts are not read."""
+    """Returns the number of rows, from the lengths of the batches; texts are not read."""
     with _Arrow(files.source):
         return sum(batch.num_rows for batch in _batches(files, mapped=True))
 
@@ -90,20 +88,20 @@ def is_dataset(folder: Path) -> bool:
 
 
 def dataset_of(folder: Path, split: str) -> Path:
-    """The folder of a split of a `DatasetDict`; a `Dataset` is its own."""
+    """Returns the folder of a split of a `DatasetDict`; of a `Dataset` the folder itself."""
     if (folder / "state.json").is_file():
         return folder
     if (folder / split / "state.json").is_file():
         return folder / split
-    there = sorted(path.parent.name for path in folder.glob("*/state.json"))
+    splits = sorted(path.parent.name for path in folder.glob("*/state.json"))
     raise ValueError(
-        f"{folder} has no split {split}; it has: {', '.join(there) or 'none'}. "
-        f"Name one: {folder.name}/{(there or ['train'])[0]}"
+        f"{folder} has no split {split}; it has: {', '.join(splits) or 'none'}. "
+        f"Name one: {folder.name}/{(splits or ['train'])[0]}"
     )
 
 
 class _Arrow:
-    """Whatever pyarrow says of a broken file is a ValueError that names it."""
+    """Turns pyarrow's errors about a damaged file into a ValueError that names it."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -130,7 +128,7 @@ def _batches(files: Files, *, mapped: bool) -> Iterator[Any]:
     state = files.source / "state.json"
     try:
         content = json.loads(compression.whole(state))
-        names = [str(one["filename"]) for one in content["_data_files"]]
+        names = [str(file_entry["filename"]) for file_entry in content["_data_files"]]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise ValueError(f"{state}: no list of data files: {error!r}") from None
     if content.get("_indices_data_files"):
@@ -149,19 +147,20 @@ def _rows(batches: Iterator[Any], files: Files) -> Iterator[Sides]:
         batch.validate(full=True)  # else offsets of a damaged file point anywhere in memory
         both = [_column(batch, name, files.source) for name in _names(batch.schema, files)]
         for start in range(0, batch.num_rows, ROWS):
-            for found in zip(*(one.slice(start, ROWS).to_pylist() for one in both), strict=True):
+            columns = (column.slice(start, ROWS).to_pylist() for column in both)
+            for texts in zip(*columns, strict=True):
                 number += 1
-                yield _checked(found, number, f"{files.source}: row {number}")
+                yield _checked(texts, number, f"{files.source}: row {number}")
 
 
 def _names(schema: Any, files: Files) -> tuple[str, str]:
-    """The columns of both sides; that of a struct and a field of it have a dot between them."""
+    """The columns of both sides; a field of a struct is written with a dot."""
     if files.columns:
         return files.columns
     if "translation" not in schema.names:
         return ("source", "target")
-    there = {name: f"translation.{name}" for name in _fields(schema.field("translation").type)}
-    return sides_of(there, files, f"{files.source}: translation")
+    columns = {name: f"translation.{name}" for name in _fields(schema.field("translation").type)}
+    return sides_of(columns, files, f"{files.source}: translation")
 
 
 def _column(batch: Any, name: str, path: Path) -> Any:
@@ -170,16 +169,16 @@ def _column(batch: Any, name: str, path: Path) -> Any:
 
     names = batch.schema.names
     key, *keys = [name] if name in names else name.split(".")
-    found: Any = batch.column(key) if key in names else None
+    column: Any = batch.column(key) if key in names else None
     for key in keys:
-        names = _fields(found.type) if found is not None else names
-        found = compute.struct_field(found, key) if key in names else None
-    if found is None:
+        names = _fields(column.type) if column is not None else names
+        column = compute.struct_field(column, key) if key in names else None
+    if column is None:
         raise ValueError(
             f"{path}: no column {name!r}; there: {', '.join(names) or 'none'}. "
             'The entry can name them: columns = ["SOURCE", "TARGET"]'
         )
-    return found
+    return column
 
 
 def _fields(kind: Any) -> list[str]:
@@ -190,33 +189,33 @@ def _fields(kind: Any) -> list[str]:
 
 def _sides(record: Mapping[str, Any], files: Files, number: int, at: str) -> Sides:
     if files.columns:
-        found = tuple(_inside(record, column, at) for column in files.columns)
+        texts = tuple(_inside(record, column, at) for column in files.columns)
     elif "translation" in record:
         by_language = record["translation"]
         if not isinstance(by_language, dict):
             raise ValueError(f"{at}: translation is {by_language!r:.60}; texts by language")
-        found = sides_of(by_language, files, at)
+        texts = sides_of(by_language, files, at)
     else:
-        found = tuple(_inside(record, side, at) for side in ("source", "target"))
-    return _checked(found, number, at)
+        texts = tuple(_inside(record, side, at) for side in ("source", "target"))
+    return _checked(texts, number, at)
 
 
-def _checked(found: tuple[Any, ...], number: int, at: str) -> Sides:
-    for side, text in zip(("source", "target"), found, strict=True):
+def _checked(texts: tuple[Any, ...], number: int, at: str) -> Sides:
+    for side, text in zip(("source", "target"), texts, strict=True):
         if not isinstance(text, str):
             raise ValueError(f"{at}: the {side} is {text!r:.60}, no text")
         if not text.isascii() and _LONE.search(text):
             raise ValueError(f"{at}: the {side} has half of a surrogate pair, no character")
-    return Sides(number, one_line(found[0]), one_line(found[1]))
+    return Sides(number, one_line(texts[0]), one_line(texts[1]))
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) < len(members):
+    record = dict(members)
+    if len(record) < len(members):
         keys = [key for key, _ in members]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {twice!r} is there twice")
-    return found
+    return record
 
 
 def _inside(record: Mapping[str, Any], column: str, at: str) -> Any:

@@ -1,9 +1,9 @@
-"""Pairs from XML: TMX (1.1 to 1.4) and XLIFF (1.2 and 2.x), streamed unit by unit, flat in memory.
+"""Pairs from XML: TMX (1.1 to 1.4) and XLIFF (1.2 and 2.x), streamed unit by unit.
 
-Text is what a reader of the sentence sees: the native code inside `ph`, `bpt`, `ept`, `it`, `ut` is
-left out, `hi`, `g`, `pc` and `mrk` are looked through.  The parser is expat, as Python has it;
-entities are refused as defusedxml refuses them (a document that declares one, or names one it does
-not declare), and no DTD or other file is ever fetched.
+Text is what a reader of the sentence sees: native code inside `ph`, `bpt`, `ept`, `it`, `ut` is
+removed, and the text inside `hi`, `g`, `pc` and `mrk` is kept. The parser is Python's expat. As in
+defusedxml, documents that declare an entity, or name an undeclared one, are refused; no DTD or
+other file is ever fetched.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,25 +22,27 @@ _UNDONE = frozenset("new needs-translation".split())
 
 
 def tmx(files: Files) -> Iterator[Sides]:
-    """Every `tu` with both languages; of several variants of a language that with the shortest
-    code, `de` before `de-AT`, of as short ones the first.
+    """Yields every `tu` with both languages. Of several variants of a language the one with the
+    shortest code is used, `de` before `de-AT`, then the first.
 
-    A unit that lacks one of them is no pair: files of many languages have gaps. ValueError, with
-    the languages of the first such unit, where no unit has both.
+    A unit without one of the languages is skipped.
+
+    Raises:
+      ValueError: no unit has both; the message has the languages of the first unit.
     """
     return _Tmx(files).sides()
 
 
 def xliff(files: Files) -> Iterator[Sides]:
-    """Every unit (1.2: `trans-unit`, 2.x: `segment`) that is translated, in either direction.
+    """Yields every translated unit (1.2: `trans-unit`, 2.x: `segment`), in either direction.
 
-    Units without a target, with an empty one, marked `translate="no"` or as new are no pairs.
+    Units with a missing or empty target, marked `translate="no"`, or marked as new are skipped.
     """
     return _Xliff(files).sides()
 
 
 class _Units:
-    """A document being read; `line` of a unit is its number, counted as they stand in the file."""
+    """A document being read; the `line` of a unit is its number in the file."""
 
     root = ""
 
@@ -59,7 +61,7 @@ class _Units:
         self.parser.ExternalEntityRefHandler = lambda *_: self._refuse("names an external entity")
 
     def sides(self) -> Iterator[Sides]:
-        """The pairs; what comes before a fault comes before its error."""
+        """Yields the pairs; those before a fault come before its error."""
         fed, before = 0, -1
         for chunk in compression.chunks(self.path):
             for start in range(0, len(chunk), 1 << 16):
@@ -77,11 +79,11 @@ class _Units:
             raise error
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """A tag begins."""
+        """Handles the start of a tag."""
         raise NotImplementedError
 
     def close(self, tag: str, text: str) -> None:
-        """A tag ends; `text`, if it was one of a text."""
+        """Handles the end of a tag; `text` is its text, if it has one."""
         raise NotImplementedError
 
     def _feed(self, data: bytes, last: bool = False) -> ValueError | None:
@@ -185,9 +187,9 @@ class _Xliff(_Units):
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag in ("file", "xliff"):
             names = (("source-language", "srcLang"), ("target-language", "trgLang"))
-            there = [attributes.get(one) or attributes.get(two) or "" for one, two in names]
-            if any(there) or self.files.columns:
-                self.order = self._order(there)
+            languages = [attributes.get(old) or attributes.get(new) or "" for old, new in names]
+            if any(languages) or self.files.columns:
+                self.order = self._order(languages)
         elif tag == "alt-trans":
             self.skipped += 1
         elif tag in ("trans-unit", "segment"):
@@ -211,7 +213,7 @@ class _Xliff(_Units):
                 first, second = (self.found.get(side, "") for side in self.order)
                 self.ready.append(Sides(self.number, first, second))
 
-    def _order(self, there: list[str]) -> tuple[str, ...]:
+    def _order(self, languages: list[str]) -> tuple[str, ...]:
         sides = ("source", "target")
         if self.files.columns:
             if sorted(self.files.columns) != sorted(sides):
@@ -220,12 +222,13 @@ class _Xliff(_Units):
                 )
             return self.files.columns
         for order in (sides, sides[::-1]):
-            wanted = dict(zip(order, self.files.languages, strict=True))
-            codes = dict(zip(sides, map(code_of, there), strict=True))
-            if all(codes[s] == wanted[s] or not name for s, name in zip(sides, there, strict=True)):
+            expected = dict(zip(order, self.files.languages, strict=True))
+            codes = dict(zip(sides, map(code_of, languages), strict=True))
+            named = zip(sides, languages, strict=True)
+            if all(codes[side] == expected[side] or not name for side, name in named):
                 return order
         raise ValueError(
-            f"{self._at()}: from {there[0] or '?'} to {there[1] or '?'}; a pair is of "
+            f"{self._at()}: from {languages[0] or '?'} to {languages[1] or '?'}; a pair is of "
             f"{' and '.join(self.files.languages)}. If it is meant, the entry says so: "
             'columns = ["source", "target"]'
         )

@@ -95,7 +95,7 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
         "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60,
     }  # fmt: skip
     assert all(row["estimated"] and row["tokens"] > 0 for row in found.rows)
-    assert "estimated" in found.notes[0]
+    assert "estimates" in found.notes[0]
     for line in forecast.table(found).splitlines()[1:5]:  # epochs, repeats, tokens
         assert line.count("~") == 3
     (tmp_path / "corpus.toml").write_text('[test]\ndeu = "deu.tsv"\n')
