@@ -19,6 +19,10 @@ Number = int | float
 HUGE = 1e18  # no count, time or loss is larger
 _MOST = 2**31 - 1  # what an array's dimension or a token id can be
 _RANGE = "range"
+_SCALARS = {
+    int: "a whole number", float: "a number", str: "text", bool: "True or False",
+    type(None): "None",
+}  # fmt: skip
 
 
 class Range(NamedTuple):
@@ -134,6 +138,21 @@ def holds(value: Any, annotation: Any) -> bool:
     if isinstance(value, bool):
         return annotation is bool
     return isinstance(value, (int, float) if annotation is float else annotation)
+
+
+def expected_scalar(value: Any, annotation: Any) -> str:
+    """Returns in words what an annotation of scalars expects, where `value` is no such; else ''.
+
+    A reference of gin is no value yet, and other annotations expect anything.
+
+    >>> expected_scalar("many", int)
+    'a whole number'
+    """
+    kinds = typing.get_args(annotation) or (annotation,)
+    is_value = isinstance(value, str | int | float | bool | list | tuple | dict)
+    if not is_value or not all(kind in _SCALARS for kind in kinds) or holds(value, annotation):
+        return ""
+    return " or ".join(_SCALARS[kind] for kind in kinds)
 
 
 def _numbers(value: Any) -> Iterable[Number]:

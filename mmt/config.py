@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 import gin
 from gin import config as _gin
 
-from mmt import suggest
+from mmt import checked, suggest
 
 _INSTALLED = Path(__file__).resolve().parent.parent  # holds gin_configs/, also in a wheel
-_MACRO = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 
 T = TypeVar("T")
 _TOO_DEEP = RecursionError, MemoryError  # of Python's own parser, of brackets within brackets
@@ -245,6 +244,7 @@ def _add(bindings: Sequence[str]) -> None:
         _parse(imports, name, binding)
     _check_macros()
     _check_scopes(bindings)
+    _check_types(bindings)
 
 
 def _macros() -> dict[str, Any]:
@@ -347,6 +347,19 @@ def _check_scopes(bindings: Sequence[str]) -> None:
             if scope not in known:
                 near = _hint(scope, known - _macros().keys())
                 raise ValueError(f"--gin.{name}: nothing is built in a scope {scope!r}{near}")
+
+
+def _check_types(bindings: Sequence[str]) -> None:
+    """Raises ValueError for a macro of `bindings` whose value is not of its parameter's type."""
+    macros = _macros()
+    for name in {_halves(binding)[0] for binding in bindings} & macros.keys():
+        for (_, selector), parameters in _gin._CONFIG.items():
+            signature = inspect.signature(_gin._REGISTRY[selector].wrapped).parameters
+            for key in [key for key, value in parameters.items() if repr(value) == f"%{name}"]:
+                known = signature.get(key)
+                if words := checked.expected_scalar(macros[name], known and known.annotation):
+                    place = f"{'.'.join(selector.split('.')[-2:])}.{key}"
+                    raise ValueError(f"--gin.{name}={macros[name]!r}: expected {words} ({place})")
 
 
 def _referred(value: Any) -> set[str]:

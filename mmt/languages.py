@@ -78,6 +78,32 @@ def find(name: str) -> Language:
     )
 
 
+def nearest(language: Language, among: Iterable[str], count: int = 3) -> list[Language]:
+    """Returns those of the codes `among` that are nearest to a language, the nearest first.
+
+    The same language in another script comes first, then a name that is spelled alike, then the
+    same family and script, the same family, the same script. Codes outside the table are left out.
+
+    >>> [near.name for near in nearest(find("bod_Tibt"), ["deu_Latn", "dzo_Tibt", "mya_Mymr"])]
+    ['Dzongkha', 'Burmese', 'German']
+    """
+    codes = set(among)
+    known = [other for other in all_languages() if other.code in codes]
+    names = [other.name for other in known]
+    spelled = suggest.closest_names(language.name, names, count, cutoff=0.8)
+
+    def distance(other: Language) -> tuple[int, ...]:
+        alike = other.name in spelled and other.name not in ("", language.name)
+        same_family = other.family == language.family and other.family != "Isolate"
+        same_script = other.script == language.script
+        return (
+            other.iso3 != language.iso3, not alike, not (same_family and same_script),
+            not same_family, not same_script,
+        )  # fmt: skip
+
+    return sorted(known, key=distance)[:count]
+
+
 def all_languages() -> tuple[Language, ...]:
     """Every language of the table, sorted by code."""
     return _index().languages

@@ -69,6 +69,23 @@ class TestSet:
         return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
 
+def check_place(name: str | Path) -> None:
+    """Raises ValueError where no file or folder has the name of a test set, see `load`."""
+    folder = Path(name)
+    named = str(name).startswith(SACREBLEU) or name == corpora.EMBEDDED
+    if not named and not folder.exists() and not layouts.is_stem(folder):
+        near = suggest.hint(str(name), [*_siblings(folder), corpora.EMBEDDED])
+        raise ValueError(
+            f"no test set {str(name)!r}{near}; a test set is a corpus folder, a folder of a "
+            f"published set, a stem of Moses files, {SACREBLEU}NAME or {corpora.EMBEDDED!r}"
+        )
+
+
+def _siblings(path: Path) -> list[str]:
+    """The files and folders beside a path that does not exist."""
+    return [str(one) for one in path.parent.iterdir()] if path.parent.is_dir() else []
+
+
 def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> TestSet:
     """A test set from all its languages into `target` (by any name), checked whole.
 
@@ -97,6 +114,7 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
     language or one that is there twice, and an empty or undecodable line; only in TICO-19 and
     sacreBLEU's sets a pair with an empty side is left out, being a sentence that nobody translated.
     """
+    check_place(name)
     folder, into = Path(name), languages.find(target).code
     if str(name).startswith(SACREBLEU):
         if split not in (None, "test"):

@@ -1,12 +1,16 @@
 """The commands of `mmt` and their flags; what a command does is in `mmt.cli`."""
 
 import argparse
+import importlib.metadata
+
+from mmt.cli.parser import CommandParser
 
 
 def parser() -> argparse.ArgumentParser:
     """Of `mmt`. A command that is parsed is named by its `run`."""
-    whole = argparse.ArgumentParser(
-        prog="mmt", description="Massively multilingual machine translation."
+    whole = CommandParser(prog="mmt", description="Massively multilingual machine translation.")
+    whole.add_argument(
+        "--version", action="version", version=f"mmt {importlib.metadata.version('mmt')}"
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmt.cli import data_commands
+from mmt.cli import data_commands, inputs
 from mmt.cli.arguments import parser
 from mmt.cli.data_commands import as_json, make_cache
 from mmt.system import environment
@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and (args.run in ("train", "distill", "baselines") or vars(args).get("train")):
         environment.start_again_with_large_pages()
     try:
+        inputs.check(args)
         if args.run in ("train", "distill", "translate", "evaluate", "baselines"):
             _keep_programs()
         return _COMMANDS[args.run](args) or 0

@@ -197,15 +197,20 @@ def load(path: str | Path) -> Corpus:
         from mmt.data import cldr  # late: it loads Babel
 
         path = cldr.ensure()
+    return _Description(check_place(path)).corpus()
+
+
+def check_place(path: str | Path) -> Path:
+    """Returns the description of the corpus at `path`, unread; ValueError where there is none."""
     given = Path(path)
     file = given / "corpus.toml" if given.is_dir() else given
-    if not file.is_file():
+    if path != EMBEDDED and not file.is_file():
         what = _misplaced(file) or f"no corpus at {str(path)!r}{_near(given, EMBEDDED)}"
         raise ValueError(
             f"{what}; a corpus is a folder with a corpus.toml, such a file, or {EMBEDDED!r}, the "
             "embedded one"
         )
-    return _Description(file).corpus()
+    return file
 
 
 class _Description:

@@ -47,7 +47,8 @@ def held(directory: str | Path) -> Iterator[None]:
         except ValueError as error:
             refused = str(error)
         except OSError as error:
-            refused = f"cannot lock {path}: {error.strerror or error}"
+            reason = error.strerror or error
+            refused = f"{directory} cannot be written: cannot lock {path}: {reason}"
     refused = distributed.gather(refused)[0]
     if refused:
         raise ValueError(refused)

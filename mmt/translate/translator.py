@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmt import checkpoint, config, languages, suggest
+from mmt import checkpoint, config, languages
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import DEFAULT, Decoding
@@ -200,14 +200,11 @@ class Translator:
         manifest = self.manifest
         translated = (manifest.source,) if manifest.source else manifest.translated
         if translated and language.code not in translated:
-            names = {known.code: known.name for known in languages.all_languages()}
-            codes = {names.get(code, code): code for code in translated}
-            near = suggest.hint(
-                language.name, codes, 3, cutoff=0.0, show=lambda name: f"{name} ({codes[name]})"
-            )
+            near = languages.nearest(language, translated)
+            hint = ", ".join(f"{known.name} ({known.code})" for known in near)
             raise ValueError(
                 f"source language {language.code} ({language.name}) is none of the "
-                f"{len(codes)} that the model was trained on{near}"
+                f"{len(translated)} that the model was trained on; nearest: {hint}"
             )
 
     def _tag(self, target: str | None) -> str:

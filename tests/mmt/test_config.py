@@ -120,3 +120,19 @@ def test_bindings_alone_are_for_the_doors_that_are_named():
 def test_a_binding_for_no_door_names_the_nearest(binding, message):
     with pytest.raises(ValueError, match=message):
         config.bind([binding], [Decoding, Translator.load])
+
+
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [
+        ("TRAIN_STEPS=many", r"TRAIN_STEPS='many': expected a whole number \(train.train.steps\)"),
+        ("TRAIN_STEPS=1.5", "TRAIN_STEPS=1.5: expected a whole number"),
+        ("TEMPERATURE=hot", "TEMPERATURE='hot': expected a number"),
+    ],
+)
+def test_a_macro_of_the_wrong_type_is_named_with_what_is_expected(binding, message):
+    files = ["gin_configs/models/tiny_moe.gin", "gin_configs/runs/train.gin"]
+    given = ["MIXTURE_OR_TASK_NAME=a", "MODEL_DIR=b", "TRAIN_STEPS=5"]
+    with pytest.raises(ValueError, match=message):
+        config.load(files, [*given, binding])
+    config.load(files, [*given, "TEMPERATURE=3"])  # a whole number is a number

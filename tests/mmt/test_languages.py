@@ -233,3 +233,12 @@ def test_the_table_loads_fast_and_alone():
     )
     seconds = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(3)]
     assert min(seconds) < 0.1
+
+
+def test_the_nearest_languages_are_of_the_same_name_script_or_family():
+    tibetan = languages.find("bo")
+    near = languages.nearest(tibetan, ["oci_Latn", "dzo_Tibt", "mya_Mymr", "deu_Latn"])
+    assert [one.code for one in near][:2] == ["dzo_Tibt", "mya_Mymr"]
+    serbian = languages.find("srp_Cyrl")
+    assert languages.nearest(serbian, ["rus_Cyrl", "srp_Latn"])[0].code == "srp_Latn"
+    assert languages.nearest(serbian, ["no such code"]) == []

@@ -260,7 +260,7 @@ def test_of_several_stems_one_is_named(write):
     assert testsets.load(f"{folder}/dev").languages["deu_Latn"].sources == GERMAN
     with pytest.raises(ValueError, match="no 'dev' split; name its own stem"):
         testsets.load(folder / "test", split="dev")
-    with pytest.raises(ValueError, match="no corpus at .*set/tes'"):
+    with pytest.raises(ValueError, match="no test set .*set/tes'"):
         testsets.load(folder / "tes")
 
 

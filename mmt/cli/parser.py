@@ -1,0 +1,45 @@
+"""An argument parser whose errors name the subcommand's usage and the nearest valid name."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from mmt import suggest
+
+_BINDING = re.compile(r"--(?P<binding>(?:[A-Z][A-Z0-9_]*|[\w/]+\.[\w.]+)(?:=.*)?)", re.DOTALL)
+_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parses the arguments of one command; its subcommands are of this class too.
+
+    An unknown argument is an error of the subcommand that got it. A gin binding without its prefix
+    (`--TRAIN_STEPS=5`) is named as such, and a mistyped command or flag gets the nearest.
+    """
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        for argument in args or ():
+            binding = _BINDING.fullmatch(argument)
+            if binding and self._takes_bindings():
+                self.error(f"unrecognized argument {argument}; write --gin.{binding['binding']}")
+        namespace, rest = super().parse_known_args(args, namespace)
+        if rest:
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            near = suggest.hint(rest[0].partition("=")[0], known)
+            self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+        return namespace, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Prints usage and message, and exits with 2."""
+        choice = _CHOICE.fullmatch(message)
+        if choice:
+            name, value, choices = choice.groups()
+            names = re.findall(r"'([^']+)'", choices)
+            message = f"argument {name}: no {value!r}; {suggest.choices(value, names)}"
+        super().error(message)
+
+    def _takes_bindings(self) -> bool:
+        return "--gin_file" in self._option_string_actions or bool(self.get_default("gin_file"))
