@@ -1,7 +1,7 @@
-"""Translate a test set, score it per language, and add the rows to results.jsonl as they come.
+"""Translates a test set, scores it per language, and adds each row to results.jsonl at once.
 
-The sentences of all languages go through the translator as one stream; a language is scored and
-written when its last sentence is out, so a kill loses nothing. BLEU itself is in metrics.py.
+The sentences of all languages go through the translator as one stream. A language is scored and
+written after its last sentence, so an interruption loses no finished language.
 """
 
 import dataclasses
@@ -25,11 +25,11 @@ from mmt.system.progress import SENTENCES, progress_bar
 
 
 class Translates(Protocol):
-    """What an evaluation asks of a translator; `mmt.translate.Translator` is one."""
+    """The part of a translator that an evaluation uses; `mmt.translate.Translator` has it."""
 
     @property
     def tagged(self) -> bool:
-        """Whether it is told the target language; else lines go in as they are."""
+        """Whether a tag names the target language; otherwise lines are passed unchanged."""
 
     def translate(self, lines: Iterable[str], *, target: str | None, decoding: Decoding) -> Any:
         """Yields for every line, in order, something with `.hypotheses[0].text`."""
@@ -44,12 +44,12 @@ def evaluate(
     decoding: Decoding = DEFAULT,
     scores: Metrics = metrics.USUAL,
 ) -> list[Row]:
-    """Scores `system` on every language of `testset`; adds a row each to the results file `out`.
+    """Scores `system` on every language of `testset`; adds their rows to `out`.
 
-    Beside `out` lie the texts, `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}`, so that
-    anyone can score again, and `analysis.jsonl` with intervals and guards of each row. A language
-    with a row of this checkpoint, decoding, config and `scores`, and with the texts of this test
-    set, is not translated again. Progress goes to stderr.
+    The texts are kept beside `out`, as `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}`, and
+    `analysis.jsonl` gets intervals and output checks of each row. A language is not translated
+    again if it has a row of this checkpoint, decoding, config and `scores`, and texts of this test
+    set. Progress goes to stderr.
 
     Returns the rows in the test set's order. Raises ValueError for a broken results file and
     OSError where nothing can be written, both before the first sentence is translated.
@@ -71,7 +71,7 @@ def evaluate(
     if others := judge.replaced(todo):
         print(f"{out}: {others}", file=sys.stderr)
     stream = _Timed(line for code in todo for line in testset.languages[code].sources)
-    target = _told(translator, testset)
+    target = _target_of(translator, testset)
     texts = stream.times(translator.translate(stream, target=target, decoding=decoding))
     with progress_bar(*SENTENCES) as bar:
         total = sum(len(testset.languages[code].sources) for code in todo)
@@ -88,8 +88,8 @@ def evaluate(
 
 
 def _describe(testset: TestSet, file: Path) -> None:
-    """Has an analysis file say what the test set says of itself now."""
-    own = analysis.TestsetDescription(
+    """Writes the test set's domain, licence and citation to an analysis file."""
+    description = analysis.TestsetDescription(
         testset=testset.name,
         target=testset.target,
         domain=testset.domain,
@@ -97,20 +97,20 @@ def _describe(testset: TestSet, file: Path) -> None:
         citation=testset.citation,
     )
     known = {row.key: row for row in analysis.read(file)}
-    says = own.domain or own.licence or own.citation
-    if own != known.get(own.key) and (own.key in known or says):
-        analysis.add(file, [own])
+    known_facts = description.domain or description.licence or description.citation
+    if description != known.get(description.key) and (description.key in known or known_facts):
+        analysis.add(file, [description])
 
 
 def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float]:
-    """BLEU by language of greedy translations, for a look at a model in training.
+    """Returns BLEU per language of greedy translations, for validation during training.
 
-    testset: a few sentences per language, as `testsets.from_cache` gives them; so few that n-gram
-    orders without a match possible are left out (sacreBLEU's effective order). Nothing is written.
+    testset: a few sentences per language, as `testsets.from_cache` gives them. N-gram orders that
+    short lines do not have are left out (sacreBLEU's effective order). Nothing is written.
     """
     lines = (line for sentences in testset.languages.values() for line in sentences.sources)
     greedy = Decoding(beam=1, alpha=0.0)
-    target = _told(translator, testset)
+    target = _target_of(translator, testset)
     stream = translator.translate(lines, target=target, decoding=greedy)
     scores = {}
     for code, sentences in testset.languages.items():
@@ -121,7 +121,7 @@ def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float
 
 @dataclasses.dataclass(frozen=True)
 class _Judge:
-    """Scores one system on one test set and keeps its texts and rows."""
+    """Scores one system on one test set; writes its texts and rows."""
 
     testset: TestSet
     system: System
@@ -152,7 +152,7 @@ class _Judge:
             testset_version=self.testset.version(code),
             **dataclasses.asdict(scores),
         )
-        # References come last: to `done` they are the sign that row and texts belong together.
+        # References are written last: `done` takes them as the sign of a complete language.
         self._write(code, "hyp", _joined(hypotheses))
         results.add_rows(self.out, [row])
         for suffix, text in self._texts(code).items():
@@ -161,11 +161,11 @@ class _Judge:
         return row
 
     def done(self) -> dict[str, Row]:
-        """The rows for which nothing has to be translated, by language.
+        """Returns the rows that need no translation, by language.
 
-        Where other scores are wanted, or sacreBLEU is another, they come from the kept texts.
+        Other metrics, or those of another sacreBLEU, are computed from the kept texts.
         """
-        wanted = {
+        required = {
             "kind": self.system.kind,
             "target": self.testset.target,
             "checkpoint": self.system.checkpoint,
@@ -176,7 +176,7 @@ class _Judge:
         for row in results.read_rows(self.out):
             if (row.system, row.testset) == (self.system.name, self.testset.name):
                 kept[row.source] = row  # the texts are of the last one
-                alike = all(getattr(row, name) == value for name, value in wanted.items())
+                alike = all(getattr(row, name) == value for name, value in required.items())
                 if alike and row.source in self.testset.languages and self._is_kept(row.source):
                     done[row.source] = row
         signatures = {
@@ -191,10 +191,8 @@ class _Judge:
         return done
 
     def replaced(self, codes: Sequence[str]) -> str:
-        """What a reader should know of the rows that new ones of these languages replace; '' where
-        they are of the same model and sentences, as far as that is known.
-        """
-        said = []
+        """Returns a message about replaced rows of another model or other sentences, else ''."""
+        reasons = []
         old = [
             row for row in results.read_rows(self.out)
             if (row.system, row.testset) == (self.system.name, self.testset.name)
@@ -202,19 +200,20 @@ class _Judge:
             and row.target == self.testset.target and row.source in codes
         ]  # fmt: skip
         if models := [row for row in old if row.config != self.system.config]:
-            said.append(
+            reasons.append(
                 f"{len(models)} of another model of this name (config {models[0].config}, now "
                 f"{self.system.config})"
             )
         version = self.testset.version
         if lines := [row for row in old if row.testset_version not in (None, version(row.source))]:
-            said.append(f"{len(lines)} of another version of the test set")
-        if not said:
+            reasons.append(f"{len(lines)} of another version of the test set")
+        if not reasons:
             return ""
-        return f"rows of {self.system.name} on {self.testset.name} are replaced: {', '.join(said)}"
+        replaced = f"rows of {self.system.name} on {self.testset.name} are replaced"
+        return f"{replaced}: {', '.join(reasons)}"
 
     def _is_kept(self, code: str) -> bool:
-        """Whether translations are there, and sources and references are still the same."""
+        """Whether translations exist, with unchanged sources and references."""
         paths = {suffix: self.folder / f"{code}.{suffix}" for suffix in ("src", "hyp", "ref")}
         return all(path.is_file() for path in paths.values()) and all(
             paths[suffix].read_bytes() == text for suffix, text in self._texts(code).items()
@@ -229,10 +228,10 @@ class _Judge:
 
 
 class _Timed:
-    """Lines on their way through a translator, which reads ahead; each is billed for its share.
+    """Attributes a translator's time to lines, though the translator reads ahead.
 
-    Whatever time the translator takes is shared among the lines that it holds then, by their
-    characters. So the bills of all lines add up to the time of the whole.
+    Time is divided among the lines that the translator holds, in proportion to their characters.
+    The times of all lines add up to the total.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -248,7 +247,7 @@ class _Timed:
             yield line
 
     def times(self, outputs: Iterable[Any]) -> Iterator[tuple[Any, float]]:
-        """Every output with its seconds."""
+        """Yields every output with its seconds."""
         iterator = iter(outputs)
         while True:
             start = time.perf_counter()
@@ -262,13 +261,13 @@ class _Timed:
             yield output, characters * (self._rate - before)
 
 
-def _told(translator: Translates, testset: TestSet) -> str | None:
-    """The target language, where the translator can be told; that of another is its own."""
+def _target_of(translator: Translates, testset: TestSet) -> str | None:
+    """Returns the target language for a tagged model, else None."""
     return testset.target if translator.tagged else None
 
 
 def _one_line(text: str) -> str:
-    """The text as it can stand on a line of its own in a file."""
+    """Returns the text without line breaks."""
     return text.replace("\r", " ").replace("\n", " ")
 
 

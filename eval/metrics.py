@@ -1,6 +1,6 @@
 """BLEU, chrF++, spBLEU and TER by sacreBLEU, never without their signatures.
 
-Also its counts per sentence, and the scores of many sums of them at once, for significance.py.
+Also its counts per sentence, and scores of many sums of counts at once, for significance tests.
 """
 
 import base64
@@ -81,26 +81,26 @@ def score(
     100.0
     """
     _check_lines(len(hypotheses), len(references))
-    wanted: dict[str, Metric] = {
+    metrics: dict[str, Metric] = {
         "bleu": BLEU(effective_order=effective_order),
         "chrf": CHRF(word_order=2),
     }
     if also.spbleu:
-        wanted["spbleu"] = BLEU(tokenize=also.spbleu, effective_order=effective_order)
+        metrics["spbleu"] = BLEU(tokenize=also.spbleu, effective_order=effective_order)
     if also.ter:
-        wanted["ter"] = TER()
+        metrics["ter"] = TER()
     values: dict[str, float | str] = {}
-    for name, metric in wanted.items():
-        found = metric.corpus_score(hypotheses, [references]).score
-        values[name] = round(float(found), 4)
+    for name, metric in metrics.items():
+        value = metric.corpus_score(hypotheses, [references]).score
+        values[name] = round(float(value), 4)
         values[f"{name}_signature"] = str(metric.get_signature())
     return Scores(**values)  # type: ignore[arg-type]
 
 
 def signatures(also: Metrics = USUAL) -> dict[str, str | None]:
     """The signatures that `score` gives, by their names in `Scores`; None for what is left out."""
-    found = dataclasses.asdict(score(["a"], ["a"], also=also))
-    return {name: value for name, value in found.items() if name.endswith("_signature")}
+    fields = dataclasses.asdict(score(["a"], ["a"], also=also))
+    return {name: value for name, value in fields.items() if name.endswith("_signature")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,13 +135,13 @@ def unpacked(text: str, sentences: int) -> np.ndarray:
     np.True_
     """
     try:
-        found = zlib.decompress(base64.b85decode(text))
+        content = zlib.decompress(base64.b85decode(text))
     except (ValueError, zlib.error) as error:
         raise ValueError(f"packed is {text[:20]!r}…, which cannot be unpacked: {error}") from error
-    width, rest = divmod(len(found), 6 * max(sentences, 1))
-    if rest or width not in (1, 2):
-        raise ValueError(f"packed holds {len(found)} bytes; expected {sentences} sentences")
-    kept = np.frombuffer(found, np.uint8 if width == 1 else "<u2").reshape(6, sentences).T
+    width, remainder = divmod(len(content), 6 * max(sentences, 1))
+    if remainder or width not in (1, 2):
+        raise ValueError(f"packed holds {len(content)} bytes; expected {sentences} sentences")
+    kept = np.frombuffer(content, np.uint8 if width == 1 else "<u2").reshape(6, sentences).T
     totals = np.maximum(kept[:, :1].astype(int) - np.arange(4), 0)
     return np.concatenate([kept, totals], axis=1).astype(np.float64)
 
@@ -184,10 +184,10 @@ def chrf(sums: np.ndarray) -> np.ndarray:
     """chrF++ from sums of `Statistics.chrf` (..., 24), as sacreBLEU computes it from one."""
     counts = sums.reshape(*sums.shape[:-1], -1, 3)
     hypothesis, reference, matches = (counts[..., i] for i in range(3))
-    there = (hypothesis > 0) & (reference > 0)
-    orders = np.maximum(there.sum(axis=-1), 1)
-    precision = np.divide(matches, hypothesis, out=np.zeros_like(matches), where=there)
-    recall = np.divide(matches, reference, out=np.zeros_like(matches), where=there)
+    counted = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(counted.sum(axis=-1), 1)
+    precision = np.divide(matches, hypothesis, out=np.zeros_like(matches), where=counted)
+    recall = np.divide(matches, reference, out=np.zeros_like(matches), where=counted)
     p, r = precision.sum(axis=-1) / orders, recall.sum(axis=-1) / orders
     # beta is 2: recall weighs twice as much
     return np.divide(500 * p * r, 4 * p + r, out=np.zeros_like(p), where=p + r > 0)

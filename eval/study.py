@@ -1,8 +1,7 @@
-"""`mmt report --train`: a whole study, from gin files to the report, over many starts.
+"""`mmt report --train`: a whole study, from gin files to the report.
 
-A study is a list of runs and what they are judged on. Each run is one `mmt` command in a process
-of its own, which goes on from where an earlier start of it stopped; what is done is not done again.
-How a run trains is its own gin file's matter, how it is judged evaluate.py's.
+A study is a list of runs and the test sets they are evaluated on. Each run is one `mmt` command in
+its own process. Run the same study again to resume; finished runs are skipped.
 """
 
 import dataclasses
@@ -81,22 +80,23 @@ class Study:
                 )
 
     def finish(self) -> list[Path]:
-        """Trains and judges what is missing, then writes the report; returns its files.
+        """Trains and evaluates what is missing, then writes the report; returns its files.
 
-        Where it stands is printed before each run. ValueError, before anything is trained, for what
-        no run could be judged or reported by; and where a run fails: the report of what is there is
-        not written, and the next start goes on with that run.
+        The progress of all runs is printed before each run. Raises ValueError before training for
+        settings that evaluation or report would refuse, and where a run fails: no report is written
+        then, and the next start resumes that run.
         """
         runs = list(map(self._run, self.runs))
         self._check(runs)
-        judged = [f"--gin.{one}" for one in self._judged]
+        judged = [f"--gin.{name}" for name in self._judged]
         for run in runs:
-            print_stand([_stand(one, Path(self.results)) for one in runs])
-            mmt(run.command, f"--gin_file={run.file}", *(f"--gin.{one}" for one in run.bindings))
+            print_stand([_stand(each, Path(self.results)) for each in runs])
+            bindings = [f"--gin.{binding}" for binding in run.bindings]
+            mmt(run.command, f"--gin_file={run.file}", *bindings)
             for testset in self.testsets if run.command != "baselines" else ():
                 mmt("evaluate", "--model", str(run.directory), "--testset", testset,
                     "--out", self.results, *judged)  # fmt: skip
-        print_stand([_stand(one, Path(self.results)) for one in runs])
+        print_stand([_stand(each, Path(self.results)) for each in runs])
         training = TrainingTargets(targets(self.corpus)) if self.corpus else None
         update([Path(self.results)], training=training)
         analysis.add(analysis.beside(Path(self.results)), self._remarks())
@@ -123,8 +123,8 @@ class Study:
                 f"{self.results}; have it end in RESULTS={self.results}"
             )
         directory, steps = Path(given["MODEL_DIR"]), given["TRAIN_STEPS"]
-        wanted = config.macro("BASELINE_LANGUAGES", 0)
-        count = wanted if isinstance(wanted, int) else len(wanted)
+        languages = config.macro("BASELINE_LANGUAGES", 0)
+        count = languages if isinstance(languages, int) else len(languages)
         return PlannedRun(command, file, bindings, directory, steps, count)
 
     @property
@@ -136,7 +136,7 @@ class Study:
         return [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
 
     def _check(self, runs: Sequence["PlannedRun"]) -> None:
-        """ValueError for what would else be found when all is trained."""
+        """Raises ValueError for faults that would otherwise appear only after training."""
         names: dict[str, Path] = {}
         for run in runs:
             name = run.directory.name
@@ -160,7 +160,7 @@ class Study:
 
 
 def load(file: str, bindings: Sequence[str] = ()) -> Study:
-    """The study that a gin file describes. ValueError where it describes none."""
+    """Returns the study that a gin file describes. Raises ValueError where it describes none."""
     config.load([file], bindings)
     for name, parameter in inspect.signature(Study).parameters.items():
         if parameter.default is parameter.empty and config.bound(Study, name) is None:
@@ -169,18 +169,18 @@ def load(file: str, bindings: Sequence[str] = ()) -> Study:
 
 
 def targets(corpus: str) -> Iterator[str]:
-    """The target sides of what a corpus trains on."""
-    found = prepare.cleaned(corpora.load(corpus))
-    for code in found.languages:
-        for pair in found.pairs(code, "train"):
+    """Yields the target sides of a corpus' training pairs, after cleaning."""
+    cleaned = prepare.cleaned(corpora.load(corpus))
+    for code in cleaned.languages:
+        for pair in cleaned.pairs(code, "train"):
             yield pair.target
 
 
 def mmt(*arguments: str) -> None:
-    """Runs a command in a process of its own, its stdout sent to stderr; ValueError if it fails.
+    """Runs a command in its own process, with stdout sent to stderr; ValueError if it fails.
 
-    SIGTERM stops the command, which writes its checkpoint first, and then this; Ctrl-C, of which a
-    terminal tells the command too, stops both at once.
+    SIGTERM is passed to the command, which saves a checkpoint first. Ctrl-C reaches both processes
+    through the terminal.
     """
     stopped = []
 
@@ -201,16 +201,16 @@ def mmt(*arguments: str) -> None:
                 signal.signal(sign, handler)
     command = f"`mmt {' '.join(arguments)}`"
     if stopped:
-        raise ValueError(f"{command} was stopped; started again, this goes on from there")
+        raise ValueError(f"{command} was stopped; run the same study again to resume")
     if status:
         raise ValueError(f"{command} ended with status {status}")
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
-    """A command, its gin file and bindings, and where it trains.
+    """A command, its gin file and bindings, and its directory.
 
-    steps: of its training. baselines: how many models there are to be, 0 where it is one.
+    steps: of its training. baselines: the number of bilingual models, 0 for a single model.
     """
 
     command: str
@@ -223,7 +223,7 @@ class PlannedRun:
 
 @dataclasses.dataclass(frozen=True)
 class Stand:
-    """How far a run is, in words, and how many rows its system has."""
+    """The progress of a run, in words, and the number of its system's rows."""
 
     run: PlannedRun
     trained: str

@@ -65,10 +65,10 @@ class ValidationBleu:
                 f"validation BLEU is of models into one language, {self.cache_dir} is into many: "
                 "--gin_file=gin_configs/runs/reverse.gin, or train.train.hooks without it"
             )
-        found = testsets.from_cache(self._cache, limit=self.sentences)
-        if not found.languages:
+        testset = testsets.from_cache(self._cache, limit=self.sentences)
+        if not testset.languages:
             raise ValueError(f"validation BLEU: {self.cache_dir} has no validation examples")
-        return found
+        return testset
 
     @functools.cached_property
     def _vocabularies(self) -> dict[str, vocabulary.Vocabulary]:

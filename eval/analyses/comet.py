@@ -53,7 +53,7 @@ def score(files: Sequence[Path], model: Path) -> tuple[int, list[str]]:
     """
     command, name = _command(), name_of(model)
     known = {file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files}
-    wanted, refused = [], set[str]()
+    items, refused = [], set[str]()
     for item in newest(files):
         if not item.is_there or item.judged is None:
             continue
@@ -62,13 +62,13 @@ def score(files: Sequence[Path], model: Path) -> tuple[int, list[str]]:
         row = known[item.file].get(("comet", *item.row.key))
         fresh = isinstance(row, analysis.Comet) and (row.model, row.hypotheses) == (name, item.hash)
         if not unknown and not fresh:
-            wanted.append(item)
-    if wanted:
-        scores = iter(_run(command, model, wanted))
-        rows = [(item, _row(item, name, [next(scores) for _ in item.lines])) for item in wanted]
+            items.append(item)
+    if items:
+        scores = iter(_run(command, model, items))
+        rows = [(item, _row(item, name, [next(scores) for _ in item.lines])) for item in items]
         for file in files:
             analysis.add(analysis.beside(file), [row for item, row in rows if item.file == file])
-    return len(wanted), sorted(refused)
+    return len(items), sorted(refused)
 
 
 def name_of(model: Path) -> str:
@@ -96,13 +96,13 @@ def name_of(model: Path) -> str:
 
 
 def _command() -> str:
-    found = shutil.which(COMMAND)
-    if found is None:
+    command = shutil.which(COMMAND)
+    if command is None:
         raise ValueError(
             f"{COMMAND} is not on the PATH; in an environment of its own: "
             "`pip install unbabel-comet`"
         )
-    return found
+    return command
 
 
 def _run(command: str, model: Path, items: Iterable[ScoredTexts]) -> list[float]:
@@ -120,10 +120,10 @@ def _run(command: str, model: Path, items: Iterable[ScoredTexts]) -> list[float]
         out = Path(folder, "scores.json")
         if done.returncode or not out.is_file():
             raise ValueError(f"{COMMAND} ended with status {done.returncode}; see above")
-        found = [float(one["COMET"]) for one in json.loads(out.read_text())["hyp"]]
-    if len(found) != len(lines) or not all(map(math.isfinite, found)):
-        raise ValueError(f"{COMMAND} gave {len(found)} scores for {len(lines)} sentences, or NaN")
-    return found
+        scores = [float(output["COMET"]) for output in json.loads(out.read_text())["hyp"]]
+    if len(scores) != len(lines) or not all(map(math.isfinite, scores)):
+        raise ValueError(f"{COMMAND} gave {len(scores)} scores for {len(lines)} sentences, or NaN")
+    return scores
 
 
 def _row(item: ScoredTexts, name: str, scores: Sequence[float]) -> analysis.Comet:

@@ -1,6 +1,6 @@
-"""What training a run took, how it went and how it was made: its `cost`, `curve`, `recipe` rows.
+"""Cost, learning curve and recipe of a run: its `cost`, `curve` and `recipe` rows.
 
-Read from the run directory alone, and the cache that it was trained on where that is still there.
+They come from the run directory and, where it still exists, the cache of the training.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     with config.isolated(Run(model_dir).config):
         seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
         initial = Path(config.value(train.Program, "initial_model_dir", ""))
-    found: list[Cost | Curve | SystemRecipe] = [
+    made: list[Cost | Curve | SystemRecipe] = [
         Cost(
             system=system.name, source=source, steps=trained[-1]["step"],
             tokens=sum(row["target_tokens"] for row in trained), seconds=round(seconds, 1),
@@ -56,7 +56,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
             corpus=manifest.corpus_hash, vocabulary=manifest.vocabulary_hash,
         ),
     ]  # fmt: skip
-    return found if source else [*found, curve(system.name, rows)]
+    return made if source else [*made, curve(system.name, rows)]
 
 
 def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
@@ -98,13 +98,13 @@ def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     if not Run(directory).manifest.is_file():
         return {}
     opened = cache.open_cache(directory)
-    own = read_manifest(Run(model_dir).manifest)
-    if opened.manifest.corpus_hash != own.corpus_hash:
+    manifest = read_manifest(Run(model_dir).manifest)
+    if opened.manifest.corpus_hash != manifest.corpus_hash:
         return {}
-    found = {}
+    passes = {}
     for code, tokens in seen.items():
         if mixing.is_monolingual(code):
             continue
         whole = int((opened.lengths(code, "train")[:, 1] + 1).sum())
-        found[code] = round(tokens / whole, 3)
-    return found
+        passes[code] = round(tokens / whole, 3)
+    return passes

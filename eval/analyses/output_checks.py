@@ -1,7 +1,7 @@
-"""What BLEU does not tell: outputs that are copies, empty, cut off, looping or not English.
+"""Checks of outputs that BLEU does not show: copies, empty, cut off, looping or not English.
 
 Each flag is a rule on one line, made to miss rather than to blame a right translation; a row has
-the shares. How far a test set itself can be trusted is in trust.py.
+the shares. testset_quality.py rates test sets.
 """
 
 import re
@@ -56,12 +56,12 @@ def flags(
     """
     words, right = normalised(output), normalised(reference)
     wrong = words != right
-    length, wanted = len(output.strip()), len(reference.strip())
+    length, expected = len(output.strip()), len(reference.strip())
     return Flags(
         copy=wrong and bool(words) and words == normalised(source) and not _is_names(source),
         empty=wrong and not words,
-        short=bool(words) and length < wanted / 2 and wanted - length > _SLACK,
-        long=length > wanted * 2 and length - wanted > _SLACK,
+        short=bool(words) and length < expected / 2 and expected - length > _SLACK,
+        long=length > expected * 2 and length - expected > _SLACK,
         looping=_loops(output, words) and not _loops(reference, right),
         not_english=wrong and english.is_other(output) if target == "eng_Latn" else None,
         memorised=None if training is None else wrong and bool(words) and output in training,
@@ -79,10 +79,10 @@ def check(
 
     lines: source, output and reference of every sentence. hypotheses: hash of the texts.
     """
-    found = [flags(*line, target=row.target, training=training) for line in lines]
+    flagged = [flags(*line, target=row.target, training=training) for line in lines]
 
     def share(name: str) -> Any:
-        values = [getattr(one, name) for one in found]
+        values = [getattr(output, name) for output in flagged]
         return None if None in values else round(float(np.mean(values)), 6)
 
     columns = {"copy": "copies", "memorised": "recited"}  # names in analysis.jsonl
@@ -90,7 +90,7 @@ def check(
     return OutputChecks(
         **key_of(row),
         **shares,
-        sentences=len(found),
+        sentences=len(flagged),
         hypotheses=hypotheses,
     )
 

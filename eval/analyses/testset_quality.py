@@ -1,7 +1,7 @@
 """How far a score on one language of a test set can be trusted, whatever the system.
 
 From its sentences alone: how many, how long, how alike, and what BLEU's tokenizer makes of them.
-What is wrong with a system's outputs is in guards.py.
+output_checks.py checks the outputs of systems.
 """
 
 import unicodedata
@@ -29,14 +29,14 @@ def rate(
     'poor'
     """
     references = [reference for _, reference in lines]
-    found = [*_size(len(lines)), *_tokens(references), *_sentences(lines)]
-    worst = max((MARKS.index(mark) for mark, _ in found), default=0)
+    findings = [*_size(len(lines)), *_tokens(references), *_sentences(lines)]
+    worst = max((MARKS.index(mark) for mark, _ in findings), default=0)
     return TestsetQuality(
         testset=testset,
         source=source,
         target=target,
         mark=MARKS[worst],
-        reasons=tuple(reason for _, reason in found),
+        reasons=tuple(reason for _, reason in findings),
         sentences=len(lines),
     )
 

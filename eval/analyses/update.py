@@ -1,8 +1,7 @@
-"""Brings analysis.jsonl up to date with the rows of results files and the texts beside them.
+"""Updates analysis.jsonl from the rows of results files and the texts beside them.
 
-Intervals, guards, trust, pairs and overlaps of what lies there; what is up to date is not computed
-again, which a hash of the texts tells. How each is computed is in significance.py, guards.py,
-trust.py and overlap.py.
+Intervals, output checks, test-set quality, paired tests and training overlap. A row whose hash of
+the texts is current is not computed again.
 """
 
 import dataclasses
@@ -58,7 +57,7 @@ def update(files: Sequence[Path], *, training: TrainingTargets | None = None) ->
         about = item.row.testset, item.row.target, item.row.source
         languages.setdefault(about, []).append(item)
     count, waiting = 0, list[tuple[Path, analysis.Row]]()
-    for key in track(list(languages), "intervals and guards", disable=None, transient=True):
+    for key in track(list(languages), "intervals and output checks", disable=None, transient=True):
         items = languages.pop(key)
         for item in items:
             item.check()
@@ -71,13 +70,13 @@ def update(files: Sequence[Path], *, training: TrainingTargets | None = None) ->
 
 def newest(files: Sequence[Path]) -> list["ScoredTexts"]:
     """The rows of results files; of those that differ in checkpoint or decoding only the last."""
-    found: dict[tuple[str, str, str, str], ScoredTexts] = {}
+    items: dict[tuple[str, str, str, str], ScoredTexts] = {}
     for file in files:
         for row in results.read_rows(file):
             about = row.testset, row.target, row.source, row.system
-            found.pop(about, None)
-            found[about] = ScoredTexts(row, file)
-    return list(found.values())
+            items.pop(about, None)
+            items[about] = ScoredTexts(row, file)
+    return list(items.values())
 
 
 def of_rows(file: Path, rows: Iterable[Row]) -> None:
@@ -133,14 +132,14 @@ class ScoredTexts:
 
     @functools.cached_property
     def texts(self) -> dict[str, tuple[str, ...]]:
-        found = {suffix: _lines(self.path(suffix)) for suffix in SUFFIXES}
+        lines = {suffix: _lines(self.path(suffix)) for suffix in SUFFIXES}
         for suffix in ("src", "hyp"):
-            if len(found[suffix]) != len(found["ref"]):
+            if len(lines[suffix]) != len(lines["ref"]):
                 raise ValueError(
-                    f"{self.path(suffix)} has {len(found[suffix])} lines, {self.path('ref')} has "
-                    f"{len(found['ref'])}: they must be parallel; evaluate again"
+                    f"{self.path(suffix)} has {len(lines[suffix])} lines, {self.path('ref')} has "
+                    f"{len(lines['ref'])}: they must be parallel; evaluate again"
                 )
-        return found
+        return lines
 
     @functools.cached_property
     def lines(self) -> list[tuple[str, str, str]]:
@@ -156,7 +155,7 @@ class ScoredTexts:
             (metrics.bleu(statistics.bleu.sum(axis=0)), self.row.bleu),
             (metrics.chrf(statistics.chrf.sum(axis=0)), self.row.chrf),
         )
-        if any(abs(found - written) > 1e-3 for found, written in scores):
+        if any(abs(computed - written) > 1e-3 for computed, written in scores):
             return None
         return Judged(self.row, statistics.bleu, statistics.chrf, self.hash)
 
@@ -173,11 +172,11 @@ class ScoredTexts:
         if not self.counts:
             return None
         bleu = metrics.unpacked(self.counts.packed, self.counts.sentences)
-        found = metrics.bleu(bleu.sum(axis=0))
-        if len(bleu) != self.row.sentences or abs(found - self.row.bleu) > 1e-3:
+        score = metrics.bleu(bleu.sum(axis=0))
+        if len(bleu) != self.row.sentences or abs(score - self.row.bleu) > 1e-3:
             raise ValueError(
                 f"{analysis.beside(self.file)}: counts of {self.row.system}, {self.row.testset}, "
-                f"{self.row.source} give {len(bleu)} sentences and BLEU {found:.4f}, its row in "
+                f"{self.row.source} give {len(bleu)} sentences and BLEU {score:.4f}, its row in "
                 f"{self.file.name} {self.row.sentences} and {self.row.bleu:.4f}; one of them was "
                 "changed: evaluate again"
             )
@@ -199,9 +198,9 @@ def _missing(
         if not stale or ours.compared is None or theirs.compared is None:
             continue
         row = significance.paired(ours.compared, theirs.compared)
-        for one, _ in stale:
-            there = one is ours
-            yield one.file, row if there else significance.mirrored(row, ours.row, theirs.row)
+        for side, _ in stale:
+            forward = side is ours
+            yield side.file, row if forward else significance.mirrored(row, ours.row, theirs.row)
 
 
 def _pairs(items: Sequence[ScoredTexts]) -> Iterator[tuple[ScoredTexts, ScoredTexts, bool]]:
@@ -209,15 +208,15 @@ def _pairs(items: Sequence[ScoredTexts]) -> Iterator[tuple[ScoredTexts, ScoredTe
     many = [item for item in items if item.row.kind == "multilingual"]
     bilingual = [item for item in items if item.row.kind == "bilingual"]
     best = max(bilingual, key=lambda item: item.row.bleu, default=None)
-    wanted = [(item, best, False) for item in many if best is not None]
-    wanted += [
-        (one, other, True)
-        for one, other in itertools.combinations(many, 2)
-        if _ablation(one.row.system) == _ablation(other.row.system)
+    candidates = [(item, best, False) for item in many if best is not None]
+    candidates += [
+        (first, second, True)
+        for first, second in itertools.combinations(many, 2)
+        if _ablation(first.row.system) == _ablation(second.row.system)
     ]
-    for one, other, both in wanted:
-        if one.references is not None and one.references == other.references:
-            yield one, other, both
+    for first, second, both in candidates:
+        if first.references is not None and first.references == second.references:
+            yield first, second, both
 
 
 def _ablation(system: str) -> str:
@@ -276,10 +275,10 @@ def _counts(item: ScoredTexts, judged: Judged) -> analysis.SentenceCounts:
     )
 
 
-def _write(found: Sequence[tuple[Path, analysis.Row]]) -> int:
-    for file in dict.fromkeys(file for file, _ in found):
-        analysis.add(analysis.beside(file), [row for where, row in found if where == file])
-    return len(found)
+def _write(pairs: Sequence[tuple[Path, analysis.Row]]) -> int:
+    for file in dict.fromkeys(file for file, _ in pairs):
+        analysis.add(analysis.beside(file), [row for where, row in pairs if where == file])
+    return len(pairs)
 
 
 def _hash(parts: Iterable[bytes]) -> str:

@@ -1,8 +1,8 @@
-"""Bilingual baselines: one model per language from the same text, many trained side by side.
+"""Bilingual baselines: one model per language on the same data, many trained simultaneously.
 
-They answer the question whether a language is better off in the multilingual model. Each has the
-whole of its language's training data and nothing else, stops early on its own validation loss and
-is judged at its best checkpoint. How their settings are chosen is in tuning.py.
+The report compares the multilingual model with them, language by language. Each trains on all
+training data of its language, stops early by its validation loss, and is evaluated at its best
+checkpoint. tuning.py chooses their settings.
 """
 
 import dataclasses
@@ -38,15 +38,19 @@ def baselines(
     judge: "Judge",
     classes: Sequence[Class] = (Class("all"),),
 ) -> None:
-    """Trains a bilingual model per language in `directory/<language>`, then has each judged.
+    """Trains a bilingual model per language in `directory/<language>`, then evaluates each.
 
-    languages: names or codes; or a number: so many at most, spread evenly over them by size.
-    judge: adds rows of each finished model to a results file.
+    Run again, each model resumes from its last checkpoint.
 
-    Started again, each goes on from its last checkpoint. Raises ValueError before anything is
-    trained: for a language that is not in the cache, has no validation examples, is in no test set
-    or has no class; for settings that cannot be trained; and where another process trains in
-    `directory`. Raises it for diverged models when all others are trained and judged.
+    Args:
+      languages: names or codes; or a maximum number, spread evenly over the languages by size.
+      judge: evaluates a finished model and adds its rows to a results file.
+      classes: the settings, by number of training pairs.
+
+    Raises:
+      ValueError: before training, for a language without training or validation examples, test
+        set or class, for settings that cannot be trained, and where another process trains in
+        `directory`; after the other models are evaluated, for models that diverged.
     """
     opened = cache.open_cache(Path(cache_dir))
     whole = opened.manifest.counts["train"]
@@ -61,14 +65,17 @@ def baselines(
     judge.check(codes)
     groups = grouped({code: counts[code] for code in codes}, classes)
     for candidates, members in groups:
-        for one in candidates:
-            with one.configured() as (program, plan):
-                own = program.model.config
+        for candidate in candidates:
+            with candidate.configured() as (program, plan):
+                settings = program.model.config
                 for code in members:
                     text = _text(opened, program, plan, code)
-                    text.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
-                    for wanted in [one.modifiers for one in plan.stages or () if one.modifiers]:
-                        Rewriter(wanted, text, [code], program.seed)  # or a ValueError
+                    text.manifest.check_ids(
+                        pad=settings.pad_id, eos=settings.eos_id, start=settings.start_id
+                    )
+                    for stage in plan.stages or ():
+                        if stage.modifiers:  # raises ValueError where they are wrong
+                            Rewriter(stage.modifiers, text, [code], program.seed)
     trainer = _Trainer(opened)
     with lock.held(directory):
         lost: list[Diverged] = []
@@ -90,11 +97,10 @@ def baselines(
 
 @dataclasses.dataclass(frozen=True)
 class Judge:
-    """Scores a baseline on its language of `testset`, of each that has it where they are several,
-    and adds the rows to the results file `out`, and beside it what its training took (without what
-    was tried for others of its class) and how its settings were chosen.
+    """Evaluates a baseline on its language in each test set that has it; adds rows to `out`.
 
-    scores: what is asked for beside BLEU and chrF++.
+    analysis.jsonl beside `out` gets the cost of its training (without the candidates tried on other
+    languages) and how its settings were chosen. scores: metrics in addition to BLEU and chrF++.
     """
 
     testset: str | Sequence[str]
@@ -103,8 +109,8 @@ class Judge:
     scores: Metrics = USUAL
 
     def check(self, languages: Sequence[str]) -> None:
-        """ValueError for languages that no test set has."""
-        known = {code for one in self._sets() for code in one.languages}
+        """Raises ValueError for languages that no test set has."""
+        known = {code for testset in self._sets() for code in testset.languages}
         if without := [code for code in languages if code not in known]:
             raise ValueError(
                 f"no test set has {', '.join(without)}: {self.testset}; add one that does or leave "
@@ -131,7 +137,7 @@ _testset = functools.cache(testsets.load)  # the same for a hundred baselines
 
 
 def choose(counts: Mapping[str, int], wanted: Sequence[str] | int) -> list[str]:
-    """The codes named by `wanted`, or at most so many, spread evenly by size, largest first.
+    """Returns the codes that `wanted` names, or at most `wanted` codes spread evenly by size.
 
     >>> choose({"deu_Latn": 9, "fra_Latn": 7, "swh_Latn": 5, "yor_Latn": 1}, 2)
     ['deu_Latn', 'yor_Latn']
@@ -173,8 +179,8 @@ class _Trainer:
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
     def _describe(self, one: Class, job: simultaneous.BaselineJob, text: cache.Cache) -> None:
-        """A cache of its own is named in the run's configuration, without a path of this machine
-        where it lies in the usual place.
+        """Writes the run directory. A cache of its own is named in the configuration, without a
+        path of this machine where it lies in the default place.
         """
         where = str(text.directory)
         named = []
@@ -187,22 +193,23 @@ class _Trainer:
             Run(job.model_dir).describe(text, [job.name])
 
     def rate(self, one: Class, code: str) -> float:
-        """Tokens with EOS that its held-out targets have for one in the vocabulary of all; warns
-        where other examples fit, for then the losses are not of the same text.
+        """Returns tokens of the held-out targets per token of the shared vocabulary, EOS included.
+
+        Warns where the sets of examples that fit differ: the losses are then of different texts.
         """
         with one.configured() as (program, plan):
-            own = _text(self.opened, program, plan, code)
-        lengths = [text.lengths(code, "validation") + 1 for text in (own, self.opened)]
+            own_cache = _text(self.opened, program, plan, code)
+        lengths = [text.lengths(code, "validation") + 1 for text in (own_cache, self.opened)]
         room = [plan.feature_lengths["inputs"], plan.feature_lengths["targets"]]
-        fit = [(found <= room).all(axis=1) for found in lengths]
+        fit = [(pairs <= room).all(axis=1) for pairs in lengths]
         if (fit[0] != fit[1]).any():
             warnings.warn(
                 f"{one.name}: {fit[0].sum()} of {fit[0].size} validation examples of {code} fit, "
                 f"in the vocabulary of all {fit[1].sum()}: losses are compared as if of the same",
                 stacklevel=2,
             )
-        here, whole = (found[fit[0] & fit[1], 1].sum() for found in lengths)
-        return float(here / whole)
+        own_tokens, shared_tokens = (pairs[fit[0] & fit[1], 1].sum() for pairs in lengths)
+        return float(own_tokens / shared_tokens)
 
     def _job(
         self, program: train.Program, plan: Plan, text: tuple[str, cache.Cache], directory: Path
@@ -218,9 +225,11 @@ class _Trainer:
             held_out = eval_batches(cache_dir=where, languages=(code,), **same)
             if not len(held_out):
                 raise ValueError(f"{code}: no validation example fits in {plan.feature_lengths}")
-            own = mixing.Mixing(languages=(code,), monolingual=0.0)
-            own_stages = [dataclasses.replace(one, mixing=own) for one in plan.stages or [Stage()]]
-            batches = pipeline.train_batches(where, stages=own_stages, seed=program.seed, **same)
+            mixture = mixing.Mixing(languages=(code,), monolingual=0.0)
+            stages = [
+                dataclasses.replace(stage, mixing=mixture) for stage in plan.stages or [Stage()]
+            ]
+            batches = pipeline.train_batches(where, stages=stages, seed=program.seed, **same)
             return batches, held_out
 
         steps = _steps(plan, opened.lengths(code, "train"))
@@ -232,7 +241,7 @@ class _Trainer:
 
 
 def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) -> cache.Cache:
-    """What a language's model reads: the cache of all, or one in a vocabulary of its own."""
+    """Returns the shared cache, or one with the language's own vocabulary."""
     if not plan.own_vocabulary:
         return opened
     model = program.model.config
@@ -241,8 +250,8 @@ def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) ->
 
 
 def _steps(plan: Plan, lengths: np.ndarray) -> int:
-    """Those before the last stage and, were all rows filled up, of `plan.epochs` passes over
-    examples of these lengths.
+    """Returns the steps before the last stage plus those of `plan.epochs` passes over examples of
+    these lengths in full rows.
     """
     room = np.array([plan.feature_lengths["inputs"], plan.feature_lengths["targets"]])
     epoch = ((lengths + 1).sum(axis=0) / (plan.batch_size * room)).max()

@@ -58,10 +58,10 @@ class Diverged(ValueError):
     names: of their jobs.
     """
 
-    def __init__(self, found: Mapping[str, str]) -> None:
-        self.names = tuple(found)
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.names = tuple(reasons)
         super().__init__(
-            f"no finite loss or gradient: {', '.join(found.values())}; is the learning rate too "
+            f"no finite loss or gradient: {', '.join(reasons.values())}; is the learning rate too "
             "high? The others are trained"
         )
 
@@ -219,11 +219,11 @@ class _Training:
         meters = jax.tree.map(np.asarray, self._states.meters)
         for slot, run in enumerate(self._runs):
             if run:
-                own = jax.tree.map(lambda x, slot=slot: x[slot], meters)
-                run.log.train_step(run.number, own, last=run.last)
+                own_meters = jax.tree.map(lambda x, slot=slot: x[slot], meters)
+                run.log.train_step(run.number, own_meters, last=run.last)
                 run.log.flush()  # nothing waits for it: the meters are fetched
                 if run.number % self._program.log_every == 0:
-                    every = own.sums["steps"] == 0
+                    every = own_meters.sums["steps"] == 0
                     run.skipped = run.skipped + self._program.log_every if every else 0
                 if run.skipped >= Policy.max_skipped_steps:
                     where = f"{run.job.model_dir} up to step {run.number}"
@@ -242,8 +242,8 @@ class _Training:
             total = self._stack.evaluate(total, self._states.params, batches)
         sums = jax.tree.map(np.asarray, total)
         for slot, run in due.items():
-            own = jax.tree.map(lambda x, slot=slot: x[slot], sums)
-            if run.measured(self._stack.take(self._states, slot), own):
+            own_sums = jax.tree.map(lambda x, slot=slot: x[slot], sums)
+            if run.measured(self._stack.take(self._states, slot), own_sums):
                 run.close()
                 self._runs[slot] = None
                 self._bar.finished(run)

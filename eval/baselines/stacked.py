@@ -2,7 +2,7 @@
 
 [slots, ...], cut over the devices of this machine: each device steps its own models, and none of
 them knows of the others. A slot is filled, trained and filled again without compiling anew. What is
-trained on what, and for how long, is `side_by_side`'s part.
+trained on what, and for how long, simultaneous.py decides.
 
 On a GPU or TPU all models of a device are mapped (`jax.vmap`): many small products become one large
 one. On a CPU mapping gains nothing, for a small product fills a core as well as a large one, and

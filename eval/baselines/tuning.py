@@ -140,7 +140,7 @@ def grouped(
     names = [one.name for one in classes]
     if not classes or len(set(names)) < len(names):
         raise ValueError(f"baselines.baselines.classes: {', '.join(names) or 'none'}; each once")
-    found, left = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    groups, left = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     for least in sorted({one.least for one in classes}, reverse=True):
         members = [code for code in left if left[code] >= least]
         candidates = [one for one in classes if one.least == least]
@@ -148,14 +148,14 @@ def grouped(
             tried = ", ".join(f"{one.name} {one.tried_on}" for one in candidates)
             raise ValueError(f"baselines.Class.tried_on differs at least = {least}: {tried}")
         if members:
-            found.append((candidates, members))
+            groups.append((candidates, members))
         left = {code: count for code, count in left.items() if code not in members}
     if left:
         raise ValueError(
             f"no class of baselines for {', '.join(left)} with fewer than "
             f"{min(one.least for one in classes)} training pairs: give one of least = 0"
         )
-    return found
+    return groups
 
 
 def tune(
@@ -187,8 +187,8 @@ def tune(
     tried = [members[place] for place in places.round().astype(int)]
     losses = {}
     for one in candidates:
-        found = _tried(one, tried, trainer, directory / TUNING)
-        losses[one.name] = {code: loss * rate(one, code) for code, loss in found.items()}
+        by_language = _tried(one, tried, trainer, directory / TUNING)
+        losses[one.name] = {code: loss * rate(one, code) for code, loss in by_language.items()}
     means = {name: float(np.mean(list(by_code.values()))) for name, by_code in losses.items()}
     best = min(candidates, key=lambda one: means[one.name])
     if not np.isfinite(means[best.name]):
@@ -245,5 +245,5 @@ def _take(run: Path, model_dir: Path, chosen: str) -> None:
 def best_loss(model_dir: Path) -> float:
     """The least validation loss of a run, in nats per token; infinity where none is finite."""
     logged = read_metrics(Run(model_dir).metrics)
-    found = [row["validation_loss"] for row in logged if "validation_loss" in row]
-    return min(filter(math.isfinite, found), default=math.inf)
+    losses = [row["validation_loss"] for row in logged if "validation_loss" in row]
+    return min(filter(math.isfinite, losses), default=math.inf)

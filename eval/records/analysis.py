@@ -1,7 +1,7 @@
 """analysis.jsonl: what a report shows beside the scores of results.jsonl, in the same folder.
 
 One JSON object a line; its `kind` says which of the dataclasses below it is. This file knows what
-a row holds and when it is broken; who computes it is elsewhere (significance.py, guards.py, ...).
+a row holds and when it is broken; who computes it is elsewhere (eval/analyses).
 All shares are 0 to 1, all scores 0 to 100; `source` and `target` are FLORES codes.
 """
 
@@ -151,7 +151,7 @@ class SentenceCounts(_Scored):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TestsetDescription(_Row):
-    """What a test set says of itself, as `testsets.TestSet`; '' where unknown."""
+    """Domain, licence and citation of a test set, as in `testsets.TestSet`; '' where unknown."""
 
     kind: ClassVar[str] = "texts"
     about: ClassVar[tuple[str, ...]] = ("testset", "target")
@@ -166,7 +166,7 @@ class TestsetDescription(_Row):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TestsetQuality(_Row):
-    """How far scores on this test set can be trusted (`good`, `fair`, `poor`), and why."""
+    """The quality of a test set in one language (`good`, `fair`, `poor`), and the reasons."""
 
     kind: ClassVar[str] = "trust"
     about: ClassVar[tuple[str, ...]] = ("testset", "source", "target")
@@ -267,7 +267,7 @@ class Curve(_Row):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost(_Row):
-    """What training a system took. source: of a bilingual one, else "".
+    """The cost of training a system. source: of a bilingual system, else "".
 
     tokens: target tokens. device: what one is, in words. epochs: a language -> passes over its
     pairs.
@@ -318,7 +318,7 @@ class SystemRecipe(_Row):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Remark(_Row):
-    """What whoever ran a study found on the way: `text` under the heading `title`."""
+    """A remark of a study's author: `text` under the heading `title`."""
 
     kind: ClassVar[str] = "remark"
     about: ClassVar[tuple[str, ...]] = ("title",)

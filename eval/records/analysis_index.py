@@ -1,7 +1,6 @@
-"""Analysis rows found again by what they are about, and what they say in one word.
+"""An index of analysis.jsonl: rows by result row, system or language.
 
-The rows of analysis.jsonl stand beside those of results.jsonl; here they are looked up for a row, a
-system or a language. No score is computed, and a row made from other texts does not count.
+No score is computed. A row that was made from other texts than the result row is left out.
 """
 
 from collections import Counter
@@ -29,13 +28,13 @@ from eval.records.analysis import (
 from eval.records.results import Row
 
 SURE = 0.05  # a difference is significant where both tests give less than this
-RISKY = 0.05  # a guard is shown where it holds for at least this share of the outputs
-BROKEN = 0.5  # and where it holds for so many, the score says little
+RISKY = 0.05  # a check is shown where at least this share of the outputs fails it
+BROKEN = 0.5  # where this share fails, the score says little
 _NEAR = 0.05  # BLEU: how far a paired row's difference may be from that of the rows it is about
 
 
 class OutputCheck(NamedTuple):
-    """What is wrong with some outputs. name: a field of `analysis.OutputChecks`; sign: its mark."""
+    """A kind of wrong output. name: a field of `analysis.OutputChecks`; sign: its mark."""
 
     name: str
     sign: str
@@ -72,41 +71,42 @@ class AnalysisIndex:
 
     def interval(self, row: Row | None) -> Interval | None:
         """The intervals of a row's scores, unless they are far from them."""
-        found = self._about("interval", row)
-        if not (row and found):
+        interval = self._about("interval", row)
+        if not (row and interval):
             return None
-        room = _NEAR + found.bleu_high - found.bleu_low  # a bootstrap's interval may be skew
-        return found if found.bleu_low - room <= row.bleu <= found.bleu_high + room else None
+        room = _NEAR + interval.bleu_high - interval.bleu_low  # a bootstrap's interval may be skew
+        near = interval.bleu_low - room <= row.bleu <= interval.bleu_high + room
+        return interval if near else None
 
     def hypotheses(self, row: Row | None) -> str | None:
         """The hash of a row's texts, where it is known."""
-        found = self.interval(row) or self._of_texts("counts", row)
-        return found.hypotheses if found else None
+        row_of_texts = self.interval(row) or self._of_texts("counts", row)
+        return row_of_texts.hypotheses if row_of_texts else None
 
     def output_checks(self, row: Row | None) -> OutputChecks | None:
-        """What is wrong with a row's outputs."""
+        """Returns the output checks of a row."""
         return self._of_texts("guards", row)
 
     def broken(self, row: Row | None) -> bool | None:
-        """Whether a guard but that for reciting holds for half of a row's outputs or more."""
-        found = self.output_checks(row)
-        if found is None:
+        """Whether half of the outputs or more fail a check other than `recited`."""
+        checks = self.output_checks(row)
+        if checks is None:
             return None
-        return any(share >= BROKEN for guard, share in shares(found) if guard.name != "recited")
+        return any(share >= BROKEN for check, share in shares(checks) if check.name != "recited")
 
     def matchless(self, row: Row | None) -> bool | None:
-        """Whether no 4-gram of any output is right: then BLEU is what smoothing makes."""
-        found = self._counted(row)
-        return None if found is None else not found[5]
+        """Whether no output has a matching 4-gram: BLEU is then a product of smoothing."""
+        sums = self._counted(row)
+        return None if sums is None else not sums[5]
 
     def sums(self, row: Row | None) -> np.ndarray | None:
-        """BLEU's counts of all sentences of a row (10,), see `metrics.bleu`, unless that makes
-        another BLEU of them than the row's.
+        """Returns BLEU's counts over all sentences of a row (10,), for `metrics.bleu`; None where
+        they do not give the row's BLEU.
         """
-        found = self._counted(row)
-        if row is None or found is None:
+        sums = self._counted(row)
+        if row is None or sums is None:
             return None
-        return found if abs(metrics.bleu(found) - row.bleu) <= _NEAR else None
+        return sums if abs(metrics.bleu(sums) - row.bleu) <= _NEAR else None
 
     def comet(self, row: Row | None) -> Comet | None:
         """A row's COMET."""
@@ -118,30 +118,34 @@ class AnalysisIndex:
 
     def paired(self, row: Row | None, against: Row | None) -> Paired | None:
         """The test of one row against another, unless it is about other scores than theirs."""
-        found = against and self._about("paired", row, against.system, against.checkpoint)
-        if not (row and against and found):
+        test = against and self._about("paired", row, against.system, against.checkpoint)
+        if not (row and against and test):
             return None
-        return found if abs(found.delta - (row.bleu - against.bleu)) <= _NEAR else None
+        return test if abs(test.delta - (row.bleu - against.bleu)) <= _NEAR else None
 
     def testset_quality(self, testset: str, source: str, target: str) -> TestsetQuality | None:
-        """How far scores of a language can be trusted."""
-        found: Any = self._rows.get(("trust", testset, source, target))
-        return found
+        """Returns the quality of a test set in a language."""
+        quality: Any = self._rows.get(("trust", testset, source, target))
+        return quality
 
     def texts(self, testset: str, target: str) -> str:
         """Of a test set `news; licence: CC0; cite: Some News, 2019`, as far as known."""
-        found = self._rows.get(("texts", testset, target))
-        if not isinstance(found, TestsetDescription):
+        description = self._rows.get(("texts", testset, target))
+        if not isinstance(description, TestsetDescription):
             return ""
-        said = {"": found.domain, "licence: ": found.licence, "cite: ": found.citation}
-        return "; ".join(what + text for what, text in said.items() if text)
+        facts = (
+            ("", description.domain),
+            ("licence: ", description.licence),
+            ("cite: ", description.citation),
+        )
+        return "; ".join(label + text for label, text in facts if text)
 
     def costs(self, system: str) -> Sequence[Cost]:
-        """What training took: one row, or one for every language of a bilingual system."""
+        """Returns the cost of training: one row, or one per language of a bilingual system."""
         return self._of_system.get(("cost", system), [])
 
     def recipes(self, system: str) -> Sequence[SystemRecipe]:
-        """How it was made: one row, or one for every language of a bilingual system."""
+        """Returns how it was made: one row, or one per language of a bilingual system."""
         return self._of_system.get(("recipe", system), [])
 
     def teacher(self, system: str) -> str:
@@ -149,8 +153,8 @@ class AnalysisIndex:
         return next((recipe.teacher for recipe in self.recipes(system)), "")
 
     def before(self, system: str) -> Sequence[Cost]:
-        """What the training took of the systems that it needed first: its teacher, the one whose
-        weights it began with, and what these needed.
+        """Returns the costs of the systems it depends on: its teacher, the system whose weights it
+        started from, and those that these depend on.
         """
         needed = [system]
         for one in needed:
@@ -176,7 +180,7 @@ class AnalysisIndex:
 
     @property
     def remarks(self) -> Sequence[Remark]:
-        """What was found on the way, in the order it was written down."""
+        """Returns the remarks of a study, in their order."""
         return [row for row in self._rows.values() if isinstance(row, Remark)]
 
     def systems(self, kind: str) -> list[str]:
@@ -184,25 +188,26 @@ class AnalysisIndex:
         return [system for of, system in self._of_system if of == kind]
 
     def epochs(self, row: Row) -> float | None:
-        """How often a row's system saw the language's pairs."""
-        found = (cost.epochs.get(row.source) for cost in self.costs(row.system))
-        return next((epochs for epochs in found if epochs is not None), None)
+        """Returns the passes of a row's system over the language's pairs."""
+        by_cost = (cost.epochs.get(row.source) for cost in self.costs(row.system))
+        return next((epochs for epochs in by_cost if epochs is not None), None)
 
     def _counted(self, row: Row | None) -> np.ndarray | None:
-        found = self._of_texts("counts", row)
-        if found is None:
+        counts_row = self._of_texts("counts", row)
+        if counts_row is None:
             return None
-        if found.key not in self._sums:
-            counts = metrics.unpacked(found.packed, found.sentences)
-            self._sums[found.key] = counts.sum(axis=0)
-        return self._sums[found.key]
+        if counts_row.key not in self._sums:
+            counts = metrics.unpacked(counts_row.packed, counts_row.sentences)
+            self._sums[counts_row.key] = counts.sum(axis=0)
+        return self._sums[counts_row.key]
 
     def _of_texts(self, kind: str, row: Row | None) -> Any:
-        """What is about the texts that a row scores: those of its interval, where it has one."""
-        found, interval = self._about(kind, row), self._about("interval", row)
-        if interval is None or found is None:
-            return found
-        return found if self.interval(row) and found.hypotheses == interval.hypotheses else None
+        """Returns the row of a kind, unless its interval is of other texts."""
+        about_texts, interval = self._about(kind, row), self._about("interval", row)
+        if interval is None or about_texts is None:
+            return about_texts
+        same_texts = about_texts.hypotheses == interval.hypotheses
+        return about_texts if self.interval(row) and same_texts else None
 
     def _about(self, kind: str, row: Row | None, *more: str) -> Any:
         return row and self._rows.get((kind, *row.key, *more))

@@ -53,7 +53,7 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        near = _hint(path.name, [one.name for one in path.parent.glob("*.jsonl")])
+        near = _hint(path.name, [file.name for file in path.parent.glob("*.jsonl")])
         raise FileNotFoundError(error.errno, f"{error.strerror}{near}", str(path)) from error
     for number, raw in enumerate(content.split(b"\n"), start=1):
         if raw.strip():
@@ -167,7 +167,7 @@ def _check_code(name: str, code: str) -> None:
 def _loaded(value: Any, kind: Any) -> Any:
     """JSON's lists and objects as the tuples and dataclasses that `kind` speaks of."""
     if isinstance(value, list) and typing.get_origin(kind) is tuple:
-        return tuple(_loaded(one, typing.get_args(kind)[0]) for one in value)
+        return tuple(_loaded(item, typing.get_args(kind)[0]) for item in value)
     if isinstance(value, dict) and dataclasses.is_dataclass(kind):
         return make(typing.cast(type[Any], kind), value)
     return value

@@ -75,19 +75,19 @@ def read(folder: Path, *, split: str | None, target: str) -> Content:
     if is_stem(folder):
         return _of_stem(folder, split, target)
     form, folder, inside = _recognise(folder)
-    there = (inside,) if inside else form.there(folder)
-    wanted = split or inside or form.splits[0]
-    if wanted not in there:
+    splits = (inside,) if inside else form.there(folder)
+    chosen = split or inside or form.splits[0]
+    if chosen not in splits:
         raise ValueError(
-            f"{folder}: {form.title} has no {wanted!r} split here, only {', '.join(there)}"
+            f"{folder}: {form.title} has no {chosen!r} split here, only {', '.join(splits)}"
         )
-    files = form.files(folder, wanted)
-    found, domain = form.read(files, target)
-    if not found:
+    files = form.files(folder, chosen)
+    sentences, domain = form.read(files, target)
+    if not sentences:
         raise ValueError(f"{folder}: no language to translate into {target}")
     name = form.name or folder.resolve().name
-    suffix = f"-{wanted}" if len(form.splits) > 1 else ""
-    return Content(name + suffix, target, found, domain, form.licence)
+    suffix = f"-{chosen}" if len(form.splits) > 1 else ""
+    return Content(name + suffix, target, sentences, domain, form.licence)
 
 
 def is_stem(path: Path) -> bool:

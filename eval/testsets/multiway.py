@@ -1,8 +1,8 @@
 """Files of a test set in many languages -> sentences by language, each file checked whole.
 
 Which language a file is, what its lines, columns and rows are, and that all files are parallel. A
-file is taken as it is or refused with its line, nothing is repaired. Which layouts there are is for
-formats.py.
+file is taken as it is or refused with its line, nothing is repaired. layouts.py lists the
+layouts.
 """
 
 import re
@@ -44,18 +44,19 @@ def to_target(
         near = suggest.hint(target, texts, 3, cutoff=0.0)
         raise ValueError(f"{folder}: no {target} to translate into{near}")
     path, references = texts[target]
-    for other, own in (*texts.values(), *([documents] if documents[1] else [])):
-        if len(own) != len(references):
+    for other, lines in (*texts.values(), *([documents] if documents[1] else [])):
+        if len(lines) != len(references):
             raise ValueError(
-                f"{other} has {len(own)} lines, {path} has {len(references)}: they must be parallel"
+                f"{other} has {len(lines)} lines, {path} has {len(references)}: "
+                "they must be parallel"
             )
-        if odd := own.keys() - references.keys():
+        if odd := lines.keys() - references.keys():
             raise ValueError(f"{other}: no {min(map(str, odd))} in {path}: they must be parallel")
     order = list(references)
     ids = tuple(documents[1][key] for key in order if documents[1])
     return {
-        code: Sentences(tuple(own[key] for key in order), tuple(references.values()), ids)
-        for code, (_, own) in sorted(texts.items())
+        code: Sentences(tuple(lines[key] for key in order), tuple(references.values()), ids)
+        for code, (_, lines) in sorted(texts.items())
         if code != target
     }
 
@@ -102,13 +103,13 @@ def code_of(name: str, where: object) -> str:
 
 def numbered(path: Path) -> dict[int, str]:
     """The lines of a file by their numbers, from 1. ValueError for none and for an empty one."""
-    found = dict(enumerate(text_lines.read(path), 1))
-    if not found:
+    lines = dict(enumerate(text_lines.read(path), 1))
+    if not lines:
         raise ValueError(f"{path}: empty file")
-    for number, line in found.items():
+    for number, line in lines.items():
         if not line.strip():
             raise ValueError(f"{path}:{number}: empty line")
-    return found
+    return lines
 
 
 def pairs(path: Path) -> Sentences:
@@ -145,19 +146,19 @@ def records(path: Path) -> dict[Any, dict[str, Any]]:
     Raises ValueError, with the row, for one without `id` or `text`, for an id that is there twice,
     and a `url` or `domain` that is no text on one line; and for a broken file.
     """
-    found: dict[Any, dict[str, Any]] = {}
+    by_id: dict[Any, dict[str, Any]] = {}
     for at, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
         for name in ("url", "domain"):
-            if not isinstance(said := row.get(name) or "", str) or not text_lines.one_line(said):
-                raise ValueError(f"{at}: {name} is {said!r}; expected text on one line")
+            if not isinstance(text := row.get(name) or "", str) or not text_lines.one_line(text):
+                raise ValueError(f"{at}: {name} is {text!r}; expected text on one line")
         if not isinstance(row.get("id"), int | str):
             raise ValueError(f"{at}: a row has an id")
         if not isinstance(row.get("text"), str) or not row["text"].strip():
             raise ValueError(f"{at}: text is {row.get('text')!r}; expected a sentence")
-        if row["id"] in found:
+        if row["id"] in by_id:
             raise ValueError(f"{at}: id {row['id']!r} is there already")
-        found[row["id"]] = row
-    return found
+        by_id[row["id"]] = row
+    return by_id
 
 
 def _jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,7 +1,6 @@
 """Test sets by one name: a corpus' split, a published set's folder, sacreBLEU's, a cache's.
 
-A test set is checked whole before anything is translated. Folders are read by formats.py; scores
-are for metrics.py.
+A test set is checked completely before anything is translated. layouts.py reads folders.
 """
 
 import dataclasses
@@ -64,8 +63,8 @@ class TestSet:
         >>> TestSet("numbers", "eng_Latn", one).version("deu_Latn")
         'c3a5f936cc8b'
         """
-        own = self.languages[language]
-        content = json.dumps([self.target, own.sources, own.references])
+        sentences = self.languages[language]
+        content = json.dumps([self.target, sentences.sources, sentences.references])
         return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
 
@@ -130,15 +129,16 @@ def lines(names: Iterable[str], *, target: str) -> dict[str, dict[str, Sequence[
     """What must not be trained on: name -> FLORES code -> lines, of both sides, of test sets that
     `load` finds. ValueError, as there; and for two of one name.
     """
-    found: dict[str, dict[str, Sequence[str]]] = {}
+    by_name: dict[str, dict[str, Sequence[str]]] = {}
     for given in names:
-        one = load(given, target=target)
-        if one.name in found:
-            raise ValueError(f"two test sets are called {one.name!r}; the second is {given}")
-        references = (line for own in one.languages.values() for line in own.references)
-        found[one.name] = {code: own.sources for code, own in one.languages.items()}
-        found[one.name][one.target] = list(dict.fromkeys(references))
-    return found
+        testset = load(given, target=target)
+        if testset.name in by_name:
+            raise ValueError(f"two test sets are called {testset.name!r}; the second is {given}")
+        languages = testset.languages
+        references = (line for sentences in languages.values() for line in sentences.references)
+        by_name[testset.name] = {code: each.sources for code, each in languages.items()}
+        by_name[testset.name][testset.target] = list(dict.fromkeys(references))
+    return by_name
 
 
 def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> TestSet:
@@ -151,35 +151,35 @@ def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> Te
         side: vocabulary.Vocabulary.load(path) for side, path in cache.vocabulary_files().items()
     }
     tag = vocabulary.tag(manifest.target) + " "
-    found = {}
+    languages = {}
     for code in manifest.languages:
         if manifest.counts.get(split, {}).get(code):
             records = cache.records(code, split)
             examples = [records[i] for i in range(min(limit, len(records)))]
             sources = [vocabularies["source"].decode(e["inputs"].tolist()) for e in examples]
             targets = [vocabularies["target"].decode(e["targets"].tolist()) for e in examples]
-            found[code] = Sentences(tuple(s.removeprefix(tag) for s in sources), tuple(targets))
-    return TestSet(f"{manifest.name}-{split}", manifest.target, found)
+            languages[code] = Sentences(tuple(s.removeprefix(tag) for s in sources), tuple(targets))
+    return TestSet(f"{manifest.name}-{split}", manifest.target, languages)
 
 
 def _from_corpus(corpus: corpora.Corpus, split: str) -> TestSet:
     if split not in corpora.SPLITS:
         raise ValueError(f"split is {split!r}; allowed: {', '.join(corpora.SPLITS)}")
-    found = {}
+    by_language = {}
     for code in corpus.languages:
         if corpus.count(code, split):
             pairs = list(corpus.pairs(code, split))
             documents = tuple(layouts.document_of(pair.id) for pair in pairs)
-            found[code] = Sentences(
+            by_language[code] = Sentences(
                 tuple(pair.source for pair in pairs),
                 tuple(pair.target for pair in pairs),
                 documents if any(documents) else (),
             )
-    if not found:
-        there = ", ".join(name for name in corpora.SPLITS if corpus.files[name])
-        raise ValueError(f"corpus {corpus.name!r} has no {split} split; it has: {there}")
+    if not by_language:
+        splits = ", ".join(name for name in corpora.SPLITS if corpus.files[name])
+        raise ValueError(f"corpus {corpus.name!r} has no {split} split; it has: {splits}")
     suffix = "" if split == "test" else f"-{split}"
-    return TestSet(corpus.name + suffix, corpus.target, found, corpus.domain, corpus.licence)
+    return TestSet(corpus.name + suffix, corpus.target, by_language, corpus.domain, corpus.licence)
 
 
 def _from_sacrebleu(name: str, target: str) -> TestSet:
@@ -196,19 +196,19 @@ def _from_sacrebleu(name: str, target: str) -> TestSet:
     chosen = [pair] if pair else [pair for pair in pairs if _side(pair, 1) == target]
     if not chosen:
         raise ValueError(f"sacreBLEU's {dataset} has no pair into {target}: {', '.join(pairs)}")
-    found: dict[str, Sentences] = {}
+    sentences: dict[str, Sentences] = {}
     domains: list[str] = []
     for pair in chosen:
         fields = _fields(dataset, pair)
         sides = zip(fields["src"], fields["ref"], strict=True)
         kept = [i for i, pair in enumerate(sides) if all(side.strip() for side in pair)]
-        found[_side(pair, 0)] = Sentences(
+        sentences[_side(pair, 0)] = Sentences(
             *(tuple(fields[f][i] for i in kept) for f in ("src", "ref", "docid") if f in fields)
         )
         domains += fields.get("domain") or fields.get("genre", [])
     name = dataset.replace("/", "_")
     citation = _citation(DATASETS[dataset].citation or "")
-    return TestSet(name, target, found, ", ".join(dict.fromkeys(domains)), citation=citation)
+    return TestSet(name, target, sentences, ", ".join(dict.fromkeys(domains)), citation=citation)
 
 
 def _citation(bibtex: str) -> str:
@@ -236,9 +236,9 @@ def _fields(dataset: str, pair: str) -> dict[str, list[str]]:
             f"sacreBLEU has {dataset} {pair} not at hand: {error}; get it with: "
             f"sacrebleu -t {dataset} -l {pair} --echo src ref"
         ) from error
-    wanted = ("src", "ref", "docid", "domain", "genre")
+    names = ("src", "ref", "docid", "domain", "genre")
     fields: dict[str, list[str]] = {
-        field: list(text_lines.read(files[field])) for field in wanted if field in files
+        field: list(text_lines.read(files[field])) for field in names if field in files
     }
     for field, values in fields.items():
         if len(values) != len(fields["src"]):

@@ -129,7 +129,7 @@ def test_a_study_that_is_stopped_stops_its_run_and_does_not_go_on(folder, monkey
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop).start()
-    with pytest.raises(ValueError, match=r"mmt train --gin_file=a.gin` was stopped; started again"):
+    with pytest.raises(ValueError, match=r"mmt train --gin_file=a.gin` was stopped; run the same"):
         make(runs=RUNS[:1]).finish()
     assert (folder / "saved").exists()
 

@@ -9,7 +9,7 @@ from eval.records import analysis
 from eval.systems import system_of
 from mmt import config
 from mmt.data import cache, vocabulary
-from mmt.run import MANIFEST
+from mmt.run import MANIFEST, Run
 from mmt.system import environment
 
 

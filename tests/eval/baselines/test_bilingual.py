@@ -96,7 +96,7 @@ def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, lim
     load("BASELINE_BATCH_SIZE=2", f"pipeline.eval_batches.limit={limit}")
     with Class("all").configured() as (program, plan):
         opened = cache.open_cache(toy)
-        trainer, text = _Trainer(opened, None), ("deu_Latn", opened)
+        trainer, text = _Trainer(opened), ("deu_Latn", opened)
         train, held_out = trainer._job(program, plan, text, toy).data()
         train.close()
         assert len(list(held_out)) == batches
@@ -117,7 +117,7 @@ def test_training_may_begin_with_a_stage_of_copying(toy):
     )  # fmt: skip
     with Class("all").configured() as (program, plan):
         text = "deu_Latn", cache.open_cache(toy)
-        made, _ = _Trainer(text[1], None)._job(program, plan, text, toy).data()
+        made, _ = _Trainer(text[1])._job(program, plan, text, toy).data()
         texts = vocabulary.Vocabulary.load(toy.parent / "v.model")
         read = [texts.decode(next(made)["encoder_input_tokens"][0].tolist()) for _ in range(40)]
         made.close()
@@ -157,7 +157,7 @@ def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
     done = tmp_path / "deu_Latn"
     (done / "checkpoints" / "1").mkdir(parents=True)
     (done / CHOSEN).write_text("as it was\n")
-    _Trainer(cache.open_cache(toy), None)(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
+    _Trainer(cache.open_cache(toy))(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
     assert (done / CHOSEN).read_text() == "as it was\n"
 
 
@@ -200,7 +200,7 @@ def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
 
 def test_losses_of_other_tokens_are_compared_by_what_fits(toy):
     load()
-    trainer = _Trainer(cache.open_cache(toy), None)
+    trainer = _Trainer(cache.open_cache(toy))
     own = ["VOCAB_SIZE = 270", "baselines.Plan.own_vocabulary = True"]
     assert trainer.rate(Class("all"), "deu_Latn") == 1.0
     rate = trainer.rate(Class("few", bindings=own), "deu_Latn")
