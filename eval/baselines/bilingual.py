@@ -66,16 +66,7 @@ def baselines(
     groups = grouped({code: counts[code] for code in codes}, classes)
     for candidates, members in groups:
         for candidate in candidates:
-            with candidate.configured() as (program, plan):
-                settings = program.model.config
-                for code in members:
-                    text = _text(opened, program, plan, code)
-                    text.manifest.check_ids(
-                        pad=settings.pad_id, eos=settings.eos_id, start=settings.start_id
-                    )
-                    for stage in plan.stages or ():
-                        if stage.modifiers:  # raises ValueError where they are wrong
-                            Rewriter(stage.modifiers, text, [code], program.seed)
+            _check_settings(candidate, members, opened)
     trainer = _Trainer(opened)
     with lock.held(directory):
         lost: list[Diverged] = []
@@ -93,6 +84,18 @@ def baselines(
                 judge(translate.Translator.load(model_dir), model_dir, code)
         if lost:
             raise ValueError("; ".join(map(str, lost)))
+
+
+def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache) -> None:
+    """Raises ValueError for settings that cannot train these languages."""
+    with candidate.configured() as (program, plan):
+        ids = program.model.config
+        for code in codes:
+            text = _text(opened, program, plan, code)
+            text.manifest.check_ids(pad=ids.pad_id, eos=ids.eos_id, start=ids.start_id)
+            for stage in plan.stages or ():
+                if stage.modifiers:
+                    Rewriter(stage.modifiers, text, [code], program.seed)
 
 
 @dataclasses.dataclass(frozen=True)
