@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks.header import header
 from mmt import config, train
-from mmt.cli import main as cli
+from mmt.cli.data_commands import make_cache
 from mmt.data import pipeline
 from mmt.system import environment
 
@@ -34,7 +34,7 @@ VARIANTS = {
 def measure(bindings: list[str]) -> dict[str, float]:
     """Best and median seconds of a step, seconds of compiling, pairs in a batch."""
     config.load([DEMO], bindings)
-    cli.make_cache()
+    make_cache()
     program = config.configured(train.Program)()
     batches = config.configured(pipeline.train_batches)()
     drawn = [next(batches) for _ in range(4)]

@@ -256,4 +256,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 55
+    assert count(parser()) == 56

@@ -35,10 +35,11 @@ def commands() -> str:
 
 def _command(of: argparse.ArgumentParser, about: str = "") -> Iterator[str]:
     nested = [a for a in of._actions if isinstance(a, argparse._SubParsersAction)]
-    if not nested:
-        yield from (f"## {of.prog}", "", _sentence(about), "")
+    arguments = list(_arguments(of))
+    if not nested or arguments:
+        yield from (f"## {of.prog}", "", _sentence(about or of.description or ""), "")
         yield from ("```text", _usage(of), "```", "")
-        yield from _arguments(of)
+        yield from arguments
         if of.epilog:
             yield from (_code(of.epilog), "")
     for action in nested:
@@ -57,7 +58,8 @@ def _usage(of: argparse.ArgumentParser) -> str:
 
 
 def _arguments(of: argparse.ArgumentParser) -> Iterator[str]:
-    rows = [action for action in of._actions if action.dest != "help"]
+    other = argparse._SubParsersAction, argparse._HelpAction
+    rows = [action for action in of._actions if not isinstance(action, other)]
     if not rows:
         return
     yield from ("| argument | meaning |", "|---|---|")

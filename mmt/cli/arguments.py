@@ -1,4 +1,4 @@
-"""The commands of `mmt` and their flags; what a command does is in `mmt.cli`."""
+"""The commands of `mmt` and their flags; `commands.py` and `data_commands.py` run them."""
 
 import argparse
 import importlib.metadata
@@ -7,14 +7,14 @@ from mmt.cli.parser import CommandParser
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of `mmt`. A command that is parsed is named by its `run`."""
+    """Returns the parser of `mmt`; `run` of the parsed arguments names the command."""
     whole = CommandParser(prog="mmt", description="Massively multilingual machine translation.")
     whole.add_argument(
         "--version", action="version", version=f"mmt {importlib.metadata.version('mmt')}"
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    train = commands.add_parser("train", help="train, resume, or go on; from a gin config")
+    train = commands.add_parser("train", help="train or resume a run, from gin files")
     _gin_flags(train)
     train.set_defaults(run="train")
 
@@ -28,8 +28,8 @@ def parser() -> argparse.ArgumentParser:
     _decoding_flags(evaluate)
     evaluate.add_argument(
         "--testset", required=True, metavar="NAME_OR_DIR",
-        help="cldr, a corpus description (its test split), a folder of FLORES, NTREX-128, TICO-19 "
-        "or of test.de and test.en, or sacrebleu:wmt19/de-en",
+        help="cldr, a corpus (its test split), a folder of FLORES, NTREX-128 or TICO-19, a folder "
+        "with test.de and test.en, or sacrebleu:wmt19/de-en",
     )  # fmt: skip
     evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
@@ -43,9 +43,9 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
     )
 
-    _plan_flags(commands.add_parser("plan", help="what a model needs, from its shapes alone"))
+    _plan_flags(commands.add_parser("plan", help="what a model needs, without its machine"))
     into = commands.add_parser("import", help="make a run directory of a published model")
-    _format(into, "hf", "t5x").add_argument("directory", metavar="DIR", help="as it was saved")
+    _format(into, "hf", "t5x").add_argument("directory", metavar="DIR", help="the saved model")
     into.add_argument("--vocabulary", action="append", metavar="FILE", help="t5x: SentencePiece")
     into.add_argument("--gin_file", action="append", metavar="FILE", help="t5x: the model")
     into.set_defaults(run="import")
@@ -54,14 +54,14 @@ def parser() -> argparse.ArgumentParser:
     _format(out_of, *formats).add_argument("--model", required=True, metavar="RUN")
     out_of.set_defaults(run="export")
 
-    _data_commands(commands.add_parser("data", help="look at corpora, prepare a cache"))
+    _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))
     return whole
 
 
 def _gin_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gin_file", action="append", required=True, metavar="FILE",
-        help="may be repeated, later files win; gin_configs/… is found from anywhere",
+        help="may be repeated; a later file wins; gin_configs/… is found from any folder",
     )  # fmt: skip
     parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
 
@@ -71,16 +71,12 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="source", help="language of the lines (optional)")
     parser.add_argument("--to", dest="target", help="default: the model's own, else eng")
     parser.add_argument(
-        "--nbest", type=int, metavar="N", help="N translations a line, with scores"
+        "--nbest", type=int, metavar="N", help="N translations per line, with scores"
     )
-    parser.add_argument(
-        "--format", choices=("text", "jsonl"), default="text", help="default: text"
-    )
-    parser.add_argument(
-        "--corpus", help="back-translate its monolingual text into --out DIR, for --to LANGUAGES"
-    )
-    parser.add_argument("--out", metavar="DIR", help="of --corpus: a new corpus folder")
-    parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N: so many of --corpus."
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
+    parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
+    parser.add_argument("--out", metavar="DIR", help="with --corpus: the new corpus folder")
+    parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
     parser.set_defaults(run="translate")
 
 
@@ -93,13 +89,13 @@ def _report_flags(parser: argparse.ArgumentParser) -> None:
         "with fewer than 100 sentences in the means",
     )  # fmt: skip
     parser.add_argument(
-        "--comet", metavar="MODEL.ckpt", help="first score kept texts by COMET's command and model"
+        "--comet", metavar="MODEL.ckpt", help="first score the kept texts with COMET"
     )
     parser.add_argument(
-        "--corpus", help="also say which outputs recite a line of this corpus' training targets"
+        "--corpus", help="also count outputs that equal a training target of this corpus"
     )
     parser.add_argument(
-        "--train", metavar="FILE", help="first train and judge what a study's gin file lists"
+        "--train", metavar="FILE", help="first train and evaluate the runs of a study's gin file"
     )
     parser.set_defaults(run="report")
 
@@ -127,73 +123,83 @@ def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.Argument
 def _plan_flags(parser: argparse.ArgumentParser) -> None:
     _gin_flags(parser)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--params", action="store_true", help="count its parameters, part by part")
+    what.add_argument("--params", action="store_true", help="count the parameters of each part")
     what.add_argument(
-        "--topology", metavar="NAME", help="compile its step for v4:8x16x16, cpu:8, ... from shapes"
+        "--topology", metavar="NAME", help="compile the training step for v4:8x16x16, cpu:8, ..."
     )
-    parser.add_argument("--decode", action="store_true", help="the search's step, not training's")
-    parser.add_argument("--compare", action="store_true", help="a row for each gin_configs/meshes")
+    parser.add_argument("--decode", action="store_true", help="compile the decoding step instead")
+    parser.add_argument(
+        "--compare", action="store_true", help="compare the meshes of gin_configs/meshes"
+    )
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     parser.set_defaults(run="plan")
 
 
 def _data_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="data_command", required=True, metavar="COMMAND")
-    languages = commands.add_parser("languages", help="the languages known, and their names")
-    stats = commands.add_parser("stats", help="what a corpus holds, per language")
+    languages = commands.add_parser("languages", help="list the known languages and their names")
+    stats = commands.add_parser("stats", help="count the pairs and words of a corpus per language")
     stats.add_argument("corpus", help="a description (TOML), its folder, or cldr")
     stats.add_argument("--temperature", type=float, default=5.0, help="default: 5")
     for command in (languages, stats):
-        command.add_argument("--json", action="store_true", help="a JSON object a line")
+        command.add_argument("--json", action="store_true", help="one JSON object per line")
     languages.set_defaults(run="languages")
     stats.set_defaults(run="stats")
-    forecast = "what a mixture will show, per language"
+    forecast = "what a mixture will show per language, before training"
     _shares_flags(commands.add_parser("forecast", aliases=["shares"], help=forecast))
     seen = commands.add_parser(
-        "consumed", aliases=["ledger"], help="what a run has really seen, per language and corpus"
+        "consumed", aliases=["ledger"], help="what a run has seen per language and corpus"
     )
     seen.add_argument("model_dir", metavar="RUN", help="a run directory")
-    seen.add_argument("--json", action="store_true", help="a JSON object a line")
-    seen.set_defaults(run="ledger")
-    _prepare_flags(commands.add_parser("prepare", help="clean a corpus, or make a config's cache"))
+    seen.add_argument("--json", action="store_true", help="one JSON object per line")
+    seen.set_defaults(run="consumed")
+    _prepare_flags(
+        commands.add_parser("prepare", help="clean a corpus, or build the cache of a configuration")
+    )
 
 
 def _prepare_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("corpus", nargs="?", help="a description (TOML), its folder, or cldr")
     parser.add_argument("--out", metavar="DIR", help="the cleaned corpus, a new folder")
     parser.add_argument(
-        "--rules", metavar="FILE", help="default: the corpus' [clean], else a sensible set"
+        "--rules", metavar="FILE", help="default: [clean] of the corpus, else the default rules"
     )
     parser.add_argument(
         "--testset", action="append", default=[], metavar="NAME",
-        help="what overlaps it is removed; as of `mmt evaluate`; may be repeated",
+        help="remove pairs that overlap this test set ; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--explain", metavar="SRC<TAB>TGT", help="what becomes of a pair, and why")
-    parser.add_argument("--language", help="of --explain")
     parser.add_argument(
-        "--gin_file", action="append", metavar="FILE", help="without CORPUS: make its cache"
+        "--explain", metavar="SRC<TAB>TGT", help="print the effect of each rule on a pair"
     )
-    parser.epilog = "--gin.prepare.processes=N: so many; default: one for each core."
+    parser.add_argument("--language", help="language of the pair of --explain")
+    parser.add_argument("--verbose", action="store_true", help="also print the rules in force")
+    parser.add_argument(
+        "--gin_file",
+        action="append",
+        metavar="FILE",
+        help="without CORPUS: build the cache of this configuration",
+    )
+    parser.epilog = "--gin.prepare.processes=N sets the processes (default: one per core)."
     parser.set_defaults(run="prepare")
 
 
 def _shares_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "corpus", nargs="?",
-        help="a cache, a description (TOML), its folder, or cldr; default: that of the gin files",
+        help="a cache, a corpus, or cldr; default: the corpus of the gin files",
     )  # fmt: skip
     parser.add_argument(
         "--gin_file", action="append", metavar="FILE",
-        help="a run's, for its stages, lengths, steps and batch; may be repeated",
+        help="of a run: its stages, lengths, steps and batch; may be repeated",
     )  # fmt: skip
     parser.add_argument("--temperature", type=float, help="default: 5")
-    parser.add_argument("--max_epochs", type=float, help="a cap for every language")
+    parser.add_argument("--max_epochs", type=float, help="limit of epochs for every language")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--batch", type=int, metavar="ROWS", help="rows in a batch")
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
-    parser.add_argument("--figure", metavar="FILE.png", help="draw it (also .svg)")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument("--figure", metavar="FILE.png", help="draw the forecast (also .svg)")
     parser.add_argument(
         "--fit", metavar="BOUNDS",
-        help="'epochs<=10,share>=0.005': propose a temperature and a cap that keep to these",
+        help="'epochs<=10,share>=0.005': propose a temperature and a limit within these bounds",
     )  # fmt: skip
-    parser.set_defaults(run="shares")
+    parser.set_defaults(run="forecast")

@@ -1,6 +1,6 @@
 """The commands `mmt data …`, and the cache that other commands need.
 
-As cli.py, which calls them: imports lazily, results to stdout, messages to stderr.
+Imports are lazy. Results go to stdout, messages to stderr.
 """
 
 import argparse
@@ -12,30 +12,30 @@ from typing import Any
 
 
 def make_cache() -> None:
-    """The cache that the loaded config names, made by `tasks` where it is missing."""
+    """Builds the cache of the loaded configuration where it is missing."""
     from mmt import config
     from mmt.data import recipe
 
-    wanted = config.configured(recipe.CacheConfig)()
-    if wanted.present():
+    cache = config.configured(recipe.CacheConfig)()
+    if cache.present():
         return
     try:
         from tasks import build
     except ImportError as error:
         raise ValueError(
-            f"there is no cache in {wanted.directory}, and making one needs the extra [data] "
+            f"there is no cache in {cache.directory}, and making one needs the extra [data] "
             f"(pip install 'mmt[data]'): {error}"
         ) from error
-    build.ensure_cache(wanted)
+    build.ensure_cache(cache)
 
 
 def as_json(row: Any) -> str:
-    """A row as one line."""
+    """Returns a row as one line of JSON."""
     return json.dumps(row, ensure_ascii=False)
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    """Cleans the corpus that is given, or makes the cache of the config that is."""
+    """Cleans the given corpus, or builds the cache of the given configuration."""
     if bool(args.corpus) == bool(args.gin_file):
         raise ValueError("expected CORPUS and --out DIR, or --gin_file FILE")
     if args.corpus:
@@ -64,7 +64,7 @@ def _clean(args: argparse.Namespace) -> None:
     tests = testsets.lines(args.testset, target=corpus.target)
     if not args.explain:
         report = config.configured(prepare.prepare)(corpus, Path(args.out), book=book, tests=tests)
-        print(f"{report.table()}\n\n{report.rules}")
+        print(f"{report.table()}\n\n{report.rules}" if args.verbose else report.table())
         print(f"{args.out}: report.html, report.txt", file=sys.stderr)
         return
     sides = args.explain.replace("\\t", "\t").split("\t")
@@ -91,30 +91,30 @@ def _stats(args: argparse.Namespace) -> None:
     print("\n".join(map(as_json, rows)) if args.json else stats.table(rows))
 
 
-def _shares(args: argparse.Namespace) -> None:
+def _forecast(args: argparse.Namespace) -> None:
     from mmt.data.forecast import fitting, forecast, request
 
     if args.bindings and not args.gin_file:
         raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
     asked = request.Asked(*(getattr(args, name) for name in request.Asked._fields))
-    found, fitted = request.foresee(asked, args.gin_file or (), args.bindings)
+    expected, fitted = request.foresee(asked, args.gin_file or (), args.bindings)
     if args.figure:
         from eval.report.figures import mixture
 
-        mixture.save(found, Path(args.figure))
-    print("\n".join(map(as_json, found.rows)) if args.json else forecast.table(found))
+        mixture.save(expected, Path(args.figure))
+    print("\n".join(map(as_json, expected.rows)) if args.json else forecast.table(expected))
     if fitted:
         print(fitting.gin(fitted), file=sys.stderr if args.json else sys.stdout)
 
 
-def _ledger(args: argparse.Namespace) -> None:
+def _consumed(args: argparse.Namespace) -> None:
     from mmt.data import ledger
 
-    found = ledger.load(args.model_dir)
-    print("\n".join(map(as_json, found["rows"])) if args.json else ledger.table(found))
+    seen = ledger.load(args.model_dir)
+    print("\n".join(map(as_json, seen["rows"])) if args.json else ledger.table(seen))
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "languages": _languages, "stats": _stats, "prepare": _prepare, "shares": _shares,
-    "ledger": _ledger,
+    "languages": _languages, "stats": _stats, "prepare": _prepare, "forecast": _forecast,
+    "consumed": _consumed,
 }  # fmt: skip

@@ -1,26 +1,20 @@
 """The command line: `mmt COMMAND …`; `mmt --help` lists the commands.
 
-Parses arguments and calls one function each; imports lazily, so that `mmt --help` is instant.
-Results go to stdout, progress and messages to stderr; the exit status is 0 only where all was done.
+Results go to stdout, progress and messages to stderr. The exit status is 0 only where all was done.
 """
 
-import argparse
 import hashlib
 import os
 import platform
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from mmt.cli import data_commands, inputs
+from mmt.cli import commands, inputs
 from mmt.cli.arguments import parser
-from mmt.cli.data_commands import as_json, make_cache
 from mmt.system import environment
-
-TERMINATED = 143  # 128 + SIGTERM: the run is saved but not finished
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         inputs.check(args)
         if args.run in ("train", "distill", "translate", "evaluate", "baselines"):
             _keep_programs()
-        return _COMMANDS[args.run](args) or 0
+        return commands.COMMANDS[args.run](args) or 0
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("MMT_TRACEBACK"):
             raise
@@ -49,18 +43,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = str(error).split("\n  In call to configurable")[0]  # gin adds where from
         print(f"mmt {args.command}: {message}", file=sys.stderr)
         return 1
-    except TypeError as error:  # a value of the wrong type, bound in gin: not a fault of ours
-        found = re.search(r"(.*)\n  In call to configurable '(\w+)'", str(error))
-        if not found or found[2] in ("train", "baselines") or os.environ.get("MMT_TRACEBACK"):
+    except TypeError as error:  # a value of the wrong type that gin bound
+        fault = re.search(r"(.*)\n  In call to configurable '(\w+)'", str(error))
+        if not fault or fault[2] in ("train", "baselines") or os.environ.get("MMT_TRACEBACK"):
             raise
-        print(f"mmt {args.command}: {found[2]}: {found[1]}", file=sys.stderr)
+        print(f"mmt {args.command}: {fault[2]}: {fault[1]}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
 
 
 def _keep_programs() -> None:
-    """What JAX compiles on one kind of machine is kept under `$MMT_DATA` for the next start."""
+    """Keeps compiled programs under `$MMT_DATA`, by kind of machine, for the next process."""
     from mmt.system.data_root import data_root
 
     cpus = Path("/proc/cpuinfo")
@@ -68,289 +62,3 @@ def _keep_programs() -> None:
     kind = hashlib.sha256((flags[0] if flags else b"") + platform.platform().encode())
     place = data_root() / f"programs-{kind.hexdigest()[:8]}"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
-
-
-def _distill(args: argparse.Namespace) -> int:
-    from mmt import config, distill, train
-
-    def prepare() -> None:
-        config.configured(distill.prepare)(config.configured(train.Program)())
-
-    return _train_together(args, prepare)
-
-
-def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lambda: None) -> int:
-    """Trains what the config says, with the other processes of the run if there are any."""
-    from mmt import config, distributed
-    from mmt.system import lock
-
-    config.load(args.gin_file, args.bindings)
-    config.configured(distributed.start)()
-    held = lock.held(config.macro("MODEL_DIR"))
-    with distributed.losses_named(), distributed.quiet(), held:
-        prepare()
-        status = _train_loaded(args.command)
-    distributed.finish()
-    if not status and distributed.is_first():
-        print(Path(config.macro("MODEL_DIR")))
-    return status
-
-
-def _train_loaded(command: str) -> int:
-    """Trains what the loaded config says."""
-    from mmt import config, distributed, train
-    from mmt.data import cache, pipeline, recipe
-    from mmt.run import Run
-
-    directory = Path(config.macro("MODEL_DIR"))
-    program = config.configured(train.Program)()
-    train.check_parents(program, directory)
-    distributed.first_then_others(make_cache)
-    batches = config.configured(pipeline.train_batches)()
-    batches.share(program.layout.rows)
-    own = program.model.config
-    batches.manifest.check_ids(pad=own.pad_id, eos=own.eos_id, start=own.start_id)
-    train.check(program, batches.manifest, directory)
-    _check_vocabulary(program, batches.manifest, directory)
-    if distributed.is_first() and not (run := Run(directory)).keeps_description():
-        run.describe(cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory)))
-    try:
-        config.configured(train.train)(program, batches)
-    except train.Terminated as error:
-        print(f"mmt {command}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return TERMINATED
-    finally:
-        batches.close()
-    return 0
-
-
-def _check_vocabulary(program: Any, manifest: Any, directory: Path) -> None:
-    """ValueError where a new run goes on from a model that reads or writes other tokens; a rule may
-    leave embeddings out, as `initial.shared` does.
-    """
-    from mmt.data.cache.manifest import read_manifest
-    from mmt.run import Run
-
-    parent, rule = program.initial_model_dir, program.initial_rule.__name__
-    if not parent or rule not in ("same", "upcycled") or Run(directory).checkpoint_steps():
-        return
-    if Run(parent).manifest.is_file():
-        for side, own in read_manifest(Run(parent).manifest).vocabulary_hash.items():
-            found = manifest.vocabulary_hash[side]
-            if own != found:
-                raise ValueError(
-                    f"the initial model {parent} has another {side} vocabulary ({own}) than the "
-                    f"cache ({found}); VOCABULARY_FROM={parent} takes it over"
-                )
-
-
-def _baselines(args: argparse.Namespace) -> None:
-    from eval import baselines
-    from eval.baselines import stacked
-    from mmt import config
-
-    stacked.one_device_per_core()
-    config.load(args.gin_file, args.bindings)
-    make_cache()
-    config.configured(baselines.baselines)()
-
-
-def _translate(args: argparse.Namespace) -> None:
-    from mmt import translate
-
-    if args.corpus or args.out:
-        return _back_translate(args)
-    translator, decoding = _translator(args)
-    if sys.stdin is None:
-        raise ValueError("there is no standard input to translate")
-    stdin: Any = sys.stdin.buffer
-    lines = translate.arriving_lines(stdin)
-    for translation in translator.translate(
-        lines, source=args.source, target=args.target, decoding=decoding,
-        token_scores=args.format == "jsonl",
-    ):  # fmt: skip
-        if args.format == "jsonl":
-            print(as_json(translate.to_json(translation)), flush=True)
-        else:
-            print(translate.format_text(translation, nbest=decoding.nbest), flush=True)
-
-
-def _back_translate(args: argparse.Namespace) -> None:
-    from mmt import config
-    from mmt.translate import back_translation
-
-    if not (args.corpus and args.out):
-        raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    if args.source or args.nbest or args.format != "text":
-        raise ValueError("--from, --nbest and --format are for stdin, not for --corpus")
-    translator, decoding = _translator(args, [back_translation.BackTranslation])
-    into = args.target.split(",") if args.target else ()
-    work = config.configured(back_translation.BackTranslation)(
-        args.model, args.corpus, args.out, into
-    )
-    work.write(translator, decoding)
-    print(args.out)
-
-
-def _translator(
-    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
-) -> tuple[Any, Any]:
-    """The translator and the decoding that flags and bindings ask for; a flag wins.
-
-    bound: what else bindings may be about.
-    """
-    from mmt import config, sharding, translate
-    from mmt.run import Run
-
-    load, make = translate.Translator.load, translate.Decoding
-    config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
-    flags = {name: getattr(args, name, None) for name in ("beam", "alpha", "nbest")}
-    decoding = config.configured(make)(
-        **{name: value for name, value in flags.items() if value is not None}
-    )
-    step = {} if args.step is None else {"step": args.step}
-    layout = _layout(Run(args.model).config)
-    return config.configured(load)(args.model, layout=layout, **step), decoding
-
-
-def _layout(of_run: Path) -> Any:
-    """Where to put a model: as the bindings say, or with several devices as its run had it; None
-    for one device.
-    """
-    import jax
-
-    from mmt import config, sharding
-
-    def configured() -> Any:
-        mesh = config.configured(sharding.device_mesh)()
-        return config.configured(sharding.Layout)(mesh=mesh)
-
-    if config.binds(sharding.Layout) or config.binds(sharding.device_mesh):
-        return configured()
-    if jax.device_count() == 1 or not of_run.is_file():
-        return None
-    with config.isolated(of_run):
-        return configured()
-
-
-def _evaluate(args: argparse.Namespace) -> None:
-    from eval import evaluate, metrics, systems, testsets
-    from eval.records import analysis
-    from mmt import config
-    from mmt.run import Run
-
-    testset = testsets.load(args.testset)
-    if args.languages is not None:
-        testset = testset.only(args.languages.split(","))
-    translator, decoding = _translator(args, [metrics.Metrics])
-    scores = config.configured(metrics.Metrics)()
-    out = Path(args.out) if args.out else Run(args.model).results
-    system = systems.system_of(Path(args.model), step=translator.steps)
-    rows = evaluate.evaluate(
-        translator, testset, system=system, out=out, decoding=decoding, scores=scores
-    )
-    analysis.add(analysis.beside(out), _about(translator, testset, system, args.model))
-    print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
-    print("language\tBLEU\tchrF++", file=sys.stderr)
-    for row in rows:
-        print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
-
-
-def _about(translator: Any, testset: Any, system: Any, model_dir: str) -> list[Any]:
-    """What a report says of a run beside its scores: cost, curve, recipe, routing."""
-    from eval.analyses import cost, routing
-
-    routed = routing.routing(
-        translator, testset, system=system.name, checkpoint=system.checkpoint,
-        **routing.as_trained(Path(model_dir)),
-    )  # fmt: skip
-    return [*cost.cost(Path(model_dir), system), *routed]
-
-
-def _import(args: argparse.Namespace) -> None:
-    from mmt.convert import hf, t5x
-
-    given = args.vocabulary or (), args.gin_file or (), args.bindings
-    if args.format == "t5x":
-        t5x.import_t5x(args.directory, args.out, *given)
-    elif any(given):
-        raise ValueError("a model of Hugging Face brings its vocabulary and its sizes along")
-    else:
-        hf.import_hf(args.directory, args.out)
-    print(args.out)
-
-
-def _export(args: argparse.Namespace) -> None:
-    from mmt.convert import ctranslate2, hf, t5x
-
-    writers = {"hf": hf.export_hf, "t5x": t5x.export_t5x, "t5x_network": t5x.export_network}
-    writers.get(args.format, ctranslate2.export)(args.model, args.out)
-    print(args.out)
-
-
-def _report(args: argparse.Namespace) -> None:
-    from eval import report, study
-    from eval.analyses import train_overlap, update
-
-    if args.train:
-        if args.results or args.out or args.allow or args.comet or args.corpus:
-            raise ValueError("--train: the study says what goes where; leave the others out")
-        files = study.load(args.train, args.bindings).finish()
-    elif args.results:
-        paths = [Path(file) for file in args.results]
-        out = Path(args.out) if args.out else paths[0].parent / "report"
-        report.check_folder(out)
-        report.check(paths, allow=args.allow)
-        training = (
-            train_overlap.TrainingTargets(study.targets(args.corpus)) if args.corpus else None
-        )
-        update.update(paths, training=training)
-        if args.comet:
-            _comet(paths, Path(args.comet))
-        files = report.report(args.results, out, allow=args.allow)
-    else:
-        raise ValueError("expected RESULTS.jsonl … or --train FILE")
-    for path in files:
-        print(path)
-
-
-def _comet(files: list[Path], model: Path) -> None:
-    from eval.analyses import comet
-
-    scored, refused = comet.score(files, model)
-    print(f"COMET: {scored:,} rows scored", file=sys.stderr)
-    if refused:
-        print(
-            f"COMET: its encoder was not trained on {len(refused)} languages, which get no score: "
-            f"{', '.join(refused)}", file=sys.stderr,
-        )  # fmt: skip
-
-
-def _plan(args: argparse.Namespace) -> None:
-    if args.params:
-        return _parameters(args)
-    from mmt import plan
-
-    ask = plan.compare_meshes if args.compare else plan.plan
-    found = ask(args.gin_file, args.bindings, args.topology, decode=args.decode)
-    print(as_json(found.to_json()) if args.json else found.table())
-
-
-def _parameters(args: argparse.Namespace) -> None:
-    from mmt import config
-    from mmt.plan import parameters
-
-    config.load(args.gin_file, args.bindings, may_leave_open=True)
-    model = config.macro("MODEL")
-    if model is None:
-        files = ", ".join(args.gin_file)
-        raise ValueError(f"{files}: no MODEL; add a --gin_file of gin_configs/models")
-    found = parameters.count(model)
-    print(as_json({"parameters": found.to_json()}) if args.json else found.table())
-
-
-_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
-    "train": _train_together, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
-    "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
-    "export": _export, **data_commands.COMMANDS,
-}  # fmt: skip

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from mmt.cli import main
+from mmt.cli import commands
 from mmt.cli.arguments import parser
 
 
@@ -18,7 +18,7 @@ def runs(of: argparse.ArgumentParser) -> set[str]:
 
 
 def test_every_command_is_one_that_runs():
-    assert runs(parser()) == set(main._COMMANDS)
+    assert runs(parser()) == set(commands.COMMANDS)
 
 
 @pytest.mark.parametrize(
