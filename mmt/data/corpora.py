@@ -2,30 +2,30 @@
 
     name = "my_corpus"                                            # default: the folder's name
     target = "eng"                                                # default: English
-    domain = "news"                                               # in words, for reports;
-    licence = "CC BY-SA 4.0"                                      # nothing is made of it
+    domain = "news"                                               # free text for reports
+    licence = "CC BY-SA 4.0"                                      # free text for reports
     [train]
     deu = { source = "corpus.de.gz", target = "corpus.en.gz" }    # two files, line by line
     swh = "swh.tsv"                                               # source<TAB>target
-    fra = ["a.tsv.zst", { source = "b.fr", target = "b.en" }]     # several
+    fra = ["a.tsv.zst", { source = "b.fr", target = "b.en" }]     # several entries
     yor = { source = "yor.tsv", target = "eng.tsv", join = "id" } # id<TAB>text each: multi-way
-    zul = { pairs = "zul.tsv", sample = 500 }                     # so many, drawn once for all
-    ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # which is source, which is target
-    hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob, and the entry's own name
-    twi = { pairs = "twi.tsv", back_translated = true }           # a model made the sources
+    zul = { pairs = "zul.tsv", sample = 500 }                     # a fixed random sample
+    ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # source and target column
+    hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob; the entry's name
+    twi = { pairs = "twi.tsv", back_translated = true }           # sources are made by a model
     [validation]                                                  # as [train]; also [test]
     [monolingual]                                                 # text without a translation
     deu = "news.de.gz"                                            # lines; also of the target
     swh = { text = "web.jsonl", column = "body" }
-    [clean]                                                       # rules of cleaning: rulebook.py
+    [clean]                                                       # cleaning rules: rulebook.py
 
-A description without [train] is a test set, or monolingual text.  Languages go by any name
-`mmt.languages.find` knows, paths are relative to the file.  What a file holds is told by its suffix
-(readers.py: TSV, JSONL, TMX, XLIFF, PO, MO, Parquet; anything else is TSV, or lines of text),
-`.gz`, `.bz2`, `.xz`, `.zst` and `.zip` are unpacked on the way (packed.py), and an entry may be a
-glob, a folder, a saved Hugging Face data set (entries.py) or `{ mtdata = "ID" }` (mtdata.py).
-Nothing is repaired or skipped here: a fault is a ValueError that names the file and the line (from
-1; only a line feed ends a line) or unit.
+A description without [train] is a test set, or monolingual text. Languages have any name that
+`mmt.languages.find` knows; paths are relative to the file. The suffix of a file says its format
+(`readers`: TSV, JSONL, TMX, XLIFF, PO, MO, Parquet; anything else is TSV, or lines of text). Files
+may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`, `.zip`). An entry may also be a glob, a folder, a
+saved Hugging Face data set (entries.py) or `{ mtdata = "ID" }` (readers/mtdata.py). Nothing is
+repaired or skipped: a fault is a ValueError with the file and the line (from 1; only a line feed
+ends a line) or unit.
 """
 
 import functools
@@ -52,22 +52,22 @@ if TYPE_CHECKING:
     from mmt.data.cleaning.rulebook import Rulebook
 
 _SAID = ("domain", "licence")
-EMBEDDED = "cldr"  # what `load` takes for the corpus that needs no files
+EMBEDDED = "cldr"  # `load` takes this name for the embedded corpus
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A described corpus.  Made by `load`; nothing is read before `pairs`, `count` or `hash`.
+    """A described corpus; `load` returns one. `pairs`, `count` and `hash` read its files.
 
     Attributes:
-      name: what tasks, caches and results call it.
-      target: FLORES code of the side that is translated into.
+      name: the corpus's name in tasks, caches and results.
+      target: FLORES code of the target language.
       root: the folder of the description.
-      reverse: read the other way, from the target into all languages: `reversed`.
-      domain, licence: in words, '' where the description has none.
-      files: split -> FLORES code of the source -> its files, in the order they are read; beside
-        the splits there may be 'monolingual', the text that has no translation.
-      clean: the rules by which the training pairs are to be cleaned, where it has such.
+      files: split -> FLORES code of the source -> its files, in reading order; 'monolingual', text
+        without translation, counts as a split.
+      clean: the cleaning rules of the training pairs, where it has any.
+      reverse: whether pairs are from the target into all languages, see `reversed`.
+      domain, licence: free text, '' where the description has none.
     """
 
     name: str
@@ -80,14 +80,14 @@ class Corpus:
     licence: str = ""
 
     def reversed(self) -> "Corpus":
-        """The corpus for translating out of its target: a pair's source is its target, `language`
-        says into what. Pairs whose sources a model made are not in it.
+        """Returns the corpus for translating from its target: the sides of pairs are swapped, and
+        `language` is the target's. Back-translated pairs are left out.
         """
         return replace(self, reverse=not self.reverse)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The source languages as sorted FLORES codes: those with a train split, where one has."""
+        """Returns the source languages as sorted FLORES codes: those to train on, if any."""
         codes = set(self.files["train"]).union(
             *(() if self.files["train"] else (self.files[split] for split in SPLITS))
         )
@@ -97,23 +97,23 @@ class Corpus:
 
     @property
     def monolingual(self) -> tuple[str, ...]:
-        """The languages of which there is monolingual text, as sorted FLORES codes."""
+        """Returns the languages with monolingual text, as sorted FLORES codes."""
         return tuple(sorted(self.files.get(MONOLINGUAL, ())))
 
     @property
     def back_translated(self) -> bool:
-        """Whether a model made the sources of some training pairs."""
+        """Whether some training pairs are back-translated."""
         files = self.files.get("train", {}).values()  # a corpus of TFDS has none
         return any(entry.back_translated for of_language in files for entry in of_language)
 
     def pairs(self, language: str, split: str) -> Iterator[Pair]:
-        """Streams the pairs of a language (any name of it) and split, in the files' order. Those of
-        'monolingual' are texts with an empty source.
+        """Yields the pairs of a language (by any name) and split, in the files' order. Those of
+        'monolingual' have an empty source.
 
         Raises:
-          ValueError: before the first pair, for a language or split that is not there; on the way,
-            with file and line, for files of different length, no lines at all, broken UTF-8, an
-            empty side, a TSV line that has not two columns, and a damaged archive.
+          ValueError: before the first pair, for a missing language or split; while reading, with
+            file and line, for files of different length, no lines at all, broken UTF-8, an empty
+            side, a TSV line without exactly two columns, and a damaged archive.
         """
         files, code = self._files(language, split)
         if not files:
@@ -124,14 +124,14 @@ class Corpus:
         return itertools.chain.from_iterable(self._read(entry, code) for entry in files)
 
     def entries(self, language: str, split: str) -> tuple[str, ...]:
-        """The names of what a language and split is read from, in order; `Pair.corpus` is one.
+        """Returns the names of the entries of a language and split, in order; `Pair.corpus` is one.
 
-        A glob or folder is an entry for each file that it matches.
+        A glob or folder gives an entry per file.
         """
         return tuple(dict.fromkeys(entry.name for entry in self._files(language, split)[0]))
 
     def part(self, index: int, of: int) -> "Corpus":
-        """The corpus of each language's every `of`-th entry, from the `index`-th."""
+        """Returns the corpus with every `of`-th entry of each language, from the `index`-th."""
         files = {
             split: {code: entries[index::of] for code, entries in by_language.items()}
             for split, by_language in self.files.items()
@@ -139,14 +139,14 @@ class Corpus:
         return replace(self, files=files)
 
     def count(self, language: str, split: str) -> int:
-        """The number of pairs, as `pairs` finds them; 0 where no file is described.
+        """Returns the number of pairs that `pairs` yields; 0 where no file is described.
 
-        Files of lines and of rows are counted without being decoded, the others are read.
+        Files of lines and of rows are counted without decoding; others are read.
         """
         return sum(readers.count(entry) for entry in self._files(language, split)[0])
 
     def hash(self) -> str:
-        """16 hex digits of what the corpus holds: name, languages, contents; not where it lies."""
+        """Returns 16 hex digits of the corpus's name, languages and contents, not of its place."""
         content: dict[str, object] = {"name": self.name, "target": self.target}
         digest = functools.cache(_digest)  # languages often share the English file
         for split, by_language in self.files.items():
@@ -186,12 +186,13 @@ class Corpus:
 
 
 def load(path: str | Path) -> Corpus:
-    """The corpus of a folder with a `corpus.toml`, of such a file, or 'cldr', the embedded one.
+    """Returns the corpus of a folder with a `corpus.toml`, of such a file, or 'cldr', the embedded
+    one.
 
     Raises:
-      ValueError: naming file, key and (where it can be told) line, for a description that is not
-        TOML, an unknown key or language, a missing file, a language given twice, a language
-        without training pairs, and no language at all.
+      ValueError: with file, key and (where known) line, for a description that is not TOML, an
+        unknown key or language, a missing file, a repeated language, a language without training
+        pairs, and no language at all.
     """
     if path == EMBEDDED:
         from mmt.data import cldr  # late: it loads Babel
@@ -270,7 +271,7 @@ class _Description:
     def _clean(self) -> "Rulebook | None":
         if "clean" not in self.content:
             return None
-        from mmt.data.cleaning import rulebook  # late: it loads ftfy, and few corpora have rules
+        from mmt.data.cleaning import rulebook  # late: it loads ftfy, which few corpora need
 
         return rulebook.parse(self.content["clean"], self._at, folder=self.file.parent)
 

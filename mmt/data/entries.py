@@ -1,6 +1,6 @@
-"""An entry of a description: which files it means. One file, two, a glob, a folder, a data set.
+"""The files of a description's entry: one file, two, a glob, a folder, a data set.
 
-How files are read is for readers.py. Where the entry stands is said by corpora.py, not here.
+`readers` reads them. `corpora` adds the place of the entry to errors.
 """
 
 import glob
@@ -26,11 +26,11 @@ _TEXT_KEYS = ("text", "column", "sample", "name")
 _RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
 
 
-MONOLINGUAL = "monolingual"  # the table of text that has no translation
+MONOLINGUAL = "monolingual"  # the table of text without translation
 
 
 class Place(NamedTuple):
-    """Where an entry stands: the description's folder, the split, both languages' FLORES codes."""
+    """The place of an entry: the description's folder, the split, both languages' FLORES codes."""
 
     root: Path
     split: str
@@ -38,9 +38,11 @@ class Place(NamedTuple):
 
 
 def read_all(written: Iterable[object], place: Place) -> tuple[Files, ...]:
-    """The files of all entries of a language; a `name` belongs to one of them.
+    """Returns the files of all entries of a language.
 
-    ValueError also where one means what another one does: more weight is the mixture's to give.
+    Raises:
+      ValueError: as `read`; and for entries that share a name or repeat each other. (Mixing rates,
+        not repetition, give an entry more weight.)
     """
     way = read_text if place.split == MONOLINGUAL else read
     files = [file for entry in written for file in way(entry, place)]
@@ -64,9 +66,10 @@ def _real(path: Path | None) -> Path | None:
 
 
 def read(entry: object, place: Place) -> tuple[Files, ...]:
-    """The files that an entry means, each with the name that its pairs carry.
+    """Returns the files of an entry, each with the name that its pairs carry.
 
-    ValueError for an unknown key, a value that is not allowed, and what is not there.
+    Raises:
+      ValueError: an unknown key, an invalid value, a missing file.
 
     >>> read("parts/*.tsv.gz", place)    # doctest: +SKIP
     (Files(source=.../parts/1.tsv.gz, ..., name='parts/1.tsv.gz'), ...)
@@ -95,7 +98,7 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
 
 
 def read_text(entry: object, place: Place) -> tuple[Files, ...]:
-    """The files that an entry of monolingual text means; ValueError as for `read`.
+    """Returns the files of an entry of monolingual text; ValueError as for `read`.
 
     >>> read_text({"text": "news.jsonl", "column": "body"}, place)    # doctest: +SKIP
     (Files(source=.../news.jsonl, ..., columns=('body', 'body'), ..., text=True, ...),)
@@ -121,9 +124,7 @@ def read_text(entry: object, place: Place) -> tuple[Files, ...]:
 
 
 def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
-    """The column of a text, as both sides': of records `text`, unless it is told; of plain text
-    none.
-    """
+    """The column of a text, for both sides: of records `text` by default; of plain text none."""
     suffix = _suffix(path)
     records = path.is_dir() or suffix in _RECORDS
     if suffix in readers.READERS and suffix != ".tsv" and not records:
@@ -141,7 +142,7 @@ def _texts(name: str, place: Place) -> list[Path]:
     paths: list[Path] = []
     for match in matches:
         if not match.exists():
-            raise _absent(match)
+            raise _missing(match)
         if readers_records.is_dataset(match):
             paths.append(readers_records.dataset_of(match, "train"))
         elif match.is_dir():
@@ -154,7 +155,7 @@ def _texts(name: str, place: Place) -> list[Path]:
 
 
 def _options(table: Mapping[str, object], *, two: bool) -> Files:
-    """join, sample, columns, name and back_translated, checked."""
+    """Checks join, sample, columns, name and back_translated."""
     join, sample = table.get("join"), table.get("sample", 0)
     if join not in (None, "id") or (join and not two):
         raise ValueError(f"join is {join!r}; allowed: 'id', of `source` and `target`")
@@ -205,14 +206,14 @@ def _text(value: object, what: str = "") -> str:
 
 
 def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
-    """What the name of one file, folder, data set or glob means, in sorted order."""
+    """The files of one file name, folder, data set or glob, sorted."""
     path = place.root / name
     if compression.exists(path):
         return [(path, None)]
     if path.is_dir():
         return _folder(path, place)
     if not glob.has_magic(name):
-        raise _absent(path)
+        raise _missing(path)
     pairs = [
         both
         for match in _glob(path)
@@ -222,7 +223,7 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
 
 
 def _glob(path: Path) -> list[Path]:
-    """What a glob matches; one with `**` goes through folders itself, and matches files alone."""
+    """The matches of a glob; one with `**` descends into folders and matches only files."""
     matches = sorted(map(Path, glob.glob(str(path), recursive=True)))
     if "**" in path.parts:
         matches = [match for match in matches if not match.is_dir()]
@@ -233,14 +234,14 @@ def _glob(path: Path) -> list[Path]:
 
 
 def _two(source: str, target: str, root: Path) -> list[Files]:
-    """Two files, or two globs whose matches belong together where the stars stand for the same."""
+    """Two files, or the matches of two globs, paired where their wildcards match the same text."""
     sides = []
     for name in (source, target):
         path = root / name
         matched: dict[tuple[str, ...], Path] = {(): path}
         if not compression.exists(path):
             if not glob.has_magic(name):
-                raise _absent(path)
+                raise _missing(path)
             matched = {_stars(path, match): match for match in _glob(path)}
         sides.append(matched)
         for match in matched.values():
@@ -261,7 +262,7 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
 
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
-    """What each wildcard of a glob stands for."""
+    """The text that each wildcard of a glob matches."""
     wild = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
     parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
     expression = "".join(
@@ -274,8 +275,8 @@ def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
 
 
 def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
-    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix; a
-    warning names what else is there, but files of other languages.
+    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix. A
+    warning names other files, except those of other languages.
     """
     if readers_records.is_dataset(folder):
         return [(readers_records.dataset_of(folder, place.split), None)]
@@ -292,7 +293,7 @@ def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The files of a folder but a description; a warning names the folders in it."""
+    """The files of a folder except the description; a warning names its subfolders."""
     visible = [path for path in sorted(folder.iterdir()) if path.name != "corpus.toml"]
     visible = [path for path in visible if path.name[0] != "."]
     _leave([path for path in visible if path.is_dir()], folder)
@@ -312,7 +313,7 @@ def _leave(left: list[Path], folder: Path) -> None:
 def _by_language(
     paths: Iterable[Path], folder: Path, place: Place, *, needed: bool = True
 ) -> Iterable[tuple[Path, Path | None]]:
-    """Files that differ in a suffix that is a language: x.de.gz and x.en.gz."""
+    """Files whose names differ in a suffix that is a language: x.de.gz and x.en.gz."""
     sides: dict[tuple[str, str], Path] = {}
     for path in paths:
         stem, _, suffix = compression.name(path).rpartition(".")
@@ -335,17 +336,17 @@ def _by_language(
 
 
 def _suffix(path: Path) -> str:
-    """The suffix before that of a packing."""
+    """The suffix before that of a compression."""
     return Path(compression.name(path)).suffix
 
 
 def misplaced(path: Path) -> str:
-    """'…/a.tsv is a folder', or a link that leads nowhere; '' where it is neither."""
+    """Returns '…/a.tsv is a folder', or that a link leads nowhere; '' where it is neither."""
     what = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
     return f"{path} is {what}" if path.is_dir() or path.is_symlink() else ""
 
 
-def _absent(path: Path) -> ValueError:
+def _missing(path: Path) -> ValueError:
     return ValueError(misplaced(path) or f"no file {path}{_near(path)}")
 
 

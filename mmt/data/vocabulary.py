@@ -26,34 +26,34 @@ from mmt.data.corpora import Corpus
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import Pair
 
-PAD, EOS, UNK = 0, 1, 2  # of what `train` makes, as T5; there is no BOS: decoders start with PAD
+PAD, EOS, UNK = 0, 1, 2  # of `train`, as T5; there is no BOS: decoders start with PAD
 SIDES = ("source", "target", "both")
 SENTINELS = 100  # of a vocabulary for monolingual text, as T5
-BACK_TRANSLATED = "<bt>"  # before a source that a model made (Caswell et al. 2019)
+BACK_TRANSLATED = "<bt>"  # before a back-translated source (Caswell et al. 2019)
 _TAG = re.compile(r"<2([A-Za-z][\w-]*)>")
 
 
 def tag(target: str) -> str:
-    """What a source text starts with to say into which language: 'eng_Latn' -> '<2eng>'."""
+    """Returns the tag of a target language: 'eng_Latn' -> '<2eng>'."""
     return f"<2{target.split('_')[0]}>"
 
 
 def tag_of(corpus: Corpus, language: str) -> str:
-    """What the sources of a language's pairs start with: the tag of the corpus's target, or, where
-    it is read the other way, '<2srp_Latn>', for a language may be there in two scripts.
+    """Returns the tag before the sources of a language's pairs: that of the corpus's target; of a
+    reversed corpus '<2srp_Latn>', with the script, because a language may have two.
     """
     return f"<2{language}>" if corpus.reverse else tag(corpus.target)
 
 
 def sentinel(number: int) -> str:
-    """What stands for a gap in a text, as T5 writes it: '<extra_id_0>' for the first. Like a tag it
-    is that also where a text has it literally.
+    """Returns the sentinel of a noise span, as T5 writes it: '<extra_id_0>' is the first. As with
+    tags, the literal text is the sentinel too.
     """
     return f"<extra_id_{number}>"
 
 
 def marked(source: str, *, back_translated: bool) -> str:
-    """A source with the tag of those that a model made, where it is one: '<bt> Hallo'."""
+    """Returns the source, with the tag '<bt> ' if it is back-translated: '<bt> Hallo'."""
     return f"{BACK_TRANSLATED} {source}" if back_translated else source
 
 
@@ -65,12 +65,16 @@ def train(
     BPE with byte fallback (all 256 bytes are pieces), no normalisation, no space put in front. The
     same texts give the same file. `tags` are pieces of their own wherever they stand: a literal
     `<2eng>` in a user's text is the tag's id too, and decodes to `<2eng>`. With `split_digits` the
-    digits 0-9 are pieces of one digit, so that a model need not learn every number by itself.
+    digits 0-9 are pieces of one digit, so that numbers share pieces.
 
     Where the texts hold fewer distinct pieces than `size`, the vocabulary is smaller, with a
-    warning. ValueError: no text, or a size too small for the bytes and letters (it names enough).
+    warning.
+
+    Raises:
+      ValueError: no text, or a size too small for the bytes and letters; the message has one that
+        is large enough.
     """
-    sentences = list(texts)  # not handed over as an iterator: its errors would be lost in C++
+    sentences = list(texts)  # errors of an iterator would be lost in C++
     if not any(map(str.strip, sentences)):
         raise ValueError(f"no text to train the vocabulary {path} on")
     model = io.BytesIO()
@@ -110,11 +114,12 @@ def train(
 def training_texts(
     corpus: Corpus, *, side: str, temperature: float = 5.0, limit: int = 60_000
 ) -> Iterator[str]:
-    """Texts for `train`: about `limit` training pairs, languages sampled by n^(1/temperature).
+    """Yields texts for `train`: about `limit` training pairs, languages sampled by
+    n^(1/temperature). No pair is repeated; a language's pairs are taken evenly from its files.
 
-    No pair comes twice; a language's pairs are taken evenly from all over its files. `side` is
-    'source' (texts as they are encoded, with the tag), 'target', or 'both' (two texts a pair, and
-    beside them half as many monolingual texts as pairs, where the corpus has some).
+    Args:
+      side: 'source' (texts as they are encoded, with the tag), 'target', or 'both' (two texts per
+        pair, and half as many monolingual texts as pairs, where the corpus has some).
     """
     if side not in SIDES:
         near = suggest.hint(side, SIDES, cutoff=0.0)
@@ -130,7 +135,7 @@ def training_texts(
 
 
 class Vocabulary:
-    """A trained vocabulary; get one by `load`.
+    """A trained vocabulary; `load` returns one.
 
     Attributes:
       size: the number of pieces; ids are 0 ... size - 1.
@@ -148,7 +153,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """ValueError: no such file, not a SentencePiece model, or one that cannot end a text."""
+        """Returns a file's vocabulary. ValueError: no SentencePiece model, or one without EOS."""
         if not path.is_file():
             raise ValueError(f"no vocabulary at {path}")
         model = path.read_bytes()
@@ -164,20 +169,20 @@ class Vocabulary:
         return loaded
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without EOS."""
+        """Returns the ids of a text, without EOS."""
         return self._processor.encode(text)
 
     def encode_all(
         self, texts: Sequence[str] | Sequence[bytes], *, threads: int = 0
     ) -> list[list[int]]:
-        """The ids of many texts, in one call: about 2 us a short text. threads: 0: as many as it
-        takes; 1 in one of several processes.
+        """Returns the ids of many texts, in one call: about 2 us per short text. `threads` 0 uses
+        all cores for many texts; use 1 in one of several processes.
         """
         given: Any = list(texts)
         return self._processor.encode(given, num_threads=threads or _threads(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids up to the first EOS, without PAD; an id past the end reads as UNK."""
+        """Returns the text of ids up to the first EOS, without PAD; an id out of range is UNK."""
         kept = []
         for number in map(int, ids):
             if number == self.eos:
@@ -187,12 +192,12 @@ class Vocabulary:
         return self._processor.decode(kept)
 
     def decode_all(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The texts of what `encode_all` gives, in one call."""
+        """Returns the texts of many lists of ids, in one call."""
         return self._processor.decode(list(ids), num_threads=_threads(ids)) if ids else []
 
     @functools.cached_property
     def tags(self) -> Mapping[str, str | None]:
-        """The pieces that say into which language, with its FLORES code where `languages` knows it:
+        """Returns the tags of target languages and their FLORES codes, None for unknown ones:
         {'<2eng>': 'eng_Latn', '<2zh_Hant>': 'zho_Hant', '<2qqq>': None}.
         """
         matches = {piece: _TAG.fullmatch(piece) for piece in self._pieces if piece.startswith("<2")}
@@ -200,8 +205,7 @@ class Vocabulary:
 
     @functools.cached_property
     def sentinels(self) -> tuple[int, ...]:
-        """The ids that stand for gaps, '<extra_id_0>' first; also as mT5 has them, after a space.
-        """
+        """Returns the ids of the sentinels, '<extra_id_0>' first; mT5's begin with a space."""
         numbers = itertools.takewhile(
             lambda number_of_piece: number_of_piece is not None,
             (
@@ -216,14 +220,14 @@ class Vocabulary:
         return piece in self._pieces
 
     def id(self, piece: str) -> int:
-        """The id of a piece. ValueError, with the nearest pieces, if there is none."""
+        """Returns the id of a piece. ValueError, with the nearest pieces: there is none."""
         if piece not in self._pieces:
             near = suggest.hint(piece, self._pieces, 3) or "; nearest: none"
             raise ValueError(f"the vocabulary has no piece {piece!r}{near}")
         return self._pieces[piece]
 
     def piece(self, number: int) -> str:
-        """The piece of an id."""
+        """Returns the piece of an id."""
         return self._processor.id_to_piece(number)
 
     @functools.cached_property
@@ -234,8 +238,11 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """Pairs of texts as tokens, as SeqIO's preprocessors of our tasks make them; a function that
-    can be sent to other processes. prefix: what goes before a source, '<2eng> '.
+    """Tokenises pairs as SeqIO's preprocessors of our tasks do; a function that can be pickled.
+
+    Attributes:
+      prefix: the text before every source, '<2eng> '.
+      source, target: the SentencePiece models.
     """
 
     prefix: str
@@ -245,7 +252,7 @@ class Tokeniser:
     def __call__(
         self, sources: Sequence[bytes], targets: Sequence[bytes], names: Sequence[str]
     ) -> list[tuple[list[int], list[int], str]]:
-        """(ids of the source, of the target, name) of each pair of UTF-8 texts, without EOS."""
+        """Returns (source ids, target ids, name) of each pair of UTF-8 texts, without EOS."""
         prefix = self.prefix.encode()
         ids = (
             _loaded(self.source).encode_all([prefix + text for text in sources], threads=1),
@@ -255,15 +262,20 @@ class Tokeniser:
 
 
 def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str:
-    """The tag that asks for `language`, given by any name, however the vocabulary spells it:
-    '<2eng>' or '<2en>' for 'English'. `trained` is the code of a target language that the model
-    was trained on, which `tag` may share with the usual script: 'srp_Latn' is '<2srp>' then.
+    """Returns the tag of `language` as the vocabulary spells it: '<2eng>' or '<2en>' for 'English'.
 
-    Raises ValueError where there is none, with the nearest.
+    Args:
+      vocabulary: the model's source vocabulary.
+      language: by any name.
+      trained: FLORES code of a target language of the model, whose tag has no script: with
+        'srp_Latn' the tag '<2srp>' means Latin script.
+
+    Raises:
+      ValueError: there is no such tag; the message has the nearest.
     """
     literal = f"<2{language}>"
     if literal in vocabulary.tags and vocabulary.tags[literal] is None:
-        return literal  # of the file alone: no other name is known for it
+        return literal  # a tag that `languages` does not know
     known = {piece: code for piece, code in vocabulary.tags.items() if code}
     if trained and vocabulary.has(tag(trained)):
         known[tag(trained)] = trained
@@ -310,7 +322,7 @@ def _evenly(corpus: Corpus, split: str, temperature: float, limit: int) -> Itera
 
 
 def _quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
-    """How many pairs of each language to take, `limit` in all, none more often than once."""
+    """How many pairs of each language to take: `limit` in all, none repeated."""
     if limit >= sum(counts.values()):
         return dict(counts)
     shares = mixing.mixing_rates(counts, temperature, max_epochs=1.0, examples=limit)
@@ -332,7 +344,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _explain(message: str, size: int, path: Path) -> str:
-    """SentencePiece's message in words that say what to do."""
+    """SentencePiece's message, rewritten to say what to do."""
     small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if small:
         return (

@@ -1,8 +1,7 @@
 """Cleaning a corpus: the rules of its rulebook applied to pairs, counted, and explained.
 
-`Cleaner` runs the rules of one entry of the corpus; `Tally` is what came of it. Which rules hold is
-for rulebook.py, what they do for rules.py and rules_between.py, a whole corpus on disk for
-prepare.py.
+`Cleaner` runs the rules of one entry of the corpus; `Tally` counts the outcomes. rulebook.py says
+which rules apply, rules.py and corpus_rules.py have the rules, prepare.py cleans a whole corpus.
 """
 
 import heapq
@@ -25,14 +24,14 @@ _SHOWN = 240  # characters of an example's side
 
 
 class Outcome(NamedTuple):
-    """What became of a pair, and the rules that changed it on the way."""
+    """The outcome of cleaning a pair, and the rules that changed it."""
 
     result: Pair | Dropped
     changed: tuple[str, ...] = ()
 
 
 class Cleaner:
-    """Applies rules one after the other.
+    """Applies rules in order.
 
     >>> clean = Cleaner({"length": {"words": 3}}, About("deu_Latn", "eng_Latn"))
     >>> clean(Pair("eins", "one", "deu_Latn", "numbers", 1)).result.target
@@ -47,7 +46,7 @@ class Cleaner:
         ]
 
     def __call__(self, pair: Pair) -> Outcome:
-        """The pair as it is kept, or why it is not; an empty side is never kept."""
+        """Returns the pair as kept, or why it is dropped; an empty side is always dropped."""
         changed: list[str] = []
         dropped = _empty(pair)
         for name, rule in self._rules:
@@ -62,7 +61,7 @@ class Cleaner:
         return Outcome(dropped or pair, tuple(changed))
 
     def steps(self, pair: Pair) -> Iterator[tuple[str, Pair | Dropped]]:
-        """What each rule makes of a pair, up to the first that drops it: as calling does."""
+        """Yields each rule and its result, up to the first that drops the pair."""
         for name, rule in [("empty", lambda pair: _empty(pair) or pair), *self._rules]:
             result = rule(pair)
             yield name, result
@@ -76,7 +75,7 @@ class Cleaner:
 
 class Tally:
     """Counts of one entry: `read`, `kept`, `dropped` by reason, `changed` by rule, and up to five
-    `examples` of each: (line, source, target, detail), drawn from all of them by their lines.
+    `examples` of each: (line, source, target, detail), sampled by a hash of the line number.
     """
 
     def __init__(self) -> None:
@@ -86,7 +85,7 @@ class Tally:
         self._examples: dict[str, list[tuple[int, int, tuple[str, str, str]]]] = {}
 
     def add(self, pair: Pair, outcome: Outcome) -> None:
-        """Counts what became of `pair`, as it was read."""
+        """Counts the outcome of `pair`, which is given as it was read."""
         self.read += 1
         self.kept += isinstance(outcome.result, Pair)
         for rule in outcome.changed:
@@ -104,8 +103,8 @@ class Tally:
             for rule in outcome.changed:
                 self._keep(f"changed: {rule}", pair, "now " + " / ".join(map(_short, now)))
 
-    def going_on(self, pairs: Iterable[Pair], cleaner: Cleaner) -> Iterator[Pair]:
-        """What other rules keep of the pairs that were kept; the others are dropped now."""
+    def filtered(self, pairs: Iterable[Pair], cleaner: Cleaner) -> Iterator[Pair]:
+        """Yields the pairs that further rules keep, and counts the others as dropped."""
         for pair in pairs:
             outcome = cleaner(pair)
             if isinstance(outcome.result, Pair):
@@ -115,7 +114,7 @@ class Tally:
                 self.add(pair, outcome)
 
     def plus(self, other: "Tally") -> "Tally":
-        """Both together: two files may be one entry's."""
+        """Returns the sum of both: an entry may have several files."""
         both = Tally()
         both.read, both.kept = self.read + other.read, self.kept + other.kept
         for name in ("dropped", "changed"):
@@ -131,14 +130,14 @@ class Tally:
 
     @property
     def examples(self) -> dict[str, list[tuple[int, str, str, str]]]:
-        """Reason -> (line, source, target, detail), in the order of the lines."""
+        """Returns reason -> (line, source, target, detail), in the order of the lines."""
         return {
             reason: sorted((line, *texts) for _, line, texts in heap)
             for reason, heap in self._examples.items()
         }
 
     def _keep(self, reason: str, pair: Pair, detail: str) -> None:
-        """The five with the smallest hashes of their lines: the same ones every time."""
+        """Keeps the five examples with the smallest hashes of their lines: a fixed sample."""
         heap = self._examples.setdefault(reason, [])
         rank = -zlib.crc32(pair.line.to_bytes(8, "little"))
         texts = _short(pair.source), _short(pair.target), detail
@@ -148,7 +147,7 @@ class Tally:
             heapq.heapreplace(heap, (rank, pair.line, texts))
 
     def to_json(self) -> dict[str, Any]:
-        """For a file; `from_json` reads it."""
+        """Returns the counts as JSON; `from_json` reads them."""
         return {
             "read": self.read, "kept": self.kept, "dropped": self.dropped, "changed": self.changed,
             "examples": self._examples,
@@ -156,7 +155,7 @@ class Tally:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Tally":
-        """What `to_json` made."""
+        """Returns the tally that `to_json` wrote."""
         tally = cls()
         tally.read, tally.kept = content["read"], content["kept"]
         tally.dropped, tally.changed = dict(content["dropped"]), dict(content["changed"])
@@ -168,7 +167,7 @@ class Tally:
 
 
 def entry_pairs(corpus: Corpus, language: str, split: str, entry: int) -> Iterator[Pair]:
-    """The pairs of one entry, by its place, as it was written: in [train] with empty sides too."""
+    """Yields the pairs of the n-th entry, not cleaned; in [train] with empty sides."""
     files = corpus.files[split][language][entry]._replace(empty=split == "train")
     only: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
     only[split] = {language: (files,)}
@@ -176,12 +175,12 @@ def entry_pairs(corpus: Corpus, language: str, split: str, entry: int) -> Iterat
 
 
 def rules_of(corpus: Corpus, given: Rulebook | None = None) -> Rulebook:
-    """The rules given, else the corpus' own `[clean]`, else the default ones."""
+    """Returns the given rules, else the corpus's `[clean]`, else the default ones."""
     return given or corpus.clean or rulebook.DEFAULT
 
 
 def test_sets(corpus: Corpus, given: TestSets) -> TestSets:
-    """The test sets given, and the corpus' own validation and test splits."""
+    """Returns the given test sets, and the corpus's validation and test splits."""
     sets = dict(given)
     for split in SPLITS[1:]:
         lines: dict[str, list[str]] = {}
@@ -196,7 +195,7 @@ def test_sets(corpus: Corpus, given: TestSets) -> TestSets:
 
 
 def learn(pairs: Iterable[Pair]) -> Learnt:
-    """The usual lengths of a language's pairs."""
+    """Returns the length ratios of a language's pairs."""
     lengths = Lengths()
     for pair in pairs:
         lengths.add(pair)
@@ -206,15 +205,15 @@ def learn(pairs: Iterable[Pair]) -> Learnt:
 def explain(
     corpus: Corpus, sides: tuple[str, str], language: str, *, book: Rulebook, tests: TestSets
 ) -> str:
-    """Which rules drop or change a pair of a language, and why: a line each, for each entry of the
-    language that has rules of its own. Reads the language once, to learn its lengths.
+    """Explains which rules drop or change a pair of a language, and why: a line per rule, for each
+    entry with different rules. Reads the language once, to learn its length ratios.
 
-    Rules that depend on the pairs before (`duplicates`, `one_side`) are only named.
+    Rules that depend on earlier pairs (`duplicates`, `one_side`) are only named.
     """
     code = languages.find(language).code
     entries = corpus.entries(code, "train")
     if not entries:
-        corpus.pairs(code, "train")  # which says what there is
+        corpus.pairs(code, "train")  # raises, with the languages that exist
     files = corpus.files["train"][code]  # several of them may be of one entry
     every = (entry_pairs(corpus, code, "train", place) for place in range(len(files)))
     pairs = itertools.chain.from_iterable(every)
@@ -227,13 +226,13 @@ def explain(
         alone = {name: options for name, options in settings.items() if name not in together}
         lines, kept = [], True
         for name, result in Cleaner(alone, about).steps(pair):
-            lines.append(f"  {name:<12} {_said(pair, result)}")
+            lines.append(f"  {name:<12} {_described(pair, result)}")
             if isinstance(result, Dropped):
                 kept = False
             else:
                 pair = result
         if kept:
-            lines += [f"  {name:<12} depends on the pairs before it" for name in together]
+            lines += [f"  {name:<12} depends on earlier pairs" for name in together]
         lines.append("  kept" if kept else "  dropped")
         entries_by_text.setdefault("\n".join(lines), []).append(entry)
     return "\n".join(f"{', '.join(names)}:\n{text}" for text, names in entries_by_text.items())
@@ -246,7 +245,7 @@ def _empty(pair: Pair) -> Dropped | None:
     return None
 
 
-def _said(pair: Pair, result: Pair | Dropped) -> str:
+def _described(pair: Pair, result: Pair | Dropped) -> str:
     if isinstance(result, Dropped):
         return f"drops it, {result.reason!r}: {result.detail}"
     if result == pair:

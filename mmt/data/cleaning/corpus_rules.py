@@ -1,5 +1,6 @@
-"""Rules of cleaning that look beyond one pair: at the corpus' usual lengths, at test sets, at what
-came before. As in rules.py a function makes the rule; what grows with a corpus says by how much.
+"""Cleaning rules that look beyond one pair: at length ratios, test sets and earlier pairs.
+
+As in rules.py a function makes the rule. Rules with growing state document its size.
 """
 
 import functools
@@ -19,26 +20,24 @@ TestSets = Mapping[str, Mapping[str, Sequence[str]]]  # name -> FLORES code -> l
 
 
 class Lengths:
-    """The logarithms of target / source characters of a language's pairs, as a histogram: flat in
-    memory, added up over files.
-    """
+    """A histogram of the logarithms of target / source characters of a language's pairs."""
 
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
         self.bins: dict[int, int] = dict(bins or {})
 
     def add(self, pair: Pair) -> None:
-        """Counts a pair of at least JUDGED characters on its longer side."""
+        """Counts a pair if its longer side has at least JUDGED characters."""
         if (ratio := _log_ratio(pair)) is not None:
             place = round(ratio / _BIN)
             self.bins[place] = self.bins.get(place, 0) + 1
 
     def update(self, other: "Lengths") -> None:
-        """Counts the pairs of another file too."""
+        """Adds the counts of another file."""
         for place, count in other.bins.items():
             self.bins[place] = self.bins.get(place, 0) + count
 
     def learnt(self) -> "Learnt":
-        """Median and spread of what was counted."""
+        """Returns median and spread."""
         middle = _median(self.bins)
         away: dict[int, int] = {}
         for place, count in self.bins.items():
@@ -48,8 +47,8 @@ class Lengths:
 
 
 class Learnt(NamedTuple):
-    """The usual ratio of lengths: `pairs` counted, the median of the logarithms, and the median of
-    their absolute deviations from it (MAD), to 1/256.
+    """Length ratios of a language: `pairs` counted, the median of the logarithms, and their median
+    absolute deviation (MAD), to 1/256.
     """
 
     pairs: int = 0
@@ -58,10 +57,9 @@ class Learnt(NamedTuple):
 
 
 def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
-    """Drops a pair whose sides' characters are in a ratio that is unusual for its language: over so
-    many standard deviations (1.4826 MAD, the normal's; at least 0.1) from the median of logarithms,
-    both learnt from the corpus. Pairs under 20 characters are not judged, nor a language with fewer
-    `pairs` to learn from.
+    """Drops a pair whose length ratio is unusual for its language: its logarithm is more than
+    `deviations` standard deviations (1.4826 MAD; at least 0.1) from the median, both learnt from
+    the corpus. Pairs under 20 characters are not judged, nor languages with fewer than `pairs`.
     """
     if deviations <= 0 or pairs < 2:
         raise ValueError(f"deviations is {deviations}, pairs {pairs}; allowed: over 0, over 1")
@@ -85,9 +83,9 @@ def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
 
 
 class TestSetOverlap:
-    """Test sets to be kept out of training: their lines, and n-grams of their words.
+    """Finds overlap with test sets: equal lines, and common n-grams of words.
 
-    About 100 bytes for each different n-gram, so 10 MB for two sides of 2,000 sentences.
+    Takes about 100 bytes per distinct n-gram, 10 MB for two sides of 2,000 sentences.
     """
 
     def __init__(self, tests: TestSets, source: str, target: str, words: int) -> None:
@@ -103,7 +101,7 @@ class TestSetOverlap:
             self._sides.append((side, unit, indexes))
 
     def __call__(self, pair: Pair) -> dict[str, str]:
-        """Name of each test set that a pair overlaps -> how."""
+        """Returns test set -> how a pair overlaps it."""
         overlapped: dict[str, str] = {}
         for side, unit, indexes in self._sides:
             if indexes:
@@ -120,11 +118,11 @@ class TestSetOverlap:
 
 
 def overlap(about: About, *, words: int = 8) -> Rule:
-    """Drops a pair with a side that is a line of a test set, or has so many words in a row of one,
-    but for case and punctuation.
+    """Drops a pair with a side that equals a line of a test set, or shares `words` consecutive
+    words with one, ignoring case and punctuation.
 
-    Where words are not spaced, two characters count as a word (Chinese, Japanese), or four (Thai,
-    Lao, Khmer, Burmese, Tibetan). The corpus' own [validation] and [test] are test sets always.
+    In scripts without spaces, two characters count as a word (Chinese, Japanese), or four (Thai,
+    Lao, Khmer, Burmese, Tibetan). The corpus's [validation] and [test] are always test sets.
     """
     if words < 2:
         raise ValueError(f"words is {words}; allowed: 2 and more")
@@ -140,8 +138,8 @@ def overlap(about: About, *, words: int = 8) -> Rule:
 
 
 class Seen:
-    """How often each of up to `room` different texts was seen: 14 to 27 bytes each, all set aside
-    at the start. Texts are told apart by 64 bits of hash.
+    """Counts how often each of up to `room` distinct texts was seen, by 64-bit hashes. Takes 14 to
+    27 bytes per text, allocated at the start.
     """
 
     def __init__(self, room: int) -> None:
@@ -151,14 +149,14 @@ class Seen:
         self._keys, self._counts = array("Q", bytes(8 * size)), array("B", bytes(size))
 
     def add(self, text: object) -> int:
-        """How often an equal one was added before, up to 255."""
+        """Adds a text; returns how often it was added before, up to 255."""
         key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
         keys, mask = self._keys, self._mask
         place = key & mask
         while keys[place] != key:
             if not keys[place]:
                 if not self._room:
-                    raise ValueError("more different texts than there was said to be room for")
+                    raise ValueError("more distinct texts than `room`")
                 self._room -= 1
                 keys[place] = key
                 break
@@ -168,7 +166,7 @@ class Seen:
         return before
 
     def count(self, text: object) -> int:
-        """What `add` would say."""
+        """Returns how often a text was added, up to 255."""
         key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
         place = key & self._mask
         while self._keys[place] and self._keys[place] != key:
@@ -177,11 +175,11 @@ class Seen:
 
 
 def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
-    """Drops a pair that was there before in its language, in whatever corpus, but for case,
-    punctuation and spaces; its state is 14 to 27 bytes a pair.
+    """Drops a pair that repeats an earlier one of its language, in any entry, ignoring case,
+    punctuation and spaces. Takes 14 to 27 bytes per pair.
 
-    minhash: with datasketch, also pairs whose 5-grams of characters have about this Jaccard
-    similarity (0.5 to 1; 0: not) with those of an earlier pair that was kept; some 5 KB a pair.
+    minhash: also drops pairs whose 5-grams of characters have about this Jaccard similarity (0.5 to
+    1; 0: off) with an earlier kept pair; needs datasketch and about 5 KB per pair.
     """
     if minhash and not 0.5 <= minhash <= 1:
         raise ValueError(f"minhash is {minhash}; allowed: 0.5 to 1, or 0 for exact ones alone")
@@ -200,8 +198,8 @@ def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
 
 
 def one_side(about: About, *, most: int = 8) -> Rule:
-    """Drops a pair whose source, or whose target, was there with others `most` times before in its
-    language, in whatever corpus, but for case, punctuation and spaces; 28 to 54 bytes a pair.
+    """Drops a pair whose source or target occurred `most` times before in its language, in any
+    entry, ignoring case, punctuation and spaces. Takes 28 to 54 bytes per pair.
     """
     if not 0 < most < 256:
         raise ValueError(f"most is {most}; allowed: 1 to 255")
@@ -220,7 +218,7 @@ def one_side(about: About, *, most: int = 8) -> Rule:
 
 
 def _shared(about: About, name: str, make: Any) -> Any:
-    """State that the rules of several corpora share."""
+    """State that the rules of several entries share."""
     seen = {} if about.seen is None else about.seen
     return seen.setdefault(name, make()) if name not in seen else seen[name]
 
@@ -261,14 +259,14 @@ def _median(counts: Mapping[int, int]) -> int:
     return 0
 
 
-# Characters of a word in scripts that do not space words.
+# Characters per word in scripts without spaces.
 _UNSPACED = {
     "Hans": 2, "Hant": 2, "Jpan": 2, "Thai": 4, "Laoo": 4, "Khmr": 4, "Mymr": 4, "Tibt": 4,
 }  # fmt: skip
 
 
 def _ngrams(line: str, order: int, unit: int) -> tuple[int, list[int]]:
-    """The hash of a line, 0 of one without words, and those of its n-grams; within one process."""
+    """The hash of a line (0 without words), and those of its n-grams; valid in one process."""
     words: Sequence[str] = normalised(line)
     whole = hash(words) if words else 0
     if unit:

@@ -1,7 +1,4 @@
-"""Which language a line is in, by py3langid or a fastText model of the user's.
-
-What follows from the answer is for those who ask.
-"""
+"""Language identification of lines, by py3langid or a fastText model."""
 
 import functools
 from collections.abc import Callable
@@ -12,18 +9,18 @@ from mmt import languages
 
 
 class Identifier:
-    """A language identifier: `rank(line)` gives labels with their probabilities."""
+    """A language identifier; `rank(line)` returns labels with probabilities."""
 
     def __init__(self, rank: Callable[[str], list[tuple[str, float]]]) -> None:
         self._rank = rank
         self._known = {iso for label, _ in rank("a word") if (iso := _iso3(label))}
 
     def knows(self, code: str) -> bool:
-        """Whether the language of a FLORES code is among those it tells apart, in any script."""
+        """Whether the identifier knows the language of a FLORES code, in any script."""
         return code[:3] in self._known
 
     def judge(self, line: str, code: str) -> tuple[float, str]:
-        """The probability (0 to 1) that a line is in a language, and the likeliest language."""
+        """Returns the probability (0 to 1) that a line is in a language, and the best language."""
         ranking = self._rank(line)
         matching = (probability for label, probability in ranking if _iso3(label) == code[:3])
         best = max(ranking, key=lambda item: item[1])[0] if ranking else "unknown"
@@ -32,9 +29,10 @@ class Identifier:
 
 @functools.cache
 def identifier(model: str = "") -> Identifier:
-    """py3langid's 97 languages, or a fastText model: a file such as `lid.176.ftz`.
+    """Returns py3langid (97 languages), or a fastText model: a file such as `lid.176.ftz`.
 
-    Raises ValueError where the file is none, or fasttext is not installed.
+    Raises:
+      ValueError: no such file, no fastText model, or fasttext is not installed.
     """
     if not model:
         return Identifier(py3langid().rank)
@@ -59,7 +57,7 @@ def identifier(model: str = "") -> Identifier:
 
 @functools.cache
 def py3langid() -> Any:
-    """py3langid with probabilities."""
+    """Returns py3langid with probabilities."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -67,7 +65,7 @@ def py3langid() -> Any:
 
 @functools.cache
 def _iso3(label: str) -> str:
-    """ISO 639-3 of a label such as `de`, `deu_Latn`, `zh`; '' for what is no one language."""
+    """ISO 639-3 of a label such as `de`, `deu_Latn`, `zh`; '' for others."""
     try:
         return languages.find(label).iso3
     except ValueError:

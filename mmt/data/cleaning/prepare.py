@@ -1,9 +1,9 @@
 """A corpus, cleaned, as another corpus folder: `mmt data prepare CORPUS --out DIR`.
 
-The work is cut into the entries of each language, which processes take on in any order; what they
-write is the same whatever their number. Three passes: the lengths of each entry (from which `ratio`
-learns), each entry's rules, and each language's rules for all its entries together. What a killed
-run has finished the next one takes over. The rules are run by clean.py, shown by clean_report.py.
+Processes work on the entries of each language in any order; the result does not depend on their
+number. Three passes, each with a progress bar: the lengths of each entry (for the rule `ratio`),
+each entry's rules, and each language's rules over all its entries. A killed run is resumed.
+cascade.py runs the rules, report.py shows what they did.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ REPORT = "report.json"
 _VERSION = 1
 _FLAT = str.maketrans("\t\n\r", "   ")  # what a line of TSV cannot hold
 _BREAK = re.compile("[\t\n\r]")
-_EVERY = 1000  # pairs between two words of progress
+_EVERY = 1000  # pairs between two updates of the progress bar
 
 
 class EntryWork(NamedTuple):
-    """A piece of work: an entry of a language and split, by its place."""
+    """A piece of work: the n-th entry of a language and split."""
 
     split: str
     language: str
@@ -52,7 +52,7 @@ class EntryWork(NamedTuple):
 
 @dataclass(frozen=True)
 class CleaningJob:
-    """What all processes know. work: where what is not finished lies."""
+    """The state that all processes share; `work` is the directory of unfinished work."""
 
     corpus: Corpus
     book: Rulebook
@@ -60,19 +60,19 @@ class CleaningJob:
     work: Path
 
     def pairs(self, item: EntryWork) -> Iterator[Pair]:
-        """The pairs of one entry."""
+        """Returns the pairs of one entry."""
         return cascade.entry_pairs(self.corpus, item.language, item.split, item.entry)
 
     def name(self, item: EntryWork) -> str:
-        """What the entry is called."""
+        """Returns the entry's name."""
         return self.corpus.files[item.split][item.language][item.entry].name
 
     def file(self, what: str, item: EntryWork, suffix: str) -> Path:
-        """A file of the work on an item."""
+        """Returns a file of the work on an item."""
         return self.work / what / f"{item.split}.{item.language}.{item.entry}{suffix}"
 
     def about(self, language: str, **known: Any) -> About:
-        """What the rules of a language may know."""
+        """Returns what the rules of a language may use."""
         return About(language, self.corpus.target, overlap=self.tests, **known)
 
 
@@ -84,24 +84,25 @@ def prepare(
     tests: TestSets | None = None,
     processes: int = 0,
 ) -> Report:
-    """Writes the cleaned corpus into the new folder `out`: `corpus.toml`, a compressed TSV for each
-    entry of each language and split with its lines' numbers beside, and the report (report.json,
-    .txt, .html). Loading it gives a corpus of the same names.
+    """Writes the cleaned corpus into the new folder `out`, and returns the report.
 
-    Only [train] is cleaned: what models are judged on stays as it is, and monolingual text where it
-    is. `out` appears when all is
-    done; if it is there already, made of the same text, rules and test sets, it is left so.
+    `out` has a `corpus.toml`, per entry of each language and split a compressed TSV and its line
+    numbers, and the report (report.json, .txt, .html). It loads as a corpus with the same names.
+    Only [train] is cleaned; test splits stay unchanged, monolingual text stays where it is. `out`
+    appears when all is done. If it exists, of the same text, rules and test sets, it is kept.
 
     Args:
-      book: default: the corpus' own rules, else the default ones.
-      tests: test set -> FLORES code -> its lines, beside the corpus' own validation and test.
-      processes: 0: one for each core, where there is work for them.
+      corpus: the corpus.
+      out: the new folder.
+      book: default: the corpus's rules, else the default ones.
+      tests: test set -> FLORES code -> its lines, in addition to validation and test splits.
+      processes: 0: one per core, where there is work for them.
 
     Raises:
-      ValueError: fewer processes than 0, a fault in the corpus (file and line), rules for what it
-        has not, no pair left, something else that is there under the name of `out`, and one in a
-        folder of the corpus' files, where it might be taken for more of them.
-      OSError: the disk is full, with the path; what is finished is kept for the next time.
+      ValueError: fewer processes than 0, a fault in the corpus (file and line), rules for missing
+        languages or entries, no pair left, `out` exists and is something else, or is in a folder of
+        the corpus's files, where a glob might read it.
+      OSError: the disk is full, with the path; finished work is kept for the next run.
     """
     if processes < 0:
         raise ValueError(f"processes is {processes}; allowed: 1 and more, or 0, one for each core")
@@ -115,7 +116,7 @@ def prepare(
     sets = cascade.test_sets(corpus, tests or {})
     key = _key(corpus, book, sets)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        return _there(out, key)
+        return _existing(out, key)
     with working(out, key) as work:
         job = CleaningJob(corpus, book, sets, work)
         report = _Run(job, processes or _processes(corpus)).report(key)
@@ -127,8 +128,8 @@ def prepare(
 
 
 def check_place(out: Path, corpus: Corpus) -> None:
-    """ValueError where a new corpus `out` would lie among the files of `corpus`: a glob or folder
-    of its description may read what is below them. Beside them is well.
+    """Raises ValueError where a new corpus `out` would lie in a folder with files of `corpus`: a
+    glob or folder of its description may read it.
     """
     out, root = Path(os.path.realpath(out)), Path(os.path.realpath(corpus.root))
     folders = {
@@ -145,15 +146,15 @@ def check_place(out: Path, corpus: Corpus) -> None:
 
 
 def cleaned(corpus: Corpus) -> Corpus:
-    """The corpus itself where it has no `[clean]`; else what its rules leave of it, prepared under
-    `$MMT_DATA/cleaned` when first asked for.
+    """Returns the corpus itself if it has no `[clean]`; else the cleaned corpus, which is made
+    under `$MMT_DATA/cleaned` if it is missing.
     """
     if corpus.clean is None:
         return corpus
     if corpus.reverse:
         return cleaned(corpus.reversed()).reversed()
     out = data_root() / "cleaned" / f"{corpus.name}-{corpus.hash()}"
-    if not out.exists():  # which it does only when it is whole
+    if not out.exists():  # it exists only when complete
         print(
             f"cleaning {corpus.name} by its [clean]; the report will be in {out}", file=sys.stderr
         )
@@ -176,14 +177,14 @@ class _Run:
         self.processes = min(processes, len(self.items))
 
     def report(self, key: str) -> Report:
-        """Does what is not done; the report of all."""
+        """Does the unfinished work; returns the report."""
         with workers(self.job, self.processes) as run:
             entries = run("learning lengths", _learn, self.train, len(self.train))
             learnt = self._learnt()
             pairs = sum(entry["pairs"] for entry in entries)
             run("cleaning", functools.partial(_filter, learnt=learnt), self.items, pairs)
             languages = sorted({item.language for item in self.train})
-            joined = run("joining", _join, languages, len(languages))
+            joined = run("removing duplicates", _join, languages, len(languages))
         tallies: dict[tuple[str, str], Tally] = {}
         for item, tally_json in zip(self.train, itertools.chain.from_iterable(joined), strict=True):
             at = item.language, self.job.name(item)
@@ -222,7 +223,7 @@ class _Run:
 
 
 def _learn(job: CleaningJob, item: EntryWork, done: Callable[[int], None]) -> dict[str, Any]:
-    """The lengths of an entry."""
+    """Learns the length ratios of an entry."""
     file = job.file("learnt", item, ".json")
     if not file.exists():
         lengths, pairs = Lengths(), 0
@@ -237,7 +238,7 @@ def _learn(job: CleaningJob, item: EntryWork, done: Callable[[int], None]) -> di
 def _filter(
     job: CleaningJob, item: EntryWork, done: Callable[[int], None], *, learnt: Mapping[str, Learnt]
 ) -> dict[str, Any]:
-    """What the rules leave of an entry by itself, as lines of line, id, source, target."""
+    """Applies the rules of single pairs to an entry; writes lines of line, id, source, target."""
     file = job.file("part", item, ".json")
     if file.exists():
         done(read_json(file)["read"])
@@ -269,7 +270,7 @@ def _flat(text: str) -> str:
 
 
 def _join(job: CleaningJob, language: str, done: Callable[[int], None]) -> list[dict[str, Any]]:
-    """Writes a language's files: what the rules leave that look at all its entries."""
+    """Applies the rules over all entries of a language; writes its files."""
     file = job.work / "joined" / f"{language}.json"
     if not file.exists():
         files = job.corpus.files["train"][language]
@@ -279,7 +280,7 @@ def _join(job: CleaningJob, language: str, done: Callable[[int], None]) -> list[
         for item, tally in zip(items, tallies, strict=True):
             settings = job.book.settings(language, job.name(item))
             together = {name: settings[name] for name in settings if name in rulebook.TOGETHER}
-            _finish(job, item, tally.going_on(_part(job, item), Cleaner(together, about)))
+            _finish(job, item, tally.filtered(_part(job, item), Cleaner(together, about)))
         write_json(file, [tally.to_json() for tally in tallies])
     done(1)
     return read_json(file)
@@ -293,7 +294,7 @@ def _part(job: CleaningJob, item: EntryWork) -> Iterator[Pair]:
 
 
 def _finish(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> None:
-    """The final files of an entry: the pairs, and the lines they were on. None where no pair is."""
+    """Writes the final files of an entry, pairs and their line numbers, if there is any pair."""
     stem = str(job.work / "corpus" / _stem(job, item))
     with contextlib.ExitStack() as stack:
         files: list[Callable[[str], None]] = []
@@ -310,13 +311,13 @@ def _finish(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> None:
 
 
 def _stem(job: CleaningJob, item: EntryWork) -> str:
-    """'train/deu_Latn.0-europarl': where in the folder an entry's files are, without suffixes."""
+    """The path of an entry's files in the folder, without suffixes: 'train/deu_Latn.0-europarl'."""
     name = re.sub(r"\W+", "_", job.name(item)).strip("_")[:60]
     return f"{item.split}/{item.language}.{item.entry}-{name}"
 
 
 def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
-    """The `corpus.toml` of what was written."""
+    """Writes the `corpus.toml`."""
     corpus = job.corpus
     text = [f"name = {json.dumps(corpus.name)}", f"target = {json.dumps(corpus.target)}"]
     tables: dict[str, dict[str, list[str]]] = {}
@@ -344,7 +345,7 @@ def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
 
 
 def _as_text(files: Files) -> str:
-    """An entry of monolingual text, which is not cleaned: where it lies."""
+    """The TOML of an entry of monolingual text, which is not cleaned."""
     table: dict[str, object] = {"text": str(files.source.absolute()), "name": files.name}
     if files.columns:
         column = files.columns[0]
@@ -356,20 +357,20 @@ def _as_text(files: Files) -> str:
 
 
 def _processes(corpus: Corpus) -> int:
-    """One for each core, but only one for each MiB: to start one takes a second."""
+    """One per core, but at most one per MiB: starting one takes a second."""
     entries = itertools.chain.from_iterable(corpus.files["train"].values())
     size = sum(path.stat().st_size for files in entries for path in files.paths)
     return min(len(os.sched_getaffinity(0)), 1 + (size >> 20))
 
 
 def _key(corpus: Corpus, book: Rulebook, tests: TestSets) -> str:
-    """16 hex digits of all that decides what is written."""
+    """16 hex digits of everything that decides the result."""
     content = json.dumps([_VERSION, corpus.hash(), book.hash(), sorted(tests.items())])
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
-def _there(out: Path, key: str) -> Report:
-    """The report of the folder that is there, where it is of the same."""
+def _existing(out: Path, key: str) -> Report:
+    """The report of the existing folder, if that is of the same text, rules and test sets."""
     if not (out / REPORT).is_file():
         raise ValueError(f"{out} exists and is no cleaned corpus; it is left as it is")
     report = Report.read_from(out / REPORT)

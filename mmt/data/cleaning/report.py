@@ -1,6 +1,6 @@
-"""What cleaning did to a corpus: counts by language, corpus and reason, and examples.
+"""The report of cleaning: counts by language, entry and reason, and examples, as text and HTML.
 
-The counting is clean.py's; this file shows it, as text and as HTML.
+`cascade.Tally` counts.
 """
 
 import json
@@ -19,11 +19,15 @@ from mmt.data.cleaning.corpus_rules import Learnt
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a corpus' training pairs.
+    """The outcome of cleaning a corpus's training pairs.
 
-    rules: the rules, as TOML. learnt: FLORES code -> the usual lengths. tallies: (FLORES code, name
-    of the entry) -> its counts. key: a hash of text, rules and test sets. unlearnt: languages with
-    too few pairs for `ratio` to learn from, which did not judge them.
+    Attributes:
+      name: the corpus's name.
+      rules: the rules, as TOML.
+      learnt: FLORES code -> length ratios.
+      tallies: (FLORES code, entry name) -> counts.
+      key: a hash of text, rules and test sets.
+      unlearnt: languages with too few pairs for the rule `ratio`, which did not judge them.
     """
 
     name: str
@@ -35,27 +39,27 @@ class Report:
 
     @property
     def read(self) -> int:
-        """Pairs that were read."""
+        """Returns how many pairs were read."""
         return sum(tally.read for tally in self.tallies.values())
 
     @property
     def kept(self) -> int:
-        """Pairs that are left."""
+        """Returns how many pairs were kept."""
         return sum(tally.kept for tally in self.tallies.values())
 
     @cached_property
     def dropped(self) -> dict[str, int]:
-        """Reason -> pairs, the most frequent first."""
+        """Returns reason -> pairs, the most frequent first."""
         return _total(tally.dropped for tally in self.tallies.values())
 
     @cached_property
     def changed(self) -> dict[str, int]:
-        """Rule -> pairs that it changed, kept in the end or not; the most frequent first."""
+        """Returns rule -> pairs that it changed, whether kept or not; the most frequent first."""
         return _total(tally.changed for tally in self.tallies.values())
 
     @cached_property
     def overlap(self) -> dict[str, dict[str, int]]:
-        """Test set -> FLORES code -> pairs that overlap it; a pair may overlap two of them."""
+        """Returns test set -> FLORES code -> overlapping pairs; a pair may overlap several."""
         overlaps: dict[str, dict[str, int]] = {}
         for (code, _), tally in self.tallies.items():
             for reason, count in tally.dropped.items():
@@ -66,11 +70,11 @@ class Report:
         return overlaps
 
     def reasons(self) -> str:
-        """'duplicates 120, length: long 7'."""
+        """Returns the reasons with their counts: 'duplicates 120, length: long 7'."""
         return ", ".join(f"{reason} {count:,}" for reason, count in self.dropped.items())
 
     def table(self) -> str:
-        """The counts for people: a row for each language and entry, a column for each reason."""
+        """Returns the counts as text: a row per language and entry, a column per reason."""
         columns = [*(f"~{rule}" for rule in self.changed), *self.dropped]
         rows = [["language", "corpus", "read", "kept", "%", *columns]]
         for (code, entry), tally in self.tallies.items():
@@ -86,7 +90,7 @@ class Report:
         return "\n".join(line.rstrip() for line in [*lines, *self.notes()])
 
     def notes(self) -> list[str]:
-        """What the table does not say: test sets, what could not be learnt."""
+        """Returns the lines below the table: overlap with test sets, languages without ratios."""
         notes = ["", "~rule: pairs that the rule changed; the others were dropped."]
         for test, by_language in self.overlap.items():
             notes.append(
@@ -98,7 +102,7 @@ class Report:
         return notes
 
     def text(self) -> str:
-        """The table, the rules, and the examples."""
+        """Returns the table, the rules and the examples as text."""
         parts = [f"# {self.name}", self.table(), "", self.rules]
         for (code, entry), tally in self.tallies.items():
             for reason, examples in sorted(tally.examples.items()):
@@ -108,7 +112,7 @@ class Report:
         return "\n".join(parts) + "\n"
 
     def html(self) -> str:
-        """The same as a page that needs nothing else."""
+        """Returns the same as a self-contained HTML page."""
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
             trim_blocks=True, lstrip_blocks=True,
@@ -134,7 +138,7 @@ class Report:
 
     @classmethod
     def read_from(cls, file: Path) -> "Report":
-        """What `write` wrote."""
+        """Reads a `report.json` that `write` wrote."""
         content = json.loads(file.read_text(encoding="utf-8"))
         tallies = {
             (entry["language"], entry["corpus"]): Tally.from_json(entry)

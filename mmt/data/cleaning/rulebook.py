@@ -1,15 +1,15 @@
-"""Which rules of cleaning hold where: TOML's tables, global, per language and per corpus.
+"""Which cleaning rules apply where: TOML tables, global, per language and per entry.
 
-    [clean]                                        # for all
+    [clean]                                        # for all pairs
     length = { characters = [1, 600], words = 150 }
-    ratio = true                                   # with its own defaults
-    [clean.language.zho]                           # over that
-    length = { words = 50 }                        # `characters` stays what it was
-    [clean.corpus.europarl]                        # over both, by the name of an entry
+    ratio = true                                   # with its defaults
+    [clean.language.zho]                           # overrides that
+    length = { words = 50 }                        # `characters` stays [1, 600]
+    [clean.corpus.europarl]                        # overrides both, by the name of an entry
     numbers = false
 
-`default = true` in [clean] begins with the default rules (`DEFAULT`) instead of none. What the
-rules do is in rules.py and rules_between.py, and how they run in clean.py.
+`default = true` in [clean] starts from the default rules (`DEFAULT`) instead of none. The rules are
+in rules.py and corpus_rules.py; cascade.py runs them.
 """
 
 import functools
@@ -40,23 +40,25 @@ RULES: dict[str, Callable[..., Rule]] = {
     )
     for name in names.split()
 }
-TOGETHER = ("duplicates", "one_side")  # these look at all corpora of a language, in their order
+TOGETHER = ("duplicates", "one_side")  # rules over all entries of a language, in their order
 
 
 @dataclass(frozen=True)
 class Rulebook:
-    """The rules of all languages and corpora.
+    """The rules of all languages and entries.
 
-    levels: rule -> settings (False: not this rule), for all (''), of `language.<FLORES code>` and
-        of `corpus.<name>`, an entry or what comes before a '/' in its name: a glob's or folder's.
-    at: level -> where it is written, 'rules.toml:12', for whoever finds that it names nothing.
+    Attributes:
+      levels: rule -> settings (False: the rule is off), for all pairs (''), for
+        `language.<FLORES code>`, and for `corpus.<name>`: an entry, or the part of its name before
+        a '/', of a glob or folder.
+      at: level -> its place, 'rules.toml:12', for errors.
     """
 
     levels: Mapping[str, Mapping[str, Mapping[str, Any] | bool]]
     at: Mapping[str, str]
 
     def settings(self, language: str, corpus: str) -> Settings:
-        """What holds for the pairs of a language (FLORES code) in an entry of the corpus."""
+        """Returns the rules for the pairs of a language (FLORES code) in an entry."""
         settings: dict[str, dict[str, Any]] = {}
         for level in ("", f"language.{language}", *(f"corpus.{name}" for name in _names(corpus))):
             for name, value in self.levels.get(level, {}).items():
@@ -68,7 +70,7 @@ class Rulebook:
         return {name: settings[name] for name in RULES if name in settings}
 
     def check(self, codes: Iterable[str], entries: Iterable[str]) -> list[str]:
-        """What is said of languages and entries that the corpus has not: a sentence each."""
+        """Returns an error per language and entry that the rules name and the corpus lacks."""
         names = {name for entry in entries for name in _names(entry)}
         present = {"language": sorted(codes), "corpus": sorted(names)}
         faults = []
@@ -82,7 +84,7 @@ class Rulebook:
         return faults
 
     def hash(self) -> str:
-        """16 hex digits of what the rules are, wherever they are written."""
+        """Returns 16 hex digits of the rules, independent of their place."""
         levels = [[level, sorted(by_rule.items())] for level, by_rule in self.levels.items()]
         content = json.dumps(levels)
         for rules_of_level in self.levels.values():
@@ -92,7 +94,7 @@ class Rulebook:
         return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
     def text(self) -> str:
-        """The rules as TOML, every setting written out."""
+        """Returns the rules as TOML with all settings."""
         lines = []
         for level, rules_of_level in self.levels.items():
             lines.append(f"[clean.{_quoted(level)}]" if level else "[clean]")
@@ -110,9 +112,10 @@ DEFAULT = Rulebook({"": {name: True for name in RULES if name != "langid"}}, {""
 
 
 def read(file: Path) -> Rulebook:
-    """The rules of a file with `[clean]` tables, as a corpus.toml has them, and nothing else.
+    """Reads a file with nothing but `[clean]` tables, as in a corpus.toml.
 
-    ValueError with file, line and nearest name for an unknown rule, setting or language.
+    Raises:
+      ValueError: an unknown rule, setting or language, with file, line and nearest name.
     """
     try:
         text = file.read_bytes().decode()
@@ -131,7 +134,7 @@ def read(file: Path) -> Rulebook:
 
 
 def parse(table: object, at: Callable[[str, str], str], *, folder: Path) -> Rulebook:
-    """The rules of a `[clean]` table in a file of `folder`; `at(key, table)` says 'file:line'."""
+    """Returns the rules of a `[clean]` table; `at(key, table)` returns 'file:line'."""
     if not isinstance(table, dict):
         raise ValueError(f"{at('clean', '')}: clean must be a table, [clean]")
     here = dict(table)
@@ -158,7 +161,7 @@ def parse(table: object, at: Callable[[str, str], str], *, folder: Path) -> Rule
 
 
 def defaults(rule: str) -> dict[str, Any]:
-    """The settings of a rule, and their defaults."""
+    """Returns the settings of a rule with their defaults."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(RULES[rule]).parameters.items()
@@ -167,7 +170,7 @@ def defaults(rule: str) -> dict[str, Any]:
 
 
 def _names(entry: str) -> list[str]:
-    """'news', 'news/a.tmx' of 'news/a.tmx'."""
+    """'news/a.tmx' -> 'news', 'news/a.tmx'."""
     parts = entry.split("/")
     return ["/".join(parts[: place + 1]) for place in range(len(parts))]
 
@@ -193,7 +196,7 @@ def _rules(
 
 
 def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The settings of a rule as it takes them, once seen that it does."""
+    """The settings of a rule, converted and checked."""
     allowed = defaults(rule)
     checked = {}
     for key, value in given.items():
@@ -211,7 +214,7 @@ def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _as(default: Any, value: Any) -> Any:
-    """The value as one of the default's type; None where it is not, and for NaN."""
+    """The value in the default's type; None where it is of another type, and for NaN."""
     if value != value:  # nan, below and above nothing
         return None
     if isinstance(default, tuple):

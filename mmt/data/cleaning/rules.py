@@ -1,8 +1,8 @@
-"""Rules of cleaning: what makes a pair of sentences unfit to learn from, and what is mended in one.
+"""Cleaning rules of single pairs: what drops a pair, and what is repaired.
 
-A rule is `Pair -> Pair | Dropped`. A function here makes one from what it may know (`About`); its
-keyword arguments are the rule's settings in TOML, their defaults its own. Which rules hold for what
-is for rulebook.py; rules that look at more than a pair are in rules_between.py.
+A rule is `Pair -> Pair | Dropped`. A function makes it from its context (`About`); the keyword
+arguments are the rule's settings in TOML, with their defaults. rulebook.py says which rules apply;
+rules over several pairs are in corpus_rules.py.
 """
 
 import functools
@@ -20,18 +20,21 @@ from mmt.data.pair import Pair
 
 
 class Dropped(NamedTuple):
-    """Why a pair is left out. reason: what the report counts; detail: what made it so."""
+    """Why a pair is dropped: the `reason`, which the report counts, and the `detail`."""
 
     reason: str
     detail: str = ""
 
 
 class About(NamedTuple):
-    """What a rule may know beside the pair.
+    """What a rule may use besides the pair.
 
-    language, target: FLORES codes of the sides. learnt: lengths, from the corpus (see
-    rules_between.py). overlap: the test sets. seen: of earlier pairs, shared by all corpora of a
-    language; pairs: how many it may have to hold.
+    Attributes:
+      language, target: FLORES codes of the sides.
+      learnt: length ratios of the language (`corpus_rules.Learnt`).
+      overlap: the test sets.
+      seen: state of earlier pairs, shared by all entries of a language.
+      pairs: how many pairs `seen` may have to hold.
     """
 
     language: str
@@ -61,11 +64,11 @@ _NUMBER = re.compile(r"\d+(?:[.,'\u2019\u066b\u066c\u00a0\u202f]\d+)*")
 
 
 def encoding(about: About) -> Rule:
-    """Mends text that was decoded wrongly ('Ã¼ber' becomes 'über'), by ftfy; drops what holds
-    U+FFFD, the sign for what could not be decoded.
+    """Repairs wrongly decoded text ('Ã¼ber' becomes 'über') with ftfy; drops text with U+FFFD, the
+    replacement character.
 
-    What would bring letters of other scripts than the language's is no repair: 'áˆ¡', as Chinantec
-    writes, is Ethiopic to ftfy.
+    A repair that adds letters of other scripts than the language's is rejected: ftfy takes
+    Chinantec's 'áˆ¡' for Ethiopic.
     """
     scripts = _script(about.language), _script(about.target)
 
@@ -88,7 +91,7 @@ def encoding(about: About) -> Rule:
 
 
 def normalise(about: About, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
-    """Unicode's normal form, no control characters, and one space where there was white space."""
+    """Applies a Unicode normal form, removes control characters, and collapses white space."""
     if form not in ("NFC", "NFKC"):
         raise ValueError(f"form is {form!r}; allowed: NFC, NFKC")
 
@@ -101,7 +104,7 @@ def normalise(about: About, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
 
 
 def length(about: About, *, characters: tuple[int, int] = (1, 1000), words: int = 250) -> Rule:
-    """Drops what is shorter or longer, on either side; words are what white space divides."""
+    """Drops a pair with a side outside the limits; words are separated by white space."""
     least, most = characters
     if not 0 < least <= most or words < 1:
         raise ValueError(f"characters are {least} to {most}, words {words}; allowed: 1 and more")
@@ -120,8 +123,8 @@ def length(about: About, *, characters: tuple[int, int] = (1, 1000), words: int 
 
 
 def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
-    """Drops a side with under this share of its letters in its language's own script, by Unicode;
-    sides of fewer letters, as 'USB', are not judged.
+    """Drops a pair with a side of which fewer than `least` of the letters are in the language's
+    script. Sides with fewer than `letters`, as 'USB', are not judged.
     """
     _share("least", least)
     letters_of_script = {"source": _script(about.language), "target": _script(about.target)}
@@ -142,8 +145,8 @@ def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
 
 
 def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
-    """Drops a character more often in a row than this, and a loop (`loops`) on one side only: what
-    both sides repeat is a song.
+    """Drops a pair with a character more than `characters` times in a row, or with a loop (`loops`)
+    on one side only: if both sides repeat, it may be a song.
     """
     if characters < 1:
         raise ValueError(f"characters is {characters}; allowed: 1 and more")
@@ -164,8 +167,8 @@ def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
 
 
 def copies(about: About, *, words: int = 2) -> Rule:
-    """Drops a target that is its source again but for case and punctuation, of at least so many
-    words with a small letter among them: names and numbers may stay as they are.
+    """Drops a pair whose target equals its source, ignoring case and punctuation, with at least
+    `words` words and a lower-case one: names and numbers may be equal.
     """
 
     def rule(pair: Pair) -> Pair | Dropped:
@@ -178,12 +181,12 @@ def copies(about: About, *, words: int = 2) -> Rule:
 
 
 def tags(about: About) -> Rule:
-    """Drops a pair whose sides have other HTML or XML tags, whatever their attributes."""
+    """Drops a pair whose sides differ in HTML or XML tags, ignoring attributes."""
     return _equal("tags", lambda text: _TAG.findall(text.lower()) if "<" in text else ())
 
 
 def urls(about: About) -> Rule:
-    """Drops a pair whose sides have other addresses of the web or of mail."""
+    """Drops a pair whose sides differ in web or mail addresses."""
 
     def addresses(text: str) -> Iterator[str]:
         if "www." in text or "://" in text or "@" in text:
@@ -194,7 +197,7 @@ def urls(about: About) -> Rule:
 
 
 def placeholders(about: About) -> Rule:
-    """Drops a pair whose sides have other places to fill: `%s`, `%1$d`, `%(name)s`, `{name}`."""
+    """Drops a pair whose sides differ in placeholders: `%s`, `%1$d`, `%(name)s`, `{name}`."""
 
     def placeholders_of(text: str) -> Iterator[str]:
         if "%" in text or "{" in text or "$" in text:
@@ -205,9 +208,9 @@ def placeholders(about: About) -> Rule:
 
 
 def numbers(about: About, *, least: float = 0.5) -> Rule:
-    """Drops a pair with under this share of its numbers on both sides, by their digits in any
-    script, with ('1.000' is '1000') or without what separates them ('02.03.' is '2/3'); judged
-    where both sides have digits, for 'two' is a number too.
+    """Drops a pair whose sides share fewer than `least` of their numbers. Digits of all scripts are
+    equal; separators are ignored ('1.000' is '1000') or split numbers ('02.03.' is '2/3'). Only
+    pairs with digits on both sides are judged, since 'two' is a number too.
     """
     _share("least", least)
 
@@ -227,11 +230,11 @@ def numbers(about: About, *, least: float = 0.5) -> Rule:
 def langid(
     about: About, *, model: str = "", least: float = 0.1, words: int = 5, letters: int = 20
 ) -> Rule:
-    """Drops a side whose own language a language identifier finds this improbable.
+    """Drops a pair with a side whose language has a probability below `least`.
 
-    The identifier is py3langid (97 languages), or the `model` at hand, a fastText file such as
-    lid.176, NLLB's or GlotLID. A language that it does not know, and sides with fewer words (in
-    scripts with spaces) or letters, are not judged.
+    The language identifier is py3langid (97 languages), or `model`, a fastText file such as
+    lid.176, NLLB's or GlotLID. Languages that it does not know, and sides with fewer `words` (in
+    scripts with spaces) or `letters`, are not judged.
     """
     from mmt.data.cleaning import language_identification
 
@@ -257,15 +260,15 @@ def langid(
 
 @functools.lru_cache(maxsize=8)  # several rules ask for the two sides of one pair
 def normalised(line: str) -> tuple[str, ...]:
-    """The words of a line without case, punctuation and forms of compatibility."""
+    """Returns the words of a line without case, punctuation and compatibility forms."""
     if line.isascii():
         return tuple(_ASCII_WORD.findall(line.lower()))
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", line).casefold()))
 
 
 def looped(line: str) -> bool:
-    """Whether a word stands four times in a row, a phrase three times, a syllable of up to four
-    letters eight times; or, where words are not spaced, three letters or more three times.
+    """Whether a word occurs four times in a row, a phrase three times, or a syllable of up to four
+    letters eight times; without spaces between words, three letters or more three times.
 
     >>> [looped(line) for line in ("salad salad salad salad", "a lot of this, a lot of that")]
     [True, False]
@@ -282,7 +285,7 @@ def looped(line: str) -> bool:
 
 
 def _periodic(units: Sequence[str], times: Callable[[int], int]) -> bool:
-    """Whether some `size` units stand `times(size)` times in a row."""
+    """Whether `size` units occur `times(size)` times in a row, for any size."""
     count = len(units)
     spare = count - len(set(units))  # so many units of such a row are there already
     for size in range(1, min(count // 3, spare // 2) + 1):
@@ -336,7 +339,7 @@ def _share(name: str, value: float) -> None:
 
 @functools.cache
 def _script(code: str) -> Any:
-    """Letters of a language's own script, and all that belongs to no script."""
+    """A pattern of letters of a language's script, and of characters without a script."""
     iso = code[-4:]
     scripts = "".join(rf"\p{{Script={name}}}" for name in _SCRIPTS.get(iso, iso).split())
     return regex.compile(rf"[{scripts}\p{{Script=Zyyy}}\p{{Script=Zinh}}]+")

@@ -1,7 +1,7 @@
-"""How pairs of sentences are read from files: which reader is for which file, and what all refuse.
+"""Reads pairs of sentences from files: which reader is for which file, and what all refuse.
 
-Which files make up a corpus is for corpora.py and entries.py, each format for a `readers_*.py`.  A
-format is told by the suffix, before a packing suffix (`.gz`, `.zip`, …: packed.py).
+`corpora` and `entries` say which files make up a corpus; the other modules here read a format each.
+The suffix says the format, before one of a compression (`.gz`, `.zip`, …: `system.compression`).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +17,12 @@ from mmt.system import compression
 
 
 class Reader(NamedTuple):
-    """A format: its pairs in the file's order, and their number, as `read` would find it.
+    """A format.
 
-    unit: what `Sides.line` counts where it is not a line: 'unit 3' in errors.
+    Attributes:
+      read: yields the pairs in the file's order.
+      count: returns how many pairs `read` yields.
+      unit: what `Sides.line` counts where it is not a line: 'unit 3' in errors.
     """
 
     read: Callable[[Files], Iterator[Sides]]
@@ -54,7 +57,7 @@ READERS = {
 
 
 def reader(files: Files) -> Reader:
-    """The reader of an entry's files; one file of an unknown suffix is TSV."""
+    """Returns the reader of an entry's files; one file of an unknown suffix is TSV."""
     if files.text and not files.columns:
         return _TEXT
     if files.target:
@@ -65,14 +68,15 @@ def reader(files: Files) -> Reader:
 
 
 def read(files: Files) -> Iterator[Sides]:
-    """Streams the pairs in the order of the source's lines, or units.
+    """Yields the pairs in the order of the source's lines, or units.
 
-    A side never has a line feed: formats that can have one make it a space (`files.one_line`). A
-    tab or carriage return in a line of plain text is text, which whoever writes TSV makes a space.
+    A side has no line feed: formats that allow one replace it by a space (`files.one_line`). A tab
+    or carriage return in a line of plain text is text; whoever writes TSV replaces it.
 
-    Raises ValueError, with file and line, for files that do not fit together, an empty side, one
-    with a NUL (most often UTF-16), an id that is there twice or has no translation, fewer pairs
-    than `sample`, and no pairs at all.
+    Raises:
+      ValueError: with file and line, for files of different lengths, an empty side, one with a NUL
+        (often UTF-16), an id that is repeated or has no translation, fewer pairs than `sample`, and
+        no pairs at all.
     """
     format = reader(files)
     chosen, number = _chosen(files), 0
@@ -88,7 +92,7 @@ def read(files: Files) -> Iterator[Sides]:
 
 
 def count(files: Files) -> int:
-    """How many pairs `read` yields, found without decoding them where the format allows it."""
+    """Returns how many pairs `read` yields, without decoding where the format allows it."""
     format = reader(files)
     number = format.count(files)
     if not number:
@@ -117,7 +121,7 @@ def _nothing(files: Files, format: Reader) -> ValueError:
 
 
 def _chosen(files: Files) -> np.ndarray | None:
-    """Whether the n-th pair is in the sample: the first of a shuffle of all."""
+    """Whether the n-th pair is in the sample, which is the start of a shuffle of all pairs."""
     if not files.sample:
         return None
     number = reader(files).count(files)

@@ -1,6 +1,6 @@
-"""What lies between a description and the readers: where pairs are (Files), and a pair (Sides).
+"""The interface of descriptions and readers: where pairs are (Files), and a pair (Sides).
 
-And what readers of several formats share: which of a file's languages is which side.
+Also the choice of source and target among a file's languages, which several formats need.
 """
 
 import functools
@@ -18,18 +18,19 @@ T = TypeVar("T")
 class Files(NamedTuple):
     """Where the pairs of an entry are, and how they are read.
 
-    source, target: two files of equally many lines, or one file (or folder) with both sides.
-    join: both files have lines `id<TAB>text`, and a pair is what has the same id: the way of
-        multi-way corpora, whose target side lies there once for all languages.
-    sample: only so many of the pairs, drawn at random: the same ones every time, and those of a
-        smaller sample are among those of a larger one. 0: all of them.
-    columns: what the file itself calls source and target, where it must be told: numbers of TSV's
-        columns, keys of JSONL and Parquet, TMX's language codes. (): as the format has it.
-    languages: FLORES codes of source and target, for formats that say what their sides are.
-    name: of the entry, which every pair carries.
-    text: what is there is monolingual; as a pair, it is both sides.
-    back_translated: a model made the sources of the targets.
-    empty: a pair with an empty side, or a NUL, is no fault: whoever cleans wants to count it.
+    Attributes:
+      source, target: two files of equally many lines, or one file (or folder) with both sides.
+      join: both files have lines `id<TAB>text`, and lines with the same id are a pair: the format
+        of multi-way corpora, whose target side is stored once for all languages.
+      sample: the number of pairs drawn at random, always the same ones; a smaller sample is part
+        of a larger one. 0: all pairs.
+      columns: the file's names of source and target: numbers of TSV columns, keys of JSONL and
+        Parquet, TMX's language codes. (): the format's default.
+      languages: FLORES codes of source and target, for formats that name their languages.
+      name: the entry's name, which every pair carries.
+      empty: whether pairs with an empty side, or a NUL, are allowed; cleaning counts them.
+      text: whether the text is monolingual; as a pair, it is both sides.
+      back_translated: whether a model made the sources.
     """
 
     source: Path
@@ -45,7 +46,7 @@ class Files(NamedTuple):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files on disk."""
+        """Returns the files on disk."""
         if self.source.is_dir():
             return tuple(path for path in sorted(self.source.iterdir()) if path.is_file())
         sides = (self.source, self.target) if self.target else (self.source,)
@@ -53,7 +54,7 @@ class Files(NamedTuple):
 
     @property
     def reading(self) -> dict[str, object]:
-        """What beside the files decides what is read; empty where it is the usual."""
+        """Returns the options, besides the files, that decide what is read; without defaults."""
         options: dict[str, object] = {}
         if self.join or self.sample:
             options = {"join": self.join, "sample": self.sample}
@@ -69,8 +70,7 @@ class Files(NamedTuple):
 class Sides(NamedTuple):
     """Both sides of a pair; `line` counts from 1 in the source's file, `id` is '' without ids.
 
-    In files without lines `line` is the number of the unit (TMX's `tu`, a row of a table), as it
-    stands in the file.
+    In files without lines `line` is the number of the unit (TMX's `tu`, a row of a table).
     """
 
     line: int
@@ -80,7 +80,7 @@ class Sides(NamedTuple):
 
 
 def one_line(text: str) -> str:
-    """Text of a format whose sides may hold line breaks and tabs: each run of them is a space.
+    """Replaces each run of line breaks and tabs by a space.
 
     >>> one_line(" Click\\n    here. ")
     'Click here.'
@@ -91,7 +91,7 @@ def one_line(text: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 12)
 def code_of(name: str) -> str:
-    """The FLORES code of a language as a file calls it; '' for one that is not known."""
+    """Returns the FLORES code of a file's language name; '' for an unknown one."""
     try:
         return languages.find(name).code
     except ValueError:
@@ -99,9 +99,10 @@ def code_of(name: str) -> str:
 
 
 def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
-    """What of `there` (the file's language codes -> texts) is the source and what the target.
+    """Returns the source and the target among `texts`, by the file's language codes.
 
-    ValueError, beginning with `at`, where one of the languages is missing.
+    Raises:
+      ValueError: one of the languages is missing; the message begins with `at`.
     """
     sides = files.columns or files.languages
     names = _names(tuple(texts), sides, bool(files.columns))
@@ -120,8 +121,8 @@ def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
 def _names(
     present: tuple[str, ...], sides: tuple[str, str], written: bool
 ) -> tuple[str | None, str | None]:
-    """What the wanted languages are called; None for one not there. Of two names of a language it
-    is the shorter, `de` before `de-AT`, of two as short the first.
+    """The file's names of both sides; None for a missing one. Of several names of a language the
+    shortest is used, `de` before `de-AT`, then the first.
     """
     called: dict[str, str] = {}
     for name in sorted(present, key=len):

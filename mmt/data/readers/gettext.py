@@ -1,10 +1,9 @@
-"""Pairs from gettext catalogues, PO and MO, read by Babel; only what is translated is a pair.
+"""Pairs from gettext catalogues, PO and MO, read by Babel.
 
-Left out, as gettext itself does: the header, entries without a translation, fuzzy and obsolete
-ones.  An entry with plural forms is two pairs, its singular with the first form and its plural with
-the last.  What `msgfmt` refuses is refused: a string without its closing quote, a message that is
-there twice.  A catalogue says the language of its translations alone: `Language: de` may be either
-side, and the other is taken for the one that the messages are written in.
+As in gettext, the header and untranslated, fuzzy and obsolete entries are skipped. An entry with
+plural forms gives two pairs: singular with the first form, plural with the last. As in `msgfmt`, a
+string without closing quote and a repeated message are errors. A catalogue names only the language
+of its translations: `Language: de` may be either side, and the messages are in the other language.
 """
 
 import io
@@ -20,20 +19,20 @@ _STRING = re.compile(r'(?:[^"\s]+\s*)?"(?:[^"\\]|\\.)*"')  # a line of PO, after
 
 
 def po(files: Files) -> Iterator[Sides]:
-    """The entries of a PO file; `line` is that of the msgid."""
+    """Yields the entries of a PO file; `line` is that of the msgid."""
     return _sides(files, _strict, lambda number, message: message.lineno)
 
 
 def mo(files: Files) -> Iterator[Sides]:
-    """The entries of an MO file; `line` is the number of the entry, the header not counted."""
+    """Yields the entries of an MO file; `line` is the number of the entry, without the header."""
     from babel.messages import mofile
 
     return _sides(files, mofile.read_mo, lambda number, message: number)
 
 
 def _strict(file: Iterable[bytes]) -> Any:
-    """Babel's catalogue of a PO file; Babel itself would cut an unclosed string, and leave out the
-    second of two messages.
+    """Babel's catalogue of a PO file, with errors where Babel would trim an unclosed string or drop
+    the second of two equal messages.
     """
     from babel.messages import catalog, pofile
 
@@ -68,7 +67,7 @@ def _sides(
     try:
         catalogue = read(io.BytesIO(content))
         messages = [message for message in catalogue if message.id]
-    except Exception as error:  # Babel checks little: what fails, and how, is in its code
+    except Exception as error:  # Babel documents no errors
         at = f"{path}:{error.lineno + 1}" if hasattr(error, "lineno") else f"{path}"
         what = re.sub(r" on \d+$", "", str(error)) or type(error).__name__  # Babel's, from 0
         raise ValueError(f"{at}: no gettext catalogue: {what}") from None

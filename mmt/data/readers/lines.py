@@ -1,6 +1,6 @@
 """Pairs from files of lines: two columns, two files line by line, or two files joined by an id.
 
-What a line is, is lines.py's business.
+`system.text_lines` splits files into lines.
 """
 
 import functools
@@ -13,12 +13,12 @@ from mmt.system import compression, text_lines
 
 
 def count(files: Files) -> int:
-    """The lines of the source, found by counting line feeds."""
+    """Returns the number of lines of the source, by counting line feeds."""
     return text_lines.count(files.source)
 
 
 def columns(files: Files) -> Iterator[Sides]:
-    """Lines of source<TAB>target; where columns are numbered those two of as many as there are."""
+    """Yields pairs of lines source<TAB>target, or of the two numbered columns."""
     path = files.source
     source, target = _numbers(files)
     for number, line in enumerate(text_lines.read(path), 1):
@@ -35,13 +35,13 @@ def columns(files: Files) -> Iterator[Sides]:
 
 
 def texts(files: Files) -> Iterator[Sides]:
-    """Lines of one language: each is both sides."""
+    """Yields lines of one language: each is both sides."""
     for number, line in enumerate(text_lines.read(files.source), 1):
         yield Sides(number, line, line)
 
 
 def parallel(files: Files) -> Iterator[Sides]:
-    """Line n of one file is the translation of line n of the other."""
+    """Yields line n of one file with line n of the other, its translation."""
     source, target = _both(files)
     both = zip_longest(text_lines.read(source), text_lines.read(target))
     for number, (line, translation) in enumerate(both, 1):
@@ -55,7 +55,7 @@ def parallel(files: Files) -> Iterator[Sides]:
 
 
 def joined(files: Files) -> Iterator[Sides]:
-    """Lines of id<TAB>text in both files, in the order of the source's."""
+    """Yields lines id<TAB>text with the same id in both files, in the order of the source's."""
     source, target = _both(files)
     translations = _by_id(target, compression.file(target).stat().st_mtime_ns)
     seen: set[str] = set()
@@ -89,7 +89,7 @@ def _both(files: Files) -> tuple[Path, Path]:
 
 @functools.lru_cache(maxsize=4)  # the languages of a multi-way corpus share their target's file
 def _by_id(path: Path, changed: int) -> dict[str, str]:
-    """id -> text; held in memory. `changed`: when the file was, so that a new one is read anew."""
+    """id -> text, in memory. `changed` is the file's modification time, part of the cache's key."""
     texts: dict[str, str] = {}
     for number, name, text in _identified(path):
         if name in texts:

@@ -1,4 +1,4 @@
-"""What mtdata (github.com/thammegowda/mtdata) has fetched: its output folders and its cache.
+"""Files that mtdata (github.com/thammegowda/mtdata) has fetched: output folders and its cache.
 
 Reads what lies on disk and never downloads; mtdata itself need not be installed.  Layouts as of
 mtdata 0.5.  An output folder (`mtdata get … --out DIR`) has `train-parts/<id>.<language>[.gz]`,
@@ -31,16 +31,17 @@ def is_output(folder: Path) -> bool:
 
 
 def output(folder: Path, split: str) -> list[Path]:
-    """The files of a split in such a folder; the parts, which tell where a pair is from."""
+    """Returns the files of a split in such a folder; in training the parts, which name corpora."""
     pattern = {"train": "train-parts/*", "validation": "dev.*", "test": "test[0-9]*.*"}[split]
     return [path for path in sorted(folder.glob(pattern)) if path.is_file()]
 
 
 def find(name: str, split: str, languages: tuple[str, str]) -> list[Files]:
-    """The files of a data set ('Statmt-europarl-10-deu-eng') or of a recipe's ids for the split.
+    """Returns the files of a data set ('Statmt-europarl-10-deu-eng') or of a recipe's ids.
 
-    ValueError for an unknown id, a pair of other languages, what is not in the cache or not whole,
-    and packings and formats that only mtdata reads.
+    Raises:
+      ValueError: an unknown id, a pair of other languages, files that are missing or incomplete in
+        the cache, compressions and formats that only mtdata reads.
     """
     recipes = _recipes()
     if name in recipes:
@@ -130,7 +131,7 @@ def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> F
 
 
 def _cached(url: str, named: str, name: str) -> Path:
-    """Where mtdata keeps what it fetched from an address."""
+    """The file in mtdata's cache of what it fetched from an address."""
     key = hashlib.md5(url.encode(), usedforsecurity=False).hexdigest()
     folder = _root() / (urlparse(url).hostname or "nohost") / key[:4] / key[4:]
     path = folder / (named or url.split("/")[-1])

@@ -63,7 +63,7 @@ def test_a_later_stage_moves_pairs_from_kept_to_dropped():
     for one in pairs:
         tally.add(one, cascade.Outcome(one))
     cleaner = Cleaner({"one_side": {"most": 4}}, About("deu_Latn", "eng_Latn", pairs=9))
-    assert list(tally.going_on(pairs, cleaner)) == pairs[:4]
+    assert list(tally.filtered(pairs, cleaner)) == pairs[:4]
     assert (tally.read, tally.kept, tally.dropped) == (9, 4, {"one_side": 5})
 
 

@@ -75,7 +75,7 @@ def test_how_often_is_counted_as_counter_does():
         seen.add("often")
     assert seen.count("often") == 255
     small = Seen(2)
-    with pytest.raises(ValueError, match="more different texts"):
+    with pytest.raises(ValueError, match="more distinct texts"):
         for text in texts:
             small.add(text)
 

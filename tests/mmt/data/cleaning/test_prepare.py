@@ -258,7 +258,7 @@ def test_explain_says_which_rule_and_writes_nothing(few, tmp_path, capsys):
     assert status == 0
     assert "encoding     changes 'Ã¼ber 17 ganze Tage' -> 'über 17 ganze Tage'" in web
     assert "numbers      drops it, 'numbers': the sides have the numbers 17 / 71" in web
-    assert "numbers" not in news and "duplicates   depends on the pairs before" in news
+    assert "numbers" not in news and "duplicates   depends on earlier pairs" in news
     assert web.rstrip().endswith("dropped") and news.rstrip().endswith("kept")
     assert files(tmp_path) == before
 
