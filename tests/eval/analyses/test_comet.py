@@ -101,7 +101,7 @@ def test_the_report_shows_it_and_says_who_has_none(file, model, calls, tmp_path,
     assert "2 rows scored" in said and "1 languages, which get no score: cak_Latn" in said
     page = (tmp_path / "out/report.html").read_text()
     score, name = next((r.score, r.model) for r in found(file, "comet") if r.system == "moe")
-    assert f"{score:.3f}</td>" in page and f"COMET is by {name}" in page
+    assert f"{score:.3f}</td>" in page and f"COMET is {name}" in page
     lines = (tmp_path / "out/report.csv").read_text().splitlines()
     assert "moe COMET" in lines[0].split(",") and "baseline COMET" in lines[0].split(",")
 
