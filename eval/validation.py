@@ -5,9 +5,12 @@ Validation by loss needs no search and lives with the trainer, in `mmt.hooks`.
 
 import dataclasses
 import functools
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from eval import evaluate, testsets
@@ -15,44 +18,102 @@ from mmt import distributed, translate
 from mmt.data import cache, vocabulary
 from mmt.step import Step
 
+_AT_ONCE = 128  # sentences
+
 
 @dataclasses.dataclass
 class ValidationBleu:
     """Every `period` steps, and at the end, BLEU of the first `sentences` of each language.
 
-    Greedy, on the validation split of the cache; of several processes the first translates, on one
-    device, which has to hold all parameters, while the others wait. Writes `bleu` (the mean over
-    languages) and `language_bleu`; `hooks.EarlyStop(metric="bleu", larger_is_better=True)` can stop
-    by it.
+    Greedy, on the validation split of the cache. Of several processes the first translates, on one
+    device, which has to hold all parameters, while the others wait.
+
+    Writes `language_bleu`, the languages that were translated, and `bleu`, the mean over all
+    languages of the latest score of each, once each has one. `hooks.EarlyStop(metric="bleu",
+    larger_is_better=True)` can stop by it; set `budget` to 0 then, so that no clock decides.
+
+    budget: the share of the time since the last validation that this one may take. When it is used
+    up, the other languages wait for the next validation, which begins with those that waited
+    longest. At the end all are translated. Training and the choice of the best checkpoint do not
+    depend on these scores. 0: all languages every time.
     """
 
     cache_dir: str
     period: int
     sentences: int = 8
+    budget: float = 0.05
 
     def __post_init__(self) -> None:
         if self.period < 1:
             raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
+        if not 0 <= self.budget <= 1:
+            raise ValueError(f"ValidationBleu.budget is {self.budget}; allowed: 0 to 1")
+        self._since = time.perf_counter()  # the end of the last validation
 
     def __call__(self, now: Step) -> None:
         if now.number % self.period and not now.last:
             return
         params = distributed.whole(now.state.params)
-        scores = distributed.from_first(lambda: self._scores(now, params))
-        mean = float(np.mean(list(scores.values())))
-        now.measured["bleu"] = mean
-        now.log.write({"step": now.number, "bleu": mean, "language_bleu": scores})
-        now.log.say(f"step {now.number}: greedy BLEU of {self.sentences} a language {mean:.1f}")
+        languages = self._testset.languages if distributed.is_first() else {}
+        with now.long("validating", len(languages)) as advance:
+            alone = jax.process_count() == 1  # of several only the first would ask
+            scores = distributed.from_first(
+                lambda: self._scores(now, params, advance if alone else lambda done: None)
+            )
+        self._since = time.perf_counter()
+        latest, missing = distributed.from_first(lambda: self._latest(now, scores))
+        row = {"step": now.number, "language_bleu": scores}
+        text = f"of {len(scores)} languages"
+        if not missing:
+            now.measured["bleu"] = row["bleu"] = float(np.mean(list(latest.values())))
+            text += f", mean of the latest of all {row['bleu']:.1f}"
+        now.log.write(row)
+        now.log.say(f"step {now.number}: greedy BLEU of {self.sentences} sentences {text}")
 
-    def _scores(self, now: Step, params: Any) -> dict[str, float]:
+    def _scores(
+        self, now: Step, params: Any, advance: Callable[[int], None]
+    ) -> dict[str, float]:
+        """BLEU of the languages that the budget allows, those first that waited longest."""
         translator = translate.Translator(
             now.program.model,
             params,
             vocabularies=self._vocabularies,
             manifest=self._cache.manifest,
-            batch_size=128,
+            batch_size=_AT_ONCE,
         )
-        return evaluate.validation_bleu(translator, self._testset)
+        begun = time.perf_counter()
+        allowed = self.budget * (begun - self._since)
+        steps = {
+            code: row["step"] for row in self._rows(now) for code in row["language_bleu"]
+        }
+        waiting = sorted(self._testset.languages, key=lambda code: steps.get(code, -1))
+        scores: dict[str, float] = {}
+        while waiting:
+            advance(len(scores))
+            count = max(1, _AT_ONCE // self.sentences)
+            codes, waiting = waiting[:count], waiting[count:]
+            part = dataclasses.replace(
+                self._testset,
+                languages={code: self._testset.languages[code] for code in codes},
+            )
+            scores |= evaluate.validation_bleu(translator, part)
+            used = time.perf_counter() - begun
+            if self.budget and not now.last and used + used * count / len(scores) > allowed:
+                break
+        return {code: scores[code] for code in self._testset.languages if code in scores}
+
+    def _latest(self, now: Step, scores: dict[str, float]) -> tuple[dict[str, float], list[str]]:
+        """The latest score of every language, and the languages without one."""
+        latest: dict[str, float] = {}
+        for row in self._rows(now):
+            latest |= row["language_bleu"]
+        latest |= scores
+        codes = self._testset.languages
+        scored = {code: latest[code] for code in codes if code in latest}
+        return scored, [code for code in codes if code not in latest]
+
+    def _rows(self, now: Step) -> list[dict[str, Any]]:
+        return [row for row in now.log.rows() if "language_bleu" in row]
 
     @functools.cached_property
     def _cache(self) -> cache.Cache:

@@ -1,22 +1,25 @@
 """The hooks that every run has: rollback, preemption, the consumption log and saving."""
 
 import contextlib
-import signal
-import threading
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from mmt import distributed
 from mmt.checkpoint import Checkpoints
 from mmt.metrics import Log
-from mmt.step import Batches, Hook, LossHook, Step, position
+from mmt.step import Batches, Guard, Hook, LossHook, Step, position
+from mmt.system import termination
 from mmt.trainer import Trainer, TrainState
+
+_SHARE = 0.02  # of the time may be spent on saving by the clock
+_ASK_EVERY = 5.0  # seconds
 
 
 def restore(
@@ -32,6 +35,10 @@ def restore(
     _, items = restored
     if batches is not None:
         batches.set_state(items["data"])
+    return _state(items)
+
+
+def _state(items: Mapping[str, Any]) -> TrainState:
     return TrainState(params=items["params"], opt_state=items["optimizer"], **items["progress"])
 
 
@@ -52,11 +59,19 @@ class Rollback:
         self._skipped_in_a_row = self._rollbacks = 0
         self._restored_step = -1
 
-    def start(self, batches: Batches | None) -> TrainState:
-        """Returns the state of the last good checkpoint, or that of a new run."""
-        state = restore(self._shapes, batches, self._checkpoints)
-        languages = len(self._shapes.meters.language_loss)
-        return state or self._program.start(languages)
+    def start(
+        self, batches: Batches, recovery: Checkpoints
+    ) -> tuple[TrainState, Float[Array, ""] | None]:
+        """Returns the state to resume from, or that of a new run.
+
+        Also returns the loss if the state was saved before the hooks of its step were called.
+        """
+        restored = self._checkpoints.restore_later(recovery, self._shapes.items())
+        if restored is None:
+            return self._program.start(len(self._shapes.meters.language_loss)), None
+        recovered, items = restored
+        batches.set_state(items["data"])
+        return _state(items), jnp.float32(items["measured"]["loss"]) if recovered else None
 
     def __call__(self, now: Step) -> None:
         if self.needed(now.previous_loss):
@@ -71,7 +86,9 @@ class Rollback:
     def restore(self, now: Step, last: int) -> None:
         """Replaces the state and number of `now` by the checkpoint's; `last` is the last step."""
         del now.state  # frees the memory first
-        now.state, now.loss, now.rolled_back = self.start(None), None, True
+        languages = len(self._shapes.meters.language_loss)
+        state = restore(self._shapes, None, self._checkpoints) or self._program.start(languages)
+        now.state, now.loss, now.rolled_back = state, None, True
         now.number, self._skipped_in_a_row = int(now.state.step), 0
         same = now.number == self._restored_step
         self._rollbacks = self._rollbacks + 1 if same else 1
@@ -87,35 +104,145 @@ class Rollback:
         self._log.say(f"{message}: back to step {now.number}, on with the data that come next")
 
 
-class Saving:
+class Saving(Guard):
     """Saves every `Policy.period` steps and at the end, but no parameters that are not finite.
 
-    `decide` is the hook before the consumption log, `save` the one after it.
+    Between these checkpoints it saves the state for resuming alone, by the clock (`Policy.minutes`)
+    and where a hook is interrupted. Such a state is saved before the hooks of its step are called,
+    and they are called when the run is resumed: so nothing that they measure depends on the clock.
+
+    `recover`, `decide` and `save` are hooks, the first before those of the user.
     """
 
-    def __init__(self, checkpoints: Checkpoints, rollback: Rollback, start: int) -> None:
-        self._checkpoints, self._rollback = checkpoints, rollback
-        self._saved = start
+    def __init__(
+        self, checkpoints: Checkpoints, recovery: Checkpoints, rollback: Rollback,
+        preemption: "Preemption", start: int,
+    ) -> None:  # fmt: skip
+        self._checkpoints, self._recovery = checkpoints, recovery
+        self._rollback, self._preemption = rollback, preemption
+        self.checkpoint = start  # the step of the last checkpoint
+        self.last_saved = start  # of either kind
+        self._clock = _Clock(checkpoints.policy.minutes)
+        self._data: Any = None  # the position before the hooks of this step
+        preemption.nothing_to_lose(self._nothing_to_lose)
+        self._unsaved = False
+
+    def recover(self, now: Step) -> None:
+        """Saves the state for resuming where it is time to."""
+        self._unsaved, self._data = True, None
+        if now.number <= self.checkpoint:  # after a rollback
+            self.checkpoint = self.last_saved = now.number - 1
+            self._recovery.clear()
+        self._clock.saved_at_last(self._checkpoints.writing or self._recovery.writing)
+        if self._clock.due(now.number):
+            self._save_for_resuming(now, position(now.batches))
+
+    def before_long(self, now: Step) -> None:
+        """Saves first where the hook may take longer than a kill may cost."""
+        if self._data is None:
+            self._data = position(now.batches)
+            if self.last_saved < now.number and self._clock.due_within():
+                self._save_for_resuming(now, self._data)
+
+    def preempted(self) -> bool:
+        return self._preemption.requested()
+
+    def interrupted(self, now: Step) -> None:
+        self._preemption.stopped = True
+        if self.last_saved < now.number:
+            self._save_for_resuming(now, self._data)
+
+    def _save_for_resuming(self, now: Step, data: Any) -> None:
+        loss = np.asarray(now.loss)
+        if not np.isfinite(loss) or not _finite(now.state.params):
+            return  # the last good state stays
+        with now.log.phase("saving"):
+            self._clock.saving()
+            self._recovery.save(
+                now.number, now.state.items(), data=data, measured={"loss": float(loss)}
+            )
+        self.last_saved, self._unsaved = now.number, False
 
     def decide(self, now: Step) -> None:
-        """Sets `saved_data` where this step is to be saved."""
-        self._saved = min(self._saved, now.number - 1)  # smaller after a rollback
+        """Sets `saved_data` where this step is to have a checkpoint."""
         period = self._checkpoints.policy.period
-        save_due = now.stop or now.last or now.number // period > self._saved // period
+        save_due = now.stop or now.last or now.number // period > self.checkpoint // period
         if not save_due or not (now.last or np.isfinite(np.asarray(now.loss))):
             return  # what is not finite waits: a rollback would lead here
         if not _finite(now.state.params):
             self._rollback.restore(now, now.number)
             return
-        self._saved = now.number
         now.saved_data = position(now.batches)
 
     def save(self, now: Step) -> None:
         """Writes the checkpoint in the background."""
-        if now.saved_data is not None:
+        if now.saved_data is None:
+            return
+        with now.log.phase("saving"):
+            self._clock.saving()
             self._checkpoints.save(
                 now.number, now.state.items(), data=now.saved_data, measured=now.measured
             )
+        self.checkpoint = self.last_saved = now.number
+        self._unsaved = False
+
+    def finish(self, log: Log) -> None:
+        """Waits until everything is written; removes the state that a checkpoint has outdated."""
+        with log.phase("saving"):
+            self._checkpoints.wait()
+            self._recovery.wait()
+        if self._checkpoints.last_step() >= self._recovery.last_step():
+            self._recovery.clear()
+
+    def _nothing_to_lose(self) -> bool:
+        return not (self._unsaved or self._checkpoints.writing or self._recovery.writing)
+
+
+class _Clock:
+    """When to save by the clock. The first process decides, for all.
+
+    It is asked every few seconds: among several processes the answer costs a message.
+    """
+
+    def __init__(self, minutes: float) -> None:
+        self._seconds = 60 * minutes
+        self._interval = self._seconds
+        self._since = self._begun = time.perf_counter()
+        self._first = self._next = -1  # steps
+        self._started = 0.0  # of the save that is on its way; 0: none
+
+    def due(self, step: int) -> bool:
+        """Whether it is time to save; to be asked at every step, by all processes."""
+        if not self._seconds:
+            return False
+        if self._first < 0 or step < self._first:
+            self._first = self._next = step
+        if step < self._next <= step + 1000:
+            return False
+        now = time.perf_counter()
+        each = (now - self._begun) / max(step - self._first, 1)
+        pause = max(1, min(1000, int(_ASK_EVERY / each)))
+        due, pause = distributed.from_first(lambda: [now - self._since >= self._interval, pause])
+        self._next = step + pause
+        return bool(due)
+
+    def due_within(self) -> bool:
+        """Whether at least a quarter of the interval is over: a long hook comes now."""
+        passed = time.perf_counter() - self._since
+        return bool(self._seconds) and bool(
+            distributed.from_first(lambda: passed >= self._interval / 4)
+        )
+
+    def saving(self) -> None:
+        """A save begins."""
+        self._since = self._started = time.perf_counter()
+
+    def saved_at_last(self, writing: bool) -> None:
+        """Measures the save that is over; the next one waits until saving is cheap enough."""
+        if self._started and not writing:
+            seconds = time.perf_counter() - self._started
+            self._interval = max(self._seconds, seconds / _SHARE)
+            self._started = 0.0
 
 
 class ConsumptionLog:
@@ -144,30 +271,36 @@ class ConsumptionLog:
 class Preemption:
     """Stops the run after a SIGTERM to any process."""
 
-    def __init__(self, preempted: Callable[[], bool]) -> None:
-        self._preempted = preempted
+    def __init__(self, watched: termination.Termination) -> None:
+        self._watched = watched
         self.stopped = False
 
     def __call__(self, now: Step) -> bool:
-        self.stopped = self._preempted()
+        self.stopped = self.requested()
         return self.stopped
+
+    def requested(self) -> bool:
+        """Whether the run is to stop; to be asked by all processes equally often."""
+        if jax.process_count() > 1:
+            return distributed.preempted()
+        requested = self._watched.requested.is_set()
+        if requested:
+            self._watched.answered.set()
+        return requested
+
+    def nothing_to_lose(self, answer: Callable[[], bool]) -> None:
+        """Has the process end at once where a SIGTERM finds it so, in a compilation for example."""
+        self._watched.nothing_to_lose = answer
 
 
 @contextlib.contextmanager
 def preemption() -> Iterator[Preemption]:
-    """Catches SIGTERM inside; outside the main thread, where that is impossible, does nothing."""
+    """Catches SIGTERM inside; of several processes JAX does."""
     if jax.process_count() > 1:
-        yield Preemption(distributed.preempted)
+        yield Preemption(termination.Termination())
         return
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield Preemption(lambda: False)
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: event.set())
-    try:
-        yield Preemption(event.is_set)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with termination.watched() as watched:
+        yield Preemption(watched)
 
 
 def check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:

@@ -7,7 +7,7 @@ translates. Any importable callable can be bound in gin as another.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
@@ -22,19 +22,36 @@ from mmt.step import Rows, Step
 class HeldOut(Protocol):
     """Held-out batches of which a process can read its rows alone (`pipeline.EvalBatches`)."""
 
+    def __len__(self) -> int: ...
     def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
+    def at_most(self, batches: int) -> Iterable[Rows]:
+        """Returns the same with fewer examples of every language, in at most so many batches."""
 
 
 @dataclasses.dataclass
 class _OnHeldOut:
-    """A hook that measures on `batches`, every `period` steps and at the end."""
+    """A hook that measures on `batches`, every `period` steps and at the end.
+
+    budget: the share of the training time that it may take. A batch without gradients takes about a
+    third of a training step, so this is a number of batches, which no clock decides; 64 are always
+    allowed. Where there are more, every language has fewer examples: the same ones every time, so
+    that losses compare. 0: no limit.
+    """
 
     batches: Iterable[Rows]
     period: int
+    budget: float = 0.05
+
+    _passes: ClassVar[int] = 1  # over the batches
 
     def __post_init__(self) -> None:
         if self.period < 1:
             raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
+        if not 0 <= self.budget <= 1:
+            raise ValueError(f"{type(self).__name__}.budget is {self.budget}; allowed: 0 to 1")
+        allowed = max(64, int(3 * self.budget * self.period)) // self._passes
+        if self.budget and isinstance(self.batches, HeldOut) and len(self.batches) > allowed:
+            self.batches = self.batches.at_most(allowed)
 
     def __call__(self, now: Step) -> None:
         if not now.number % self.period or now.last:
@@ -71,6 +88,8 @@ class SourceUse(_OnHeldOut):
     batches: as for `ValidationLoss`, each of two rows or more.
     """
 
+    _passes: ClassVar[int] = 2
+
     def _measure(self, now: Step) -> None:
         own = _by_language(now, _sums(now, self.batches))
         others = _by_language(now, _sums(now, self.batches, _with_other_sources))
@@ -99,13 +118,20 @@ def _sums(
     if isinstance(batches, HeldOut):
         batches.share(now.program.layout.rows)
     total: Any = None
-    for batch in batches:
-        placed = now.program.place(change(batch))
-        meters = now.program.evaluate(now.state.params, placed, languages=languages)
-        total = meters if total is None else total.add(meters)
+    every = list(batches) if not isinstance(batches, Sized) else batches
+    with now.long("validating", len(every)) as advance:
+        for done, batch in enumerate(every):
+            advance(done)
+            total = _add(now, total, change(batch), languages)
     if total is None:
         raise ValueError("validation loss: the cache holds no validation examples")
     return total
+
+
+def _add(now: Step, total: Meters | None, batch: Rows, languages: int) -> Meters:
+    placed = now.program.place(batch)
+    meters = now.program.evaluate(now.state.params, placed, languages=languages)
+    return meters if total is None else total.add(meters)
 
 
 def _by_language(now: Step, total: Meters) -> dict[str, float]:

@@ -5,6 +5,7 @@ device never waits for the host. Of several processes the first writes; the othe
 """
 
 import contextlib
+import datetime
 import errno
 import itertools
 import json
@@ -27,9 +28,10 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from mmt import distributed
 from mmt.run import Run, read_metrics
-from mmt.system import progress
+from mmt.system import phases, progress
 
 _COUNT = itertools.count()  # of TensorBoard's files
+_SILENCE = 30.0  # seconds: rows are shown at every tenth of a run, and at least so often
 
 
 @flax.struct.dataclass
@@ -91,10 +93,27 @@ class Log:
         self.stopped = False  # an earlier start of this run ended by a hook's word
         self._waited, self._clock, self._shown = 0.0, clock, shown and self._writes
         self._console = Console(stderr=True)
-        self._bar = training_bar(self._console, disable=not self._shown)
+        self._bar = progress.progress_bar(
+            progress.COUNT, progress.PERCENT, "{task.fields[text]}", console=self._console,
+            disable=not (self._shown and sys.stderr.isatty()),
+        )  # fmt: skip
         self._task = self._bar.add_task("train", total=steps, text="")
         self._waiting: list[Mapping[str, Any]] = []  # rows that the disk did not take yet
         self._told = False
+        self.phases = phases.Phases(self._announce, self._show_phase)
+        self._text = ""
+        self._first, self._step, self._begun = 0, 0, 0.0  # of this start: for the time left
+        self._said = time.perf_counter()
+
+    @contextlib.contextmanager
+    def phase(self, kind: str) -> Iterator[None]:
+        """Shows inside what the run does instead of training."""
+        if self._shown:
+            self.phases.begin(kind)
+        try:
+            yield
+        finally:
+            self.phases.end()
 
     def start(self, step: int) -> None:
         """Drops rows after `step`, from which the run goes on, and starts the clocks. It may be
@@ -104,6 +123,9 @@ class Log:
         if self._writes:
             self._open(step)
         self.stopped = distributed.from_first(lambda: self.stopped)
+        self._first, self._step, self._begun = step, step, 0.0
+        if self._shown:
+            self.phases.begin("compiling")
 
     def _open(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,6 +156,7 @@ class Log:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.flush()
+        self.phases.close()
         self._bar.stop()
         refused = self._drain() if self._waiting else None
         self._close()
@@ -153,6 +176,11 @@ class Log:
 
     def train_step(self, step: int, meters: Meters, *, last: bool) -> None:
         """Takes note of a finished step; every `every` steps and at the last one writes a row."""
+        if self.phases.kind:
+            self.phases.end()
+        if not self._begun:
+            self._first, self._begun = step, time.perf_counter()
+        self._step = step
         self.flush()
         self._bar.update(self._task, completed=step)
         if step % self.every == 0 or last:
@@ -234,20 +262,44 @@ class Log:
     def say(self, text: str) -> None:
         """A line on stderr, above the progress bar."""
         if self._shown:
+            self._said = time.perf_counter()
             with contextlib.suppress(OSError):
                 self._console.print(text, highlight=False, markup=False)
 
     def _show(self, row: Mapping[str, Any]) -> None:
         text = (
             f"loss {row['loss']:.3f}  {row['tokens_per_second']:,.0f} tokens/s  "
-            f"wait {100 * row['data_wait']:.1f} %"
+            f"wait {100 * row['data_wait']:.1f} %{self._time_left()}"
         )
+        self._text = text
         self._bar.update(self._task, text=text)
         ten = max(self._steps // 10, 1)
-        if not self._console.is_terminal and (
-            row["step"] // ten != (row["step"] - self.every) // ten or row["step"] == self._steps
-        ):
+        tenth = row["step"] // ten != (row["step"] - self.every) // ten
+        silent = time.perf_counter() - self._said > _SILENCE
+        if not self._console.is_terminal and (tenth or silent or row["step"] == self._steps):
             self.say(f"step {row['step']}/{self._steps}  {text}")
+
+    def _time_left(self) -> str:
+        """The time left by the steps and other phases of this start; each phase comes as often as
+        so far, and once more at the end.
+        """
+        done, left = self._step - self._first, self._steps - self._step
+        if not done or not left:
+            return ""
+        phases = {kind: s for kind, s in self.phases.seconds.items() if kind != "compiling"}
+        spent = sum(map(sum, phases.values()))
+        seconds = (time.perf_counter() - self._begun - spent) / done * left
+        for durations in phases.values():
+            times = max(1.0, len(durations) * left / done)
+            seconds += times * sum(durations) / len(durations)
+        return f"  {datetime.timedelta(seconds=round(seconds))} left"
+
+    def _announce(self, text: str) -> None:
+        if not self._console.is_terminal:
+            self.say(text if not self._step else f"step {self._step}: {text}")
+
+    def _show_phase(self, text: str) -> None:
+        self._bar.update(self._task, text=text or self._text)
 
 
 class _Events:

@@ -70,6 +70,11 @@ class Run:
         return self.directory / "checkpoints"
 
     @property
+    def recovery(self) -> Path:
+        """The directory of the state saved between checkpoints; only resuming reads it."""
+        return self.directory / "recovery"
+
+    @property
     def results(self) -> Path:
         """The default file for the scores of this run."""
         return self.directory / "results.jsonl"

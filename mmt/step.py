@@ -1,7 +1,8 @@
 """`Batches`, `Step` and `Hook`: what the loop of `mmt.train` takes and what it hands on."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,6 +50,24 @@ class Batches(Protocol):
     def close(self) -> None: ...
 
 
+class Interrupted(Exception):
+    """A hook gives up its work, because the run is to stop; it will be called again."""
+
+
+class Guard:
+    """What a hook that takes long asks of the run; this one protects nothing."""
+
+    def preempted(self) -> bool:
+        """Whether the run is to stop now."""
+        return False
+
+    def before_long(self, now: "Step") -> None:
+        """Makes sure that little is lost if the process ends during the hook."""
+
+    def interrupted(self, now: "Step") -> None:
+        """Saves what is needed to call the hooks of this step again."""
+
+
 @dataclasses.dataclass
 class Step:
     """A finished training step, as hooks receive it.
@@ -70,6 +89,24 @@ class Step:
     measured: dict[str, float] = dataclasses.field(default_factory=dict)
     saved_data: Any = None
     rolled_back: bool = False
+    guard: Guard = dataclasses.field(default_factory=Guard)
+
+    @contextlib.contextmanager
+    def long(self, phase: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Shows a phase of `total` parts. The hook calls the function with the parts done so far.
+
+        Raises Interrupted from that call if the run is to stop: the hook writes nothing then, and
+        is called again, with the same state, when the run is resumed.
+        """
+        self.guard.before_long(self)
+        with self.log.phase(phase):
+
+            def advance(done: int) -> None:
+                if self.guard.preempted():
+                    raise Interrupted
+                self.log.phases.progress(f"{done} of {total}")
+
+            yield advance
 
     @property
     def last(self) -> bool:
@@ -92,10 +129,15 @@ def run_hooks(
 ) -> tuple[TrainState, int, Float[Array, ""] | None]:
     """Calls `hooks` in order, up to one that rolls back. Returns (state, step, loss) to go on from.
 
-    Any of them may stop the run, which the log notes.
+    Any of them may stop the run, which the log notes. One that is interrupted ends it at once.
     """
     for hook in hooks:
-        stop = bool(hook(now))
+        try:
+            stop = bool(hook(now))
+        except Interrupted:
+            now.guard.interrupted(now)
+            now.stop = True
+            break
         now.stop = now.stop or stop
         if now.rolled_back:
             now.stop = False

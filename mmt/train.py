@@ -13,7 +13,6 @@ from mmt import default_hooks, metrics
 from mmt.checkpoint import Checkpoints, Policy, raised_alone
 from mmt.initial import check, check_parents
 from mmt.optimizer import inverse_sqrt, warmup_cosine
-from mmt.run import Run
 from mmt.step import Batches, Hook, Step, position, run_hooks
 from mmt.system import lock
 from mmt.trainer import Program, Trainer, TrainState
@@ -57,32 +56,35 @@ def train(
         default_hooks.preemption() as preemption,  # until all is written
         raised_alone(),
         Checkpoints(model_dir, policy) as checkpoints,
+        Checkpoints(model_dir, policy, recovery=True) as recovery,
         metrics.Log(model_dir, steps, languages=batches.manifest.languages,
                     every=program.log_every, languages_every=program.languages_every) as log,
     ):  # fmt: skip
         rollback = default_hooks.Rollback(program, batches, checkpoints, log)
-        state, loss = rollback.start(batches), None
+        state, loss = rollback.start(batches, recovery)
         step = int(state.step)
-        log.start(step)
-        if step >= steps or log.stopped:
-            log.say(f"{model_dir} is trained: step {step} of {steps}")
-        saving = default_hooks.Saving(checkpoints, rollback, step)
-        consumption = default_hooks.ConsumptionLog(model_dir)
+        first = step if loss is None else step - 1  # the last step whose hooks were called
+        saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, first)
         after: list[Hook] = [
-            rollback, log_step, *hooks, preemption, saving.decide, consumption,
-            saving.save,
-        ]
+            rollback, log_step, saving.recover, *hooks, preemption, saving.decide,
+            default_hooks.ConsumptionLog(model_dir), saving.save,
+        ]  # fmt: skip
         finished = functools.partial(
-            Step, program=program, batches=batches, log=log, steps=steps
+            Step, program=program, batches=batches, log=log, steps=steps, guard=saving
         )
+        log.start(first)
+        if step > first:
+            state, step, loss = run_hooks(after, finished(step, state, loss, None))
+        elif step >= steps or log.stopped:
+            log.say(f"{model_dir} is trained: step {step} of {steps}")
         while step < steps and not log.stopped:
             batch = program.place(log.next_batch(batches, loss))
             now = finished(step + 1, *program.step(state, batch), previous_loss=loss)
             jax.block_until_ready(loss)  # one step ahead of the device, not more
             state, step, loss = run_hooks(after, now)
-    if preemption.stopped and step < steps:
-        last = Run(model_dir).last_step()
-        raise Terminated(f"stopped by a signal; checkpoint {last} is written")
+        saving.finish(log)
+    if preemption.stopped and saving.checkpoint < steps:
+        raise Terminated(f"stopped by a signal; checkpoint {saving.last_saved} is written")
     return state
 
 

@@ -8,6 +8,9 @@ class Policy:
     """Decides when checkpoints are written and which are kept.
 
     period: steps between checkpoints; the end of a run always has one.
+    minutes: training time that a kill may cost: after so many minutes without a checkpoint the
+        state is saved for resuming, in `recovery/`, where nothing else reads it. The interval grows
+        so that saving takes at most 2 % of the time. 0: no such saves.
     keep: the number of latest checkpoints that are kept.
     keep_best: the number of checkpoints kept beside them for their validation loss.
     max_skipped_steps: after so many skipped steps in a row (loss or gradient not finite), training
@@ -21,6 +24,7 @@ class Policy:
     keep_best: int = 1
     max_skipped_steps: int = 10
     max_rollbacks: int = 3
+    minutes: float = 2.0
     skips: dataclasses.InitVar[int | None] = None
     returns: dataclasses.InitVar[int | None] = None
 
@@ -28,6 +32,8 @@ class Policy:
         for name, value in (("max_skipped_steps", skips), ("max_rollbacks", returns)):
             if value is not None:
                 object.__setattr__(self, name, value)
+        if self.minutes < 0:
+            raise ValueError(f"checkpoint.Policy.minutes is {self.minutes}; allowed: 0 or more")
         if min(self.period, self.keep, self.max_skipped_steps) < 1 or self.max_rollbacks < 0:
             raise ValueError(
                 f"checkpoint.Policy: {self}; period, keep and max_skipped_steps must be 1 or more, "

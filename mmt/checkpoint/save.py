@@ -32,17 +32,20 @@ class Checkpoints:
     Inside `raised_alone`, what fails is told once.
     """
 
-    def __init__(self, model_dir: str | Path, policy: Policy | None = None) -> None:
+    def __init__(
+        self, model_dir: str | Path, policy: Policy | None = None, *, recovery: bool = False
+    ) -> None:
+        """recovery: whether these are in `Run.recovery`: the state between two checkpoints."""
         self.policy = policy or Policy()
-        self.directory = Run(model_dir).checkpoints.absolute()
-        keep = [
-            policies.LatestN(n=self.policy.keep),
-            policies.BestN(
-                n=self.policy.keep_best,
-                get_metric_fn=lambda measured: -measured["validation_loss"],
-                keep_checkpoints_without_metrics=False,
-            ),
-        ]
+        run = Run(model_dir)
+        self.directory = (run.recovery if recovery else run.checkpoints).absolute()
+        best = policies.BestN(
+            n=self.policy.keep_best,
+            get_metric_fn=lambda measured: -measured["validation_loss"],
+            keep_checkpoints_without_metrics=False,
+        )
+        last = policies.LatestN(n=1 if recovery else self.policy.keep)
+        keep = [last] if recovery else [last, best]
         distributed.first_then_others(self._sweep)
         self._manager = ocp.CheckpointManager(
             self.directory,
@@ -67,6 +70,8 @@ class Checkpoints:
         self._manager.close()
         if distributed.is_first():
             self._sweep()
+            with contextlib.suppress(OSError):  # not empty, or never made
+                self.directory.rmdir()
         if refused and kind is None:
             raise refused
 
@@ -127,11 +132,43 @@ class Checkpoints:
             with contextlib.suppress(OSError):  # stderr may lie on the same disk
                 print(f"{refused}; the run goes on to the next", file=sys.stderr)
 
+    @property
+    def writing(self) -> bool:
+        """Whether a checkpoint is on its way to the disk."""
+        step = self._writing
+        return step is not None and not (self.directory / str(step)).is_dir()
+
+    def wait(self) -> None:
+        """Waits until everything is written; a disk that refused is named on stderr."""
+        self._tell(self._finish())
+
+    def last_step(self) -> int:
+        """The step of the latest checkpoint; -1 without one."""
+        return max(self._manager.all_steps(), default=-1)
+
     def restore(self, shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
         """Returns (step, items) of the latest good checkpoint, see `restore_latest`."""
         self._finish()
         restored = restore_latest({self.directory: self._manager}, shapes)
         return restored and (int(restored[0].name), restored[1])
+
+    def restore_later(
+        self, recovery: "Checkpoints", shapes: Mapping[str, Any]
+    ) -> tuple[bool, dict[str, Any]] | None:
+        """Returns the items of the latest good checkpoint, here or in `recovery`, and which it was.
+
+        The first value is whether it is one of `recovery`.
+        """
+        managers = {own.directory: own._manager for own in (self, recovery)}
+        restored = restore_latest(managers, shapes)
+        return restored and (restored[0].parent == recovery.directory, restored[1])
+
+    def clear(self) -> None:
+        """Removes all checkpoints, once those on their way are written."""
+        self.wait()
+        for step in self._manager.all_steps():
+            self._manager.delete(step)
+        self._manager.wait_until_finished()
 
 
 class _Digested(atomicity.AtomicRenameTemporaryPath):

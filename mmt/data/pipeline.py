@@ -4,6 +4,8 @@ The order is arithmetic: example = f(seed, draw). So the state is a few integers
 and the stream does not depend on the number of processes. Nothing here knows the model.
 """
 
+import bisect
+import copy
 import dataclasses
 import functools
 import itertools
@@ -310,6 +312,19 @@ class EvalBatches:
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
         """Restricts reading to this process's rows, as `TrainBatches.share` does."""
         self._process = self._process._replace(rows=tuple(rows(self._process.batch_size)))
+
+    def at_most(self, batches: int) -> "EvalBatches":
+        """Returns the same with at most so many examples of every language that they fill at most
+        `batches` batches, and at least one example of each.
+        """
+        fewer = copy.copy(self)
+        limits = range(1, max(self._counts, default=1) + 1)
+        examples = batches * self._process.batch_size
+        fitting = bisect.bisect_right(
+            limits, examples, key=lambda limit: sum(min(count, limit) for count in self._counts)
+        )
+        fewer._counts = [min(count, max(fitting, 1)) for count in self._counts]
+        return fewer
 
     def __len__(self) -> int:
         return -(-sum(self._counts) // self._process.batch_size)

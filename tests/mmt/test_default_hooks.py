@@ -1,10 +1,19 @@
 """The hooks of every run: the state goes into a checkpoint and back, with the data position."""
 
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
 import jax
 import numpy as np
+import pytest
 
-from mmt import default_hooks
-from mmt.checkpoint import Checkpoints
+from mmt import default_hooks, hooks, train
+from mmt.checkpoint import Checkpoints, Policy
+from mmt.run import Run, read_metrics
 
 
 def test_what_is_saved_comes_back(tmp_path, toy_program, toy_batches):
@@ -20,3 +29,123 @@ def test_what_is_saved_comes_back(tmp_path, toy_program, toy_batches):
     assert again.get_state() == batches.get_state() != toy_batches().get_state()
     same = jax.tree.map(lambda x, y: bool(np.array_equal(x, y)), saved, restored)
     assert jax.tree.all(same)
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.fixture
+def always_due(monkeypatch):
+    """The clock says at every step that it is time to save."""
+    monkeypatch.setattr(default_hooks._Clock, "due", lambda self, step: True)
+
+
+def rows(directory) -> list[dict]:
+    clocks = ("tokens_per_second", "data_wait", "seconds")
+    every = read_metrics(directory / "metrics.jsonl")
+    return [{key: row[key] for key in row if key not in clocks} for row in every]
+
+
+def test_a_kill_between_checkpoints_costs_no_step_and_changes_nothing(
+    tmp_path, toy_program, toy_batches, always_due
+):
+    """The hooks of the step that was saved last are called again; checkpoints stay as they are."""
+    held_out = [next(toy_batches())]
+
+    def hooked(*more):
+        return {"steps": 12, "hooks": [hooks.ValidationLoss(held_out, 3), *more]}
+
+    program, policy = toy_program(), Policy(period=4, keep=9)
+    seen = []
+
+    def kill(now):
+        seen.append(now.number)
+        if seen.count(9) == 1 and now.number == 9:
+            raise Killed
+
+    run = {"model_dir": str(tmp_path / "run"), "policy": policy}
+    with pytest.raises(Killed):
+        train.train(program, toy_batches(), **run, **hooked(kill))
+    assert Run(tmp_path / "run").checkpoint_steps() == [4, 8]
+    again = train.train(program, toy_batches(), **run, **hooked(kill))
+    assert seen == [1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11, 12]
+    run["model_dir"] = str(tmp_path / "whole")
+    run["policy"] = Policy(period=4, keep=9, minutes=0.0)
+    whole = train.train(program, toy_batches(), **run, **hooked())
+    assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), whole, again))
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+    for name in ("run", "whole"):
+        directory = Run(tmp_path / name)
+        assert directory.checkpoint_steps() == [4, 8, 12]
+        assert not list(directory.recovery.glob("[0-9]*")), "a later checkpoint replaces it"
+
+
+def test_sigterm_in_a_validation_ends_it_and_it_is_repeated(tmp_path, toy_program, toy_batches):
+    class Watched(list):
+        """Held-out batches; SIGTERM comes with the second of them."""
+
+        def __iter__(self):
+            for place, batch in enumerate(super().__iter__()):
+                if place == 1:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                seen.append(place)
+                yield batch
+
+    program, seen = toy_program(), []
+    held_out = [next(toy_batches()) for _ in range(4)]
+    run = {"model_dir": str(tmp_path / "run"), "steps": 8}
+
+    def validation(batches):
+        return [hooks.ValidationLoss(batches, 4)]
+
+    whole = train.train(
+        program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=8,
+        hooks=validation(held_out),
+    )  # fmt: skip
+    with pytest.raises(train.Terminated, match="checkpoint 4 is written"):
+        train.train(program, toy_batches(), hooks=validation(Watched(held_out)), **run)
+    assert len(seen) < 4 and "validation_loss" not in str(rows(tmp_path / "run"))
+    again = train.train(program, toy_batches(), hooks=validation(held_out), **run)
+    assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), whole, again))
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+def test_the_clock_saves_seldom_enough(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(default_hooks.time, "perf_counter", lambda: now[0])
+    clock, saved = default_hooks._Clock(2.0), []
+    for step in range(1, 4000):
+        now[0] += 1.0
+        clock.saved_at_last(writing=False)
+        if clock.due(step):
+            saved.append(now[0])
+            clock.saving()
+            now[0] += 10.0  # a save of ten seconds
+    gaps = [later - earlier for earlier, later in zip(saved, saved[1:], strict=False)]
+    assert 120 <= saved[0] <= 126  # asked every five seconds
+    assert all(500 <= gap <= 560 for gap in gaps) and gaps  # 10 s are 2 % of 500
+    assert not default_hooks._Clock(0.0).due(1)
+
+
+@pytest.mark.slow
+def test_sigterm_while_compiling_ends_a_real_process(tmp_path):
+    code = textwrap.dedent("""
+        import sys
+        from tests import conftest
+        from mmt import train
+        print("ready", flush=True)
+        program = conftest.toy_program.__wrapped__()(emb_dim=1024, moe_period=2)
+        train.train(program, conftest.ToyBatches(), model_dir=sys.argv[1], steps=3)
+    """)
+    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(3.0)
+        since = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode in (143, -signal.SIGTERM, 1) and time.monotonic() - since < 10

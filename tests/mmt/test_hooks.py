@@ -141,3 +141,25 @@ def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(
     assert not (tmp_path / "run").exists()
     losses = hooks.ValidationLoss([next(toy_batches())], 2)
     train.train(toy_program(), batches, hooks=[losses], **given)
+
+
+class Counted(list):
+    """Held-out batches that can be fewer."""
+
+    def share(self, rows):
+        pass
+
+    def at_most(self, batches):
+        return Counted(self[:batches])
+
+
+def test_validation_keeps_to_its_budget_by_counting_not_by_the_clock(toy_batches):
+    held_out = Counted([next(toy_batches())] * 500)
+    sizes = {
+        (period, budget): len(hooks.ValidationLoss(held_out, period, budget).batches)
+        for period, budget in [(100, 0.05), (1000, 0.05), (1000, 0.1), (100, 0.0)]
+    }
+    assert sizes == {(100, 0.05): 64, (1000, 0.05): 150, (1000, 0.1): 300, (100, 0.0): 500}
+    assert len(hooks.SourceUse(held_out, 1000).batches) == 75  # it goes through them twice
+    with pytest.raises(ValueError, match="ValidationLoss.budget is 2.0; allowed: 0 to 1"):
+        hooks.ValidationLoss(held_out, 100, 2.0)

@@ -1,0 +1,75 @@
+"""Names what a long command is doing, so that it is never silent for long.
+
+A phase that lasts is announced after a few seconds and again at intervals, by a thread, since the
+main thread may be in compiled code.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+QUIET = 2.5  # seconds until a phase is announced
+REPEAT = 30.0  # seconds between two announcements of one phase
+
+
+class Phases:
+    """The present phase, its progress, and the time that each kind of phase has taken.
+
+    announce: called with a line, in another thread, while a phase lasts.
+    show: called with the text of the phase at every change; '' where none is under way.
+    """
+
+    def __init__(self, announce: Callable[[str], None], show: Callable[[str], None]) -> None:
+        self._announce, self._show = announce, show
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._kind = self._detail = ""
+        self._since = self._next = 0.0
+        self._thread: threading.Thread | None = None
+        self.seconds: dict[str, list[float]] = {}  # of the finished phases of a kind
+
+    @property
+    def kind(self) -> str:
+        return self._kind
+
+    def begin(self, kind: str) -> None:
+        """Ends the present phase and begins another one."""
+        self.end()
+        with self._lock:
+            self._kind, self._detail, self._since = kind, "", time.monotonic()
+            self._next = self._since + QUIET
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
+        self._show(kind)
+
+    def progress(self, detail: str) -> None:
+        """Says how far the present phase has come."""
+        self._detail = detail
+        self._show(f"{self._kind}: {detail}")
+
+    def end(self) -> None:
+        """Ends the present phase."""
+        with self._lock:
+            kind, self._kind = self._kind, ""
+        if kind:
+            self.seconds.setdefault(kind, []).append(time.monotonic() - self._since)
+            self._show("")
+
+    def close(self) -> None:
+        """Stops the thread."""
+        self.end()
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.2):
+            with self._lock:
+                now = time.monotonic()
+                if not self._kind or now < self._next:
+                    continue
+                detail = f": {self._detail}" if self._detail else ""
+                text = f"{self._kind}{detail} ({now - self._since:.0f} s so far)"
+                self._next = now + REPEAT
+            self._announce(text)

@@ -1,0 +1,69 @@
+"""SIGTERM: a request to stop, also heard while the main thread is in compiled code.
+
+Python runs a signal's handler in the main thread between two of its instructions, so a compilation
+of minutes delays it by minutes. A thread hears of the signal at once and ends the process if the
+main thread does not answer and nothing would be lost.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+STATUS = 128 + signal.SIGTERM
+_PATIENCE = 3.0  # seconds that the main thread has to answer
+
+
+class Termination:
+    """Whether SIGTERM came, who answers it, and whether the process may end without an answer.
+
+    nothing_to_lose: is asked in another thread until `answered` is set.
+    """
+
+    def __init__(self) -> None:
+        self.requested = threading.Event()
+        self.answered = threading.Event()
+        self.nothing_to_lose: Callable[[], bool] = lambda: True
+
+    def watch(self, signals: socket.socket) -> None:
+        """Waits for a SIGTERM, then for the answer; ends the process where none comes."""
+        while number := signals.recv(1):
+            if number[0] == signal.SIGTERM:
+                self.requested.set()
+                break
+        else:
+            return
+        since = time.monotonic()
+        while not self.answered.wait(0.1):
+            if time.monotonic() - since > _PATIENCE and self.nothing_to_lose():
+                sys.stdout.flush()
+                os.write(2, b"\nmmt: stopped by a signal; nothing is lost\n")
+                os._exit(STATUS)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Termination]:
+    """Catches SIGTERM inside. Outside the main thread that is impossible, and none is caught."""
+    termination = Termination()
+    if threading.current_thread() is not threading.main_thread():
+        yield termination
+        return
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    handler = signal.signal(signal.SIGTERM, lambda *_: termination.requested.set())
+    wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    thread = threading.Thread(target=termination.watch, args=(ours,), daemon=True)
+    thread.start()
+    try:
+        yield termination
+    finally:
+        termination.answered.set()
+        signal.set_wakeup_fd(wakeup)
+        signal.signal(signal.SIGTERM, handler)
+        theirs.close()
+        thread.join()
+        ours.close()
