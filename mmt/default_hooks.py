@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from mmt import distributed
 from mmt.checkpoint import Checkpoints
 from mmt.metrics import Log
-from mmt.step import Batches, Guard, Hook, LossHook, Step, position
+from mmt.step import Batches, Hook, LossHook, RunGuard, Step, position
 from mmt.system import termination
 from mmt.trainer import Trainer, TrainState
 
@@ -104,7 +104,7 @@ class Rollback:
         self._log.say(f"{message}: back to step {now.number}, on with the data that come next")
 
 
-class Saving(Guard):
+class Saving(RunGuard):
     """Saves every `Policy.period` steps and at the end, but no parameters that are not finite.
 
     Between these checkpoints it saves the state for resuming alone, by the clock (`Policy.minutes`)

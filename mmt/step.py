@@ -39,7 +39,7 @@ class Batches(Protocol):
         """The number of examples drawn so far."""
 
     def validated(self, losses: Mapping[str, float], draw: int) -> bool:
-        """Takes validation losses by language; returns whether they ended a stage at `draw`."""
+        """Takes validation losses by language. Returns whether they ended a stage at `draw`."""
 
     def warnings(self, steps: int) -> list[str]:
         """Warnings about a run of `steps` steps."""
@@ -54,7 +54,7 @@ class Interrupted(Exception):
     """A hook gives up its work, because the run is to stop; it will be called again."""
 
 
-class Guard:
+class RunGuard:
     """What a hook that takes long asks of the run; this one protects nothing."""
 
     def preempted(self) -> bool:
@@ -89,7 +89,7 @@ class Step:
     measured: dict[str, float] = dataclasses.field(default_factory=dict)
     saved_data: Any = None
     rolled_back: bool = False
-    guard: Guard = dataclasses.field(default_factory=Guard)
+    guard: RunGuard = dataclasses.field(default_factory=RunGuard)
 
     @contextlib.contextmanager
     def long(self, phase: str, total: int) -> Iterator[Callable[[int], None]]:

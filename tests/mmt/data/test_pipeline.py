@@ -316,3 +316,19 @@ def test_evaluation_of_some_languages_a_limit_a_share(directory):
 def test_bad_settings_of_evaluation_are_errors(directory, options, message):
     with pytest.raises(ValueError, match=message):
         evaluated(directory, **options)
+
+
+def test_fewer_held_out_batches_have_fewer_examples_of_every_language(directory):
+    given = pipeline.eval_batches(
+        directory, feature_lengths=LENGTHS, batch_size=8, split="train"
+    )
+    fewer = given.at_most(20)
+    assert len(fewer) <= 20 < len(given)
+    ids = np.concatenate([
+        batch["decoder_language_ids"].max(axis=1)[batch["decoder_segment_ids"].any(axis=1)]
+        for batch in fewer
+    ])  # fmt: skip
+    counts = Counter(ids.tolist())
+    assert len(counts) == len(COUNTS) and counts[4] == 11
+    assert {counts[n] for n in range(4)} == {min(counts[0], 160)}
+    assert sum(counts.values()) + len(COUNTS) > 160
