@@ -18,7 +18,9 @@ from mmt.data.cleaning import rulebook
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "gin_configs"
 PACKAGES = ("mmt", "eval", "tasks")
-_LABEL = re.compile(r" *\b(Hardware(?: and time)?|Time(?: and score)?|Score):")  # of a header
+_LABEL = re.compile(  # of a header
+    r" *\b(Hardware(?:, Time)?(?: and (?:time|score))?|Time(?: and score)?|Score):"
+)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -87,7 +89,7 @@ def _section(file: Path) -> Iterator[str]:
     text = file.read_text(encoding="utf-8")
     about, command = _header(text)
     yield from (f"### {file.parent.name}/{file.name}", "", _LABEL.sub(r"\n\n**\1**:", about), "")
-    if command.startswith("mmt "):
+    if command.startswith("mmt ") and ";" not in command:  # no sentence
         yield from ("```text", command.replace(" --", " \\\n  --"), "```", "")
     if rows := _macros(text):
         yield from ("| macro | default | meaning |", "|---|---|---|")
@@ -175,7 +177,8 @@ def _header(text: str) -> tuple[str, str]:
 
 def _sentence(text: str) -> str:
     text = _cell(text)
-    return f"{text[:1].upper()}{text[1:]}{'' if text[-1] in '.?!' else '.'}" if text else ""
+    begin = text[:1] if re.match(r"cldr|t5x", text) else text[:1].upper()  # names stay
+    return f"{begin}{text[1:]}{'' if text[-1] in '.?!' else '.'}" if text else ""
 
 
 def _cell(text: str) -> str:
