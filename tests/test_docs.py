@@ -45,7 +45,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     for path, text in pages.items():  # it can be read where there is no network
         loaded = re.findall(r"(?:src|href)=\"(?:https?:)?//[^\"]*\.(?:js|css|woff2?)\"", text)
         assert not loaded, f"{path}: {loaded}"
-    assert "mmt.train.train" in pages[Path("reference/gin.html")]
+    bindings = pages[Path("reference/gin.html")]
+    for name in ("mmt.train.train", "mmt.train.Trainer", "mmt.hooks.EarlyStop", "eval.study.Study"):
+        assert f'id="{name}"' in bindings, name
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -71,3 +73,18 @@ def test_docstrings_become_markdown():
         "Adds.\n\n* **left**: one.\n    right: no field, it is indented.\n\n"
         "```pycon\n>>> add(1, 1)\n2\n```\n\nEnd."
     )
+
+
+def test_comments_at_fields_are_a_list():
+    source = [
+        "class Config:", "    # in training;", "    # 0: none", "    rate: float = 0.0",
+        "    size: int = 8  # rows", "    plain: int = 1", "    # of the method", "    def f(self):",
+    ]  # fmt: skip
+    assert hook("docstrings").field_comments(source) == [
+        "* **rate**: in training; 0: none", "* **size**: rows",
+    ]  # fmt: skip
+
+
+def test_headers_of_gin_files_have_labels():
+    assert "Hardware," not in hook("reference").files()
+    assert "\nmmt plan reads" not in hook("reference").macros()

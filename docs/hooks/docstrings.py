@@ -1,6 +1,7 @@
 """Griffe extension: turns the docstrings of this project into Markdown before they are rendered.
 
-Doctests become code blocks, and lines such as `batch_size: rows in a batch.` become list items.
+Doctests become code blocks, and lines such as `batch_size: rows in a batch.` become list items. Of
+a class whose docstring does not describe its fields, the comments at the fields are the list.
 """
 
 import re
@@ -18,9 +19,32 @@ class Docstrings(griffe.Extension):
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
         _rewrite(cls, set(cls.members))
+        if cls.docstring and not re.search(r"^(Attributes:|\* \*\*)", cls.docstring.value, re.M):
+            items = field_comments(cls.source.splitlines())
+            cls.docstring.value += "\n\n" + "\n".join(items) if items else ""
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         _rewrite(func, {parameter.name for parameter in func.parameters})
+
+
+def field_comments(source: list[str]) -> list[str]:
+    """Returns a list item for each field of a class that has a comment, before it or beside it.
+
+    >>> field_comments(["    # in training", "    rate: float = 0.0", "    size: int  # 2 or more"])
+    ['* **rate**: in training', '* **size**: 2 or more']
+    """
+    items: list[str] = []
+    before: list[str] = []
+    for line in source:
+        if comment := re.match(r"    # (.*)", line):
+            before.append(comment[1])
+        elif field := re.match(r"    ([a-z]\w*): [^#]*?(?:  # (.*))?$", line):
+            if text := " ".join([*before, field[2] or ""]).strip():
+                items.append(f"* **{field[1]}**: {text}")
+            before = []
+        else:
+            before = []
+    return items
 
 
 def _rewrite(of: griffe.Object, names: set[str]) -> None:
