@@ -1,9 +1,12 @@
 """What a command needs on disk, checked within a second, before any heavy import."""
 
 import argparse
+import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from mmt.system.data_root import data_root
 
 
 def check(args: argparse.Namespace) -> None:
@@ -23,7 +26,7 @@ def check(args: argparse.Namespace) -> None:
         testsets.check_place(args.testset)
     if args.run in ("train", "distill", "baselines"):
         bindings = _bindings(args.bindings)
-        if bindings.get("CORPUS"):
+        if bindings.get("CORPUS") and not _may_have_cache(bindings):
             from mmt.data import corpora
 
             corpora.check_place(bindings["CORPUS"])
@@ -35,6 +38,13 @@ def _bindings(arguments: Sequence[str]) -> dict[str, str]:
     """The bindings of the command line, without their quotes; of several of a name the last."""
     pairs = (binding.partition("=") for binding in arguments)
     return {name.strip(): value.strip().strip("'\"") for name, _, value in pairs}
+
+
+def _may_have_cache(bindings: Mapping[str, str]) -> bool:
+    """Returns whether the run may train from a cache, which needs no corpus."""
+    caches = data_root() / "caches"
+    mixture = glob.escape(bindings.get("MIXTURE_OR_TASK_NAME", ""))
+    return "CACHE_DIR" in bindings or any(caches.glob(f"{mixture}*"))
 
 
 def _check_writable(directory: Path) -> None:

@@ -35,7 +35,7 @@ def test_what_is_missing_is_said_before_heavy_imports(line, message, tmp_path):
     paths = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *line.split()], cwd=tmp_path, capture_output=True,
-        text=True, check=False, env={**os.environ, "PYTHONPATH": paths},
+        text=True, check=False, env={**os.environ, "PYTHONPATH": paths, "MMT_DATA": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 1 and message in done.stderr, done.stderr
     assert "imported" not in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
