@@ -78,7 +78,7 @@ def test_docstrings_become_markdown():
 def test_comments_at_fields_are_a_list():
     source = [
         "class Config:", "    # in training;", "    # 0: none", "    rate: float = 0.0",
-        "    size: int = 8  # rows", "    plain: int = 1", "    # of the method", "    def f(self):",
+        "    size: int = 8  # rows", "    plain: int = 1", "    # of f", "    def f(self):",
     ]  # fmt: skip
     assert hook("docstrings").field_comments(source) == [
         "* **rate**: in training; 0: none", "* **size**: rows",
