@@ -17,7 +17,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
-from mmt import initial
+from mmt import distributed, initial
 from mmt.data import corpora
 from mmt.data.cache.manifest import read_manifest
 from mmt.data.cleaning.prepare import cleaned
@@ -26,7 +26,6 @@ from mmt.decoding import DEFAULT, Decoding
 from mmt.model.transformer import Transformer
 from mmt.run import Run
 from mmt.sharding import Layout
-from mmt.system import lock
 from mmt.trainer import FEATURES, Trainer
 from mmt.translate import Translator, output_log
 
@@ -114,7 +113,7 @@ class Translations:
             "decoding": str(self.decoding), "pairs": self.pairs, "references": self.references,
         }  # fmt: skip
         whole = (folder / "corpus.toml").exists()
-        with contextlib.nullcontext() if whole else lock.held(folder):
+        with contextlib.nullcontext() if whole else distributed.held(folder):
             output_log.begin(folder / "translations.json", recipe)
             if not (folder / "corpus.toml").exists():
                 self._complete(folder, corpus)

@@ -16,11 +16,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+
+from mmt.system import lock
 
 SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
 _SECONDS_MORE = 60  # until JAX itself gives up, which it does by aborting
@@ -240,6 +243,11 @@ def whole(tree: Any) -> Any:
         return jax.device_put(complete, jax.local_devices()[0]) if is_first() else None
 
     return jax.tree.map(leaf, tree)
+
+
+def held(directory: str | Path) -> contextlib.AbstractContextManager[None]:
+    """Locks a run directory for all processes of the run, as `mmt.system.lock.held` does."""
+    return lock.held(directory, first=is_first(), agree=lambda refused: gather(refused)[0])
 
 
 def preempted() -> bool:

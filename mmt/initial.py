@@ -120,6 +120,15 @@ def check_parents(program: Any, model_dir: str | Path) -> None:
         check_rule(program.initial_rule, program.initial_model_dir, program.model)
 
 
+def takes_vocabulary_of(program: Any, model_dir: str | Path) -> Run | None:
+    """Returns the initial model whose embeddings a new run takes as they are; None where a rule
+    leaves them out, as `shared` does, or the run has checkpoints of its own.
+    """
+    parent, rule = program.initial_model_dir, program.initial_rule
+    new = not Run(model_dir).checkpoint_steps()
+    return Run(parent) if parent and rule in (same, upcycled) and new else None
+
+
 def parameters(
     rule: Rule, model_dir: str | Path, *, fresh: Any, model: Transformer, layout: Layout
 ) -> Any:

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 import jax
 
-from mmt import default_hooks, metrics
+from mmt import default_hooks, distributed, metrics
 from mmt.checkpoint import Checkpoints, Policy, raised_alone
 from mmt.initial import check, check_parents
 from mmt.optimizer import inverse_sqrt, warmup_cosine
 from mmt.step import Batches, Hook, Step, position, run_hooks
-from mmt.system import lock
 from mmt.trainer import Program, Trainer, TrainState
 
 __all__ = [
@@ -52,7 +51,7 @@ def train(
     check(program, batches.manifest, model_dir)
     position(batches)  # raises where the processes read different data
     with (
-        lock.held(model_dir),
+        distributed.held(model_dir),
         default_hooks.preemption() as preemption,  # until all is written
         raised_alone(),
         Checkpoints(model_dir, policy) as checkpoints,

@@ -21,13 +21,12 @@ from eval.baselines.simultaneous import Diverged
 from eval.baselines.tuning import CHOSEN, Class, Plan, grouped, tune
 from eval.metrics import USUAL, Metrics
 from eval.records import analysis
-from mmt import checkpoint, config, languages, train, translate
+from mmt import checkpoint, config, distributed, languages, train, translate
 from mmt.data import cache, mixing, pipeline, recipe
 from mmt.data.bilingual_vocabulary import bilingual_cache
 from mmt.data.modifiers import Rewriter
 from mmt.data.stages import Stage
 from mmt.run import Run
-from mmt.system import lock
 
 
 def baselines(
@@ -68,7 +67,7 @@ def baselines(
         for candidate in candidates:
             _check_settings(candidate, members, opened)
     trainer = _Trainer(opened)
-    with lock.held(directory):
+    with distributed.held(directory):
         lost: list[Diverged] = []
         for candidates, members in groups:
             best, chosen = tune(

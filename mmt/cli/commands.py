@@ -27,11 +27,10 @@ def _distill(args: argparse.Namespace) -> int:
 def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lambda: None) -> int:
     """Trains the run that the configuration describes, together with its other processes."""
     from mmt import config, distributed
-    from mmt.system import lock
 
     config.load(args.gin_file, args.bindings)
     config.configured(distributed.start)()
-    held = lock.held(config.macro("MODEL_DIR"))
+    held = distributed.held(config.macro("MODEL_DIR"))
     with distributed.losses_named(), distributed.quiet(), held:
         prepare()
         status = _train_loaded(args.command)
@@ -43,7 +42,7 @@ def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lamb
 
 def _train_loaded(command: str) -> int:
     """Trains the run of the loaded configuration in this process; returns the exit status."""
-    from mmt import config, distributed, train
+    from mmt import config, distributed, initial, train
     from mmt.data import cache, pipeline, recipe
     from mmt.run import Run
 
@@ -56,7 +55,8 @@ def _train_loaded(command: str) -> int:
     model = program.model.config
     batches.manifest.check_ids(pad=model.pad_id, eos=model.eos_id, start=model.start_id)
     train.check(program, batches.manifest, directory)
-    _check_vocabulary(program, batches.manifest, directory)
+    if parent := initial.takes_vocabulary_of(program, directory):
+        batches.manifest.check_vocabulary_of(parent)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():
         run.describe(cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory)))
     try:
@@ -67,27 +67,6 @@ def _train_loaded(command: str) -> int:
     finally:
         batches.close()
     return 0
-
-
-def _check_vocabulary(program: Any, manifest: Any, directory: Path) -> None:
-    """Raises ValueError where a new run starts from a model of another vocabulary.
-
-    A rule that leaves embeddings out, as `initial.shared` does, is not checked.
-    """
-    from mmt.data.cache.manifest import read_manifest
-    from mmt.run import Run
-
-    parent, rule = program.initial_model_dir, program.initial_rule.__name__
-    if not parent or rule not in ("same", "upcycled") or Run(directory).checkpoint_steps():
-        return
-    if Run(parent).manifest.is_file():
-        for side, expected in read_manifest(Run(parent).manifest).vocabulary_hash.items():
-            cached = manifest.vocabulary_hash[side]
-            if expected != cached:
-                raise ValueError(
-                    f"the initial model {parent} has another {side} vocabulary ({expected}) than "
-                    f"the cache ({cached}); VOCABULARY_FROM={parent} takes it over"
-                )
 
 
 def _baselines(args: argparse.Namespace) -> None:
@@ -146,7 +125,6 @@ def _translator(
     bound: further functions whose parameters bindings may set.
     """
     from mmt import config, sharding, translate
-    from mmt.run import Run
 
     load, make = translate.Translator.load, translate.Decoding
     config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
@@ -155,30 +133,13 @@ def _translator(
         **{name: value for name, value in flags.items() if value is not None}
     )
     step = {} if args.step is None else {"step": args.step}
-    layout = _layout(Run(args.model).config)
+    layout = translate.layout_of(args.model)
     return config.configured(load)(args.model, layout=layout, **step), decoding
-
-
-def _layout(of_run: Path) -> Any:
-    """Returns the layout of the bindings, else the run's layout; None for one device."""
-    import jax
-
-    from mmt import config, sharding
-
-    def configured() -> Any:
-        mesh = config.configured(sharding.device_mesh)()
-        return config.configured(sharding.Layout)(mesh=mesh)
-
-    if config.binds(sharding.Layout) or config.binds(sharding.device_mesh):
-        return configured()
-    if jax.device_count() == 1 or not of_run.is_file():
-        return None
-    with config.isolated(of_run):
-        return configured()
 
 
 def _evaluate(args: argparse.Namespace) -> None:
     from eval import evaluate, metrics, systems, testsets
+    from eval.analyses import about
     from eval.records import analysis
     from mmt import config
     from mmt.run import Run
@@ -193,22 +154,11 @@ def _evaluate(args: argparse.Namespace) -> None:
     rows = evaluate.evaluate(
         translator, testset, system=system, out=out, decoding=decoding, scores=scores
     )
-    analysis.add(analysis.beside(out), _about(translator, testset, system, args.model))
+    analysis.add(analysis.beside(out), about.rows(Run(args.model), system, translator, testset))
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++", file=sys.stderr)
     for row in rows:
         print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
-
-
-def _about(translator: Any, testset: Any, system: Any, model_dir: str) -> list[Any]:
-    """Returns the rows of analysis.jsonl that describe a run: cost, curve, recipe, routing."""
-    from eval.analyses import cost, routing
-
-    routed = routing.routing(
-        translator, testset, system=system.name, checkpoint=system.checkpoint,
-        **routing.as_trained(Path(model_dir)),
-    )  # fmt: skip
-    return [*cost.cost(Path(model_dir), system), *routed]
 
 
 def _import(args: argparse.Namespace) -> None:

@@ -13,10 +13,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from mmt import distributed
 
 FILE = "run.lock"
 BEAT = 2.0  # seconds between two counts
@@ -27,11 +25,15 @@ _held: set[Path] = set()
 
 
 @contextlib.contextmanager
-def held(directory: str | Path) -> Iterator[None]:
-    """Inside, the directory is this process's, or, of several, the first's; ValueError at once
-    where it is another run's, with its host and process. It is made where it is missing.
+def held(
+    directory: str | Path, *, first: bool = True, agree: Callable[[str], str] = str
+) -> Iterator[None]:
+    """Locks a directory for this run while the context lasts; makes it where it is missing.
 
-    Again inside, for the same directory, it does nothing.
+    A second call inside, for the same directory, does nothing. Of the processes of one run only
+    the `first` locks; `agree` gives all of them what the first was refused for, '' for nothing
+    (`mmt.distributed.held`). Raises ValueError at once where another run holds the directory, with
+    its host and process, and where the directory cannot be written.
 
     >>> with held("runs/mine"):  # doctest: +SKIP
     ...     train()
@@ -41,7 +43,7 @@ def held(directory: str | Path) -> Iterator[None]:
         yield
         return
     refused, handle, new = "", -1, not path.parent.exists()
-    if distributed.is_first():
+    if first:
         try:
             handle = _acquire(path)
         except ValueError as error:
@@ -49,8 +51,7 @@ def held(directory: str | Path) -> Iterator[None]:
         except OSError as error:
             reason = error.strerror or error
             refused = f"{directory} cannot be written: cannot lock {path}: {reason}"
-    refused = distributed.gather(refused)[0]
-    if refused:
+    if refused := agree(refused):
         raise ValueError(refused)
     stop, beats = threading.Event(), None
     _held.add(path)

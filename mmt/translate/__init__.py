@@ -1,6 +1,7 @@
 """Translates lines of text with a trained model."""
 
 from mmt.decoding import DEFAULT, Decoding
+from mmt.translate.placement import layout_of
 from mmt.translate.translation import Hypothesis, Translation, format_text, to_json
 from mmt.translate.translator import Translator, arriving_lines
 
@@ -12,5 +13,6 @@ __all__ = [
     "Translator",
     "arriving_lines",
     "format_text",
+    "layout_of",
     "to_json",
 ]

@@ -1,6 +1,7 @@
 """Initial weights: exact logits after upcycling, what a student takes, errors that name all."""
 
 import dataclasses
+import types
 
 import jax
 import jax.numpy as jnp
@@ -135,3 +136,15 @@ def test_switchs_gate_cannot_be_upcycled(toy_program):
 def test_a_directory_without_a_model_is_refused(tmp_path, toy_program):
     with pytest.raises(ValueError, match="no model directory"):
         initial.check_rule(initial.same, tmp_path, toy_program().model)
+
+
+def test_only_a_new_run_that_takes_embeddings_needs_its_parents_vocabulary(tmp_path):
+    def parent_of(parent, rule, run="new"):
+        program = types.SimpleNamespace(initial_model_dir=parent, initial_rule=rule)
+        return initial.takes_vocabulary_of(program, tmp_path / run)
+
+    (tmp_path / "begun/checkpoints/3").mkdir(parents=True)
+    for rule in (initial.same, initial.upcycled):
+        assert parent_of("parent", rule).directory.name == "parent"
+        assert parent_of("parent", rule, "begun") is None and parent_of("", rule) is None
+    assert parent_of("parent", initial.shared) is None

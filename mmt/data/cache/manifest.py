@@ -73,6 +73,20 @@ class Manifest:
                 "cache; it is left as it is: take another MODEL_DIR, or what it was trained on"
             )
 
+    def check_vocabulary_of(self, parent: Run) -> None:
+        """Raises ValueError where a run that starts from `parent` would read or write other tokens
+        than it. A parent without a manifest is not checked.
+        """
+        if not parent.manifest.is_file():
+            return
+        for side, expected in read_manifest(parent.manifest).vocabulary_hash.items():
+            if self.vocabulary_hash[side] != expected:
+                raise ValueError(
+                    f"the initial model {parent.directory} has another {side} vocabulary "
+                    f"({expected}) than the cache ({self.vocabulary_hash[side]}); "
+                    f"VOCABULARY_FROM={parent.directory} takes it over"
+                )
+
     @property
     def translated(self) -> tuple[str, ...]:
         """Returns the languages with pairs."""

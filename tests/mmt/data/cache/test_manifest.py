@@ -82,3 +82,12 @@ def test_a_run_goes_on_only_with_its_own_text(file):
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"of another {words} the cache; it is left"):
             dataclasses.replace(before, **changes).check_goes_on(run)
+
+
+def test_a_run_that_takes_embeddings_has_the_vocabulary_of_its_parent(file):
+    manifest, parent = read_manifest(file), Run(file.parent)
+    manifest.check_vocabulary_of(parent)
+    other = dataclasses.replace(manifest, vocabulary_hash={"source": "x", "target": "x"})
+    with pytest.raises(ValueError, match=r"another source vocabulary .* VOCABULARY_FROM=.* takes"):
+        other.check_vocabulary_of(parent)
+    other.check_vocabulary_of(Run(file.parent / "none"))
