@@ -65,7 +65,7 @@ def within(
 
 
 class Words(NamedTuple):
-    """How faults are told. Each text is a format of `owner`, `name`, `value` and `allowed`.
+    """The texts of error messages. Each is a format of `owner`, `name`, `value` and `allowed`.
 
     annotation: a type annotation in words.
     """

@@ -84,7 +84,7 @@ def _gain(group: Group, system: str) -> str:
 
 
 def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
-    """What else may explain the differences to the baselines, in a sentence; '' if nothing does.
+    """Returns a sentence on other causes of the differences to the baselines, or ''.
 
     It names what holds for a tenth of the languages or more: baselines whose outputs are mostly
     broken or were decoded differently, or pairs without a single correct 4-gram. If baselines are

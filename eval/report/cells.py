@@ -27,7 +27,7 @@ class Risks(NamedTuple):
 
     @property
     def marked(self) -> list[tuple[OutputCheck, float]]:
-        """Those that hold for so many that a reader must know."""
+        """The checks whose share of outputs is at least `RISKY`."""
         return [(guard, share) for guard, share in self.shares if share >= RISKY]
 
     @property

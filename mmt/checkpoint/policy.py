@@ -8,14 +8,14 @@ class Policy:
     """Decides when checkpoints are written and which are kept.
 
     period: steps between checkpoints; the end of a run always has one.
-    minutes: training time that a kill may cost: after so many minutes without a checkpoint the
-        state is saved for resuming, in `recovery/`, where nothing else reads it. The interval grows
-        so that saving takes at most 2 % of the time. 0: no such saves.
+    minutes: training time that a kill may cost. This long after the last save, the state is saved
+        in `recovery/`, for resuming only. The interval grows so that saving takes at most 2 % of
+        the time. 0 turns these saves off.
     keep: the number of latest checkpoints that are kept.
     keep_best: the number of checkpoints kept beside them for their validation loss.
-    max_skipped_steps: after so many skipped steps in a row (loss or gradient not finite), training
-        rolls back to the last checkpoint and continues with the data that come next.
-    max_rollbacks: so many rollbacks without a new checkpoint, then training gives up.
+    max_skipped_steps: skipped steps in a row (loss or gradient not finite) after which training
+        rolls back to the last checkpoint and continues with the next data.
+    max_rollbacks: rollbacks without a new checkpoint after which training gives up.
     skips, returns: former names of these two.
     """
 
