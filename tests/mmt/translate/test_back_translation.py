@@ -151,7 +151,8 @@ def test_it_does_not_go_into_the_corpus_itself(corpus, as_users_have_it):
     assert sorted(corpus.iterdir()) == before
 
 
-def test_flags_belong_together(capsys):
+def test_flags_belong_together(tmp_path, capsys):
+    (tmp_path / "config.gin").touch()
     for flags in (["--corpus", "x"], ["--out", "x"], ["--corpus", "x", "--out", "y", "--nbest=2"]):
-        assert main.main(["translate", "--model", "runs/none", *flags]) == 1
+        assert main.main(["translate", "--model", str(tmp_path), *flags]) == 1
         assert "--corpus" in capsys.readouterr().err
