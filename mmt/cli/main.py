@@ -62,3 +62,5 @@ def _keep_programs() -> None:
     kind = hashlib.sha256((flags[0] if flags else b"") + platform.platform().encode())
     place = data_root() / f"programs-{kind.hexdigest()[:8]}"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
+    # By default JAX forgets programs that compile in under a second: a search has dozens of them.
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
