@@ -28,7 +28,7 @@ def recorded(self):
         file.write(json.dumps(rows) + chr(10))
     return batch
 pipeline.TrainBatches.__next__ = recorded
-from mmt.cli import main
+from mmt.cli.main import main
 sys.exit(main())
 """
 
