@@ -25,7 +25,7 @@ class HeldOut(Protocol):
     def __len__(self) -> int: ...
     def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
     def at_most(self, batches: int) -> Iterable[Rows]:
-        """Returns the same with fewer examples of every language, in at most so many batches."""
+        """Returns at most `batches` batches, with fewer examples of every language."""
 
 
 @dataclasses.dataclass

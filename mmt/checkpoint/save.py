@@ -29,7 +29,8 @@ from mmt.run import Run
 
 class Checkpoints:
     """The checkpoints of one run directory. Use as a context manager: leaving waits for writes.
-    Inside `raised_alone`, what fails is told once.
+
+    Inside `raised_alone`, a failed write is reported once.
     """
 
     def __init__(
@@ -78,11 +79,14 @@ class Checkpoints:
     def save(
         self, step: int, arrays: Mapping[str, Any], *, data: Any, measured: Mapping[str, float]
     ) -> None:
-        """Writes a checkpoint in the background; one that is there already is left as it is.
+        """Writes a checkpoint in the background; an existing checkpoint is left as it is.
 
-        A disk that does not take it is told on stderr, at the next `save`, and what is older stays:
-        training can go on. It is an OSError for the last one, on leaving, and for several
-        processes, who would wait for each other.
+        A failed write is logged to stderr at the next `save`; older checkpoints stay and training
+        can continue.
+
+        Raises:
+          OSError: the last write failed (on leaving), or a write of several processes, which would
+            wait for each other.
         """
         self._tell(self._finish())
         if step in self._manager.all_steps():

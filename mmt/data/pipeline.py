@@ -314,9 +314,7 @@ class EvalBatches:
         self._process = self._process._replace(rows=tuple(rows(self._process.batch_size)))
 
     def at_most(self, batches: int) -> "EvalBatches":
-        """Returns the same with at most so many examples of every language that they fill at most
-        `batches` batches, and at least one example of each.
-        """
+        """Returns at most `batches` batches, of fewer examples a language, but at least one."""
         fewer = copy.copy(self)
         limits = range(1, max(self._counts, default=1) + 1)
         examples = batches * self._process.batch_size
