@@ -48,14 +48,14 @@ class Teacher:
         a student of `model` on the cache of `manifest`.
         """
         Run(self.model_dir).best_step()
-        own = read_manifest(Run(self.model_dir).manifest).vocabulary_hash
-        for side, found in manifest.vocabulary_hash.items():
-            if own[side] != found:
+        hashes = read_manifest(Run(self.model_dir).manifest).vocabulary_hash
+        for side, vocabulary_hash in manifest.vocabulary_hash.items():
+            if hashes[side] != vocabulary_hash:
                 raise ValueError(
-                    f"the teacher {self.model_dir} has another {side} vocabulary ({own[side]}) "
-                    f"than the student's cache ({found}): their logits do not compare. Take the "
-                    f"teacher's (VOCABULARY_FROM={self.model_dir}), or distil by sequence, which "
-                    "any vocabulary allows: gin_configs/runs/distill_sequences.gin"
+                    f"the teacher {self.model_dir} has another {side} vocabulary ({hashes[side]}) "
+                    f"than the student's cache ({vocabulary_hash}): their logits do not compare. "
+                    f"Take the teacher's (VOCABULARY_FROM={self.model_dir}), or distil by "
+                    "sequence, which any vocabulary allows: gin_configs/runs/distill_sequences.gin"
                 )
         sizes = [self.model.config.target_vocabulary, model.config.target_vocabulary]
         if sizes[0] != sizes[1]:
@@ -143,14 +143,14 @@ class Translations:
             for code, part in zip(corpus.languages, todo, strict=True)
             for pair in itertools.islice(self._chosen(corpus, code), part.done, None)
         )
-        found = Translator.load(self.teacher).translate(
+        translations = Translator.load(self.teacher).translate(
             (pair.source for pair in ahead), target=corpus.target, decoding=self.decoding
         )
         output_log.write(
             todo,
             (
-                output_log.row(pair.source, said.text or pair.target)
-                for pair, said in zip(pairs, found, strict=True)
+                output_log.row(pair.source, translation.text or pair.target)
+                for pair, translation in zip(pairs, translations, strict=True)
             ),
         )
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Launch(NamedTuple):
-    """What a process was told; what is None, JAX asks the launcher."""
+    """The place of a process in the run; JAX asks the launcher for fields that are None."""
 
     coordinator: str | None = None  # host:port
     processes: int | None = None
@@ -89,7 +89,7 @@ def start(
 def launched(
     environment: Mapping[str, str], *, coordinator: str, count: int | None, index: int | None
 ) -> Launch | None:
-    """What these arguments and this environment tell; None where it is that one runs alone.
+    """Returns the place of this process by arguments and environment; None if it runs alone.
 
     JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID (in an indexed Job of Kubernetes
     JOB_COMPLETION_INDEX) stand for arguments not given; under Slurm it tells the last two.
@@ -133,8 +133,8 @@ def launched(
 
 
 def finish() -> None:
-    """Says that this process ends as it should. One that ends without does not wait for the others,
-    who then see it missing and end, too.
+    """Marks the regular end of this process. Without it, the process exits without waiting for the
+    others, which then detect the loss and exit too.
     """
     global _finished
     _finished = True
@@ -166,7 +166,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def losses_named() -> Iterator[None]:
-    """Inside, an error that the loss of another process made is a ValueError that says so."""
+    """Turns errors caused by the loss of another process into a ValueError that says so."""
     try:
         yield
     except Exception as error:
@@ -175,14 +175,15 @@ def losses_named() -> Iterator[None]:
             raise
         raise ValueError(
             f"process {jax.process_index()} of {jax.process_count()} lost another one, whose own "
-            "message says why; started again, the run goes on from its last checkpoint "
+            "message says why; start the run again to resume from its last checkpoint "
             f"({lost[0]})"
         ) from error
 
 
 def first_then_others(work: Callable[[], T]) -> T:
-    """`work()` in the first process and, when it is done there, in the others: each finds what the
-    first made, or makes its own where they share no disk.
+    """Calls `work()` in the first process and then in the others.
+
+    The others find the files of the first on a shared disk, and otherwise make their own.
     """
     if is_first():
         done = work()
@@ -193,29 +194,29 @@ def first_then_others(work: Callable[[], T]) -> T:
 
 
 def from_first(value: Callable[[], Any]) -> Any:
-    """What `value()` is in the first process, in all of them: something that JSON can hold."""
+    """Returns `value()` of the first process in all of them; it must be JSON-serialisable."""
     return gather(value() if is_first() else None)[0]
 
 
 def gather(value: Any) -> list[Any]:
-    """The value of each process, in order, in all of them: something that JSON can hold."""
+    """Returns the values of all processes in order; they must be JSON-serialisable."""
     if jax.process_count() == 1:
         return [value]
-    own = np.frombuffer(json.dumps(value).encode(), np.uint8)
-    sizes = np.asarray(multihost_utils.process_allgather(np.int32(len(own)))).ravel()
+    encoded = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    sizes = np.asarray(multihost_utils.process_allgather(np.int32(len(encoded)))).ravel()
     room = 1 << max(10, int(sizes.max() - 1).bit_length())  # few shapes: each is compiled
     padded = np.zeros(room, np.uint8)
-    padded[: len(own)] = own
+    padded[: len(encoded)] = encoded
     every = np.asarray(multihost_utils.process_allgather(padded)).reshape(len(sizes), room)
     return [
-        json.loads(bytes(one[:size])) for one, size in zip(every, sizes.tolist(), strict=True)
+        json.loads(bytes(row[:size])) for row, size in zip(every, sizes.tolist(), strict=True)
     ]
 
 
 def merged(values: list[Any], where: str = "state") -> Any:
-    """Dictionaries put together key by key, at every depth; anything else has to be equal.
+    """Merges dictionaries at every depth; any other values have to be equal.
 
-    ValueError names what differs.
+    Raises ValueError that names the difference.
     """
     first = values[0]
     if not all(isinstance(value, dict) for value in values):
@@ -231,9 +232,9 @@ def merged(values: list[Any], where: str = "state") -> Any:
 
 
 def whole(tree: Any) -> Any:
-    """Arrays of which every process has a part, complete in the first one, where it can use them
-    alone. All take part; the others get what is of no use. It needs room for all of them in the
-    memory of every host, and of the first device.
+    """Returns distributed arrays complete on one device of the first process; None in the others.
+
+    All processes must call it. Every host, and the first device, need memory for all arrays.
     """
     if jax.process_count() == 1:
         return tree
@@ -284,15 +285,17 @@ def _give_up(launch: Launch, seconds: int) -> NoReturn:
     """Ends the process with a line, from a thread: the main one waits in C++."""
     place = launch.coordinator or "the coordinator that the launcher names"
     count = launch.processes or "that the launcher started"
-    said = f"not all of the processes, {count}, came to {place}"
+    message = f"not all of the processes, {count}, came to {place}"
     if launch.process and launch.coordinator:
         host, _, port = launch.coordinator.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         except OSError as error:
-            said = f"the coordinator {place} cannot be reached ({error}): does process 0 run there?"
+            message = (
+                f"the coordinator {place} cannot be reached ({error}): does process 0 run there?"
+            )
     sys.stdout.flush()
-    os.write(2, f"mmt: {said} within {seconds} seconds (distributed.start.timeout)\n".encode())
+    os.write(2, f"mmt: {message} within {seconds} seconds (distributed.start.timeout)\n".encode())
     os._exit(1)
 
 

@@ -63,7 +63,7 @@ class _OnHeldOut:
 
 @dataclasses.dataclass
 class ValidationLoss(_OnHeldOut):
-    """Every `period` steps, and at the end, the loss per target token on held-out text.
+    """Measures the loss per target token on held-out text every `period` steps and at the end.
 
     batches: a finite sequence of batches with `decoder_language_ids`; all languages may be mixed.
     Writes `validation_loss` (the mean over languages, so that a small language counts as much as
@@ -78,12 +78,12 @@ class ValidationLoss(_OnHeldOut):
 
 @dataclasses.dataclass
 class SourceUse(_OnHeldOut):
-    """Every `period` steps, and at the end, what a translation gains from its source.
+    """Measures how much conditioning on the source lowers the loss.
 
-    The loss on held-out text with the sources of other rows, less that with its own: how much the
-    model says of a target that its source, and not the target's own words before, tells. A model
-    that ignores sources has 0, however low its validation loss is. Writes `source_use`, the mean
-    over languages, and `language_source_use`, in nats per target token.
+    Every `period` steps, and at the end: the loss on held-out text with the sources of other rows,
+    minus the loss with the right sources. A model that ignores its sources has 0, however low its
+    validation loss is. Writes `source_use`, the mean over languages, and `language_source_use`, in
+    nats per target token.
 
     batches: as for `ValidationLoss`, each of two rows or more.
     """
@@ -91,17 +91,17 @@ class SourceUse(_OnHeldOut):
     _passes: ClassVar[int] = 2
 
     def _measure(self, now: Step) -> None:
-        own = _by_language(now, _sums(now, self.batches))
+        losses = _by_language(now, _sums(now, self.batches))
         others = _by_language(now, _sums(now, self.batches, _with_other_sources))
-        gained = {code: others[code] - loss for code, loss in own.items()}
+        gained = {code: others[code] - loss for code, loss in losses.items()}
         mean = float(np.mean(list(gained.values())))
         now.measured["source_use"] = mean
         now.log.write({"step": now.number, "source_use": mean, "language_source_use": gained})
-        now.log.say(f"step {now.number}: sources tell {mean:.3f} nats a token")
+        now.log.say(f"step {now.number}: the source lowers the loss by {mean:.3f} nats per token")
 
 
 def _with_other_sources(batch: Rows) -> Rows:
-    """Every row with the sources of the row before it."""
+    """Returns the batch in which every row has the sources of the row before it."""
     if len(batch["decoder_target_tokens"]) < 2:
         raise ValueError("source use: a process has batches of one row, and so no other sources")
     return {
@@ -113,7 +113,7 @@ def _with_other_sources(batch: Rows) -> Rows:
 def _sums(
     now: Step, batches: Iterable[Rows], change: Callable[[Rows], Rows] = lambda batch: batch
 ) -> Meters:
-    """The sums of all held-out batches, each changed before, without dropout."""
+    """Returns the sums over all held-out batches, changed by `change`, without dropout."""
     languages = len(now.batches.manifest.languages)
     if isinstance(batches, HeldOut):
         batches.share(now.program.layout.rows)
@@ -135,7 +135,7 @@ def _add(now: Step, total: Meters | None, batch: Rows, languages: int) -> Meters
 
 
 def _by_language(now: Step, total: Meters) -> dict[str, float]:
-    """The loss per target token of the languages that there are."""
+    """Returns the loss per target token of each language that has tokens."""
     loss, tokens = jax.tree.map(np.asarray, (total.language_loss, total.language_tokens))
     return {
         code: float(loss[index] / tokens[index])
@@ -145,7 +145,7 @@ def _by_language(now: Step, total: Meters) -> dict[str, float]:
 
 
 def note_validation(now: Step, total: Meters) -> None:
-    """Writes down what the sums of all held-out batches come to, see `ValidationLoss`."""
+    """Writes the validation losses that the sums of all held-out batches give."""
     by_language = _by_language(now, total)
     mean = float(np.mean(list(by_language.values())))
     now.measured["validation_loss"] = mean

@@ -1,6 +1,6 @@
-"""The parameters that a new run starts from: those of a trained model, as far as a rule takes them.
+"""The initial parameters of a run that starts from a trained model.
 
-A rule is given the shapes of the trained model's parameters by their flat names
+A rule gets the shapes of the trained model's parameters by their flat names
 (`mmt.model.parameter_names`) and the new model, and says which of them it takes; the others stay
 fresh. Any function of that kind can be bound in gin as `train.Program.initial_rule`.
 """
@@ -39,15 +39,15 @@ def upcycled(parent: Shapes, model: Transformer) -> set[str]:
     is a probability below 1 that no constant makes up for: ValueError.
     """
     _check_gates(model)
-    wanted = parameter_names.shapes(model)
-    experts = {name.removesuffix("router") for name in wanted if name.endswith("/mlp/router")}
+    shapes = parameter_names.shapes(model)
+    experts = {name.removesuffix("router") for name in shapes if name.endswith("/mlp/router")}
     if any(f"{mlp}router" in parent for mlp in experts):
         raise ValueError("upcycling makes experts of a dense model; the parent has experts already")
-    found = {name: shape for name, shape in wanted.items() if name.endswith("/mlp/router")}
+    taken = {name: shape for name, shape in shapes.items() if name.endswith("/mlp/router")}
     for name, shape in parent.items():
         copied = name.rpartition("/")[0] + "/" in experts
-        found[name] = (model.config.moe.num_experts, *shape) if copied else shape
-    parameter_names.check(found, model)
+        taken[name] = (model.config.moe.num_experts, *shape) if copied else shape
+    parameter_names.check(taken, model)
     return set(parent)
 
 
@@ -58,11 +58,11 @@ def shared(parent: Shapes, model: Transformer) -> set[str]:
     teacher stay fresh, and so do embeddings and logits of other vocabularies; ValueError where
     anything else differs.
     """
-    wanted = parameter_names.shapes(model)
-    taken = {name for name in wanted if parent.get(name) == wanted[name]}
+    shapes = parameter_names.shapes(model)
+    taken = {name for name in shapes if parent.get(name) == shapes[name]}
     wrong = [
-        f"{name}: {parent[name]}, in the model {wanted[name]}"
-        for name in sorted(wanted.keys() & parent.keys() - taken)
+        f"{name}: {parent[name]}, in the model {shapes[name]}"
+        for name in sorted(shapes.keys() & parent.keys() - taken)
         if name.startswith(("encoder/", "decoder/"))
         and f"{name.rpartition('/')[0]}/router" not in parent
     ]
@@ -72,10 +72,9 @@ def shared(parent: Shapes, model: Transformer) -> set[str]:
 
 
 def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
-    """What `rule` takes of the model in a run directory, of which no weights are read.
+    """Returns the names that `rule` takes of the model in a run directory; reads no weights.
 
-    ValueError where the directory is no trained model's, and, with all names, where it does not
-    fit.
+    Raises ValueError where the directory has no trained model, and where the model does not fit.
     """
     parent = Run(model_dir).model()
     Run(model_dir).best_step()
@@ -86,9 +85,11 @@ def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str
 
 
 def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
-    """What can be known before a run directory is touched: ValueError where a vocabulary has more
-    pieces than the model has embeddings, where the directory holds another model's checkpoints, and
-    as `check_parents`, also where the teacher reads or writes other tokens.
+    """Checks a run before its directory is changed.
+
+    Raises ValueError where a vocabulary has more pieces than the model has embeddings, where the
+    directory holds another model's checkpoints, where the teacher reads or writes other tokens, and
+    as `check_parents` does.
     """
     check_parents(program, model_dir)
     config, pieces = program.model.config, manifest.vocabulary_size
@@ -105,8 +106,10 @@ def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
 
 
 def check_parents(program: Any, model_dir: str | Path) -> None:
-    """ValueError where the initial model or the teacher is none, where the initial model does not
-    fit, and where the run directory is one of theirs. It needs no data.
+    """Checks the initial model and the teacher of a run; needs no data.
+
+    Raises ValueError where one of them is no trained model, where the initial model does not fit,
+    and where the run directory is one of theirs.
     """
     teacher = program.teacher.model_dir if program.teacher is not None else ""
     for parent in filter(None, (program.initial_model_dir, teacher)):
@@ -142,15 +145,15 @@ def parameters(
     def merge(fresh: Any, old: Any) -> Any:
         given = parameter_names.to_flat(old, parent.config)
 
-        def one(name: str, value: Any) -> Any:
+        def taken_or_fresh(name: str, value: Any) -> Any:
             return jnp.broadcast_to(given[name], value.shape) if name in taken else value
 
         def leaf(path: Any, value: Any) -> Any:
             path = jax.tree_util.keystr(path, simple=True, separator="/")
             names = parameter_names.members(path, model.config)
             if isinstance(names, str):
-                return one(names, value)
-            return jnp.stack([one(name, value[i]) for i, name in enumerate(names)])
+                return taken_or_fresh(names, value)
+            return jnp.stack([taken_or_fresh(name, value[i]) for i, name in enumerate(names)])
 
         return jax.tree_util.tree_map_with_path(leaf, fresh)
 
@@ -186,7 +189,7 @@ def _check_gates(model: Transformer) -> None:
 
 
 def _say(taken: set[str], model: Transformer, model_dir: str | Path) -> None:
-    wanted = parameter_names.shapes(model)
-    fresh = sorted({name.rpartition("/")[0] for name in wanted.keys() - taken})
+    shapes = parameter_names.shapes(model)
+    fresh = sorted({name.rpartition("/")[0] for name in shapes.keys() - taken})
     rest = f"; fresh: {', '.join(fresh)}" if fresh else ""
-    print(f"{len(taken)} of {len(wanted)} arrays are from {model_dir}{rest}", file=sys.stderr)
+    print(f"{len(taken)} of {len(shapes)} arrays are from {model_dir}{rest}", file=sys.stderr)

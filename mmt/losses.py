@@ -1,4 +1,4 @@
-"""Losses: cross entropy with label smoothing and z-loss, what a MoE adds to it, and a teacher.
+"""Losses: cross entropy with label smoothing and z-loss, and the divergence from a teacher.
 
 Sums over target tokens, not means: the trainer divides by the number of tokens of the whole batch,
 so that micro-batches, devices and padding do not change the gradient.
@@ -19,11 +19,11 @@ from mmt.metrics import Meters, by_language
 class Objective:
     """The weights of the loss's parts.
 
-    label_smoothing: the share of probability that goes evenly to all pieces (Vaswani et al. 2017).
+    label_smoothing: the probability that is spread evenly over all pieces (Vaswani et al. 2017).
     z_loss: weight of log²Z of the output softmax, as in T5X (1e-4 there).
     moe_aux: weight of the load-balancing loss; GShard's code and Switch (eq. 4) use 1e-2.
     moe_z: weight of the router z-loss; ST-MoE (eq. 5) uses 1e-3.
-    teacher: the share of the teacher, where there is one, labels having the rest; Switch uses 0.25.
+    teacher: the weight of the teacher, if there is one; labels have the rest. Switch uses 0.25.
     """
 
     label_smoothing: float = 0.1
@@ -40,10 +40,10 @@ class Objective:
 def measure(
     objective: Objective, logits: Float[Array, "B T V"], batch: Mapping[str, Any], *, languages: int
 ) -> Meters:
-    """A batch's sums over target tokens: loss, nll, right ones; also by language.
+    """Returns the sums over target tokens of a batch: loss, nll, accuracy; loss also by language.
 
-    Right is a token whose logit no other exceeds; `argmax` would take 30 times as long on CPU.
-    With `teacher_logits` in the batch, the teacher's part of the loss is `teacher_loss`.
+    A token is right if no other logit exceeds its own; `argmax` takes 30 times as long on a CPU.
+    With `teacher_logits` in the batch, `teacher_loss` is the teacher's part of the loss.
     """
     weights, targets = batch["decoder_loss_weights"], batch["decoder_target_tokens"]
     loss, nll = cross_entropy(
@@ -79,7 +79,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
-    """The loss of every target token, with smoothing and z-loss, and without: (loss, nll), in nats.
+    """Returns (loss, nll) of every target token in nats; loss includes smoothing and z-loss.
 
     The smoothed target gives 1 - s to the right piece and s / V to every piece, so that
     loss = (1 - s) nll + s (log Z - mean logit) + z_loss log²Z. Never materialises a [B, T, V]
@@ -101,11 +101,11 @@ def cross_entropy(
 def divergence(
     logits: Float[Array, "B T V"], teacher: Float[Array, "B T V"]
 ) -> Float[Array, "B T"]:
-    """KL(teacher || student) of every target token, in nats: 0 where they agree.
+    """Returns KL(teacher || student) of every target token, in nats: 0 where they agree.
 
-    Only the teacher's entropy, a constant, is missing to the cross entropy with its probabilities
-    (Hinton et al. 2015): with a share w of this and 1 - w of `cross_entropy`, the gradient is that
-    of the targets w p_teacher + (1 - w) label, Switch's mix (4.2).
+    It differs from the cross entropy with the teacher's probabilities (Hinton et al. 2015) by the
+    teacher's entropy, a constant. With weight w, and 1 - w for `cross_entropy`, the gradient is
+    that of the targets w p_teacher + (1 - w) label, the mixture of Switch (4.2).
     """
     student = jax.nn.log_softmax(logits.astype(float), axis=-1)
     teacher = jax.nn.log_softmax(jax.lax.stop_gradient(teacher).astype(float), axis=-1)

@@ -99,7 +99,7 @@ class Log:
         )  # fmt: skip
         self._task = self._bar.add_task("train", total=steps, text="")
         self._waiting: list[Mapping[str, Any]] = []  # rows that the disk did not take yet
-        self._told = False
+        self._named_failure = False
         self.phases = phases.Phases(self._announce, self._show_phase)
         self._text = ""
         self._first, self._step, self._begun = 0, 0, 0.0  # of this start: for the time left
@@ -234,11 +234,11 @@ class Log:
             return
         self._waiting.append(row)
         refused = self._drain()
-        if refused and not self._told:
+        if refused and not self._named_failure:
             with contextlib.suppress(OSError):  # stderr may lie on the same disk
                 print(f"{self.path} cannot be written: {refused.strerror}; its rows wait for room",
                       file=sys.stderr)  # fmt: skip
-        self._told = refused is not None
+        self._named_failure = refused is not None
 
     def _drain(self) -> OSError | None:
         """Writes the rows that wait, whole ones; what the disk says where it does not take them."""
@@ -321,8 +321,8 @@ class _Events:
         with self._or_left_out():
             writer = self._writer = self._writer or self._open()
             for name, number in numbers.items():
-                told = summary.scalar(name, number)
-                writer.write_event(Event(wall_time=time.time(), step=row["step"], summary=told))
+                event = summary.scalar(name, number)
+                writer.write_event(Event(wall_time=time.time(), step=row["step"], summary=event))
             writer.flush()
 
     def close(self) -> None:

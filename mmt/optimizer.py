@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 
 def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> Any:
-    """For every parameter the optimizer's state of it.
+    """Returns the optimizer's state of every parameter.
 
     stacked: for every parameter, how many of its leading axes only count layers or experts.
     """
@@ -29,24 +29,24 @@ def update(
     state: Any,
     params: Any,
 ) -> tuple[Any, Any]:
-    """(updates, state) as the optimizer gives them for each layer and expert by itself."""
+    """Returns (updates, state) of the optimizer, applied to each layer and expert by itself."""
     both = _each(optimizer.update, stacked, gradients, state, params)
     updates, state = (jax.tree.map(lambda _, pair, i=i: pair[i], params, both) for i in range(2))
     return updates, state
 
 
 def _each(function: Callable[..., Any], stacked: Any, *trees: Any) -> Any:
-    def one(axes: int, *leaves: Any) -> Any:
+    def mapped_over(axes: int, *leaves: Any) -> Any:
         mapped = function
         for _ in range(axes):
             mapped = jax.vmap(mapped)
         return mapped(*leaves)
 
-    return jax.tree.map(one, stacked, *trees)
+    return jax.tree.map(mapped_over, stacked, *trees)
 
 
 def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.Schedule:
-    """peak * sqrt(warmup / step) after the warm-up; before it linear, or flat without `ramp`.
+    """Returns peak * sqrt(warmup / step) after the warm-up; before it linear, or flat without ramp.
 
     T5 and GShard (App. A.2) are flat: lr 1.0 / sqrt(max(step, 10,000)) is
     inverse_sqrt(0.01, warmup_steps=10_000, ramp=False).
@@ -61,9 +61,9 @@ def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.
 
 
 def warmup_cosine(peak: float, *, warmup_steps: int, steps: int) -> optax.Schedule:
-    """From 0 to `peak` in a line, then down to 0 at `steps` as half a cosine.
+    """Returns a schedule that rises linearly to `peak` and falls to 0 at `steps` as half a cosine.
 
-    Loshchilov & Hutter 2017, without restarts. ValueError where nothing is left after the warm-up.
+    Loshchilov & Hutter 2017, without restarts. Raises ValueError where the warm-up is too long.
     """
     if not 0 <= warmup_steps < steps:
         raise ValueError(

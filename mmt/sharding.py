@@ -60,18 +60,18 @@ def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
     `device_mesh({"data": -1, "model": 2})` on 8 devices is 4 x 2. Raises ValueError where the
     sizes do not multiply to the number of devices.
     """
-    wanted = dict(axes or {"data": -1, "model": 1})
+    requested = dict(axes or {"data": -1, "model": 1})
     chosen = _DEVICES.get()
     chosen = jax.devices() if chosen is None else chosen
-    count, sizes = len(chosen), dict(wanted)
+    count, sizes = len(chosen), dict(requested)
     fixed = math.prod(size for size in sizes.values() if size != -1)
     for name, size in sizes.items():
         if size == -1 and fixed > 0 and count % fixed == 0:
             sizes[name] = count // fixed
     if math.prod(sizes.values()) != count or min(sizes.values()) < 1:
         raise ValueError(
-            f"mesh {wanted} does not fit {count} devices: its sizes must multiply to {count}, one "
-            "of them may be -1 (sharding.device_mesh.axes)"
+            f"mesh {requested} does not fit {count} devices: its sizes must multiply to {count}, "
+            "one of them may be -1 (sharding.device_mesh.axes)"
         )
     automatic, shape = (jax.sharding.AxisType.Auto,) * len(sizes), tuple(sizes.values())
     try:
@@ -192,14 +192,14 @@ class Layout:
         """The mesh axes of each logical axis of an array: row by row of the table, as Flax's
         `logical_to_mesh_axes`, which is silent where no row of an axis can apply.
         """
-        found: dict[str | None, Axes] = {None: None}
+        chosen: dict[str | None, Axes] = {None: None}
         used: dict[str, str] = {}  # mesh axis -> logical axis
         for logical, physical in self.rules:
-            if logical in names and logical not in found and not used.keys() & _names(physical):
-                found[logical] = physical
+            if logical in names and logical not in chosen and not used.keys() & _names(physical):
+                chosen[logical] = physical
                 used |= dict.fromkeys(_names(physical), logical)
         for name in names:
-            if name not in found:
+            if name not in chosen:
                 row = next((row for row in self.rules if row[0] == name), None)
                 if row is None:
                     raise ValueError(f"no rule for axis {name!r}")
@@ -209,7 +209,7 @@ class Layout:
                     f"{', '.join(map(repr, taken.values()))}; give {name!r} an alternative, as "
                     f"in Layout.over = {{{name!r}: [{row[1]!r}, None]}}"
                 )
-        return [found[name] for name in names]
+        return [chosen[name] for name in names]
 
     def _size(self, axes: Axes) -> int:
         return math.prod(self.mesh.shape[name] for name in _names(axes))
@@ -232,8 +232,8 @@ class Layout:
 
         def place(path: Any, leaf: jax.ShapeDtypeStruct) -> NamedSharding:
             for end in range(len(path), 0, -1):
-                if found := known.get(jax.tree_util.keystr(path[:end])):
-                    return NamedSharding(self.mesh, _matching_spec(leaf.shape, *found))
+                if parameter := known.get(jax.tree_util.keystr(path[:end])):
+                    return NamedSharding(self.mesh, _matching_spec(leaf.shape, *parameter))
             return self.replicated()
 
         return jax.tree_util.tree_map_with_path(place, state_shapes)

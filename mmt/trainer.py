@@ -45,7 +45,7 @@ class TrainState:
 
 @runtime_checkable
 class TeacherModel(Protocol):
-    """A trained model that a student learns from; `mmt.distill.Teacher` is one."""
+    """A trained model that a student learns from, such as `mmt.distill.Teacher`."""
 
     @property
     def model_dir(self) -> str: ...
@@ -59,13 +59,13 @@ class Trainer:
     """The compiled functions of one model on one mesh; reusable for runs of the same shapes.
 
     model: the Transformer.
-    optimizer: an optax transformation. It is given one parameter of one layer and one expert at a
-        time, so that scanned layers are treated as if they were written out (Adafactor's factored
-        moments, parameter scale and update clipping); clipping over all of them is `clip_norm`.
-    microbatches: a batch is cut into so many parts whose gradients are summed.
+    optimizer: an optax transformation. It is applied to one layer and one expert at a time, so that
+        scanned layers are treated like separate ones (Adafactor's factored moments, parameter scale
+        and update clipping). `clip_norm` clips the norm of all gradients together.
+    microbatches: the number of parts of a batch whose gradients are summed.
     initial_model_dir: a run whose best parameters a new run starts from.
-    initial_rule: what is taken of them; of `mmt.initial`: same (fine-tuning), upcycled, shared.
-    teacher: whose logits are a part of the loss, of weight `objective.teacher`.
+    initial_rule: selects those parameters; of `mmt.initial`: same (fine-tuning), upcycled, shared.
+    teacher: a model whose logits are part of the loss, with weight `objective.teacher`.
     """
 
     model: Transformer
@@ -82,14 +82,14 @@ class Trainer:
     languages_every: int = 100
 
     def shapes(self, languages: int) -> TrainState:
-        """The state's shapes with their shardings; takes no memory."""
+        """Returns the shapes of the state with their shardings; allocates nothing."""
         plain = jax.eval_shape(functools.partial(self._init, languages=languages))
         with_sharding = lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s)  # noqa: E731
         return jax.tree.map(with_sharding, plain, self.shardings)
 
     @functools.cached_property
     def shardings(self) -> TrainState:
-        """Where every part of the state lies."""
+        """Returns the sharding of every part of the state."""
         boxed = jax.eval_shape(self._init_params, jax.random.key(self.seed))
         params = self.layout.parameters(boxed)
         plain = jax.eval_shape(functools.partial(self._init, languages=1))
@@ -101,15 +101,14 @@ class Trainer:
         )
 
     def init(self, languages: int) -> TrainState:
-        """A fresh state, each part created on the devices where it lies."""
+        """Returns a fresh state, each part created on its devices."""
         init = functools.partial(self._init, languages=languages)
         # Run once, and long to compile on a CPU: 10 s at the default level, 4 at this one.
         quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
         return self._on_mesh(init, out_shardings=self.shardings, compiler_options=quick)()
 
     def start(self, languages: int) -> TrainState:
-        """The state of a new run: `init`, with the initial model's parameters where one is named.
-        """
+        """Returns the state of a new run: `init`, with the parameters of the initial model."""
         state = self.init(languages)
         if not self.initial_model_dir:
             return state
@@ -120,13 +119,14 @@ class Trainer:
         return dataclasses.replace(state, params=params)
 
     def place(self, batch: Mapping[str, np.ndarray]) -> dict[str, Array]:
-        """A process's rows, on the devices, as part of the global batch. ValueError where the mesh
-        cannot cut them.
+        """Puts the rows of this process on its devices, as part of the global batch.
+
+        Raises ValueError where the mesh cannot divide them.
         """
-        parts, own = self._parts
+        parts, local_parts = self._parts
         for side in ("encoder", "decoder"):
             rows, length = batch[f"{side}_input_tokens"].shape
-            self.check_cut(rows * parts // own, length, side=side)
+            self.check_cut(rows * parts // local_parts, length, side=side)
         return {
             name: jax.make_array_from_process_local_data(self.layout.batch(), rows)
             for name, rows in batch.items()
@@ -134,16 +134,16 @@ class Trainer:
 
     @functools.cached_property
     def _parts(self) -> tuple[int, int]:
-        """Into how many the mesh cuts a batch, and how many of them this process holds."""
+        """The number of parts that the mesh divides a batch into, and that of this process."""
         parts = self.layout.parts("batch")
         return parts, sum(map(len, self.layout.rows(parts)))
 
     @functools.cached_property
     def step(self) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:
-        """(state, batch) -> (state, loss per target token); the given state is used up.
+        """(state, batch) -> (state, loss per target token); the given state is donated.
 
-        Where the loss or the gradient is not finite, parameters, optimizer and meters stay as they
-        are, `step` counts on, and the loss is NaN.
+        If loss or gradient is not finite, the step is skipped: parameters, optimizer and meters
+        stay unchanged, `step` advances, and the loss is NaN.
         """
         function = functools.partial(self._step, shardings=self.shardings)
         step = self._on_mesh(function, donate_argnums=0)
@@ -153,8 +153,9 @@ class Trainer:
         return lambda state, batch: step(state, batch, teacher)
 
     def trace(self, languages: int, batch: Batch) -> jax.stages.Traced:
-        """The step traced from a global batch's shapes, to be compiled ahead of time and without
-        the devices. ValueError where the batch does not divide over the mesh.
+        """Traces the step for the shapes of a global batch, to be compiled ahead of time.
+
+        Needs no devices. Raises ValueError where the batch does not divide over the mesh.
         """
         for side in ("encoder", "decoder"):
             self.check_cut(*batch[f"{side}_input_tokens"].shape, side=side)
@@ -164,7 +165,7 @@ class Trainer:
 
     @functools.cached_property
     def evaluate(self) -> Callable[..., Meters]:
-        """(params, batch, languages) -> the batch's sums without dropout, for validation."""
+        """(params, batch, languages) -> sums over the batch without dropout, for validation."""
         return self._on_mesh(
             self._evaluate, static_argnames="languages", out_shardings=self.layout.replicated()
         )
@@ -174,8 +175,9 @@ class Trainer:
         return self._step, self._evaluate
 
     def step_bytes(self, languages: int, batch: Batch) -> int:
-        """What a step on such a batch takes beside the state: the gradients and all that is kept
-        for the backward pass. From shapes alone; what comes and goes on the way is not counted.
+        """Returns the memory of a step beside the state: gradients and saved activations.
+
+        Computed from shapes; temporary buffers are not counted.
         """
 
         def kept(params: Any, batch: Batch) -> Any:
@@ -190,9 +192,7 @@ class Trainer:
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
     def check_cut(self, rows: int, length: int, *, side: str) -> None:
-        """ValueError where the rows of the global batch, or the groups its tokens are routed in, do
-        not divide over the mesh.
-        """
+        """Raises ValueError where rows or routing groups do not divide over the mesh."""
         parts, moe_config = self.layout.parts("batch"), self.model.config.moe
         if rows % (parts * self.microbatches):
             raise ValueError(

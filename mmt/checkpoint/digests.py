@@ -48,19 +48,19 @@ def damage(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1
         return ""
     try:
         files = json.loads((directory / FILE).read_text(encoding="utf-8"))["files"]
-        wanted = {str(name): (int(size), int(crc)) for name, (size, crc) in files.items()}
+        noted_digests = {str(name): (int(size), int(crc)) for name, (size, crc) in files.items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return f"{FILE} cannot be read"
-    names = [name for name in sorted(wanted) if fnmatch.fnmatch(name, pattern)]
+    names = [name for name in sorted(noted_digests) if fnmatch.fnmatch(name, pattern)]
     names = names[part[0] :: part[1]]
-    there = _files(directory)
+    sizes = _files(directory)
     for name in names:
-        if name not in there:
+        if name not in sizes:
             return f"{name} is missing"
-        if there[name] != wanted[name][0]:
-            return f"{name} has {there[name]} bytes of {wanted[name][0]}"
-    for name, found in zip(names, _digests(directory, names), strict=True):
-        if found != wanted[name]:
+        if sizes[name] != noted_digests[name][0]:
+            return f"{name} has {sizes[name]} bytes of {noted_digests[name][0]}"
+    for name, digest in zip(names, _digests(directory, names), strict=True):
+        if digest != noted_digests[name]:
             return f"{name} has other bytes than were written"
     return ""
 
@@ -75,11 +75,11 @@ def set_aside(directory: Path) -> Path:
 
 def _files(directory: Path) -> dict[str, int]:
     """Name and size of every file in a folder; beside them Orbax notes when it was done."""
-    found = {}
+    sizes = {}
     for path in directory.glob("*/**/*"):
         if path.is_file():
-            found[path.relative_to(directory).as_posix()] = path.stat().st_size
-    return found
+            sizes[path.relative_to(directory).as_posix()] = path.stat().st_size
+    return sizes
 
 
 def _digests(directory: Path, names: Sequence[str]) -> list[tuple[int, int]]:

@@ -97,10 +97,10 @@ def _damage_named(
     share the work.
     """
     part = (jax.process_index(), jax.process_count()) if together else (0, 1)
-    said = digests.damage(directory, pattern, part=part)
-    said = next(filter(None, distributed.gather(said)), "") if together else said
-    if said:
-        raise Damaged(f"checkpoint {directory} is damaged: {said}")
+    damage = digests.damage(directory, pattern, part=part)
+    damage = next(filter(None, distributed.gather(damage)), "") if together else damage
+    if damage:
+        raise Damaged(f"checkpoint {directory} is damaged: {damage}")
     try:
         yield
     except Exception as error:
@@ -115,8 +115,8 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
     To be asked before anything in the run directory is written over.
     """
     for step in Run(model_dir).checkpoint_steps()[-1:]:
-        there = Run(model_dir).checkpoint(step).iterdir()
-        if [path.name for path in there if path.is_dir()] == ["params"]:
+        paths = Run(model_dir).checkpoint(step).iterdir()
+        if [path.name for path in paths if path.is_dir()] == ["params"]:
             raise ValueError(
                 f"MODEL_DIR {model_dir} holds an imported model, which has no training to go on "
                 "with: name a new MODEL_DIR, and this one as the model that it starts from "
@@ -186,8 +186,9 @@ def _reading(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[P
             if not wrong:
                 yield directory
     except Damaged as error:
-        others = ", ".join(str(one) for one in Run(model_dir).checkpoint_steps() if one != step)
-        raise ValueError(f"{error}; others: {others or 'none'}") from error
+        others = [other for other in Run(model_dir).checkpoint_steps() if other != step]
+        steps = ", ".join(map(str, others))
+        raise ValueError(f"{error}; others: {steps or 'none'}") from error
     _refuse(directory, wrong)
 
 
@@ -211,14 +212,14 @@ def _differences(directory: Path, items: Mapping[str, Any]) -> list[str]:
             stored = ocp.StandardCheckpointHandler().metadata(directory / item)
         except (OSError, ValueError) as error:  # as damaged metadata is told by TensorStore
             raise OSError(f"its list of {item} cannot be read") from error
-        found, wanted = _by_name(stored.tree), _by_name(shapes)
+        in_file, in_model = _by_name(stored.tree), _by_name(shapes)
         at = "" if item == "params" else f"{item}/"
-        wrong += [f"{at}{name}: missing" for name in wanted.keys() - found.keys()]
-        wrong += [f"{at}{name}: not in the model" for name in found.keys() - wanted.keys()]
+        wrong += [f"{at}{name}: missing" for name in in_model.keys() - in_file.keys()]
+        wrong += [f"{at}{name}: not in the model" for name in in_file.keys() - in_model.keys()]
         wrong += [
-            f"{at}{name}: {found[name]} in the checkpoint, {wanted[name]} in the model"
-            for name in wanted.keys() & found.keys()
-            if wanted[name] != found[name]
+            f"{at}{name}: {in_file[name]} in the checkpoint, {in_model[name]} in the model"
+            for name in in_model.keys() & in_file.keys()
+            if in_model[name] != in_file[name]
         ]
     return wrong
 

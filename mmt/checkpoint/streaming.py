@@ -51,9 +51,9 @@ def raised_alone() -> Iterator[None]:
                 sys.unraisablehook = hook
 
 
-def _but_late_callbacks(told: Callable[[Any], Any], unraisable: Any) -> None:
+def _but_late_callbacks(hook: Callable[[Any], Any], unraisable: Any) -> None:
     if str(unraisable.exc_value) != "Event loop is closed":
-        told(unraisable)
+        hook(unraisable)
 
 
 def write_tree(
@@ -86,9 +86,9 @@ def of_the_system() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = re.search(r"os_error_code='(\d+)'", str(error))
-        if found:
-            raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        code = re.search(r"os_error_code='(\d+)'", str(error))
+        if code:
+            raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
         raise
 
 
