@@ -1,7 +1,7 @@
-"""Whether a dataclass holds what its annotations and ranges say; gin and JSON do not ask.
+"""Checks the fields of dataclasses against their annotations and ranges; gin and JSON do not.
 
 A field's range is in its metadata: `emb_dim: int = field(default=512, metadata=within(1))`.
-What fields mean together is for the dataclass to check.
+Conditions on several fields are checked by the dataclass.
 """
 
 import collections.abc
@@ -16,8 +16,8 @@ from mmt import suggest
 
 Number = int | float
 
-HUGE = 1e18  # no count, time or loss is larger
-_MOST = 2**31 - 1  # what an array's dimension or a token id can be
+HUGE = 1e18  # larger than any count, time or loss
+_MOST = 2**31 - 1  # the largest dimension of an array or token id
 _RANGE = "range"
 _SCALARS = {
     int: "a whole number", float: "a number", str: "text", bool: "True or False",
@@ -28,7 +28,7 @@ _SCALARS = {
 class Range(NamedTuple):
     """The numbers from `low` to `high`, without `low` if `above`, without `high` if `below`.
 
-    slack: how far rounding may lead beyond `high`.
+    slack: how far rounding errors may exceed `high`.
     """
 
     low: Number
@@ -38,12 +38,12 @@ class Range(NamedTuple):
     slack: float = 0.0
 
     def holds(self, number: Number) -> bool:
-        """Returns whether `number` is in the range; NaN is in none."""
+        """Returns whether `number` is in the range; NaN never is."""
         enough = number > self.low if self.above else number >= self.low
         return enough and (number < self.high if self.below else number <= self.high + self.slack)
 
     def allowed(self, number: Number) -> str:
-        """Returns what is allowed instead of `number`: '1 or more', '0 to 1', '0 <= x < 1'."""
+        """Returns the allowed numbers in words: '1 or more', '0 to 1', '0 <= x < 1'."""
         if self.high >= HUGE and not number > self.high:
             return f"above {self.low}" if self.above else f"{self.low} or more"
         if self.above or self.below:
@@ -60,7 +60,7 @@ def within(
     below: bool = False,
     slack: float = 0.0,
 ) -> dict[str, Range]:
-    """Returns metadata of a field: numbers in a `Range`, one or a tuple or mapping of them."""
+    """Returns metadata of a field with numbers in a `Range`: one, or a tuple or mapping of them."""
     return {_RANGE: Range(low, high, above, below, slack)}
 
 
@@ -76,11 +76,12 @@ class Words(NamedTuple):
 
 
 def check(instance: Any, *, most: int | None = _MOST, words: Words | None = None) -> None:
-    """Raises ValueError for a field of another type than annotated, or beyond its range.
+    """Raises ValueError for a field that does not fit its annotation or its range.
 
-    An int stands for a float too; a bool is no number, a text no sequence of texts.
+    An int fits float too; a bool is no number, a text no sequence of texts.
 
-    most: what an int may be at most, with either sign. words: PYTHON if None; or JSON.
+    most: the largest absolute value of an int.
+    words: PYTHON if None; or JSON.
     """
     words = words or PYTHON
     owner = type(instance).__name__
@@ -111,7 +112,7 @@ def check(instance: Any, *, most: int | None = _MOST, words: Words | None = None
 
 
 def one_of(instance: Any, name: str, value: str, allowed: Sequence[str]) -> None:
-    """Raises ValueError, with the nearest, unless the `value` of a field `name` is `allowed`."""
+    """Raises ValueError, with the nearest, unless the `value` of a field `name` is in `allowed`."""
     if value not in allowed:
         near = suggest.hint(value, allowed, cutoff=0.0)
         raise ValueError(
@@ -120,7 +121,7 @@ def one_of(instance: Any, name: str, value: str, allowed: Sequence[str]) -> None
 
 
 def holds(value: Any, annotation: Any) -> bool:
-    """Returns whether `value` is what `annotation` says, inside containers too."""
+    """Returns whether `value` fits `annotation`, inside containers too."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is types.UnionType:
         return any(holds(value, kind) for kind in inner)
@@ -141,9 +142,9 @@ def holds(value: Any, annotation: Any) -> bool:
 
 
 def expected_scalar(value: Any, annotation: Any) -> str:
-    """Returns in words what an annotation of scalars expects, where `value` is no such; else ''.
+    """Returns in words the scalars that an annotation allows, if `value` is none of them; else ''.
 
-    A reference of gin is no value yet, and other annotations expect anything.
+    References of gin and other annotations are not checked.
 
     >>> expected_scalar("many", int)
     'a whole number'
@@ -156,14 +157,15 @@ def expected_scalar(value: Any, annotation: Any) -> str:
 
 
 def _numbers(value: Any) -> Iterable[Number]:
-    """The numbers in a field's value: itself, or those of a tuple or a mapping; None is none."""
+    """Yields the numbers of a field's value: itself, or those of a tuple or mapping; none for None.
+    """
     values = value.values() if isinstance(value, Mapping) else value
     several = (value,) if isinstance(value, int | float | None) else values
     return [number for number in several if number is not None]
 
 
 def short(value: Any) -> str:
-    """Returns how a value is written in a message, cut after 80 characters."""
+    """Returns the text of a value for a message, cut after 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -188,7 +190,7 @@ def _json(kind: Any) -> str:
     if origin is types.UnionType:
         return " or ".join(map(_json, inner))
     if origin is tuple:
-        return f"a list (in Python a tuple), each of it {_json(inner[0])}"
+        return f"a list (in Python a tuple), each item {_json(inner[0])}"
     if origin is not None:
         return f"an object, each value {_json(inner[1])}"
     return _JSON.get(kind, f"a {kind.__name__}")

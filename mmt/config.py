@@ -1,7 +1,7 @@
 """gin configuration: files, overrides, the operative config. The only `import gin`.
 
 A config composes objects by gin's dynamic registration: any importable function or class is bound
-by its name, undecorated. No config object travels through the code.
+by its name, without a decorator. No config object travels through the code.
 """
 
 import ast
@@ -24,7 +24,7 @@ from mmt import checked, suggest
 _INSTALLED = Path(__file__).resolve().parent.parent  # holds gin_configs/, also in a wheel
 
 T = TypeVar("T")
-_TOO_DEEP = RecursionError, MemoryError  # of Python's own parser, of brackets within brackets
+_TOO_DEEP = RecursionError, MemoryError  # from Python's parser, for deeply nested brackets
 _hint = functools.partial(suggest.hint, cutoff=0.5)
 _hint_by_end = functools.partial(suggest.hint_by_end, cutoff=0.5)
 _FAULTS = SyntaxError, AttributeError, ImportError, TypeError, tokenize.TokenError, *_TOO_DEEP
@@ -35,10 +35,9 @@ def load(
 ) -> None:
     """Replaces the configuration by `files`, then `bindings` such as `TRAIN_STEPS=100`.
 
-    A file is looked for from the working directory, then among the installed packages, so that
-    `gin_configs/examples/demo.gin` is found from anywhere. Raises ValueError that names the file
-    or binding at fault, with the nearest valid name; and where a macro is left %gin.REQUIRED,
-    unless `may_leave_open`.
+    A relative path such as `gin_configs/examples/demo.gin` is also looked up beside the installed
+    package. Raises ValueError with the wrong file or binding and the nearest valid name, and for a
+    macro that is left %gin.REQUIRED unless `may_leave_open`.
     """
     gin.clear_config()
     for file in files:
@@ -55,14 +54,15 @@ def load(
     required = [name for name, value in _macros().items() if _is_open(value)]
     if required and not may_leave_open:
         flags = " ".join(f"--gin.{name}=…" for name in required)
-        raise ValueError(f"the config leaves open: {', '.join(required)}; add {flags}")
+        raise ValueError(f"the config needs values for: {', '.join(required)}; add {flags}")
 
 
 def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
     """Replaces the configuration by `bindings` alone, such as `Decoding.top_k=5`.
 
-    doors: what may be bound, each by its qualified name or the end of it, where it has a default.
-    Values are literals. Raises ValueError that names the nearest.
+    doors: functions and classes whose parameters with defaults may be bound, by their qualified
+        names or the ends of these. Values are literals. Raises ValueError with the nearest valid
+        name.
     """
     gin.clear_config()
     known = {
@@ -73,24 +73,24 @@ def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
     }
     for binding in bindings:
         name, value = _halves(binding)
-        full = next((one for one in known if f".{one}".endswith(f".{name}")), None)
+        full = next((path for path in known if f".{path}".endswith(f".{name}")), None)
         if full is None or "." not in name:
-            short = [".".join(one.split(".")[len(known[one].split(".")) :]) for one in known]
+            short = [path.removeprefix(f"{module}.") for path, module in known.items()]
             allowed = "; allowed: " + ", ".join(f"{door.__qualname__}.NAME" for door in doors)
             near = _hint_by_end(name, short) or allowed
-            raise ValueError(f"--gin.{name}: nothing here has it{near}")
+            raise ValueError(f"--gin.{name}: no such parameter{near}")
         imports = f"from __gin__ import dynamic_registration\nimport {known[full]}\n"
         statement = _literal(f"{full}={value}")
         try:
             ast.literal_eval(_halves(statement)[1])
         except (SyntaxError, ValueError, *_TOO_DEEP) as error:
             allowed = "a number, text, True, False or None"
-            raise ValueError(f"--gin.{binding}: no such value; allowed: {allowed}") from error
+            raise ValueError(f"--gin.{binding}: not a literal; allowed: {allowed}") from error
         gin.parse_config(imports + statement)
 
 
 def _public_module(door: Callable[..., Any]) -> str:
-    """The outermost package that offers `door` under its name: `mmt.decoding` for `Decoding`."""
+    """Returns the outermost package that exports `door`: `mmt.decoding` for `Decoding`."""
     parts, first = door.__module__.split("."), door.__qualname__.split(".")[0]
     offered = vars(sys.modules[door.__module__])[first]
     for end in range(1, len(parts)):
@@ -101,47 +101,45 @@ def _public_module(door: Callable[..., Any]) -> str:
 
 
 def configured(function: Callable[..., T]) -> Callable[..., T]:
-    """`function` with the parameters that the loaded configuration binds for it."""
+    """Returns `function` with the parameters that the loaded configuration binds."""
     return gin.get_configurable(function) if function in _gin._INVERSE_REGISTRY else function
 
 
 def macro(name: str, default: Any = None) -> Any:
-    """The value of the macro `name`, or `default` where the configuration has none or leaves it
-    open.
-    """
-    found = _macros().get(name, default)
-    return default if _is_open(found) else copy.deepcopy(found)  # gin evaluates references so
+    """Returns the value of a macro, or `default` if it is not set or %gin.REQUIRED."""
+    macro_value = _macros().get(name, default)
+    # gin evaluates references in a deep copy.
+    return default if _is_open(macro_value) else copy.deepcopy(macro_value)
 
 
 def binds(function: Callable[..., Any]) -> bool:
-    """Whether the loaded configuration binds a parameter of `function`."""
+    """Returns whether the loaded configuration binds a parameter of `function`."""
     known = _gin._INVERSE_REGISTRY.get(function)
     return known is not None and any(known.selector == selector for _, selector in _gin._CONFIG)
 
 
 def bound(function: Callable[..., Any], parameter: str) -> Any:
-    """What the loaded configuration binds to a parameter of `function`, unevaluated; else None."""
+    """Returns the value that is bound to a parameter of `function`, not evaluated, or None."""
     known = _gin._INVERSE_REGISTRY.get(function)
     selector = known.selector if known else ""
     return _gin._CONFIG.get(("", selector), {}).get(parameter)
 
 
 def value(function: Callable[..., Any], parameter: str, default: Any = None) -> Any:
-    """The same, evaluated; `default` where it binds nothing."""
-    found = bound(function, parameter)
-    return default if found is None else copy.deepcopy(found)
+    """Returns the evaluated value that is bound to a parameter of `function`, or `default`."""
+    reference = bound(function, parameter)
+    return default if reference is None else copy.deepcopy(reference)
 
 
 def complete() -> str:
-    """The configuration as one gin file: every binding, and for what was built so far also the
-    defaults in force, so that the same model comes out when a default changes one day.
+    """Returns the configuration as a gin file: bindings, and defaults of all objects built so far.
 
-    What a macro built, gin notes in a scope named after the macro; here it stands without, so that
-    a file or flag that comes after this one can override it.
+    The defaults keep the model the same if they change later. gin stores parameters of an object
+    that a macro builds in a scope named after the macro; without it, later files can override them.
     """
     merged = {key: dict(parameters) for key, parameters in _gin._CONFIG.items()}
     for key in [key for key in merged if key[1].startswith("mmt.distributed.")]:
-        del merged[key]  # who runs it, not what is run: another start has other processes
+        del merged[key]  # processes may differ between starts of one run
     for (scope, selector), parameters in _gin._OPERATIVE_CONFIG.items():
         if selector.startswith("mmt.distributed."):
             continue
@@ -152,8 +150,9 @@ def complete() -> str:
 
 
 def unlike(file: Path) -> list[str]:
-    """Bindings that differ from those in `file`, as `DROPOUT_RATE = 0.3, there 0.1`. MODEL_DIR,
-    processes, and what only one of both binds are left out.
+    """Returns the bindings that differ from those in `file`: `DROPOUT_RATE = 0.3, there 0.1`.
+
+    MODEL_DIR, settings of processes, and bindings that only one of both has are omitted.
     """
     ours = {name: value for name, value in _flat().items() if name != "MODEL_DIR"}
     with isolated(file):
@@ -167,9 +166,7 @@ def unlike(file: Path) -> list[str]:
 
 @contextlib.contextmanager
 def isolated(file: str | Path) -> Iterator[None]:
-    """Loads `file` for the time of a `with` block and puts the former configuration back.
-
-    A trained model is read this way, also in the middle of another run.
+    """Loads `file` inside the `with` statement, also during another run, to read a trained model.
     """
     with _restored():
         load([file])
@@ -178,11 +175,12 @@ def isolated(file: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def changed(bindings: Sequence[str], file: str = "") -> Iterator[None]:
-    """Changes the configuration for the time of a `with` block: by a gin file, then by `bindings`
-    such as `DROPOUT_RATE = 0.3`. ValueError where a name is unknown to the configuration.
+    """Changes the configuration inside the `with` statement, by a gin file, then by `bindings`.
+
+    A binding is text such as `DROPOUT_RATE = 0.3`. Raises ValueError for an unknown name.
     """
     with _restored():
-        _gin._OPERATIVE_CONFIG.clear()  # what is built from now on is noted with its new values
+        _gin._OPERATIVE_CONFIG.clear()  # objects built from now on are recorded with new values
         try:
             if file:
                 _add_file(file)
@@ -193,7 +191,7 @@ def changed(bindings: Sequence[str], file: str = "") -> Iterator[None]:
 
 
 def statements(file: str) -> list[str]:
-    """The bindings that a gin file makes by itself, each as `NAME = VALUE`."""
+    """Returns the bindings of a gin file and its includes, each as `NAME = VALUE`."""
     with _restored():
         gin.clear_config()
         gin.parse_config_file(str(_path(file)))
@@ -204,7 +202,7 @@ def statements(file: str) -> list[str]:
 def _restored() -> Iterator[None]:
     names = ("_CONFIG", "_OPERATIVE_CONFIG", "_IMPORTS", "_SINGLETONS")
     saved = {name: getattr(_gin, name).copy() for name in names}
-    # A binding goes into the dictionary of its function: copies stand in for those.
+    # gin changes the dictionaries of functions in place: work on copies.
     _gin._CONFIG.update({key: dict(parameters) for key, parameters in _gin._CONFIG.items()})
     try:
         yield
@@ -217,7 +215,8 @@ def _restored() -> Iterator[None]:
 
 
 def _path(file: str | Path) -> Path:
-    """The path of a gin file, which may lie among the installed packages; ValueError for none."""
+    """Returns the path of a gin file, also beside the package. Raises ValueError if there is none.
+    """
     for path in (Path(file), _INSTALLED / file):
         if path.is_file():
             return path
@@ -225,7 +224,7 @@ def _path(file: str | Path) -> Path:
 
 
 def _add_file(file: str) -> None:
-    """Adds a file to what is loaded. ValueError for a macro that nothing uses: a misspelled one."""
+    """Loads a file. Raises ValueError for a new macro that nothing uses, which is misspelled."""
     known = set(_macros())
     gin.parse_config_file(str(_path(file)))
     values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
@@ -234,13 +233,13 @@ def _add_file(file: str) -> None:
 
 
 def _add(bindings: Sequence[str]) -> None:
-    """Adds bindings to what is loaded. ValueError for a name that it has not."""
+    """Adds bindings. Raises ValueError for a name that the configuration does not have."""
     known, imports = set(_macros()), _imports()
     for binding in bindings:
         name = _halves(binding)[0]
         if "." not in name and name not in known:
             near = _hint(name, known) or _hint_by_end(name, _parameters())
-            raise ValueError(f"--gin.{name}: no gin file has it{near}")
+            raise ValueError(f"--gin.{name}: no gin file defines it{near}")
         _parse(imports, name, binding)
     _check_macros()
     _check_scopes(bindings)
@@ -256,13 +255,13 @@ def _macros() -> dict[str, Any]:
 
 
 def _flat() -> dict[str, Any]:
-    """Every binding by its short name: `DROPOUT_RATE`, `scope/Config.emb_dim`."""
-    found = {}
+    """Returns all bindings by their short names: `DROPOUT_RATE`, `scope/Config.emb_dim`."""
+    bindings = {}
     for (scope, selector), parameters in _gin._CONFIG.items():
         short = f"{scope}/" * bool(scope) + ".".join(selector.split(".")[-2:])
         for name, value in parameters.items():
-            found[scope if selector == "gin.macro" else f"{short}.{name}"] = value
-    return found
+            bindings[scope if selector == "gin.macro" else f"{short}.{name}"] = value
+    return bindings
 
 
 def _is_open(value: Any) -> bool:
@@ -270,14 +269,14 @@ def _is_open(value: Any) -> bool:
 
 
 def _imports() -> str:
-    """The imports of the files read so far: an override may name all that they name."""
+    """Returns the imports of all loaded files, so that an override may use their names."""
     lines = {statement.format() for statement in _gin._IMPORTS}
     first = "from __gin__ import dynamic_registration"
     return "\n".join([first, *sorted(lines - {first})]) + "\n"
 
 
 def _halves(binding: str) -> tuple[str, str]:
-    """'a.b = 3' -> ('a.b', '3'). On one line: of a second one gin would make a second binding."""
+    """Splits 'a.b = 3' into ('a.b', '3'). Refuses a second line: gin would read a binding."""
     name, equals, value = (part.strip() for part in binding.partition("="))
     if not equals:
         raise ValueError(f"--gin.{binding}: expected --gin.NAME=VALUE")
@@ -287,21 +286,21 @@ def _halves(binding: str) -> tuple[str, str]:
 
 
 def _parse(imports: str, name: str, binding: str) -> None:
-    """Adds a binding; an unknown name of it is an error with the nearest of those bound."""
+    """Adds a binding. The error for an unknown name suggests the nearest bound name."""
     try:
         gin.parse_config(imports + _literal(binding))
     except _TOO_DEEP:
-        raise ValueError(f"--gin.{name}: its value is nested too deeply") from None
+        raise ValueError(f"--gin.{name}: the value is nested too deeply") from None
     except NameError as error:
         near = _hint_by_end(name, _parameters()) if f"'{name.split('.')[0]}'" in str(error) else ""
         raise ValueError(f"--gin.{binding}: {str(error).splitlines()[0]}{near}") from error
 
 
 def _parameters() -> list[str]:
-    """'transformer.Config.emb_dim', ...: whatever can be bound of what the configuration names."""
+    """Returns the names that can be bound, such as 'transformer.Config.emb_dim'."""
     values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
     named = {selector for _, selector in _gin._CONFIG}
-    named |= {one.configurable.selector for one in _references(values)}
+    named |= {reference.configurable.selector for reference in _references(values)}
     return [
         f"{'.'.join(selector.split('.')[-2:])}.{name}"
         for selector in named - {"gin.macro"}
@@ -310,8 +309,9 @@ def _parameters() -> list[str]:
 
 
 def _check_macros() -> None:
-    """ValueError for a macro that nothing defines, which gin finds when it is used, and for macros
-    that refer to each other in a circle, which gin follows for ever.
+    """Raises ValueError for macros that are not defined, or that refer to each other in a circle.
+
+    gin detects the first only on use, and recurses without end on the second.
     """
     known = _macros()
     if "MODEL" not in known and any(
@@ -332,25 +332,25 @@ def _check_macros() -> None:
         reached, new = set(), refers[name]
         while new:
             reached |= new
-            new = set().union(*(refers.get(one, set()) for one in new)) - reached
+            new = set().union(*(refers.get(other, set()) for other in new)) - reached
         if name in reached:
-            raise ValueError(f"the macro {name} is made of itself: {name} = {known[name]!r}")
+            raise ValueError(f"the macro {name} refers to itself: {name} = {known[name]!r}")
 
 
 def _check_scopes(bindings: Sequence[str]) -> None:
-    """ValueError for a binding of a scope in which nothing is built: it would do nothing."""
+    """Raises ValueError for a binding in a scope that builds nothing, since it has no effect."""
     values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
-    known = {scope for one in _references(values) for scope in one.scopes}
+    known = {scope for reference in _references(values) for scope in reference.scopes}
     for binding in bindings:
         name = _halves(binding)[0]
         for scope in name.split("/")[:-1]:
             if scope not in known:
                 near = _hint(scope, known - _macros().keys())
-                raise ValueError(f"--gin.{name}: nothing is built in a scope {scope!r}{near}")
+                raise ValueError(f"--gin.{name}: no object has the scope {scope!r}{near}")
 
 
 def _check_types(bindings: Sequence[str]) -> None:
-    """Raises ValueError for a macro of `bindings` whose value is not of its parameter's type."""
+    """Raises ValueError for a macro of `bindings` whose value does not fit its parameter's type."""
     macros = _macros()
     for name in {_halves(binding)[0] for binding in bindings} & macros.keys():
         for (_, selector), parameters in _gin._CONFIG.items():
@@ -363,18 +363,18 @@ def _check_types(bindings: Sequence[str]) -> None:
 
 
 def _referred(value: Any) -> set[str]:
-    """The macros that a value refers to, NAME as %NAME."""
-    return {one.scopes[-1] for one in _references(value) if one.selector == "gin.macro"}
+    """Returns the names of the macros that a value refers to as %NAME."""
+    return {macro.scopes[-1] for macro in _references(value) if macro.selector == "gin.macro"}
 
 
 def _references(value: Any) -> list[Any]:
-    """What a value refers to, at any depth: @function and %MACRO."""
-    found = _gin._iterate_flattened_values(value)
-    return [one for one in found if isinstance(one, _gin.ConfigurableReference)]
+    """Returns all references in a value, @function and %MACRO, at any depth."""
+    parts = _gin._iterate_flattened_values(value)
+    return [part for part in parts if isinstance(part, _gin.ConfigurableReference)]
 
 
 def _literal(binding: str) -> str:
-    """A value that is no gin literal is taken as text: MODEL_DIR=runs/a is MODEL_DIR='runs/a'."""
+    """Quotes a value that is no gin literal: MODEL_DIR=runs/a becomes MODEL_DIR = 'runs/a'."""
     name, value = _halves(binding)
     plain = re.fullmatch(r"[\w./~:+-]+", value) and not re.fullmatch(
         r"True|False|None|[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?", value
@@ -383,17 +383,17 @@ def _literal(binding: str) -> str:
 
 
 def _hint_of_parameter(message: str) -> str:
-    """For gin's "Configurable 'a.b' doesn't have a parameter named 'c'": what c may have meant."""
-    found = re.search(r"onfigurable '(.+?)' doesn't have a parameter named '(\w+)'", message)
-    if not found:
+    """Returns the hint for gin's "Configurable 'a.b' doesn't have a parameter named 'c'"."""
+    match = re.search(r"onfigurable '(.+?)' doesn't have a parameter named '(\w+)'", message)
+    if not match:
         return ""
     names = [
         name
         for function in _gin._INVERSE_REGISTRY
-        if function.__qualname__ == found[1].rsplit(".", 1)[-1]
+        if function.__qualname__ == match[1].rsplit(".", 1)[-1]
         for name in inspect.signature(function).parameters
     ]
-    return _hint(found[2], names)
+    return _hint(match[2], names)
 
 
 def _known_files() -> list[str]:

@@ -1,8 +1,8 @@
 """Distillation: a student learns from a trained model, by its logits or by its translations.
 
-`Teacher` is what the trainer asks for logits, step by step; `Translations` writes a corpus of what
-the teacher makes of the training sources, which then takes the normal road, with any vocabulary.
-The student's initial weights are `mmt.initial`'s, the loss is `mmt.losses`'.
+`Teacher` gives the trainer logits for every batch. `Translations` writes the teacher's translations
+of the training sources as a corpus; it is trained on like any other, with any vocabulary. The
+student's initial weights come from `mmt.initial`, the loss from `mmt.losses`.
 """
 
 import contextlib
@@ -44,8 +44,9 @@ class Teacher:
         return Run(self.model_dir).model()
 
     def check(self, model: Transformer, manifest: Any) -> None:
-        """ValueError where the directory is no trained run's, or reads or writes other tokens than
-        a student of `model` on the cache of `manifest`.
+        """Checks that a student of `model` on the cache of `manifest` can learn from this teacher.
+
+        Raises ValueError if the directory has no trained model, or if the vocabularies differ.
         """
         Run(self.model_dir).best_step()
         hashes = read_manifest(Run(self.model_dir).manifest).vocabulary_hash
@@ -65,11 +66,11 @@ class Teacher:
             )
 
     def parameters(self, layout: Layout) -> Any:
-        """On the devices of `layout`. They are an argument of the step and in no checkpoint."""
+        """Returns the parameters on the devices of `layout`. No checkpoint contains them."""
         return initial.restore(self.model_dir, layout)[1]
 
     def logits(self, params: Any, batch: Mapping[str, Any]) -> Float[Array, "B T V"]:
-        """Teacher forced, without dropout and with room for every token in its experts."""
+        """Returns logits of the targets in `batch`, without dropout; experts drop no tokens."""
         features = {name: batch[name] for name in FEATURES}
         logits: Any = self.model.apply({"params": params}, **features)
         return logits
@@ -77,15 +78,17 @@ class Teacher:
 
 @dataclasses.dataclass(frozen=True)
 class Translations:
-    """A teacher's beam search of a corpus' training sources, as a corpus to train a student on.
+    """Writes a teacher's translations of a corpus's training sources as a corpus for a student.
 
-    Sequence-level distillation (Kim & Rush 2016): the student learns what the teacher would
-    say, not what people said; where it says nothing, the reference stays. Validation and test pairs
-    are the corpus' own.
+    Sequence-level distillation (Kim & Rush 2016): the student learns the teacher's beam search
+    output. Where the output is empty, the reference is used. Validation and test pairs are copied
+    from the corpus.
 
-    teacher: a run directory. corpus: as `corpora.load` takes it. directory: of the new corpus,
-    named <corpus>_distilled. pairs: so many of each language at most, spread evenly; 0: all.
-    references: whether the corpus' own training pairs, all of them, come beside.
+    teacher: a run directory.
+    corpus: as for `corpora.load`.
+    directory: directory of the new corpus, named <corpus>_distilled.
+    pairs: the maximum number of pairs per language, spread evenly; 0: all.
+    references: whether all training pairs of the corpus are added.
     """
 
     teacher: str
@@ -96,16 +99,16 @@ class Translations:
     references: bool = False
 
     def write(self) -> None:
-        """Writes what is missing of the corpus; one that is whole is left as it is.
+        """Writes the missing parts of the corpus; a complete corpus stays unchanged.
 
-        Killed and started again it goes on after the last whole line; `corpus.toml` comes last.
-        ValueError where the directory holds something else, or translations of another recipe.
+        An interrupted run resumes after the last complete line. `corpus.toml` is written last.
+        Raises ValueError if the directory holds something else, or translations of another recipe.
         """
         folder, corpus = Path(self.directory), corpora.load(self.corpus)
         if jax.process_count() > 1 and not (folder / "corpus.toml").exists():
             raise ValueError(
-                f"the teacher's translations in {folder} are not complete, and one process writes "
-                "them: start `mmt distill` as one until its training begins, then as several"
+                f"the teacher's translations in {folder} are not complete, and one process must "
+                "write them: run `mmt distill` as one until its training begins, then as several"
             )
         recipe = {
             "teacher": str(Path(self.teacher).absolute()),
@@ -133,7 +136,7 @@ class Translations:
             file.write(self._description(corpus))
 
     def _translate(self, folder: Path, corpus: corpora.Corpus) -> None:
-        """The train split, language by language, as one stream through the translator."""
+        """Translates the training split, language by language, as one stream."""
         todo = [
             output_log.OutputFile(folder / f"train.{code}.tsv", self._count(corpus, code))
             for code in corpus.languages
@@ -177,9 +180,9 @@ class Translations:
 
 
 def prepare(program: Trainer, translations: Translations | None = None) -> None:
-    """What comes before a student's training: the teacher's translations, where gin binds them.
+    """Prepares a student's training: writes the teacher's translations, if gin binds them.
 
-    ValueError for a program that learns from nobody.
+    Raises ValueError if the config names no teacher.
     """
     if translations is not None:
         translations.write()

@@ -1,7 +1,7 @@
-"""Several processes as one run: how they find each other, and what they tell each other.
+"""Runs of several processes: how they find each other and exchange values.
 
-A process learns from gin, the environment or its launcher which of them it is; one that learns
-nothing runs alone, and for it nothing here does anything. Arrays and rows are the layout's matter.
+A process learns its index from gin, the environment or its launcher. Without these it runs alone,
+and the functions here have no effect. Sharding of arrays and rows is in `mmt.sharding`.
 """
 
 import atexit
@@ -26,8 +26,8 @@ from jax.experimental import multihost_utils
 from mmt.system import lock
 
 SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
-_SECONDS_MORE = 60  # until JAX itself gives up, which it does by aborting
-_CALLS = itertools.count()  # of `preempted`
+_SECONDS_MORE = 60  # until JAX itself gives up and aborts
+_CALLS = itertools.count()  # calls of `preempted`
 _finished = False
 
 T = TypeVar("T")
@@ -50,18 +50,19 @@ def start(
 ) -> None:
     """Joins the other processes of the run, if this one was launched as one of several.
 
-    To be called before anything touches a device. A Slurm step of several tasks and a TPU pod slice
-    need no arguments; for the first three the environment has other names, see `launched`.
+    Call it before any device is used. A Slurm step of several tasks and a TPU pod slice need no
+    arguments. `launched` lists the environment variables for the first three arguments.
 
     Args:
-      coordinator: host:port of process 0, where it will listen.
-      process_count, process_index: how many there are, and which this one is.
-      timeout: seconds for all to meet. When they are over, one line says who is missing, and the
-        exit status is 1.
-      heartbeat: seconds after which a process that no longer answers counts as dead, which ends
-        all others.
+      coordinator: host:port on which process 0 listens.
+      process_count, process_index: the number of processes, and the index of this one.
+      timeout: seconds in which all processes must connect. Otherwise one line names the missing
+        ones, and the exit status is 1.
+      heartbeat: seconds after which a process that does not answer counts as dead; then all others
+        exit.
 
-    Raises ValueError for arguments that contradict each other.
+    Raises:
+      ValueError: arguments contradict each other.
     """
     for name, value in (("timeout", timeout), ("heartbeat", heartbeat)):
         if value < 1:
@@ -80,10 +81,10 @@ def start(
             initialization_timeout=timeout + _SECONDS_MORE, heartbeat_timeout_seconds=heartbeat,
         )  # fmt: skip
     except RuntimeError as error:
-        raise ValueError(f"the processes did not meet: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"the processes did not connect: {str(error).splitlines()[0]}") from error
     finally:
         watch.cancel()
-    atexit.register(_leave)  # before JAX's, which waits for the others
+    atexit.register(_leave)  # runs before JAX's, which waits for the others
 
 
 def launched(
@@ -91,9 +92,9 @@ def launched(
 ) -> Launch | None:
     """Returns the place of this process by arguments and environment; None if it runs alone.
 
-    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID (in an indexed Job of Kubernetes
-    JOB_COMPLETION_INDEX) stand for arguments not given; under Slurm it tells the last two.
-    ValueError where a part is missing or out of range.
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID replace missing arguments; so does
+    JOB_COMPLETION_INDEX in an indexed Job of Kubernetes. Slurm supplies number and index. Raises
+    ValueError if a value is missing or out of range.
     """
     slurm = all(name in environment for name in SLURM)
     if not coordinator:
@@ -133,22 +134,25 @@ def launched(
 
 
 def finish() -> None:
-    """Marks the regular end of this process. Without it, the process exits without waiting for the
-    others, which then detect the loss and exit too.
+    """Marks the regular end of this process.
+
+    Without it, the process exits without waiting for the others, which then detect the loss and
+    exit too.
     """
     global _finished
     _finished = True
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes what only one may write."""
+    """Returns whether this is the first process, the only one that writes shared files."""
     return jax.process_index() == 0
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Inside, what is meant for the screen is dropped unless this is the first process; and what
-    C++ libraries print to stdout, as Gloo does, goes to stderr.
+    """Drops screen output inside unless this is the first process.
+
+    Output of C++ libraries to stdout, such as Gloo's, goes to stderr.
     """
     if jax.process_count() == 1:
         yield
@@ -204,7 +208,7 @@ def gather(value: Any) -> list[Any]:
         return [value]
     encoded = np.frombuffer(json.dumps(value).encode(), np.uint8)
     sizes = np.asarray(multihost_utils.process_allgather(np.int32(len(encoded)))).ravel()
-    room = 1 << max(10, int(sizes.max() - 1).bit_length())  # few shapes: each is compiled
+    room = 1 << max(10, int(sizes.max() - 1).bit_length())  # few distinct shapes: each is compiled
     padded = np.zeros(room, np.uint8)
     padded[: len(encoded)] = encoded
     every = np.asarray(multihost_utils.process_allgather(padded)).reshape(len(sizes), room)
@@ -261,8 +265,8 @@ def preempted() -> bool:
 
 
 def _on_tpu_pod(environment: Mapping[str, str]) -> bool:
-    """Whether this is a host of a TPU slice, of several where that can be known."""
-    from jax._src import cloud_tpu_init  # libtpu and a chip: there is no public name for it
+    """Returns whether this is a host of a TPU slice, of several hosts if that can be known."""
+    from jax._src import cloud_tpu_init  # libtpu and a chip; there is no public function
 
     platforms = environment.get("JAX_PLATFORMS", "") or "tpu"
     if "tpu" not in platforms.split(",") or not cloud_tpu_init.running_in_cloud_tpu_vm:
@@ -271,7 +275,7 @@ def _on_tpu_pod(environment: Mapping[str, str]) -> bool:
     hosts = next((environment[name] for name in names if name in environment), None)
     if hosts is not None:
         return "," in hosts or (_integer(environment, "MEGASCALE_NUM_SLICES") or 1) > 1
-    return "TPU_SKIP_MDS_QUERY" not in environment  # else the VM's metadata say how many
+    return "TPU_SKIP_MDS_QUERY" not in environment  # else see the VM's metadata
 
 
 def _integer(environment: Mapping[str, str], name: str) -> int | None:
@@ -282,10 +286,10 @@ def _integer(environment: Mapping[str, str], name: str) -> int | None:
 
 
 def _give_up(launch: Launch, seconds: int) -> NoReturn:
-    """Ends the process with a line, from a thread: the main one waits in C++."""
+    """Ends the process with a message, from a thread, since the main thread waits in C++."""
     place = launch.coordinator or "the coordinator that the launcher names"
     count = launch.processes or "that the launcher started"
-    message = f"not all of the processes, {count}, came to {place}"
+    message = f"not all of the processes, {count}, reached {place}"
     if launch.process and launch.coordinator:
         host, _, port = launch.coordinator.rpartition(":")
         try:
@@ -304,5 +308,5 @@ def _leave() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         if is_first():
-            time.sleep(3)  # its end aborts the others, who may have something to say themselves
+            time.sleep(3)  # its exit aborts others, which may agree
         os._exit(1)

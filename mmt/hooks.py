@@ -1,9 +1,9 @@
-"""Hooks: what the trainer does every n steps besides training. A hook is a function of `Step`.
+"""Hooks: functions of `Step` that the trainer calls after every step.
 
-Where a run has several processes, each calls every hook, and each has to get the same answer.
+If a run has several processes, each of them calls every hook, and all must get the same result.
 
-Validation by loss and stopping early are here; validation by BLEU is in `eval`, since it
-translates. Any importable callable can be bound in gin as another.
+Validation by loss and early stopping are defined here. Validation by BLEU is in `eval`, since it
+translates. Any importable callable can be bound in gin as another hook.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from mmt.step import Rows, Step
 
 @runtime_checkable
 class HeldOut(Protocol):
-    """Held-out batches of which a process can read its rows alone (`pipeline.EvalBatches`)."""
+    """Held-out batches of which each process reads only its rows (`pipeline.EvalBatches`)."""
 
     def __len__(self) -> int: ...
     def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
@@ -32,17 +32,17 @@ class HeldOut(Protocol):
 class _OnHeldOut:
     """A hook that measures on `batches`, every `period` steps and at the end.
 
-    budget: the share of the training time that it may take. A batch without gradients takes about a
-    third of a training step, so this is a number of batches, which no clock decides; 64 are always
-    allowed. Where there are more, every language has fewer examples: the same ones every time, so
-    that losses compare. 0: no limit.
+    budget: maximum fraction of the training time. A batch without gradients costs about a third of
+        a training step, so the budget is a fixed number of batches and does not depend on the
+        clock. 64 batches are always allowed. If there are more, every language has fewer examples,
+        the same ones every time, so that losses are comparable. 0: no limit.
     """
 
     batches: Iterable[Rows]
     period: int
     budget: float = 0.05
 
-    _passes: ClassVar[int] = 1  # over the batches
+    _passes: ClassVar[int] = 1  # number of passes over the batches
 
     def __post_init__(self) -> None:
         if self.period < 1:
@@ -65,12 +65,13 @@ class _OnHeldOut:
 class ValidationLoss(_OnHeldOut):
     """Measures the loss per target token on held-out text every `period` steps and at the end.
 
-    batches: a finite sequence of batches with `decoder_language_ids`; all languages may be mixed.
-    Writes `validation_loss` (the mean over languages, so that a small language counts as much as
-    a large one) and `language_validation_loss`, in nats per token.
+    batches: a finite sequence of batches with `decoder_language_ids`; languages may be mixed.
+
+    Writes `validation_loss`, the mean over languages (all with equal weight), and
+    `language_validation_loss`, in nats per token.
     """
 
-    gives_losses: ClassVar[bool] = True  # stages of the data may wait for them
+    gives_losses: ClassVar[bool] = True  # stages of the data may depend on them
 
     def _measure(self, now: Step) -> None:
         note_validation(now, _sums(now, self.batches))
@@ -80,10 +81,10 @@ class ValidationLoss(_OnHeldOut):
 class SourceUse(_OnHeldOut):
     """Measures how much conditioning on the source lowers the loss.
 
-    Every `period` steps, and at the end: the loss on held-out text with the sources of other rows,
-    minus the loss with the right sources. A model that ignores its sources has 0, however low its
-    validation loss is. Writes `source_use`, the mean over languages, and `language_source_use`, in
-    nats per target token.
+    It subtracts the loss with the right sources from the loss with the sources of other rows, on
+    held-out text. A model that ignores its sources has 0, even with a low validation loss. Measures
+    every `period` steps and at the end. Writes `source_use`, the mean over languages, and
+    `language_source_use`, in nats per target token.
 
     batches: as for `ValidationLoss`, each of two rows or more.
     """
@@ -103,7 +104,7 @@ class SourceUse(_OnHeldOut):
 def _with_other_sources(batch: Rows) -> Rows:
     """Returns the batch in which every row has the sources of the row before it."""
     if len(batch["decoder_target_tokens"]) < 2:
-        raise ValueError("source use: a process has batches of one row, and so no other sources")
+        raise ValueError("source use: a process has batches of one row; it needs two rows or more")
     return {
         name: np.roll(values, 1, axis=0) if name.startswith("encoder_") else values
         for name, values in batch.items()
@@ -145,7 +146,7 @@ def _by_language(now: Step, total: Meters) -> dict[str, float]:
 
 
 def note_validation(now: Step, total: Meters) -> None:
-    """Writes the validation losses that the sums of all held-out batches give."""
+    """Writes the validation losses from the sums over all held-out batches."""
     by_language = _by_language(now, total)
     mean = float(np.mean(list(by_language.values())))
     now.measured["validation_loss"] = mean
@@ -166,9 +167,11 @@ def note_validation(now: Step, total: Meters) -> None:
 class EarlyStop:
     """Stops when `metric` has not improved in the last `patience` measurements.
 
-    metric: a key of validation rows; smaller is better unless `larger_is_better`. Those up to step
-    `since` do not count. It looks at the logged rows, so that it remembers across
-    restarts; several processes stop as the first says.
+    metric: a key of validation rows; smaller is better unless `larger_is_better`.
+    since: measurements up to this step do not count.
+
+    It reads the logged rows, so a resumed run counts earlier measurements. All processes follow the
+    first.
     """
 
     patience: int

@@ -1,8 +1,8 @@
 """The initial parameters of a run that starts from a trained model.
 
-A rule gets the shapes of the trained model's parameters by their flat names
-(`mmt.model.parameter_names`) and the new model, and says which of them it takes; the others stay
-fresh. Any function of that kind can be bound in gin as `train.Program.initial_rule`.
+A rule gets the shapes of the trained model's parameters by flat names (`mmt.model.parameter_names`)
+and the new model. It returns the names of the parameters to copy; all others stay fresh. Any such
+function can be bound in gin as `train.Program.initial_rule`.
 """
 
 import sys
@@ -24,19 +24,20 @@ Rule = Callable[[Shapes, Transformer], set[str]]
 
 
 def same(parent: Shapes, model: Transformer) -> set[str]:
-    """Fine-tuning: all parameters, of a model of the same shape."""
+    """Copies all parameters from a model of the same shape, for fine-tuning."""
     parameter_names.check(parent, model)
     return set(parent)
 
 
 def upcycled(parent: Shapes, model: Transformer) -> set[str]:
-    """Sparse Upcycling (Komatsuzaki et al. 2022): from a dense model to one with experts.
+    """Initialises a model with experts from a dense one (Sparse Upcycling, Komatsuzaki et al.
+    2022).
 
-    Every expert starts as a copy of the layer's MLP; routers are fresh. A token's gates must sum to
-    1, as those of `gshard_top2` do. Then its equal experts together are the MLP, and the new model
-    gives the old one's logits, whatever the routers say, wherever no token is dropped: decoding and
-    validation always, training but for GShard's random drop and full experts. Switch's single gate
-    is a probability below 1 that no constant makes up for: ValueError.
+    Every expert starts as a copy of the layer's MLP; routers are fresh. The gates of a token must
+    sum to 1, as with `gshard_top2`: then the copies together equal the MLP, and the new model has
+    the old one's logits for any router, if no token is dropped. In decoding and validation none is;
+    training differs through GShard's random dropping and full experts. Raises ValueError for
+    Switch, whose single gate is a probability below 1.
     """
     _check_gates(model)
     shapes = parameter_names.shapes(model)
@@ -52,10 +53,10 @@ def upcycled(parent: Shapes, model: Transformer) -> set[str]:
 
 
 def shared(parent: Shapes, model: Transformer) -> set[str]:
-    """A student from its teacher's non-expert weights (Switch, Fedus et al. 2021, 4.2).
+    """Initialises a student from its teacher's non-expert weights (Switch, Fedus et al. 2021, 4.2).
 
-    Whatever has the same name and shape is taken. The MLPs of layers which have experts in the
-    teacher stay fresh, and so do embeddings and logits of other vocabularies; ValueError where
+    Parameters with the same name and shape are copied. The MLPs of layers with experts in the
+    teacher stay fresh, and so do embeddings and logits of other vocabularies. Raises ValueError if
     anything else differs.
     """
     shapes = parameter_names.shapes(model)
@@ -72,9 +73,9 @@ def shared(parent: Shapes, model: Transformer) -> set[str]:
 
 
 def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
-    """Returns the names that `rule` takes of the model in a run directory; reads no weights.
+    """Returns the parameters of a run directory's model that `rule` copies; reads no weights.
 
-    Raises ValueError where the directory has no trained model, and where the model does not fit.
+    Raises ValueError if the directory has no trained model, or if the model does not fit.
     """
     parent = Run(model_dir).model()
     Run(model_dir).best_step()
@@ -87,9 +88,9 @@ def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str
 def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
     """Checks a run before its directory is changed.
 
-    Raises ValueError where a vocabulary has more pieces than the model has embeddings, where the
-    directory holds another model's checkpoints, where the teacher reads or writes other tokens, and
-    as `check_parents` does.
+    Raises ValueError if a vocabulary has more pieces than the model has embeddings, if the
+    directory holds another model's checkpoints, if the teacher has other vocabularies, and as
+    `check_parents` does.
     """
     check_parents(program, model_dir)
     config, pieces = program.model.config, manifest.vocabulary_size
@@ -108,8 +109,8 @@ def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
 def check_parents(program: Any, model_dir: str | Path) -> None:
     """Checks the initial model and the teacher of a run; needs no data.
 
-    Raises ValueError where one of them is no trained model, where the initial model does not fit,
-    and where the run directory is one of theirs.
+    Raises ValueError if one of them is no trained model, if the initial model does not fit, or if
+    the run directory is one of theirs.
     """
     teacher = program.teacher.model_dir if program.teacher is not None else ""
     for parent in filter(None, (program.initial_model_dir, teacher)):
@@ -124,8 +125,9 @@ def check_parents(program: Any, model_dir: str | Path) -> None:
 
 
 def takes_vocabulary_of(program: Any, model_dir: str | Path) -> Run | None:
-    """Returns the initial model whose embeddings a new run takes as they are; None where a rule
-    leaves them out, as `shared` does, or the run has checkpoints of its own.
+    """Returns the initial model whose embeddings a new run copies.
+
+    None if the rule leaves them fresh, as `shared` does, or if the run has checkpoints already.
     """
     parent, rule = program.initial_model_dir, program.initial_rule
     new = not Run(model_dir).checkpoint_steps()
@@ -135,9 +137,10 @@ def takes_vocabulary_of(program: Any, model_dir: str | Path) -> Run | None:
 def parameters(
     rule: Rule, model_dir: str | Path, *, fresh: Any, model: Transformer, layout: Layout
 ) -> Any:
-    """The `fresh` parameters of `model`, with those in place that `rule` takes of a trained model.
+    """Returns the `fresh` parameters of `model`, with those that `rule` copies from a trained
+    model.
 
-    Where an expert's weight is taken from a dense layer, every expert gets it. `fresh` is used up.
+    If an expert's weight comes from a dense layer, every expert gets a copy. `fresh` is donated.
     """
     taken = check_rule(rule, model_dir, model)
     parent, old = restore(model_dir, layout)
@@ -163,13 +166,13 @@ def parameters(
 
 
 def restore(model_dir: str | Path, layout: Layout) -> tuple[Transformer, Any]:
-    """The model of a run directory and its best parameters, on the devices of `layout`."""
+    """Returns the model of a run directory and its best parameters, on the devices of `layout`."""
     model = Run(model_dir).model()
     return model, checkpoint.restore_params(model_dir, layout.shapes(boxed_shapes(model)))
 
 
 def _check_gates(model: Transformer) -> None:
-    """ValueError unless the model has experts, and a token's gates sum to 1."""
+    """Raises ValueError unless the model has experts and a token's gates sum to 1."""
     if not model.config.moe_period:
         raise ValueError("upcycling needs a model with experts: set Config.moe_period to 1 or more")
     moe = model.config.moe
@@ -183,8 +186,8 @@ def _check_gates(model: Transformer) -> None:
         name = getattr(moe.router, "__name__", str(moe.router))
         raise ValueError(
             f"upcycling with the router {name}: a token's gates sum to {gates.min():.2f} to "
-            f"{gates.max():.2f}, so that the experts' outputs are less than the MLP's they were "
-            "copied from; allowed: a router whose gates sum to 1; nearest: gshard_top2"
+            f"{gates.max():.2f}, so that the experts' output is smaller than that of the MLP they "
+            "copy; allowed: a router whose gates sum to 1; nearest: gshard_top2"
         )
 
 

@@ -1,7 +1,7 @@
-"""Which language is meant: any code or name that people use -> one row of `languages.tsv`.
+"""Languages: `find` maps any code or name that people use to a row of `languages.tsv`.
 
-Files, results and training data carry a row's FLORES-200 code (`deu_Latn`); whatever a user writes
-goes through `find`.  It knows no corpora and no models, and guesses nothing: unclear is an error.
+Files, results and training data use a row's FLORES-200 code (`deu_Latn`); user input goes through
+`find`. This module knows no corpora and no models. An ambiguous name is an error.
 """
 
 import functools
@@ -20,14 +20,15 @@ class Language:
     """A language in one script.
 
     Attributes:
-      code: as FLORES-200 writes it (`deu_Latn`, `swh_Latn`, `zho_Hans`); for what FLORES-200 does
-        not have, ISO 639-3 + '_' + ISO 15924.  Unique.
-      iso1: ISO 639-1 (`de`), that of the macrolanguage for its usual member (`sw` for `swh_Latn`);
-        '' where there is none.
+      code: the FLORES-200 code (`deu_Latn`, `swh_Latn`, `zho_Hans`); for languages outside
+        FLORES-200, ISO 639-3 + '_' + ISO 15924. Unique.
+      iso1: ISO 639-1 (`de`), for the usual member of a macrolanguage its code (`sw` for
+        `swh_Latn`); '' if there is none.
       iso3: ISO 639-3 (`deu`), the first part of the code.
-      bcp47: the shortest tag (`de`, `sr-Latn`); without a script it means the usual one.  Unique.
-      name: in English (`German`).  Unique.
-      native: the language's own name (`Deutsch`).
+      bcp47: the shortest tag (`de`, `sr-Latn`); without a script, the usual script is meant.
+        Unique.
+      name: in English (`German`). Unique.
+      native: the language's name for itself (`Deutsch`).
       script: in English (`Latin`, `Han (simplified)`).
       family: the top-level genealogical family (`Indo-European`, `Atlantic-Congo`, `Isolate`, ...).
       aliases: other codes and names in use (`ger`, `Farsi`, `cmn`).
@@ -45,11 +46,12 @@ class Language:
 
 
 def find(name: str) -> Language:
-    """The language meant by a FLORES or ISO 639 code, BCP-47 tag, English or own name, or alias.
+    """Returns the language of a FLORES or ISO 639 code, BCP-47 tag, English or native name, or
+    alias.
 
-    Case, accents (in names) and the choice of '-', '_' or ' ' do not matter.  A code or name of a
-    language with several scripts means its usual script, in the region if one is given (as CLDR
-    has it):
+    Case, accents (in names) and the choice of '-', '_' or ' ' do not matter. If a language has
+    several scripts, its usual script is returned, or that of the region if one is given (as in
+    CLDR).
 
     >>> [find(name).code for name in ("de", "DEU", "de-AT", "Deutsch", "Bokmal", "fa")]
     ['deu_Latn', 'deu_Latn', 'deu_Latn', 'deu_Latn', 'nob_Latn', 'pes_Arab']
@@ -57,15 +59,15 @@ def find(name: str) -> Language:
     ['zho_Hans', 'zho_Hant', 'srp_Cyrl', 'srp_Latn']
 
     Raises:
-      ValueError: for an unknown name, with the nearest ones; for one that may mean several
-        languages ('Norwegian', 'Kurdish'; 'Ga', which is also Irish's code), with the candidates.
+      ValueError: the name is unknown (the message has the nearest ones), or may mean several
+        languages ('Norwegian', 'Kurdish'; 'Ga', which is also Irish's code).
     """
     index, tag, key = _index(), _tag_key(name), _name_key(name)
     named = index.names.get(key, [])
-    found = index.tags.get(tag)
-    if found and not (named and found not in named and _titled(name)):
-        return found
-    candidates = [*([found] if found else []), *named]
+    tagged = index.tags.get(tag)
+    if tagged and not (named and tagged not in named and _titled(name)):
+        return tagged
+    candidates = [*([tagged] if tagged else []), *named]
     if len({language.iso3 for language in candidates}) == 1:
         return min(candidates, key=lambda language: ("-" in language.bcp47, language.code))
     if candidates:
@@ -81,8 +83,8 @@ def find(name: str) -> Language:
 def nearest(language: Language, among: Iterable[str], count: int = 3) -> list[Language]:
     """Returns those of the codes `among` that are nearest to a language, the nearest first.
 
-    The same language in another script comes first, then a name that is spelled alike, then the
-    same family and script, the same family, the same script. Codes outside the table are left out.
+    The same language in another script comes first. Then come similar names, the same family and
+    script, the same family, and the same script. Codes outside the table are omitted.
 
     >>> [near.name for near in nearest(find("bod_Tibt"), ["deu_Latn", "dzo_Tibt", "mya_Mymr"])]
     ['Dzongkha', 'Burmese', 'German']
@@ -105,17 +107,19 @@ def nearest(language: Language, among: Iterable[str], count: int = 3) -> list[La
 
 
 def all_languages() -> tuple[Language, ...]:
-    """Every language of the table, sorted by code."""
+    """Returns every language of the table, sorted by code."""
     return _index().languages
 
 
 def rows() -> list[dict[str, str | list[str]]]:
-    """What `mmt data languages` prints: a dictionary per language, the keys as in `Language`."""
+    """Returns the rows of `mmt data languages --json`: a dictionary per language, keys as in
+    `Language`.
+    """
     return [{**asdict(language), "aliases": list(language.aliases)} for language in all_languages()]
 
 
 def table() -> str:
-    """`rows()` for people: a line per language, columns aligned, the own name last."""
+    """Returns the languages as text: a line per language, columns aligned, the native name last."""
     columns = ("code", "bcp47", "name", "script", "family", "native")
     lines = [columns, *(tuple(getattr(x, column) for column in columns) for x in all_languages())]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns) - 1)] + [0]
@@ -128,8 +132,8 @@ class _Index(NamedTuple):
     names: dict[str, list[Language]]  # by _name_key
 
 
-_TAG = re.compile(r"[a-z]{2,3}([_-]\w+)*")  # among the aliases, what is no name
-# ISO 3166-1 and CLDR's few more: 'de-en' is a language pair and must not pass for German
+_TAG = re.compile(r"[a-z]{2,3}([_-]\w+)*")  # codes among the aliases
+# ISO 3166-1 and CLDR's additions. 'de-en' is a language pair and must not mean German.
 _REGIONS = frozenset(
     """
     AC AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ
@@ -193,7 +197,7 @@ def _tag_key(name: str) -> str:
 
 
 def _name_key(name: str) -> str:
-    """'Mi'kmaq' and 'miʼkmaq', 'Māori' and 'maori' are the same name."""
+    """Returns a key that is equal for "Mi'kmaq" and 'miʼkmaq', and for 'Māori' and 'maori'."""
     plain = re.sub("[ʻʼʾ’‘`´]", "'", name)
     if not plain.isascii():
         plain = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", plain))
@@ -201,12 +205,13 @@ def _name_key(name: str) -> str:
 
 
 def _titled(name: str) -> bool:
-    """'Ga', 'Ho' and 'Mon' are written as names are; 'ga', 'ho', 'mon' and 'GA' as codes are."""
+    """Returns whether the text is written as a name ('Ga', 'Ho') and not as a code ('ga', 'GA')."""
     return not (name.islower() or name.isupper())
 
 
 def _without_region(tag: str, tags: dict[str, Language]) -> Language | None:
-    """The language of 'de-at', 'zh-hant-tw', 'ca-es-valencia'; 'zho-tw' by way of 'zh-tw'."""
+    """Returns the language of 'de-at', 'zh-hant-tw', 'ca-es-valencia'; 'zho-tw' by way of 'zh-tw'.
+    """
     match = _LOCATED.fullmatch(tag)
     if not match or not (match[3] or match[4]):
         return None

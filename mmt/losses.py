@@ -42,7 +42,7 @@ def measure(
 ) -> Meters:
     """Returns the sums over target tokens of a batch: loss, nll, accuracy; loss also by language.
 
-    A token is right if no other logit exceeds its own; `argmax` takes 30 times as long on a CPU.
+    A token is right if no other logit exceeds its logit; `argmax` takes 30 times as long on a CPU.
     With `teacher_logits` in the batch, `teacher_loss` is the teacher's part of the loss.
     """
     weights, targets = batch["decoder_loss_weights"], batch["decoder_target_tokens"]

@@ -1,7 +1,7 @@
 """Metrics: running sums on the device; screen, JSON lines and TensorBoard on the host.
 
-Only numbers that the training step summed itself come here, one logging period late, so that the
-device never waits for the host. Of several processes the first writes; the others keep step.
+All numbers are sums from the training step. They are fetched one logging period late, so that the
+device never waits for the host. The first of several processes writes; the others only count.
 """
 
 import contextlib
@@ -30,13 +30,15 @@ from mmt import distributed
 from mmt.run import Run, read_metrics
 from mmt.system import phases, progress
 
-_COUNT = itertools.count()  # of TensorBoard's files
-_SILENCE = 30.0  # seconds: rows are shown at every tenth of a run, and at least so often
+_COUNT = itertools.count()  # numbers TensorBoard's files
+_SILENCE = 30.0  # seconds between shown rows at most; each tenth of a run is also shown
 
 
 @flax.struct.dataclass
 class Meters:
-    """Sums since the last logged step; arrays, or in their place their shapes or shardings."""
+    """Sums since the last logged step. Fields hold arrays, or the shapes or shardings of these
+    arrays.
+    """
 
     sums: dict[str, Any]  # float32 [] each
     language_loss: Any  # float32 [languages]: nats of every language's target tokens
@@ -46,7 +48,7 @@ class Meters:
         return jax.tree.map(jnp.add, self, other)
 
     def restarted(self, *, sums: Any, languages: Any) -> "Meters":
-        """Zero again where the (traced) conditions hold."""
+        """Returns the sums, set to zero where the (traced) conditions hold."""
         keep = lambda flag: lambda x: jnp.where(flag, 0, x)  # noqa: E731
         return Meters(
             sums=jax.tree.map(keep(sums), self.sums),
@@ -58,20 +60,21 @@ class Meters:
 def by_language(
     values: Float[Array, "B T"], language_ids: Int[Array, "B T"], languages: int
 ) -> Float[Array, " languages"]:
-    """Sums of `values` per language id."""
+    """Returns the sums of `values` by language id."""
     return jnp.zeros(languages).at[language_ids.ravel()].add(values.ravel())
 
 
 class Log:
     """Writes a run's metrics: rows of JSON, TensorBoard events, a progress bar on stderr.
 
-    A training row has `step`, `loss`, `tokens_per_second`, `data_wait` (the share of the time in
-    which the step waited for data) and the means of what the step summed; only such rows have the
-    key `loss`. `skipped`, where there were any, are steps that changed nothing because loss or
-    gradient were not finite; they count for nothing else. Other rows (validation) carry what their
-    hook measured. Rows that a full disk does not take wait in memory, and training goes on.
+    A training row has `step`, `loss`, `tokens_per_second`, `data_wait` (the fraction of time spent
+    waiting for data) and the means of the other sums. Only training rows have the key `loss`.
+    `skipped` is the number of skipped steps (loss or gradient not finite); no other number includes
+    them. Other rows hold the results of a hook, such as validation. Rows that a full disk refuses
+    stay in memory until they can be written, and training continues.
 
-    clock: in seconds; that of a run which shares the machine is slower. shown: on the screen.
+    clock: returns seconds; the clock of a run that shares the machine is slower.
+    shown: whether rows appear on the screen.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class Log:
         self.every, self.languages_every = every, languages_every
         self._languages, self._steps = list(languages), steps
         self._pending: tuple[int, Meters, bool, float] | None = None
-        self.stopped = False  # an earlier start of this run ended by a hook's word
+        self.stopped = False  # whether a hook stopped an earlier start of this run
         self._waited, self._clock, self._shown = 0.0, clock, shown and self._writes
         self._console = Console(stderr=True)
         self._bar = progress.progress_bar(
@@ -98,16 +101,16 @@ class Log:
             disable=not (self._shown and sys.stderr.isatty()),
         )  # fmt: skip
         self._task = self._bar.add_task("train", total=steps, text="")
-        self._waiting: list[Mapping[str, Any]] = []  # rows that the disk did not take yet
+        self._waiting: list[Mapping[str, Any]] = []  # rows that could not be written yet
         self._named_failure = False
         self.phases = phases.Phases(self._announce, self._show_phase)
         self._text = ""
-        self._first, self._step, self._begun = 0, 0, 0.0  # of this start: for the time left
+        self._first, self._step, self._begun = 0, 0, 0.0  # of this start, to estimate the time left
         self._said = time.perf_counter()
 
     @contextlib.contextmanager
     def phase(self, kind: str) -> Iterator[None]:
-        """Shows inside what the run does instead of training."""
+        """Shows the name of another activity than training inside the `with` statement."""
         if self._shown:
             self.phases.begin(kind)
         try:
@@ -116,8 +119,9 @@ class Log:
             self.phases.end()
 
     def start(self, step: int) -> None:
-        """Drops rows after `step`, from which the run goes on, and starts the clocks. It may be
-        called again, when the run goes back.
+        """Drops rows after `step`, where training resumes, and starts the clocks.
+
+        A rollback calls it again.
         """
         self._since, self._pending, self._waited = self._clock(), None, 0.0
         if self._writes:
@@ -167,7 +171,8 @@ class Log:
             print(f"{self.path}: {lost}", file=sys.stderr)
 
     def next_batch(self, batches: Any, running: Any) -> Any:
-        """`next(batches)`, its time counted as waiting where the device has run dry meanwhile."""
+        """Returns `next(batches)`; counts its time as waiting if the device becomes idle meanwhile.
+        """
         before = time.perf_counter()
         batch = next(batches)
         if running is None or running.is_ready():
@@ -175,7 +180,7 @@ class Log:
         return batch
 
     def train_step(self, step: int, meters: Meters, *, last: bool) -> None:
-        """Takes note of a finished step; every `every` steps and at the last one writes a row."""
+        """Counts a finished step; writes a row every `every` steps and at the last step."""
         if self.phases.kind:
             self.phases.end()
         if not self._begun:
@@ -191,7 +196,7 @@ class Log:
             self.flush()
 
     def flush(self) -> None:
-        """Fetches and writes the row that is still on the device, if there is one."""
+        """Fetches and writes the last row, if it is still on the device."""
         if self._pending is None:
             return
         step, meters, with_languages, waited = self._pending
@@ -236,12 +241,12 @@ class Log:
         refused = self._drain()
         if refused and not self._named_failure:
             with contextlib.suppress(OSError):  # stderr may lie on the same disk
-                print(f"{self.path} cannot be written: {refused.strerror}; its rows wait for room",
+                print(f"{self.path} cannot be written: {refused.strerror}; its rows stay in memory",
                       file=sys.stderr)  # fmt: skip
         self._named_failure = refused is not None
 
     def _drain(self) -> OSError | None:
-        """Writes the rows that wait, whole ones; what the disk says where it does not take them."""
+        """Writes the waiting rows; returns the error if the disk refuses them."""
         while self._waiting:
             text = (json.dumps(self._waiting[0]) + "\n").encode()
             end = self._rows.seek(0, os.SEEK_END)
@@ -256,11 +261,11 @@ class Log:
         return None
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows written so far; to be asked in the first process."""
+        """Returns all rows written so far. Call it in the first process only."""
         return [*read_metrics(self.path), *map(dict, self._waiting)]
 
     def say(self, text: str) -> None:
-        """A line on stderr, above the progress bar."""
+        """Prints a line on stderr, above the progress bar."""
         if self._shown:
             self._said = time.perf_counter()
             with contextlib.suppress(OSError):
@@ -280,8 +285,9 @@ class Log:
             self.say(f"step {row['step']}/{self._steps}  {text}")
 
     def _time_left(self) -> str:
-        """The time left by the steps and other phases of this start; each phase comes as often as
-        so far, and once more at the end.
+        """Returns the estimated time left, from the steps and other phases of this start.
+
+        Other phases are assumed to repeat at the same rate, and once more at the end.
         """
         done, left = self._step - self._first, self._steps - self._step
         if not done or not left:
@@ -303,8 +309,8 @@ class Log:
 
 
 class _Events:
-    """TensorBoard's copy of the rows after `step`. What a full disk does not take is left out: the
-    rows have it.
+    """Writes TensorBoard's copy of the rows after `step`. Rows that a full disk refuses are
+    omitted.
     """
 
     def __init__(self, directory: Path, step: int) -> None:
@@ -331,9 +337,11 @@ class _Events:
                 self._writer.close()
 
     def _open(self) -> EventsWriter:
-        """A file of a name that no other start of the run had, also when clocks are set back."""
+        """Opens a file with a name that no other start of the run used, even if the clock was set
+        back.
+        """
         writer = EventsWriter(str(self._directory / "events"), f".{os.getpid()}.{next(_COUNT)}")
-        if self._step:  # hides what an earlier start wrote of later steps
+        if self._step:  # hides later steps of an earlier start
             begin = SessionLog(status=SessionLog.START)
             writer.write_event(Event(step=self._step + 1, file_version="brain.Event:2"))
             writer.write_event(Event(step=self._step + 1, session_log=begin))
@@ -353,7 +361,7 @@ def _snapshot(meters: Meters) -> Meters:
 
 
 def training_bar(console: Console, *, disable: bool) -> progress.Progress:
-    """Returns a bar with the time that is left; a task has the field `text`."""
+    """Returns a progress bar that shows the time left and the task's field `text`."""
     parts = (progress.COUNT, progress.PERCENT, progress.REMAINING, "{task.fields[text]}")
     return progress.progress_bar(
         *parts, console=console, disable=disable or not sys.stderr.isatty()

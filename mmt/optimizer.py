@@ -1,7 +1,7 @@
 """Learning-rate schedules, and an optax optimizer applied to one layer and one expert at a time.
 
-Scanned layers and experts lie stacked in one array; an optimizer that looks at a whole array
-(Adafactor's factored moments, parameter scale and clipping) must not see the stack as one matrix.
+Scanned layers and experts are stacked in one array. Optimizers with statistics of a whole array
+(Adafactor's factored moments, parameter scale and clipping) must not treat the stack as one matrix.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from jaxtyping import Array
 def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> Any:
     """Returns the optimizer's state of every parameter.
 
-    stacked: for every parameter, how many of its leading axes only count layers or experts.
+    stacked: for every parameter, the number of its leading axes that index layers or experts.
     """
     return _each(optimizer.init, stacked, params)
 
@@ -67,7 +67,7 @@ def warmup_cosine(peak: float, *, warmup_steps: int, steps: int) -> optax.Schedu
     """
     if not 0 <= warmup_steps < steps:
         raise ValueError(
-            f"TRAIN_STEPS is {steps}, and {warmup_steps} of them are to warm up "
+            f"TRAIN_STEPS is {steps}, and the warm-up has {warmup_steps} steps "
             "(train.warmup_cosine.warmup_steps); allowed: more steps, or a shorter warm-up"
         )
     return optax.warmup_cosine_decay_schedule(0.0, peak, warmup_steps, steps)

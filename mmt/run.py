@@ -1,6 +1,6 @@
-"""`Run`: what a run directory holds. The only file that spells its file names.
+"""`Run`: the content of a run directory. The only module that names its files.
 
-It is light to import: names, JSON and gin. Whoever reads arrays asks `mmt.checkpoint`.
+It imports only light modules; `mmt.checkpoint` reads the arrays.
 """
 
 import json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"  # in a run directory and in a cache
 SIDES = ("source", "target")
-_NEW = ".new-"  # begins the name of a directory whose files are about to move into a run
+_NEW = ".new-"  # begins the name of a temporary directory whose files move into a run
 
 
 class Run:
@@ -80,17 +80,17 @@ class Run:
         return self.directory / "results.jsonl"
 
     def checkpoint(self, step: int) -> Path:
-        """The absolute path of the checkpoint of a step."""
+        """Returns the absolute path of the checkpoint of a step."""
         return self.checkpoints.absolute() / str(step)
 
     def vocabulary(self, side: str = "", *, shared: bool) -> Path:
-        """The SentencePiece model of a side; of both where they share it."""
+        """Returns the SentencePiece model of a side; the model of both sides if it is shared."""
         return self.directory / ("vocabulary.model" if shared else f"vocabulary.{side}.model")
 
     def vocabularies(self) -> dict[str, Path]:
-        """The files of 'source' and 'target'; the same file twice where they share it.
+        """Returns the files of 'source' and 'target'; the same file twice if it is shared.
 
-        Raises ValueError where a file is missing.
+        Raises ValueError if a file is missing.
         """
         shared = self.vocabulary(shared=True)
         separate = {side: self.vocabulary(side, shared=False) for side in SIDES}
@@ -101,16 +101,16 @@ class Run:
         return files
 
     def check_is_model(self, *files: Path) -> None:
-        """ValueError where a file that makes a run directory a model is missing.
+        """Raises ValueError if a file is missing that the directory of a model has.
 
-        files: default: the configuration and the manifest.
+        files: by default the configuration and the manifest.
         """
         for file in files or (self.config, self.manifest):
             if not file.is_file():
                 raise ValueError(f"{self.directory} is no model directory: it has no {file.name}")
 
     def model(self) -> "Transformer":
-        """The model that the configuration describes. ValueError where it describes none."""
+        """Returns the model of the configuration. Raises ValueError if it has none."""
         from mmt.model.transformer import Transformer
 
         self.check_is_model(self.config)
@@ -122,7 +122,7 @@ class Run:
                 raise ValueError(f"{self.config} describes no model: {message}") from error
 
     def checkpoint_steps(self) -> list[int]:
-        """The steps of the complete checkpoints, in order."""
+        """Returns the steps of the complete checkpoints, in order."""
         return sorted(
             int(path.name)
             for path in (self.checkpoints.iterdir() if self.checkpoints.is_dir() else ())
@@ -130,13 +130,13 @@ class Run:
         )
 
     def last_step(self) -> int:
-        """The step of the latest checkpoint; 0 without one."""
+        """Returns the step of the latest checkpoint; 0 if there is none."""
         return max(self.checkpoint_steps(), default=0)
 
     def best_step(self) -> int:
-        """The step of the lowest validation loss if one was measured, else the latest.
+        """Returns the step with the lowest validation loss if it was measured, else the latest.
 
-        Raises ValueError where there is no checkpoint.
+        Raises ValueError if there is no checkpoint.
         """
         steps = self.checkpoint_steps()
         if not steps:
@@ -155,9 +155,9 @@ class Run:
         return min(losses, key=losses.__getitem__) if losses else steps[-1]
 
     def last_steps(self, count: int, *, step: int | None = None) -> list[int]:
-        """The steps of the last `count` checkpoints, in order; up to `step` if it is given.
+        """Returns the steps of the last `count` checkpoints, in order, up to `step` if it is given.
 
-        Raises ValueError where there are fewer.
+        Raises ValueError if there are fewer.
         """
         if count < 1:
             raise ValueError(f"the last {count} checkpoints; allowed: 1 or more")
@@ -166,41 +166,46 @@ class Run:
         if len(steps) < count or (step is not None and steps[-1] != step):
             raise ValueError(
                 f"the last {count} checkpoints{'' if step is None else f' up to {step}'}: "
-                f"{self.directory} has {', '.join(map(str, every)) or 'none'} (a run keeps as many "
-                "as checkpoint.Policy.keep says)"
+                f"{self.directory} has {', '.join(map(str, every)) or 'none'} (a run keeps "
+                "checkpoint.Policy.keep checkpoints)"
             )
         return steps[-count:]
 
     def is_trained(self, steps: int | None) -> bool:
-        """Whether the run has done `steps` steps, or a hook has stopped it before.
+        """Returns whether the run has done `steps` steps, or a hook has stopped it before.
 
-        steps: None for a number that the configuration leaves open.
+        steps: None if the configuration does not set the number.
         """
         last, rows = self.last_step(), read_metrics(self.metrics)
         stopped = any("stopped" in row and row["step"] <= last for row in rows)
         return bool(last) and (stopped or (steps is not None and last >= steps))
 
     def keeps_description(self) -> bool:
-        """Whether the run is trained by the loaded configuration, so that `describe` must not
-        change it. Warns on stderr of settings that differ from those it was trained with.
+        """Returns whether the run is trained already, so that `describe` must not change it.
+
+        Reports settings on stderr that differ from those it was trained with.
         """
         if not self.config.is_file() or not self.is_trained(config.macro("TRAIN_STEPS")):
             return False
         if changes := config.unlike(self.config):
             print(
-                f"mmt: {self.directory} is trained, and not with these settings, which change "
-                f"nothing now: {'; '.join(changes)}. Another MODEL_DIR trains with them",
+                f"mmt: {self.directory} is trained with other settings; without effect now: "
+                f"{'; '.join(changes)}. Set another MODEL_DIR to train with them",
                 file=sys.stderr,
             )
         return True
 
     def describe(self, cache: Any, languages: Sequence[str] = ()) -> None:
-        """Writes what translating needs beside the checkpoints: the vocabularies, the loaded
-        configuration, the manifest and the environment. Every file is replaced atomically.
+        """Writes the files that translation needs beside the checkpoints.
+
+        These are the vocabularies, the loaded configuration, the manifest and the environment.
+        Every file is replaced atomically.
 
         cache: the `mmt.data.cache.Cache` that the run is trained on.
-        languages: those of the manifest; default: all of the cache's.
-        Raises ValueError where there are checkpoints of another text, and OSError.
+        languages: the languages of the manifest; by default all of the cache's.
+
+        Raises ValueError if there are checkpoints that were trained on another text, and OSError if
+        a file cannot be written.
         """
         cache.manifest.check_goes_on(self)
         try:
@@ -222,7 +227,7 @@ class Run:
 
 
 def read_metrics(file: Path) -> list[dict[str, Any]]:
-    """The rows of a run's metrics; a last line that a kill has cut short is left out."""
+    """Returns the rows of a run's metrics without an incomplete last line of a killed run."""
     rows = []
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:

@@ -1,7 +1,7 @@
 """Sharding: a mesh, a table of logical-axis rules, and shardings for anything with shapes.
 
-The model only names its axes ("embed", "mlp", "expert", ...). Which of them is cut over which mesh
-axis is decided here, by a table bound in gin. One device is a mesh too.
+The model only names its axes ("embed", "mlp", "expert", ...). A table bound in gin maps each of
+them to a mesh axis. One device is also a mesh.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from mmt import suggest
 
-Axes = str | tuple[str, ...] | None  # of the mesh; several: their product
+Axes = str | tuple[str, ...] | None  # mesh axes; several stand for their product
 Rules = tuple[tuple[str, Axes], ...]
 
-# Data and experts over one axis, as GShard lays them; heads, mlp and vocabulary over the other.
-# A logical axis may have several rows: the first whose mesh axes are still free in the array.
+# As in GShard, data and experts share a mesh axis; heads, mlp and vocabulary share the other.
+# A logical axis may have several rows: the first whose mesh axes the array does not use applies.
 RULES: Rules = (
     ("batch", "data"),
     ("group", "data"),
     ("expert", "data"),
-    ("expert_group", None),  # the groups' axis where the experts lie cut
+    ("expert_group", None),  # the axis of the groups while experts are sharded
     ("vocab", "model"),
     ("heads", "model"),
     ("mlp", "model"),
@@ -46,7 +46,9 @@ _DEVICES.set(None)
 
 @contextlib.contextmanager
 def devices(those: Sequence[Any]) -> Iterator[None]:
-    """Inside, `device_mesh` is made of these devices; of a TPU topology that is not there, say."""
+    """Makes `device_mesh` use these devices inside, such as those of a TPU topology without
+    hardware.
+    """
     token = _DEVICES.set(those)
     try:
         yield
@@ -55,10 +57,11 @@ def devices(those: Sequence[Any]) -> Iterator[None]:
 
 
 def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
-    """A mesh over all devices of all processes; one axis may be -1: what the others leave.
+    """Returns a mesh over all devices of all processes. One axis may be -1, for the remaining
+    devices.
 
-    `device_mesh({"data": -1, "model": 2})` on 8 devices is 4 x 2. Raises ValueError where the
-    sizes do not multiply to the number of devices.
+    `device_mesh({"data": -1, "model": 2})` on 8 devices is 4 x 2. Raises ValueError if the sizes do
+    not multiply to the number of devices.
     """
     requested = dict(axes or {"data": -1, "model": 1})
     chosen = _DEVICES.get()
@@ -76,18 +79,18 @@ def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
     automatic, shape = (jax.sharding.AxisType.Auto,) * len(sizes), tuple(sizes.values())
     try:
         return jax.make_mesh(shape, tuple(sizes), automatic, devices=chosen)
-    except NotImplementedError:  # of a TPU: 512 x 4 on a torus of 8 x 16 x 16 has to cut one side
+    except NotImplementedError:  # on a TPU: 512 x 4 splits a side of a torus of 8 x 16 x 16
         placed = mesh_utils.create_device_mesh(shape, chosen, allow_split_physical_axes=True)
         return Mesh(placed, tuple(sizes), axis_types=automatic)
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """A mesh and the rules that map the model's logical axes onto it.
+    """A mesh and the rules that map the model's logical axes to mesh axes.
 
-    over: rows that replace those of `rules`, e.g. {"expert": "expert", "batch": ("data",
-    "expert")}; a list holds alternatives: {"embed": ["data", None]} cuts every parameter's embed
-    axis over "data" unless another of its axes already is.
+    over: rows that replace those of `rules`, for example {"expert": "expert", "batch": ("data",
+        "expert")}. A list holds alternatives: {"embed": ["data", None]} shards the embed axis of a
+        parameter over "data", unless another axis of the parameter already is.
     """
 
     mesh: Mesh | AbstractMesh = dataclasses.field(default_factory=device_mesh)
@@ -119,30 +122,32 @@ class Layout:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Inside, the model's logical constraints are this layout's. Not to be entered in a trace.
+        """Applies the rules of this layout to the model's logical constraints. Do not enter it in a
+        trace.
         """
-        assert isinstance(self.mesh, Mesh)  # an abstract one is for looking at shapes
+        assert isinstance(self.mesh, Mesh)  # an abstract mesh only serves to compute shapes
         with jax.set_mesh(self.mesh), nn.logical_axis_rules(self.rules):
             yield
 
     def replicated(self) -> NamedSharding:
-        """Everything on every device."""
+        """Returns the sharding of arrays that every device holds whole."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     def batch(self) -> NamedSharding:
-        """Rows over the devices, for arrays [B, ...]."""
+        """Returns the sharding of arrays [B, ...] with rows divided over the devices."""
         return NamedSharding(self.mesh, PartitionSpec(self._spec(("batch",))[0]))
 
     def rows(self, batch_size: int) -> tuple[range, ...]:
-        """The rows of a batch that this process's devices hold, in order. ValueError where the
-        mesh cannot cut so many.
+        """Returns the rows of a batch that the devices of this process hold, in order.
+
+        Raises ValueError if the mesh does not divide `batch_size`.
         """
         parts = self.parts("batch")
         if batch_size % parts:
             raise ValueError(
-                f"BATCH_SIZE {batch_size} is not divisible by {parts}, the number of parts that "
-                f"the mesh {dict(self.mesh.shape)} over {jax.process_count()} processes cuts it "
-                "into"
+                f"BATCH_SIZE {batch_size} is not divisible by {parts}, the number of parts into "
+                f"which the mesh {dict(self.mesh.shape)} over {jax.process_count()} processes "
+                "divides it"
             )
         indices = self.batch().addressable_devices_indices_map((batch_size,)).values()
         rows = {row for index in indices if index for row in range(batch_size)[index[0]]}
@@ -151,20 +156,26 @@ class Layout:
         return tuple(map(range, starts, ends))
 
     def parts(self, logical: str) -> int:
-        """Into how many parts an axis of the model is cut, where it is its array's only one."""
+        """Returns the number of shards of a logical axis that is the only sharded axis of its
+        array.
+        """
         return self._size(self._spec((logical,))[0])
 
     def parameters(self, boxed_shapes: Any) -> Any:
-        """Shardings for a tree of parameters boxed with their logical axes (`jax.eval_shape` of
-        `Transformer.init`). Raises ValueError that names parameter, axis and sizes where an axis
-        does not divide or where a mesh axis would cut two axes of one parameter.
+        """Returns the shardings of a tree of parameters, boxed with their logical axes.
+
+        `jax.eval_shape` of `Transformer.init` gives such a tree. Raises ValueError with parameter,
+        axis and sizes if an axis does not divide, or if two axes of a parameter map to one mesh
+        axis.
         """
         return jax.tree_util.tree_map_with_path(
             self._parameter, nn.get_partition_spec(boxed_shapes), nn.meta.unbox(boxed_shapes)
         )
 
     def shapes(self, boxed_shapes: Any) -> Any:
-        """Shapes with those shardings, as `mmt.checkpoint` restores parameters."""
+        """Returns the shapes with those shardings, as `mmt.checkpoint` needs them to restore
+        parameters.
+        """
         return jax.tree.map(
             lambda shape, place: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=place),
             nn.meta.unbox(boxed_shapes), self.parameters(boxed_shapes),
@@ -189,8 +200,11 @@ class Layout:
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
     def _spec(self, names: Sequence[str | None]) -> list[Axes]:
-        """The mesh axes of each logical axis of an array: row by row of the table, as Flax's
-        `logical_to_mesh_axes`, which is silent where no row of an axis can apply.
+        """Returns the mesh axes of each logical axis of an array, by the rows of the table in
+        order.
+
+        Flax's `logical_to_mesh_axes` does the same, but raises no error if no row of an axis
+        applies.
         """
         chosen: dict[str | None, Axes] = {None: None}
         used: dict[str, str] = {}  # mesh axis -> logical axis
@@ -205,7 +219,7 @@ class Layout:
                     raise ValueError(f"no rule for axis {name!r}")
                 taken = {axis: used[axis] for axis in _names(row[1]) if axis in used}
                 raise ValueError(
-                    f"rule {row}: mesh axis {', '.join(map(repr, taken))} already cuts its axis "
+                    f"rule {row}: mesh axis {', '.join(map(repr, taken))} already shards its axis "
                     f"{', '.join(map(repr, taken.values()))}; give {name!r} an alternative, as "
                     f"in Layout.over = {{{name!r}: [{row[1]!r}, None]}}"
                 )
@@ -215,11 +229,12 @@ class Layout:
         return math.prod(self.mesh.shape[name] for name in _names(axes))
 
     def optimizer_state(self, state_shapes: Any, parameter_shapes: Any, shardings: Any) -> Any:
-        """Shardings for an optimizer's state, from those of the parameters it belongs to.
+        """Returns the shardings of an optimizer's state, from those of the parameters it belongs
+        to.
 
-        A leaf's path begins with its parameter's: of the same shape (momenta) it is cut as the
-        parameter is; with one axis fewer (Adafactor's factored moments) as the axes that remain;
-        anything else (counters) is on every device.
+        The path of a leaf begins with the path of its parameter. A leaf with the parameter's shape
+        (momenta) has its sharding. With one axis fewer (Adafactor's factored moments), it has the
+        sharding of the remaining axes. All other leaves (counters) are replicated.
         """
         known = {
             jax.tree_util.keystr(path): (shape.shape, sharding.spec)

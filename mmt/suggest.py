@@ -1,7 +1,7 @@
-"""What a mistyped name may have meant, in the words of an error message.
+"""Suggestions for mistyped names in error messages.
 
-The one place that compares spellings. `cutoff` is the least likeness, from 0 to 1, that a name must
-have to be suggested; 0 always suggests.
+All comparisons of spellings are here. `cutoff` is the least similarity, from 0 to 1, of a suggested
+name; 0 always suggests.
 """
 
 import difflib
@@ -16,7 +16,7 @@ def closest_names(
 
 
 def closest_name(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Returns the one of `names` that is spelled most like `name`, or None."""
+    """Returns the name of `names` that is spelled most like `name`, or None."""
     return next(iter(closest_names(name, names, 1, cutoff=cutoff)), None)
 
 

@@ -1,6 +1,6 @@
 """`Trainer`: the compiled functions of one model on one mesh, above all the training step.
 
-It knows no data, no directory and no loop: `mmt.train` calls its step.
+It knows neither data, directories nor the training loop: `mmt.train` calls its step.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from mmt.metrics import Meters
 from mmt.model import moe
 from mmt.model.transformer import Transformer
 
-Batch = Mapping[str, Any]  # the names of FEATURES, and what the loss needs
+Batch = Mapping[str, Any]  # the FEATURES, and the arrays that the loss needs
 FEATURES = (
     "encoder_input_tokens", "decoder_input_tokens", "encoder_segment_ids", "decoder_segment_ids",
 )  # fmt: skip
@@ -30,11 +30,11 @@ FEATURES = (
 
 @flax.struct.dataclass
 class TrainState:
-    """Everything that a training step changes: arrays, or in their place shapes or shardings."""
+    """The state that a training step changes: arrays, or shapes or shardings of these arrays."""
 
     step: Any  # int32 []
     params: Any
-    opt_state: Any  # for every parameter its optimizer state
+    opt_state: Any  # the optimizer state of every parameter
     meters: Any  # Meters since the last logged row
 
     def items(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Trainer:
     def init(self, languages: int) -> TrainState:
         """Returns a fresh state, each part created on its devices."""
         init = functools.partial(self._init, languages=languages)
-        # Run once, and long to compile on a CPU: 10 s at the default level, 4 at this one.
+        # It runs once, but compiles slowly on a CPU: 10 s at the default level, 4 s at this one.
         quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
         return self._on_mesh(init, out_shardings=self.shardings, compiler_options=quick)()
 
@@ -134,7 +134,7 @@ class Trainer:
 
     @functools.cached_property
     def _parts(self) -> tuple[int, int]:
-        """The number of parts that the mesh divides a batch into, and that of this process."""
+        """The number of parts of a batch on the mesh, and the number held by this process."""
         parts = self.layout.parts("batch")
         return parts, sum(map(len, self.layout.rows(parts)))
 
@@ -171,7 +171,7 @@ class Trainer:
         )
 
     def plain(self) -> tuple[Callable[..., Any], Callable[..., Meters]]:
-        """`step` and `evaluate` as functions of one device, not yet compiled: to be mapped."""
+        """`step` and `evaluate` as functions of one device, not compiled, to be mapped."""
         return self._step, self._evaluate
 
     def step_bytes(self, languages: int, batch: Batch) -> int:
@@ -206,12 +206,12 @@ class Trainer:
         if self.model.config.moe_period and count % cut:
             raise ValueError(
                 f"the {side}'s {rows} x {length} tokens make groups of at most "
-                f"{moe_config.group_size}: {count}, which {cut} devices of the mesh cannot share; "
-                f"with MoeConfig.group_size = {rows * length // cut} there are {cut}"
+                f"{moe_config.group_size}: {count}, which {cut} devices of the mesh cannot divide; "
+                f"MoeConfig.group_size = {rows * length // cut} makes {cut} groups"
             )
 
     def _on_mesh(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """`function` compiled, its logical axes those of the layout."""
+        """Returns `function` compiled, with the rules of the layout for its logical axes."""
         compiled = jax.jit(function, **options)
 
         def call(*arguments: Any, **keywords: Any) -> Any:
@@ -279,7 +279,7 @@ class Trainer:
     def _gradients(
         self, state: TrainState, batch: Batch, tokens: Float[Array, ""]
     ) -> tuple[Any, Meters]:
-        """Gradients and sums of the whole batch, one microbatch after the other."""
+        """Returns gradients and sums of the whole batch; microbatches run one after another."""
         key = jax.random.fold_in(jax.random.key(self.seed), state.step)
         gradient = functools.partial(
             jax.grad(self._loss, has_aux=True),
@@ -297,13 +297,14 @@ class Trainer:
         return jax.lax.scan(add, zero, (split, keys))[0]
 
     def _split(self, rows: Array) -> Array:
-        """[B, ...] -> [microbatches, B / microbatches, ...], every device keeping its own rows."""
+        """Reshapes [B, ...] to [microbatches, B / microbatches, ...]; every device keeps its rows.
+        """
         return jnp.moveaxis(rows.reshape(-1, self.microbatches, *rows.shape[1:]), 1, 0)
 
     def _loss(
         self, params: Any, batch: Batch, key: Array, *, tokens: Array, languages: int
     ) -> tuple[Float[Array, ""], Meters]:
-        """A microbatch's share of the loss per target token of the whole batch, and its sums."""
+        """Returns a microbatch's part of the loss per target token of the batch, and its sums."""
         logits, sown = self.model.apply(
             {"params": params},
             **{name: batch[name] for name in FEATURES},
@@ -328,7 +329,7 @@ class Trainer:
 
     @functools.cached_property
     def _stacked(self) -> Any:
-        """For every parameter the number of its leading axes that only count layers or experts."""
+        """The number of leading axes of every parameter that index layers or experts."""
         boxed = jax.eval_shape(self._init_params, jax.random.key(0))
         specs = nn.get_partition_spec(boxed)
         leading = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
@@ -337,7 +338,7 @@ class Trainer:
         )
 
 
-Program = Trainer  # its name in gin files: train.Program
+Program = Trainer  # the name in gin files: train.Program
 
 
 def _where(condition: Any, new: Any, old: Any) -> Any:

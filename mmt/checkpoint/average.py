@@ -1,4 +1,4 @@
-"""The mean of the parameters of several checkpoints."""
+"""Averages the parameters of several checkpoints."""
 
 import functools
 from pathlib import Path
@@ -11,10 +11,10 @@ from mmt.run import Run
 
 
 def average(model_dir: str | Path, shapes: Any, *, last: int, step: int | None = None) -> Any:
-    """The mean of the parameters of a run over the `last_steps`.
+    """Returns the mean of the parameters of a run over its `last_steps`.
 
-    It is a running one: beside it there is one checkpoint in memory at a time. shapes, and what is
-    raised: as of `restore_params` and `last_steps`.
+    It is a running mean: only one checkpoint at a time is in memory beside it. `shapes` and errors
+    are those of `restore_params` and `last_steps`.
     """
     first, *others = Run(model_dir).last_steps(last, step=step)
     mean = restore_params(model_dir, shapes, step=first)

@@ -1,7 +1,8 @@
-"""Whether a checkpoint's files are those that were written: their sizes and CRCs, kept with them.
+"""Checks that a checkpoint's files are unchanged, by the sizes and CRCs stored with them.
 
-OCDBT checks its lists of arrays and not the arrays: a third of the bytes of a checkpoint can be
-flipped and other numbers come back without a word. Nothing here knows what the files mean.
+Orbax's OCDBT format checks its lists of arrays but not the arrays. A third of a checkpoint's bytes
+can be flipped, and wrong numbers are restored without an error. This module does not interpret the
+files.
 """
 
 import concurrent.futures
@@ -14,14 +15,15 @@ from pathlib import Path
 
 FILE = "digests.json"
 _CHUNK = 1 << 22
-_THREADS = 8  # zlib lets go of the interpreter's lock
+_THREADS = 8  # zlib releases the interpreter lock
 
 
 def write(directory: Path) -> None:
-    """Notes size and CRC-32 of every file in the folders of `directory` in `digests.json` there.
+    """Stores size and CRC-32 of every file in the folders of `directory` in `digests.json` there.
 
-    A CRC-32 notices every burst of up to 32 bits, and else misses one damage of 2^32; it is against
-    disks, not against people. OSError where the note cannot be written.
+    A CRC-32 detects every burst of up to 32 bits and misses other damage with probability 2^-32. It
+    protects against faulty disks, not against manipulation. Raises OSError if the file cannot be
+    written.
     """
     names = sorted(_files(directory))
     digests = dict(zip(names, _digests(directory, names), strict=True))
@@ -30,16 +32,14 @@ def write(directory: Path) -> None:
 
 
 def noted(directory: Path) -> bool:
-    """Whether there is a note; not in checkpoints of before there were any, and of other programs.
-    """
+    """Returns whether `digests.json` exists; older checkpoints and other programs have none."""
     return (directory / FILE).is_file()
 
 
 def damage(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1)) -> str:
-    """What of the files that match is not as it was noted, in words; '' where all is, or nothing
-    was noted.
+    """Returns a description of the first file that was changed; '' without damage or digests.
 
-    part: (i, n) looks at every n-th file from the i-th: n processes share the work.
+    part: (i, n) checks every n-th file from the i-th, so that n processes share the work.
 
     >>> damage(Path("run/checkpoints/6"), "params/*")  # doctest: +SKIP
     'params/d/4ab3e5 is missing'
@@ -66,7 +66,7 @@ def damage(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1
 
 
 def set_aside(directory: Path) -> Path:
-    """Renames a damaged directory, so that nothing takes it for a good one; where to."""
+    """Renames a damaged directory, so that it is no longer used, and returns the new path."""
     names = (f"{directory.name}.damaged{n or ''}" for n in range(1000))
     new = next(path for path in map(directory.with_name, names) if not path.exists())
     os.rename(directory, new)
@@ -74,7 +74,8 @@ def set_aside(directory: Path) -> Path:
 
 
 def _files(directory: Path) -> dict[str, int]:
-    """Name and size of every file in a folder; beside them Orbax notes when it was done."""
+    """Returns the size of every file in a folder by name, without Orbax's time stamps beside them.
+    """
     sizes = {}
     for path in directory.glob("*/**/*"):
         if path.is_file():
@@ -88,7 +89,7 @@ def _digests(directory: Path, names: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _digest(path: Path) -> tuple[int, int]:
-    """Size and CRC-32."""
+    """Returns size and CRC-32."""
     size = crc = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

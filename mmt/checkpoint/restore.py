@@ -23,7 +23,7 @@ JSON = ("data", "measured")
 
 
 class Damaged(ValueError):
-    """A checkpoint is not as it was written; the message names it and says what is wrong."""
+    """A checkpoint whose files have changed; the message names it and describes the damage."""
 
 
 def restore_latest(
@@ -31,11 +31,12 @@ def restore_latest(
 ) -> tuple[Path, dict[str, Any]] | None:
     """Returns directory and items of the latest good checkpoint, or None if there is none.
 
-    A damaged checkpoint is named on stderr and the one before it is taken. If that one is good, the
-    damaged one is renamed, so that its step can be written again.
+    A damaged checkpoint is reported on stderr, and the one before it is tried. If that one is good,
+    the damaged one is renamed, so that its step can be written again.
 
     Args:
-      managers: of each directory of checkpoints. Of equal steps, that of the first one is taken.
+      managers: a manager for each directory of checkpoints. Of equal steps, the first directory's
+        is taken.
       shapes: for every array item a tree of `jax.ShapeDtypeStruct` with shardings.
 
     Raises:
@@ -62,7 +63,7 @@ def restore_latest(
         except Damaged as error:
             message = str(error)
         message = next(filter(None, distributed.gather(message)), "")
-        if message:  # of any process: all skip it
+        if message:  # from any process: all of them skip the checkpoint
             print(message, file=sys.stderr)
             damaged.append(directory)
             continue
@@ -80,7 +81,7 @@ def _set_aside(damaged: Sequence[Path]) -> None:
     if damaged and distributed.is_first():
         for directory in damaged:
             new = digests.set_aside(directory)
-            print(f"{directory.name} is now {new}, to be looked at or removed", file=sys.stderr)
+            print(f"{directory.name} is now {new}; inspect or remove it", file=sys.stderr)
     if damaged:
         distributed.gather(None)
 
@@ -89,12 +90,11 @@ def _set_aside(damaged: Sequence[Path]) -> None:
 def _damage_named(
     directory: Path, pattern: str = "*", *, together: bool = False
 ) -> Iterator[None]:
-    """Looks at the files of a checkpoint, those that match; inside they are read.
+    """Checks the matching files of a checkpoint before the body of the `with` statement reads them.
 
-    Damaged where they are not as they were written; or, where that was not noted, where reading
-    fails: damaged bytes surface as any type there, also a bare Exception. What fails though the
-    bytes are right is of another kind and stays as it is. together: all processes call it, and
-    share the work.
+    Raises Damaged if files differ from their digests. Without digests, it raises Damaged if reading
+    fails, since damaged bytes cause errors of any type, also a bare Exception. With digests, errors
+    of reading are passed on unchanged. together: all processes call it and share the work.
     """
     part = (jax.process_index(), jax.process_count()) if together else (0, 1)
     damage = digests.damage(directory, pattern, part=part)
@@ -110,22 +110,22 @@ def _damage_named(
 
 
 def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
-    """ValueError where the latest readable checkpoint is not of these shapes, those of `restore`.
+    """Raises ValueError if the latest readable checkpoint has other shapes, those of `restore`.
 
-    To be asked before anything in the run directory is written over.
+    Call it before anything in the run directory is overwritten.
     """
     for step in Run(model_dir).checkpoint_steps()[-1:]:
         paths = Run(model_dir).checkpoint(step).iterdir()
         if [path.name for path in paths if path.is_dir()] == ["params"]:
             raise ValueError(
-                f"MODEL_DIR {model_dir} holds an imported model, which has no training to go on "
-                "with: name a new MODEL_DIR, and this one as the model that it starts from "
+                f"MODEL_DIR {model_dir} holds an imported model, which has no training state to "
+                "resume: set a new MODEL_DIR, and name this one as its initial model "
                 f"(gin_configs/runs/finetune.gin with INITIAL_MODEL_DIR = {str(model_dir)!r}, or "
                 "train.Program.initial_model_dir)"
             )
     for step in reversed(Run(model_dir).checkpoint_steps()):
         directory = Run(model_dir).checkpoint(step)
-        with contextlib.suppress(Damaged, OSError):  # `restore` tells of it and goes past
+        with contextlib.suppress(Damaged, OSError):  # `restore` reports it and tries earlier ones
             with _damage_named(directory, "*/_METADATA"):
                 wrong = _differences(directory, shapes)
             break
@@ -135,10 +135,11 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
 
 
 def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = None) -> Any:
-    """The parameters of a run, of `best_step` unless `step` says another.
+    """Returns the parameters of a run, at `best_step` unless `step` is given.
 
-    shapes: a tree of `jax.ShapeDtypeStruct`, with shardings where they should lie anywhere but on
-    the first device. Raises ValueError where there is no such checkpoint or it is another model's.
+    shapes: a tree of `jax.ShapeDtypeStruct`, with shardings unless all go to the first device.
+
+    Raises ValueError if the checkpoint is missing or of another model.
     """
     with _reading(model_dir, shapes, step) as directory:
         checkpointer = ocp.Checkpointer(ocp.StandardCheckpointHandler())
@@ -148,9 +149,9 @@ def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = Non
 def read_params(
     model_dir: str | Path, shapes: Any, *, step: int | None = None
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """(path, array) of the parameters of a run, one after another, each read when its turn comes.
+    """Yields (path, array) of the parameters of a run; each array is read when it is requested.
 
-    shapes, step, and what is raised: as of `restore_params`.
+    `shapes`, `step` and errors are those of `restore_params`.
     """
     leaves = jax.tree_util.tree_leaves_with_path(shapes)
     structure: Any = jax.tree.structure(shapes)
@@ -171,8 +172,10 @@ def read_params(
 
 @contextlib.contextmanager
 def _reading(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[Path]:
-    """The directory of a checkpoint that has parameters of these shapes; whatever fails in reading
-    them is a ValueError that names it.
+    """Yields the directory of a checkpoint with parameters of these shapes.
+
+    Errors of reading, also those in the body of the `with` statement, become a ValueError that
+    names it.
     """
     step = Run(model_dir).best_step() if step is None else step
     directory = Run(model_dir).checkpoint(step)
@@ -193,7 +196,7 @@ def _reading(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[P
 
 
 def _refuse(directory: Path, wrong: list[str]) -> None:
-    """ValueError that names the arrays which are of another model, if there are any."""
+    """Raises ValueError with the names of arrays that differ from the model, if there are any."""
     if wrong:
         more = f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         other = "training" if all(line.startswith(ARRAYS[1:]) for line in wrong) else "model"
@@ -203,14 +206,16 @@ def _refuse(directory: Path, wrong: list[str]) -> None:
 
 
 def _differences(directory: Path, items: Mapping[str, Any]) -> list[str]:
-    """Each array which is missing, unused or of another shape; all but parameters with the name of
-    their item before theirs. OSError where unreadable.
+    """Returns the arrays that are missing, unused or of another shape.
+
+    Names of all but parameters begin with the name of their item. Raises OSError if the metadata
+    are unreadable.
     """
     wrong = []
     for item, shapes in items.items():
         try:
             stored = ocp.StandardCheckpointHandler().metadata(directory / item)
-        except (OSError, ValueError) as error:  # as damaged metadata is told by TensorStore
+        except (OSError, ValueError) as error:  # TensorStore's errors for damaged metadata
             raise OSError(f"its list of {item} cannot be read") from error
         in_file, in_model = _by_name(stored.tree), _by_name(shapes)
         at = "" if item == "params" else f"{item}/"

@@ -36,7 +36,8 @@ class Checkpoints:
     def __init__(
         self, model_dir: str | Path, policy: Policy | None = None, *, recovery: bool = False
     ) -> None:
-        """recovery: whether these are in `Run.recovery`: the state between two checkpoints."""
+        """recovery: whether the directory is `Run.recovery`, for the state between two checkpoints.
+        """
         self.policy = policy or Policy()
         run = Run(model_dir)
         self.directory = (run.recovery if recovery else run.checkpoints).absolute()
@@ -55,13 +56,13 @@ class Checkpoints:
             options=ocp.CheckpointManagerOptions(
                 preservation_policy=policies.AnyPreservationPolicy(keep),
                 temporary_path_class=_Digested,
-                # Orbax measures by the wall clock, which may be set: of one process nobody waits.
+                # Orbax uses the wall clock, which may be changed. One process waits for no other.
                 async_options=ocp.options.AsyncOptions(
                     timeout_secs=1200 if jax.process_count() > 1 else 10**9
                 ),
             ),
         )
-        self._writing: int | None = None  # the step that is on its way to the disk
+        self._writing: int | None = None  # the step that is being written
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -71,7 +72,7 @@ class Checkpoints:
         self._manager.close()
         if distributed.is_first():
             self._sweep()
-            with contextlib.suppress(OSError):  # not empty, or never made
+            with contextlib.suppress(OSError):  # not empty, or never created
                 self.directory.rmdir()
         if refused and kind is None:
             raise refused
@@ -104,7 +105,8 @@ class Checkpoints:
             self._tell(self._refused(error))
 
     def _finish(self) -> OSError | None:
-        """Waits for the step that is on its way; why the disk did not take it, or None."""
+        """Waits for the step that is being written; returns the error of a failed write, or None.
+        """
         try:
             with of_the_system():
                 self._manager.wait_until_finished()
@@ -114,18 +116,20 @@ class Checkpoints:
         return None
 
     def _refused(self, error: OSError) -> OSError:
-        """Clears what is there of the step that could not be written."""
+        """Removes the remains of the step that could not be written."""
         step, self._writing = self._writing, None
         self._sweep()
         self._manager.reload()
         last = max(self._manager.all_steps(), default="none")
         return OSError(
             f"checkpoint {self.directory / str(step)} could not be written: "
-            f"{error.strerror or error}; the last whole one: {last}"
+            f"{error.strerror or error}; the last complete one: {last}"
         )
 
     def _sweep(self) -> None:
-        """Removes what kills and full disks left; what was on its way may still come after it."""
+        """Removes incomplete checkpoints of killed runs and full disks; a pending write may still
+        add one.
+        """
         for half in self.directory.glob("*.orbax-checkpoint-tmp*"):
             shutil.rmtree(half, ignore_errors=True)
 
@@ -134,20 +138,20 @@ class Checkpoints:
             raise refused
         if refused:
             with contextlib.suppress(OSError):  # stderr may lie on the same disk
-                print(f"{refused}; the run goes on to the next", file=sys.stderr)
+                print(f"{refused}; training continues", file=sys.stderr)
 
     @property
     def writing(self) -> bool:
-        """Whether a checkpoint is on its way to the disk."""
+        """Whether a checkpoint is being written."""
         step = self._writing
         return step is not None and not (self.directory / str(step)).is_dir()
 
     def wait(self) -> None:
-        """Waits until everything is written; a disk that refused is named on stderr."""
+        """Waits until everything is written; a failed write is reported on stderr."""
         self._tell(self._finish())
 
     def last_step(self) -> int:
-        """The step of the latest checkpoint; -1 without one."""
+        """Returns the step of the latest checkpoint; -1 if there is none."""
         return max(self._manager.all_steps(), default=-1)
 
     def restore(self, shapes: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
@@ -159,16 +163,16 @@ class Checkpoints:
     def restore_later(
         self, recovery: "Checkpoints", shapes: Mapping[str, Any]
     ) -> tuple[bool, dict[str, Any]] | None:
-        """Returns the items of the latest good checkpoint, here or in `recovery`, and which it was.
+        """Returns the items of the latest good checkpoint, here or in `recovery`.
 
-        The first value is whether it is one of `recovery`.
+        The first value is whether the checkpoint is in `recovery`.
         """
         managers = {own.directory: own._manager for own in (self, recovery)}
         restored = restore_latest(managers, shapes)
         return restored and (restored[0].parent == recovery.directory, restored[1])
 
     def clear(self) -> None:
-        """Removes all checkpoints, once those on their way are written."""
+        """Removes all checkpoints after pending writes have ended."""
         self.wait()
         for step in self._manager.all_steps():
             self._manager.delete(step)
@@ -176,10 +180,10 @@ class Checkpoints:
 
 
 class _Digested(atomicity.AtomicRenameTemporaryPath):
-    """A checkpoint on its way, which is given its name after the digests of its files."""
+    """A checkpoint that gets its final name after the digests of its files are written."""
 
     async def finalize(self) -> None:
-        if self.get_final().name.isdigit():  # not one of its items
+        if self.get_final().name.isdigit():  # a checkpoint, not one of its items
             digests.write(Path(self.get()))
         await super().finalize()
 
@@ -189,7 +193,7 @@ def write_params(
 ) -> None:
     """Writes parameters alone, as the checkpoint of step 0 of a run directory.
 
-    The rest as of `write_tree`.
+    `shapes`, `load` and errors are those of `write_tree`.
     """
     directory = Run(model_dir).checkpoint(0)
     write_tree(directory / "params", shapes, load)

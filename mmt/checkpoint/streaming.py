@@ -1,6 +1,7 @@
-"""Arrays written one at a time, each made when its turn comes: for models larger than memory.
+"""Writes arrays one at a time, each created when it is written: for models larger than memory.
 
-With `mmt.checkpoint` the door to Orbax; this half knows no run directory.
+Together with the rest of `mmt.checkpoint` the only user of Orbax. This file does not know run
+directories.
 """
 
 import contextlib
@@ -26,11 +27,10 @@ _PIECE_BYTES = 1 << 24
 
 @contextlib.contextmanager
 def raised_alone() -> Iterator[None]:
-    """Inside, what fails in Orbax is raised and not also told, once for each array that shares its
-    fate, by its log, by asyncio and by TensorStore.
+    """Silences the logs of Orbax, asyncio and TensorStore for errors that are also raised.
 
-    Where something failed inside, TensorStore's callbacks may still come after, to a loop that is
-    gone: these stay unheard.
+    Without it, they report the same error once more for every array. After an error, late callbacks
+    of TensorStore to a closed event loop are ignored too.
     """
     loggers = [logging.getLogger(name) for name in ("absl", "asyncio")]
     levels = [logger.level for logger in loggers]
@@ -59,11 +59,13 @@ def _but_late_callbacks(hook: Callable[[Any], Any], unraisable: Any) -> None:
 def write_tree(
     directory: Path, shapes: Any, load: Callable[[str, jax.ShapeDtypeStruct], np.ndarray]
 ) -> None:
-    """Writes a tree of arrays into `directory`.
+    """Writes a tree of arrays into `directory`, one after another.
 
-    shapes: a tree of `jax.ShapeDtypeStruct`. Each array is asked for by `load(path, shape)`, with a
-    path like 'encoder/norm/scale', when it is written, one after another, and not kept. OSError
-    where it cannot be written.
+    shapes: a tree of `jax.ShapeDtypeStruct`.
+    load: called as `load(path, shape)` when an array is written, with a path like
+        'encoder/norm/scale'. The array is not kept.
+
+    Raises OSError if an array cannot be written.
     """
     tree = jax.tree_util.tree_map_with_path(
         lambda path, shape: _Lazy(shape, functools.partial(load, path_name(path), shape)), shapes
@@ -76,13 +78,13 @@ def write_tree(
 
 
 def path_name(path: Any) -> str:
-    """'encoder/norm/scale' of the keys on the way to a leaf."""
+    """Returns the path of a leaf, such as 'encoder/norm/scale', from its keys."""
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 @contextlib.contextmanager
 def of_the_system() -> Iterator[None]:
-    """A full disk and the like, which TensorStore tells in words, as OSError."""
+    """Turns TensorStore's text messages of system errors, such as a full disk, into OSError."""
     try:
         yield
     except Exception as error:
@@ -93,7 +95,7 @@ def of_the_system() -> Iterator[None]:
 
 
 class _Lazy:
-    """An array that is made when it is written."""
+    """An array that is created when it is written."""
 
     def __init__(self, shape: jax.ShapeDtypeStruct, load: Callable[[], np.ndarray]) -> None:
         self.shape, self.dtype, self.size = shape.shape, shape.dtype, shape.size
@@ -102,8 +104,10 @@ class _Lazy:
 
 
 class _LazyHandler(type_handlers.NumpyHandler):
-    """Writes `_Lazy` arrays as NumPy's are written, but one at a time and in pieces, each on disk
-    before the next: whatever is on its way there is held in memory once more, and compressed.
+    """Writes `_Lazy` arrays like NumPy arrays, but one at a time and in pieces.
+
+    Each piece is on disk before the next begins, because pending writes hold a compressed copy in
+    memory.
     """
 
     async def serialize(

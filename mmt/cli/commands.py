@@ -1,4 +1,4 @@
-"""The commands of `mmt` but those of `mmt data`: each reads its arguments and calls the library.
+"""All commands of `mmt` except `mmt data`: each reads its arguments and calls the library.
 
 Imports are lazy, so that `mmt --help` is instant. Results go to stdout, messages to stderr.
 """
@@ -168,7 +168,7 @@ def _import(args: argparse.Namespace) -> None:
     if args.format == "t5x":
         t5x.import_t5x(args.directory, args.out, *given)
     elif any(given):
-        raise ValueError("a model of Hugging Face brings its vocabulary and its sizes along")
+        raise ValueError("a Hugging Face model contains its vocabulary and sizes")
     else:
         hf.import_hf(args.directory, args.out)
     print(args.out)
@@ -188,7 +188,7 @@ def _report(args: argparse.Namespace) -> None:
 
     if args.train:
         if args.results or args.out or args.allow or args.comet or args.corpus:
-            raise ValueError("--train: the study says what goes where; leave the others out")
+            raise ValueError("--train: the study names all files; omit the other arguments")
         files = study.load(args.train, args.bindings).finish()
     elif args.results:
         paths = [Path(file) for file in args.results]
@@ -215,7 +215,7 @@ def _comet(files: list[Path], model: Path) -> None:
     print(f"COMET: {scored:,} rows scored", file=sys.stderr)
     if refused:
         print(
-            f"COMET: its encoder was not trained on {len(refused)} languages, which get no score: "
+            f"COMET: no score for {len(refused)} languages that its encoder was not trained on: "
             f"{', '.join(refused)}", file=sys.stderr,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def make_cache() -> None:
-    """Builds the cache of the loaded configuration where it is missing."""
+    """Builds the cache of the loaded configuration if it is missing."""
     from mmt import config
     from mmt.data import recipe
 
@@ -23,7 +23,7 @@ def make_cache() -> None:
         from tasks import build
     except ImportError as error:
         raise ValueError(
-            f"there is no cache in {cache.directory}, and making one needs the extra [data] "
+            f"there is no cache in {cache.directory}, and building it needs the extra [data] "
             f"(pip install 'mmt[data]'): {error}"
         ) from error
     build.ensure_cache(cache)

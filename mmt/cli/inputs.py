@@ -1,4 +1,4 @@
-"""What a command needs on disk, checked within a second, before any heavy import."""
+"""Checks that the files a command needs exist, within a second, before any heavy import."""
 
 import argparse
 import glob
@@ -35,7 +35,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _bindings(arguments: Sequence[str]) -> dict[str, str]:
-    """The bindings of the command line, without their quotes; of several of a name the last."""
+    """Returns the bindings of the command line, without quotes; the last one of a name counts."""
     pairs = (binding.partition("=") for binding in arguments)
     return {name.strip(): value.strip().strip("'\"") for name, _, value in pairs}
 
@@ -48,7 +48,7 @@ def _may_have_cache(bindings: Mapping[str, str]) -> bool:
 
 
 def _check_writable(directory: Path) -> None:
-    """Raises ValueError where a run directory cannot be made, or not be written."""
+    """Raises ValueError if a run directory cannot be created or written."""
     existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise ValueError(f"MODEL_DIR {directory} cannot be written: {existing} is a file")

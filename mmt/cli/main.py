@@ -1,6 +1,7 @@
 """The command line: `mmt COMMAND …`; `mmt --help` lists the commands.
 
-Results go to stdout, progress and messages to stderr. The exit status is 0 only where all was done.
+Results go to stdout, progress and messages to stderr. The exit status is 0 only if the command has
+done all its work.
 """
 
 import hashlib
@@ -40,10 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
-        message = str(error).split("\n  In call to configurable")[0]  # gin adds where from
+        message = str(error).split("\n  In call to configurable")[0]  # gin adds the place
         print(f"mmt {args.command}: {message}", file=sys.stderr)
         return 1
-    except TypeError as error:  # a value of the wrong type that gin bound
+    except TypeError as error:  # gin bound a value of the wrong type
         fault = re.search(r"(.*)\n  In call to configurable '(\w+)'", str(error))
         if not fault or fault[2] in ("train", "baselines") or os.environ.get("MMT_TRACEBACK"):
             raise
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _keep_programs() -> None:
-    """Keeps compiled programs under `$MMT_DATA`, by kind of machine, for the next process."""
+    """Caches compiled programs under `$MMT_DATA`, by kind of machine, for later processes."""
     from mmt.system.data_root import data_root
 
     cpus = Path("/proc/cpuinfo")
@@ -62,5 +63,5 @@ def _keep_programs() -> None:
     kind = hashlib.sha256((flags[0] if flags else b"") + platform.platform().encode())
     place = data_root() / f"programs-{kind.hexdigest()[:8]}"
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
-    # By default JAX forgets programs that compile in under a second: a search has dozens of them.
+    # By default JAX caches no program that compiles in under a second; a search has dozens of them.
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -14,8 +14,8 @@ _CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)
 class CommandParser(argparse.ArgumentParser):
     """Parses the arguments of one command; its subcommands are of this class too.
 
-    An unknown argument is an error of the subcommand that got it. A gin binding without its prefix
-    (`--TRAIN_STEPS=5`) is named as such, and a mistyped command or flag gets the nearest.
+    Errors belong to the subcommand that got the argument. A gin binding without its prefix
+    (`--TRAIN_STEPS=5`) gets a hint, and a mistyped command or flag the nearest name.
     """
 
     def parse_known_args(  # type: ignore[override]

@@ -1,7 +1,7 @@
-"""Work on disk that is whole or not there: directories, JSON files, and compressed lines.
+"""Atomic writes: directories, JSON files and compressed lines that are complete or absent.
 
-Work of many pieces that is interrupted goes on where it was (`working`); what is made at once, as a
-cache, begins anew (`replacing`). What is left of other work is cleared away.
+Work in many parts resumes after an interruption (`working`); work done at once, such as a cache,
+starts again (`replacing`). Remains of other work are removed.
 """
 
 import contextlib
@@ -18,15 +18,16 @@ from typing import Any
 
 import zstandard
 
-_LINES = 1000  # written at once
+_LINES = 1000  # number of lines written at once
 
 
 @contextlib.contextmanager
 def working(out: Path, key: str) -> Iterator[Path]:
-    """The directory beside `out` where work of a `key` goes on; gone when it is done or cannot be
-    (ValueError), kept if it is interrupted, until there is work of another key for `out`.
+    """Yields a directory beside `out` for the unfinished work of a `key`.
 
-    ValueError where another process is at it, OSError naming `out` where it cannot be made.
+    The directory is removed at the end, and after a ValueError. After any other interruption it is
+    kept, until work with another key for `out` begins. Raises ValueError if another process uses
+    it, and OSError with `out` if it cannot be created.
     """
     with disk_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -51,10 +52,12 @@ def working(out: Path, key: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing(directory: Path, unless: Callable[[], bool]) -> Iterator[Path]:
-    """A new directory, which at the very end becomes `directory`, in the place of what was there
-    before; it is gone if it cannot be finished, and so are those of killed processes.
+    """Yields a new directory, which replaces `directory` when the `with` statement ends.
 
-    unless: whether what another process has put there meanwhile is as good, and stays.
+    It is removed after an error; those of killed processes are removed too.
+
+    unless: called if another process has written `directory` meanwhile; if it returns True, that
+        content stays.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{directory.name}.building-"
@@ -65,7 +68,7 @@ def replacing(directory: Path, unless: Callable[[], bool]) -> Iterator[Path]:
     before = _identity(directory)
     with contextlib.ExitStack() as stack:
         ours = False
-        while not ours:  # else another process took it for that of a killed one
+        while not ours:  # else another process removed it as a killed one's
             work = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
             with contextlib.suppress(FileNotFoundError):
                 ours = stack.enter_context(locked(work)) and work.is_dir()
@@ -84,7 +87,7 @@ def replacing(directory: Path, unless: Callable[[], bool]) -> Iterator[Path]:
 
 
 def _moved(work: Path, directory: Path) -> bool:
-    """Whether there was room for it; an empty directory is room."""
+    """Returns whether `work` was moved to `directory`, which must be absent or empty."""
     try:
         work.rename(directory)
     except OSError as error:
@@ -97,13 +100,13 @@ def _moved(work: Path, directory: Path) -> bool:
 def _identity(directory: Path) -> tuple[int, int] | None:
     if not directory.exists():
         return None
-    found = directory.stat()
-    return found.st_dev, found.st_ino
+    status = directory.stat()
+    return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[bool]:
-    """Whether the lock of `directory` could be had; a process that dies leaves its locks free."""
+    """Yields whether `directory` could be locked. The end of a process releases its locks."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,7 +121,7 @@ def locked(directory: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def packed(path: Path) -> Iterator[Callable[[str], None]]:
-    """A function that writes a line into a compressed file, which `lines.read` reads."""
+    """Yields a function that writes a line to a compressed file, which `text_lines.read` reads."""
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = zstandard.open(path, "wb")
@@ -145,7 +148,7 @@ def packed(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def write_json(file: Path, content: Any) -> None:
-    """A JSON file that is there whole or not at all: it says that its piece of work is done."""
+    """Writes a JSON file atomically. Its presence shows that a part of the work is done."""
     with disk_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         half = file.with_suffix(".half")
@@ -154,15 +157,15 @@ def write_json(file: Path, content: Any) -> None:
 
 
 def read_json(file: Path) -> Any:
-    """What `write_json` wrote."""
+    """Returns the content of a file of `write_json`."""
     return json.loads(file.read_text(encoding="utf-8"))
 
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Raises OSError that names `path` for what fails inside a `with` block.
+    """Turns errors inside the `with` statement into an OSError that names `path`.
 
-    ArrayRecord raises RuntimeError when a disk is full; a file object leaves out the path.
+    ArrayRecord raises RuntimeError when a disk is full; errors of file objects lack the path.
     """
     try:
         yield

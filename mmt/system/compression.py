@@ -1,9 +1,9 @@
-"""Bytes of plain and packed files, unpacked on the way: `.gz`, `.bz2`, `.xz`, `.zst` and `.zip`.
+"""Reads plain and compressed files as bytes: `.gz`, `.bz2`, `.xz`, `.zst` and `.zip`.
 
-Flat in memory, and nothing is written to disk.  A zip is read by its only member or by the one
-that is named after it, `corpus.zip/train.de`.  What is broken or a trick is a ValueError that names
-the file: damage, a zip whose members have absolute names, `..` or symbolic links, and a bomb: what
-unpacks to more than RATIO times its size (and more than FREE).
+Memory use is constant, and nothing is written to disk. A path names the only member of a zip, or a
+member by its name: `corpus.zip/train.de`. Damaged and malicious files raise a ValueError that names
+the file. Malicious are zips with absolute names, `..` or symbolic links, and bombs: files that
+expand to more than RATIO times their size (and more than FREE).
 """
 
 import bz2
@@ -19,8 +19,8 @@ from typing import IO, Any
 
 import zstandard
 
-RATIO, FREE = 200, 1 << 26  # text packs 3 to 20 times; the smallest bombs pack 1000 times
-WHOLE = 1 << 28  # bytes of a file that must be read at once
+RATIO, FREE = 200, 1 << 26  # text shrinks 3 to 20 times, bombs 1000 times or more
+WHOLE = 1 << 28  # most bytes of a file that is read at once
 
 _PIECE = 1 << 18
 _FRAMES: dict[str, Callable[[], Any]] = {
@@ -35,7 +35,7 @@ _DAMAGE = (
 
 
 def chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, or of a member of a zip, a piece at a time."""
+    """Yields the bytes of a file, or of a member of a zip, in pieces."""
     place, member = _place(path)
     with open(place, "rb") as file:
         size, unpacked = place.stat().st_size, 0
@@ -45,60 +45,60 @@ def chunks(path: Path) -> Iterator[bytes]:
             unpacked += len(piece)
             if unpacked > FREE and unpacked > RATIO * size:
                 raise ValueError(
-                    f"{path}: unpacks to more than {RATIO} times its {size} bytes, as bombs do "
-                    "and text does not; if it is text, unpack it first"
+                    f"{path}: expands to more than {RATIO} times its {size} bytes, like a bomb; "
+                    "if it is text, decompress it first"
                 )
             yield piece
 
 
 def whole(path: Path) -> bytes:
-    """All bytes of a file; ValueError for more than WHOLE."""
-    found = bytearray()
+    """Returns all bytes of a file. Raises ValueError for more than WHOLE."""
+    content = bytearray()
     for piece in chunks(path):
-        found += piece
-        if len(found) > WHOLE:
-            raise ValueError(f"{path}: larger than {WHOLE >> 20} MiB, and read at once")
-    return bytes(found)
+        content += piece
+        if len(content) > WHOLE:
+            raise ValueError(f"{path}: larger than {WHOLE >> 20} MiB; it is read at once")
+    return bytes(content)
 
 
 def name(path: Path) -> str:
-    """What a file is called without its packing: 'a.tsv' of `a.tsv.gz` and of a zip with it."""
+    """Returns the name of a file without its compression: 'a.tsv' for `a.tsv.gz` or a zip of it."""
     place, member = _place(path)
     inner = PurePosixPath(member or place.name)
     return inner.stem if inner.suffix in (*_FRAMES, ".gz") else inner.name
 
 
 def file(path: Path) -> Path:
-    """The file on disk: of a member the zip."""
+    """Returns the file on disk: for a member, its zip."""
     return _split(path)[0]
 
 
 def exists(path: Path) -> bool:
-    """Whether a file is there, and a named member in it."""
+    """Returns whether a file exists, and the named member in it."""
     place, member = _split(path)
     return place.is_file() and (not member or member in members(place))
 
 
 def members(path: Path) -> dict[str, int]:
-    """The names of the files in a zip and their packed sizes, in its order."""
+    """Returns the names of the files in a zip with their compressed sizes, in order."""
     with open(path, "rb") as raw:
         try:
             with zipfile.ZipFile(raw) as archive:
                 infos = archive.infolist()
         except _DAMAGE as error:
             raise ValueError(f"{path}: damaged: {error}") from None
-    found = {}
+    sizes = {}
     for info in infos:
         parts = re.split(r"[/\\]", info.filename)
         if not parts[0] or ".." in parts or re.match("[A-Za-z]:", parts[0]):
-            raise ValueError(f"{path}: refused: its member {info.filename!r} lies outside of it")
+            raise ValueError(f"{path}: refused: its member {info.filename!r} lies outside")
         if stat.S_ISLNK(info.external_attr >> 16):
             raise ValueError(f"{path}: refused: its member {info.filename!r} is a symbolic link")
         if info.flag_bits & 1:
-            raise ValueError(f"{path}: its member {info.filename!r} is encrypted; unpack it")
+            raise ValueError(f"{path}: its member {info.filename!r} is encrypted; decrypt it first")
         if not info.is_dir() and parts[0] != "__MACOSX":
-            found[info.filename] = info.compress_size
-    return found
+            sizes[info.filename] = info.compress_size
+    return sizes
 
 
 def _unpacked(path: Path, file: IO[bytes], member: str) -> Iterator[bytes]:
@@ -113,21 +113,21 @@ def _unpacked(path: Path, file: IO[bytes], member: str) -> Iterator[bytes]:
 
 
 def _place(path: Path) -> tuple[Path, str]:
-    """The file on disk and, where that is a zip, the member that is meant."""
+    """Returns the file on disk and, for a zip, the name of the member."""
     place, member = _split(path)
     if place.suffix != ".zip" or not place.is_file():
         return place, member
-    there = list(members(place))
-    if member and member not in there:
-        raise ValueError(f"{place} has no member {member!r}; it has: {_listed(there)}")
-    if not member and len(there) != 1:
+    names = list(members(place))
+    if member and member not in names:
+        raise ValueError(f"{place} has no member {member!r}; it has: {_listed(names)}")
+    if not member and len(names) != 1:
         raise ValueError(
-            f"{place} has {len(there)} members; name one, as {place.name}/{(there or ['a.tsv'])[0]}"
-            f"; it has: {_listed(there)}"
+            f"{place} has {len(names)} members; name one, as {place.name}/{(names or ['a.tsv'])[0]}"
+            f"; it has: {_listed(names)}"
         )
-    if (member or there[0]).endswith(".zip"):
-        raise ValueError(f"{place}: its member {member or there[0]!r} is a zip itself; unpack it")
-    return place, member or there[0]
+    if (member or names[0]).endswith(".zip"):
+        raise ValueError(f"{place}: its member {member or names[0]!r} is a zip; unpack it first")
+    return place, member or names[0]
 
 
 def _split(path: Path) -> tuple[Path, str]:
@@ -142,7 +142,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _pieces(file: Any, suffix: str) -> Iterator[bytes]:
-    """What an open file holds, unpacked as its suffix says; `file` can read bytes."""
+    """Yields the decompressed content of an open file, by its suffix; `file` can read bytes."""
     if suffix in _FRAMES:
         yield from _frames(file, _FRAMES[suffix])
         return
@@ -152,10 +152,11 @@ def _pieces(file: Any, suffix: str) -> Iterator[bytes]:
 
 
 def _frames(file: Any, new: Callable[[], Any]) -> Iterator[bytes]:
-    """All frames; unlike the packings' own readers it notices a file that is cut off in a frame,
-    and what is none after the last.
+    """Decompresses all frames of a file.
 
-    A piece is small, because what it unpacks to is in memory at once: of a bomb 30,000 times it.
+    Unlike the libraries' readers, it detects a file that ends inside a frame, and other data after
+    the last frame. Pieces are small, because their decompressed content is in memory at once; a
+    bomb's is 30,000 times as large.
     """
     frame, padding = None, b""
     while packed := file.read(1 << 12):
@@ -166,7 +167,7 @@ def _frames(file: Any, new: Callable[[], Any]) -> Iterator[bytes]:
             if chunk:
                 yield chunk
             packed = b""
-            if frame.eof:  # zeros may follow, as of a tape
+            if frame.eof:  # zeros may follow, as on a tape
                 packed, frame, padding = frame.unused_data.lstrip(b"\0"), None, b"\0"
     if frame:
         raise EOFError("the file ends inside a frame")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGES = ("mmt", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "sentencepiece")
-# The first asks the kernel for large pages; with the others freed memory stays with the process.
-# Together they saved 14 % of a training step's CPU seconds on an AMD EPYC of two cores; the table
+# The first setting requests large pages; with the others the process keeps freed memory.
+# Together they saved 14 % of a training step's CPU seconds on two cores of an AMD EPYC. The table
 # of benchmarks/train_step.py has a row without them.
 LARGE_PAGES = ":".join((
     "glibc.malloc.hugetlb=1", "glibc.malloc.arena_max=1", "glibc.malloc.mmap_max=0",
@@ -26,9 +26,12 @@ _KERNEL = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 class Environment(NamedTuple):
-    """devices: how many of `device`, on a CPU its cores, so that runs on one core and on several
-    can be compared; versions: of Python and of PACKAGES, those installed; tunables: GLIBC_TUNABLES
-    of the process, '' where it has none.
+    """The devices and versions of a run.
+
+    devices: the number of devices of kind `device`; on a CPU the number of cores, so that runs on
+        one core and on several can be compared.
+    versions: of Python and of the installed PACKAGES.
+    tunables: GLIBC_TUNABLES of the process, '' if it is not set.
     """
 
     device: str
@@ -38,8 +41,8 @@ class Environment(NamedTuple):
 
 
 def here() -> Environment:
-    """This process' own, with the devices of all processes of the run."""
-    import jax  # not above: what describes a run is light to import
+    """Returns the environment of this process, with the devices of all processes of the run."""
+    import jax  # imported late: modules that describe a run import fast
 
     tunables = os.environ.get(TUNABLES, "")
     versions = {"python": platform.python_version()}
@@ -48,20 +51,21 @@ def here() -> Environment:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    if jax.default_backend() == "cpu":  # whether JAX sees one device or one per core
+    if jax.default_backend() == "cpu":  # JAX may see one device or one per core
         count = cores() * jax.process_count()
         return Environment(f"{processor()} core", count, versions, tunables)
     return Environment(jax.devices()[0].device_kind, jax.device_count(), versions, tunables)
 
 
 def write(file: Path) -> None:
-    """Writes `here` to a file; for a run that moved, the last machine counts."""
+    """Writes `here()` to a file. If a run moves to another machine, the last one is recorded."""
     text = json.dumps(here()._asdict(), indent=1)
     file.write_text(text + "\n", encoding="utf-8")
 
 
 def read(file: Path) -> Environment | None:
-    """Reads what `write` wrote; None without the file. ValueError where it is broken."""
+    """Reads a file of `write`; returns None without the file. Raises ValueError if it is damaged.
+    """
     if not file.exists():
         return None
     try:
@@ -73,14 +77,16 @@ def read(file: Path) -> Environment | None:
 def start_again_with_large_pages() -> None:
     """Replaces this process with the same command under GLIBC_TUNABLES=LARGE_PAGES, once.
 
-    The process keeps its id, files and arguments; whoever waits for it sees one process. Returns
-    where that has been done, where the user has set GLIBC_TUNABLES (an empty value turns large
-    pages off), where the C library has no such tunables, and where there is no program to start
-    again, as in `python -c`. For the first lines of a program: what it has done is done again.
+    The process keeps its id, files and arguments, so its parent sees one process. Call it first in
+    a program, because the program starts again from the beginning.
+
+    It does nothing in the new process, if the user has set GLIBC_TUNABLES (an empty value turns
+    large pages off), if the C library has no such tunables, or without a program file, as in
+    `python -c`.
     """
-    told = TUNABLES in os.environ or STARTED_AGAIN in os.environ
+    is_set = TUNABLES in os.environ or STARTED_AGAIN in os.environ
     program = getattr(sys.modules["__main__"], "__file__", None)
-    if told or not program or not sys.executable or not has_large_page_tunables():
+    if is_set or not program or not sys.executable or not has_large_page_tunables():
         return
     environment = {**os.environ, TUNABLES: LARGE_PAGES, STARTED_AGAIN: "1"}
     try:
@@ -90,7 +96,7 @@ def start_again_with_large_pages() -> None:
 
 
 def has_large_page_tunables() -> bool:
-    """Whether the C library is glibc 2.35 or later, as GLIBC_TUNABLES' malloc.hugetlb needs."""
+    """Returns whether the C library is glibc 2.35 or later, as malloc.hugetlb needs."""
     try:
         name, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
         return name == "glibc" and tuple(map(int, version.split(".")[:2])) >= (2, 35)
@@ -99,24 +105,24 @@ def has_large_page_tunables() -> bool:
 
 
 def large_pages() -> str:
-    """Says whether a training command on this machine gets large pages."""
+    """Returns in words whether a training command on this machine uses large pages."""
     if TUNABLES in os.environ:
-        return f"as {TUNABLES}={os.environ[TUNABLES]!r} says"
+        return f"set by {TUNABLES}={os.environ[TUNABLES]!r}"
     if not has_large_page_tunables():
         return "no: they need Linux with glibc 2.35 or later"
     if not _KERNEL.exists() or "[never]" in _KERNEL.read_text():
-        return f"no: the kernel has them off ({_KERNEL})"
+        return f"no: turned off in the kernel ({_KERNEL})"
     return f"yes: training commands set {TUNABLES}={LARGE_PAGES.split(':')[0]}:…"
 
 
 def processor() -> str:
-    """The CPU's name."""
+    """Returns the name of the CPU."""
     cpus = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: (.+)", cpus.read_text()) if cpus.exists() else None
-    return found[1] if found else platform.processor() or platform.machine()
+    match = re.search(r"model name\s*: (.+)", cpus.read_text()) if cpus.exists() else None
+    return match[1] if match else platform.processor() or platform.machine()
 
 
 def cores() -> int:
-    """How many cores this process may use."""
-    own = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if own else os.cpu_count() or 1
+    """Returns the number of cores that this process may use."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1

@@ -1,14 +1,14 @@
-"""JSON objects, read strictly: each key once, whole characters, no other value than an object."""
+"""Strict parsing of JSON objects: no repeated keys, valid characters, no other kind of value."""
 
 import json
 from typing import Any
 
 
 def parse(line: str | bytes) -> dict[str, Any]:
-    """Returns the object of a line of JSON, in UTF-8 where it is bytes.
+    """Returns the object of a line of JSON; bytes must be UTF-8.
 
-    Raises ValueError that says what is wrong: other text than an object, a key that is given
-    twice, half of a surrogate pair, a byte that is not UTF-8.
+    Raises ValueError with the fault: another value than an object, a repeated key, half of a
+    surrogate pair, a byte that is not UTF-8.
     """
     try:
         return _object(line.decode() if isinstance(line, bytes) else line)
@@ -23,7 +23,7 @@ def parse(line: str | bytes) -> dict[str, Any]:
 
 def _object(line: str) -> dict[str, Any]:
     values = json.loads(line, object_pairs_hook=_unique_keys)
-    if "\\u" in line:  # the only way for half a character to get through UTF-8
+    if "\\u" in line:  # only an escape can hold half of a surrogate pair
         try:
             json.dumps(values, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:

@@ -1,8 +1,8 @@
-"""One run at a time in a directory: a lock with the host and the process that hold it.
+"""Locks a directory for one run at a time, by a file with the host and process of its holder.
 
-The file system's lock (`flock`) ends with its process, however that ends, so a killed run leaves
-nothing in the way. Where the file system does not carry locks from host to host, the holder counts
-in the file, and who comes from another host watches whether it still does.
+The lock of the file system (`flock`) ends with its process, so a killed run leaves no lock. Some
+file systems do not share locks between hosts. The holder therefore updates a counter in the file,
+and a process on another host checks whether the counter still changes.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 FILE = "run.lock"
-BEAT = 2.0  # seconds between two counts
-_PATIENCE = 5  # so many beats without a count, and the holder is gone
-_WIDTH = 200  # bytes of the file: it is written over in place, also on a full disk
+BEAT = 2.0  # seconds between updates of the counter
+_PATIENCE = 5  # number of beats without an update after which the holder counts as dead
+_WIDTH = 200  # bytes of the file, which is overwritten in place, also on a full disk
 
 _held: set[Path] = set()
 
@@ -28,12 +28,12 @@ _held: set[Path] = set()
 def held(
     directory: str | Path, *, first: bool = True, agree: Callable[[str], str] = str
 ) -> Iterator[None]:
-    """Locks a directory for this run while the context lasts; makes it where it is missing.
+    """Locks a directory for this run inside the `with` statement; creates it if it is missing.
 
-    A second call inside, for the same directory, does nothing. Of the processes of one run only
-    the `first` locks; `agree` gives all of them what the first was refused for, '' for nothing
-    (`mmt.distributed.held`). Raises ValueError at once where another run holds the directory, with
-    its host and process, and where the directory cannot be written.
+    A second call inside for the same directory has no effect. Of the processes of one run only the
+    `first` locks; `agree` sends its error message, '' for none, to all of them
+    (`mmt.distributed.held`). Raises ValueError at once if another run holds the directory, with its
+    host and process, and if the directory cannot be written.
 
     >>> with held("runs/mine"):  # doctest: +SKIP
     ...     train()
@@ -68,18 +68,18 @@ def held(
             path.unlink(missing_ok=True)
             os.close(handle)
             if new:
-                with contextlib.suppress(OSError):  # a run that was refused leaves nothing
+                with contextlib.suppress(OSError):  # not empty: the run has written files
                     path.parent.rmdir()
 
 
 def _acquire(path: Path) -> int:
-    """The locked file, open. ValueError names who has it."""
+    """Opens and locks the file. Raises ValueError with the process that holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is(path, handle):  # its holder removed it meanwhile
+            if not _is(path, handle):  # its holder has removed it meanwhile
                 os.close(handle)
                 continue
             _wait_for_other_host(path)
@@ -101,33 +101,33 @@ def _is(path: Path, handle: int) -> bool:
 
 
 def _wait_for_other_host(path: Path) -> None:
-    """Of a lock that was not let go on another host, watches whether its holder still counts."""
+    """Watches the counter of a lock that a run on another host did not release."""
     before = _read(path)
     if not before or before.get("host") == socket.gethostname():
         return
-    print(f"{path.parent} was not let go by {_holder(path)}: looking whether it lives",
+    print(f"{path.parent} was not released by {_holder(path)}: checking whether it is alive",
           file=sys.stderr)  # fmt: skip
     end = time.monotonic() + BEAT * _PATIENCE
     while time.monotonic() < end:
         time.sleep(BEAT / 4)
         if _read(path) != before:
             raise ValueError(f"{path.parent} is in use by {_holder(path)}")
-    print(f"it does not; {path} is taken over", file=sys.stderr)
+    print(f"it is not; taking over {path}", file=sys.stderr)
 
 
 def _holder(path: Path) -> str:
-    found = _read(path)
-    if not found:
+    holder = _read(path)
+    if not holder:
         return f"another run ({path})"
-    return f"process {found.get('pid')} on host {found.get('host')} ({path})"
+    return f"process {holder.get('pid')} on host {holder.get('host')} ({path})"
 
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _write(handle: int, count: int) -> None:
@@ -140,5 +140,5 @@ def _beat(handle: int, stop: threading.Event) -> None:
     count = 0
     while not stop.wait(BEAT):
         count += 1
-        with contextlib.suppress(OSError):  # of a full or absent disk others will tell
+        with contextlib.suppress(OSError):  # other writes report a full or absent disk
             _write(handle, count)

@@ -1,7 +1,7 @@
-"""Names what a long command is doing, so that it is never silent for long.
+"""Announces the phases of a long command, so that it is never silent for long.
 
-A phase that lasts is announced after a few seconds and again at intervals, by a thread, since the
-main thread may be in compiled code.
+A thread announces a phase after a few seconds and again at intervals, since the main thread may be
+in compiled code.
 """
 
 import threading
@@ -13,10 +13,10 @@ REPEAT = 30.0  # seconds between two announcements of one phase
 
 
 class Phases:
-    """The present phase, its progress, and the time that each kind of phase has taken.
+    """The current phase, its progress, and the time that each kind of phase has taken.
 
     announce: called with a line, in another thread, while a phase lasts.
-    show: called with the text of the phase at every change; '' where none is under way.
+    show: called with the text of the phase at every change; '' outside phases.
     """
 
     def __init__(self, announce: Callable[[str], None], show: Callable[[str], None]) -> None:
@@ -26,14 +26,14 @@ class Phases:
         self._kind = self._detail = ""
         self._since = self._next = 0.0
         self._thread: threading.Thread | None = None
-        self.seconds: dict[str, list[float]] = {}  # of the finished phases of a kind
+        self.seconds: dict[str, list[float]] = {}  # of finished phases, by kind
 
     @property
     def kind(self) -> str:
         return self._kind
 
     def begin(self, kind: str) -> None:
-        """Ends the present phase and begins another one."""
+        """Ends the current phase and begins another."""
         self.end()
         with self._lock:
             self._kind, self._detail, self._since = kind, "", time.monotonic()
@@ -44,12 +44,12 @@ class Phases:
         self._show(kind)
 
     def progress(self, detail: str) -> None:
-        """Says how far the present phase has come."""
+        """Sets the progress of the current phase."""
         self._detail = detail
         self._show(f"{self._kind}: {detail}")
 
     def end(self) -> None:
-        """Ends the present phase."""
+        """Ends the current phase."""
         with self._lock:
             kind, self._kind = self._kind, ""
         if kind:

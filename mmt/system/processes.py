@@ -1,7 +1,7 @@
-"""Pieces of work in several processes, with a progress bar that knows how long it will take.
+"""Runs tasks in several processes, with a progress bar and an estimate of the time left.
 
-Results come in the order of the pieces, whatever the number of processes; what a piece of work is,
-and what a killed run leaves of it, is the caller's business.
+Results come in the order of the items, for any number of processes. The caller defines the tasks,
+and cleans up after a killed run.
 """
 
 import collections
@@ -25,22 +25,24 @@ Work = Callable[[Any, Any, Callable[[int], None]], Any]
 Run = Callable[[str, Work, Sequence[Any], int], list[Any]]
 Stream = Callable[[Callable[[Any, Any], Any], Iterable[Any]], Iterator[Any]]
 
-_AHEAD = 4  # pieces of a stream for each process that are read before their turn
+_AHEAD = 4  # items of a stream that are read ahead for each process
 
-_SHARED: Any = None  # in a worker: what all pieces of work know
+_SHARED: Any = None  # in a worker: the object shared by all tasks
 _COUNTED: Any = None
 _STOPPED: Any = None
 
 
 @contextlib.contextmanager
 def workers(shared: Any, processes: int) -> Iterator[Run]:
-    """A function `run(label, work, items, total)`: the results of `work(shared, item, done)` in the
-    items' order.
+    """Yields a function `run(label, work, items, total)` that calls `work(shared, item, done)`.
 
-    work: a function of a module, which calls `done(n)` now and then; `total` is what these add up
-        to. With one process all is done here; else `shared` is pickled once for each process.
+    It returns the results in the order of the items.
 
-    The first error of a piece ends the rest. OSError: a process was killed.
+    work: a function of a module, which calls `done(n)` repeatedly; the sum of n over all items is
+        `total`. With one process everything runs here; otherwise `shared` is pickled once per
+        process.
+
+    The first error of a task cancels the rest. Raises OSError if a process was killed.
     """
     if processes <= 1:
         yield functools.partial(_run_here, shared)
@@ -51,11 +53,11 @@ def workers(shared: Any, processes: int) -> Iterator[Run]:
 
 @contextlib.contextmanager
 def streaming(shared: Any, processes: int) -> Iterator[Stream]:
-    """A function `stream(work, items)`: the results of `work(shared, item)` in the items' order, of
-    items that need not fit into memory: few are read before their turn.
+    """Yields a function `stream(work, items)`, an iterator of `work(shared, item)` in order.
 
-    Errors come in that order too, those of reading the items and those of the work, so that it is
-    the same one whatever the number of processes. Else as `workers`.
+    Items need not fit into memory, because few are read ahead. Errors of reading and of the work
+    come in order too, so that the first is the same for any number of processes. Otherwise as
+    `workers`.
 
     >>> with streaming(10, processes=1) as stream:
     ...     list(stream(lambda shared, item: shared * item, iter([1, 2])))
@@ -70,8 +72,8 @@ def streaming(shared: Any, processes: int) -> Iterator[Stream]:
 
 @contextlib.contextmanager
 def _pool(shared: Any, processes: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
-    """The processes, and what they count in."""
-    context = multiprocessing.get_context("spawn")  # forking a process that has threads may hang
+    """Yields the process pool and its shared counter."""
+    context = multiprocessing.get_context("spawn")  # forking a process with threads may hang
     counted, stopped = context.Value("q", 0), context.Event()
     pool = ProcessPoolExecutor(
         processes, mp_context=context, initializer=_start, initargs=(shared, counted, stopped)
@@ -80,8 +82,8 @@ def _pool(shared: Any, processes: int) -> Iterator[tuple[ProcessPoolExecutor, An
         yield pool, counted
     except BrokenProcessPool as error:
         raise OSError(
-            "a process of the work was killed (is there too little memory?), or could not begin: a "
-            'script needs `if __name__ == "__main__":` around what starts processes'
+            "a worker process was killed (too little memory?), or could not start: a "
+            'script needs `if __name__ == "__main__":` around code that starts processes'
         ) from error
     finally:
         stopped.set()
@@ -90,12 +92,12 @@ def _pool(shared: Any, processes: int) -> Iterator[tuple[ProcessPoolExecutor, An
 
 def _run_here(shared: Any, label: str, work: Work, items: Sequence[Any], total: int) -> list[Any]:
     with _progress(label, total) as show:
-        there = 0
+        total_done = 0
 
         def done(number: int) -> None:
-            nonlocal there
-            there += number
-            show(there)
+            nonlocal total_done
+            total_done += number
+            show(total_done)
 
         return [work(shared, item, done) for item in items]
 
@@ -137,7 +139,7 @@ def _stream_there(
                 more = False
             except BrokenProcessPool:
                 raise
-            except Exception as error:  # its turn comes after those that were read before it
+            except Exception as error:  # raised after the results of earlier items
                 more, fault = False, error
         if waiting:
             yield waiting.popleft().result()
@@ -148,7 +150,7 @@ def _stream_there(
 def _start(shared: Any, counted: Any, stopped: Any) -> None:
     global _SHARED, _COUNTED, _STOPPED
     _SHARED, _COUNTED, _STOPPED = shared, counted, stopped
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -164,7 +166,7 @@ def _work(work: Work, item: Any) -> Any:
         with _COUNTED.get_lock():
             _COUNTED.value += number
         if _STOPPED.is_set():
-            raise InterruptedError("another piece of the work failed")
+            raise InterruptedError("another task failed")
 
     return work(_SHARED, item, done)
 
@@ -175,19 +177,20 @@ def _work_alone(work: Callable[[Any, Any], Any], item: Any) -> Any:
 
 @contextlib.contextmanager
 def _progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to be told how much is done: a bar on a terminal's stderr, else a line in ten
-    seconds.
+    """Yields a function that takes the amount done, and shows a bar or a line every ten seconds.
+
+    The bar is for a terminal on stderr, the lines for anything else.
     """
-    start = said = time.monotonic()
+    start = last_line = time.monotonic()
     with progress_bar(COUNT, REMAINING, disable=None) as bar:
         task = bar.add_task(label, total=total)
 
         def show(done: int) -> None:
-            nonlocal said
+            nonlocal last_line
             bar.update(task, completed=done)
             now = time.monotonic()
-            if not bar.console.is_terminal and now - said > 10 and done:
-                said = now
+            if not bar.console.is_terminal and now - last_line > 10 and done:
+                last_line = now
                 left = (now - start) * (total - done) / done
                 print(f"{label}: {done:,} of {total:,}, {left:.0f} s left", file=sys.stderr)
 

@@ -1,8 +1,8 @@
-"""SIGTERM: a request to stop, also heard while the main thread is in compiled code.
+"""SIGTERM: a request to stop, also noticed while the main thread is in compiled code.
 
 Python runs a signal's handler in the main thread between two of its instructions, so a compilation
-of minutes delays it by minutes. A thread hears of the signal at once and ends the process if the
-main thread does not answer and nothing would be lost.
+of minutes delays it by minutes. A thread notices the signal at once. It ends the process if the
+main thread does not answer and no work would be lost.
 """
 
 import contextlib
@@ -19,9 +19,10 @@ _PATIENCE = 3.0  # seconds that the main thread has to answer
 
 
 class Termination:
-    """Whether SIGTERM came, who answers it, and whether the process may end without an answer.
+    """The state of a request to stop: whether SIGTERM came, and whether it was answered.
 
-    nothing_to_lose: is asked in another thread until `answered` is set.
+    nothing_to_lose: called in another thread until `answered` is set; whether the process may end
+        without an answer.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class Termination:
         self.nothing_to_lose: Callable[[], bool] = lambda: True
 
     def watch(self, signals: socket.socket) -> None:
-        """Waits for a SIGTERM, then for the answer; ends the process where none comes."""
+        """Waits for a SIGTERM, then for the answer; ends the process if there is none."""
         while number := signals.recv(1):
             if number[0] == signal.SIGTERM:
                 self.requested.set()
@@ -47,7 +48,7 @@ class Termination:
 
 @contextlib.contextmanager
 def watched() -> Iterator[Termination]:
-    """Catches SIGTERM inside. Outside the main thread that is impossible, and none is caught."""
+    """Catches SIGTERM inside the `with` statement, if it is entered in the main thread."""
     termination = Termination()
     if threading.current_thread() is not threading.main_thread():
         yield termination

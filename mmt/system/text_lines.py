@@ -1,7 +1,7 @@
-"""Lines of UTF-8 text from plain or packed files: strict, streaming, flat in memory.
+"""Reads lines of UTF-8 text from plain or compressed files: strict, in constant memory.
 
-What a line means (a sentence, two columns, a score) is the reader's business, packing packed.py's;
-what is broken here is a ValueError that names the file, and the line where there is one.
+Readers interpret the lines; `mmt.system.compression` decompresses. Faults raise a ValueError with
+the file and, if possible, the line.
 """
 
 import codecs
@@ -12,14 +12,14 @@ from pathlib import Path
 from mmt.system import compression
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-LONGEST = 1 << 24  # bytes of a line; a file without line feeds must not fill the memory
+LONGEST = 1 << 24  # most bytes of a line: a file without line feeds must not fill the memory
 
 
 def read(path: Path) -> Iterator[str]:
-    """The lines of a file without their ends, and without a byte order mark at the start.
+    """Yields the lines of a file without their ends, and without a byte order mark at the start.
 
-    Only a line feed ends a line (a carriage return before it belongs to the end); U+2028, U+0085
-    and a carriage return elsewhere are text.  A last line without a line feed counts.
+    Only a line feed ends a line, with or without a carriage return before it. U+2028, U+0085 and
+    other carriage returns are text. A last line without a line feed counts.
     """
     number, rest = 0, b""
     for chunk in compression.chunks(path):
@@ -34,7 +34,7 @@ def read(path: Path) -> Iterator[str]:
 
 
 def count(path: Path) -> int:
-    """How many lines `read` yields, found without decoding them."""
+    """Returns the number of lines that `read` yields, without decoding them."""
     count, last = 0, b"\n"
     for chunk in compression.chunks(path):
         count, last = count + chunk.count(b"\n"), chunk[-1:]
@@ -42,7 +42,7 @@ def count(path: Path) -> int:
 
 
 def one_line(text: str) -> bool:
-    """Whether a text has no line break, no other control character and no half of a character.
+    """Returns whether a text has no line break, no other control character and no lone surrogate.
 
     >>> one_line("news\N{NO-BREAK SPACE}x"), one_line("a\\nb")
     (True, False)

@@ -1,13 +1,11 @@
-"""Where in a TOML file a key stands, for messages: tomllib does not say."""
+"""Finds the line of a key in a TOML file, for messages; tomllib does not report it."""
 
 import re
 from pathlib import Path
 
 
 def located(text: str, file: Path, key: str, table: str = "") -> str:
-    """'file:line' of a key in a TOML text, or of the table of that name, as people write them; else
-    'file'.
-    """
+    """Returns 'file:line' of a key, or of the table of that name, in a TOML text; else 'file'."""
     inside = ""
     for number, line in enumerate(text.split("\n"), 1):
         if header := re.match(r"\s*\[([^\[\]]+)\]", line):

@@ -143,7 +143,7 @@ def test_a_run_is_a_command_and_a_file(run):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"testsets": ["oen"]}, "oen"), ({"testsets": "one"}, "Study.testsets: 'one'; expected a"),
-     ({"decoding": ["beem=1"]}, "Decoding.beem: nothing here has it; nearest: Decoding.beam"),
+     ({"decoding": ["beem=1"]}, "Decoding.beem: no such parameter; nearest: Decoding.beam"),
      ({"decoding": ["beam=0"]}, "beam"), ({"scores": ["terr=True"]}, "nearest: Metrics.ter"),
      ({"corpus": "crop"}, "crop"), ({"out": "a.gin"}, "a.gin is a file"),
      ({"remarks": {"": 5}}, "expected text"), ({"remarks": ["a"]}, "expected headings"),

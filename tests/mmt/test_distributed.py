@@ -112,13 +112,13 @@ def test_those_who_do_not_come_are_waited_for_so_long_and_named(index):
     assert time.perf_counter() - begin < 60
     error = done.stderr.decode()
     assert done.returncode == 1 and error.count("mmt: ") == 1 and "Traceback" not in error
-    said = ("not all of the processes, 2, came to", "cannot be reached")[index]
+    said = ("not all of the processes, 2, reached", "cannot be reached")[index]
     assert said in error and f"localhost:{port}" in error and "within 2 seconds" in error
 
 
 def test_several_processes_do_not_write_one_corpus(toy_corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(distributed.jax, "process_count", lambda: 2)
-    with pytest.raises(ValueError, match="said are not complete, and one process writes them"):
+    with pytest.raises(ValueError, match="said are not complete, and one process must write them"):
         distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "said")).write()
     assert not (tmp_path / "said").exists()
 

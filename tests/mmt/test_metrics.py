@@ -70,7 +70,7 @@ def test_rows_wait_for_room_on_the_disk_and_none_is_torn(tmp_path, capsys):
                 log.write({"step": 9, "bleu": 1.0})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert capsys.readouterr().err.count("its rows wait for room") == 2
+    assert capsys.readouterr().err.count("its rows stay in memory") == 2
     assert [row["step"] for row in read_metrics(log.path)] == [*range(1, 9)]
 
 

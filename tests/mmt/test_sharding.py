@@ -87,7 +87,7 @@ def test_alternatives_leave_whole_what_another_axis_cuts():
 
 def test_an_axis_used_twice_names_parameter_and_axes():
     where = r"mlp/wi_0 \[layers 1, expert 8, embed 16, mlp 32\]: rule \('embed', 'data'\): mesh "
-    with pytest.raises(ValueError, match=where + r"axis 'data' already cuts its axis 'expert'; "):
+    with pytest.raises(ValueError, match=where + r"axis 'data' already shards its axis 'expert'; "):
         eight(over={"embed": "data"}).parameters(shapes())
 
 

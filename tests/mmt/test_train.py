@@ -223,7 +223,7 @@ def test_a_cosine_ends_with_the_run_and_needs_steps_after_the_warm_up():
     assert [float(schedule(step)) for step in (0, 5, 10, 60, 110)] == pytest.approx(
         [0.0, 0.03, 0.06, 0.03, 0.0], abs=1e-8
     )
-    with pytest.raises(ValueError, match="TRAIN_STEPS is 50, and 100 of them are to warm up"):
+    with pytest.raises(ValueError, match="TRAIN_STEPS is 50, and the warm-up has 100 steps"):
         train.warmup_cosine(0.06, warmup_steps=100, steps=50)
 
 

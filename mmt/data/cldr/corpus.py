@@ -1,15 +1,16 @@
 """The embedded corpus: real phrases in 129 languages and in English, from Babel's CLDR data.
 
-`ensure` writes it as an ordinary corpus folder where it is missing; readers see nothing special
-about it. This file decides languages, sizes and splits; the phrases are in `cldr_phrases`, their
-words in `cldr_speaker`.
+`ensure` writes it as an ordinary corpus folder if it is missing. Readers treat it like any other
+corpus. This file decides languages, sizes and splits. `mmt.data.cldr.phrases` generates the
+phrases, and `mmt.data.cldr.speaker` puts them into words.
 
-What the scores on it mean. A held-out sentence is mostly a new combination of parts that training
-has shown: other numbers, dates and lists of the same names. So a test set measures how well a model
-has learnt a language's names of months, units and territories, its number agreement and its order
-of parts; it says nothing about free text. About one test sentence in fifty is a single name, in
-training only as part of a list. Numbers have the digits 0-9 in all languages, as Babel writes them.
-Where CLDR has no separate long form of a unit, its short form stands ("5 km").
+Interpretation of scores: most held-out sentences are new combinations of parts that occur in
+training: other numbers, dates and lists of the same names. A test set therefore measures how well a
+model has learnt a language's names of months, units and territories, its number agreement and its
+order of parts. It does not measure translation of free text. About one test sentence in fifty is a
+single name that training shows only as part of a list. Numbers have the digits 0-9 in all
+languages, as Babel writes them. If CLDR has no separate long form of a unit, its short form is used
+("5 km").
 """
 
 import functools
@@ -36,7 +37,7 @@ from mmt.system.data_root import data_root
 from mmt.system.progress import track
 
 LARGEST, SMALLEST = 20_000, 100  # training pairs of the first and the last language
-VARIED = 300  # so many training pairs of a language are chosen for their words
+VARIED = 300  # number of training pairs of a language that are chosen for new words
 HELD_OUT = {"test": 100, "validation": 50}  # pairs of every language
 DESCRIPTION = """name = "cldr"
 target = "eng"
@@ -44,10 +45,10 @@ domain = "dates, numbers and names"
 licence = "Unicode-3.0"
 """
 
-# Babel's locales, those with more text in the world first: a rough order after the sizes of web
-# crawls and Wikipedias. They are all that Babel has every kind of phrase for, but for variants of
-# English, and for second scripts and close relatives that would only repeat another's data (Haitian
-# Creole, for one, falls back to French).
+# Babel's locales, roughly by the amount of text in the world, estimated from the sizes of web
+# crawls and Wikipedias. Babel has every kind of phrase for all of them. Left out are variants of
+# English, and second scripts and close relatives that would only repeat another's data (Haitian
+# Creole, for example, falls back to French).
 LOCALES = tuple(
     """
     de fr es ru zh ja it pt nl pl sv ar cs ko tr vi id fa ro hu uk el da fi nb he bg zh_Hant th sk
@@ -60,12 +61,12 @@ LOCALES = tuple(
 
 
 def ensure(root: Path | None = None) -> Path:
-    """The corpus's folder under `root` (the data root by default), generated if it is missing.
+    """Returns the corpus's folder under `root` (by default the data root); generates it if missing.
 
-    The folder's name has a hash of Babel's version and of the generator, so a new version makes a
-    new folder. The content depends on nothing else. It is built beside its place and renamed at the
-    end: a reader never sees half of it, and of several processes at once the first to finish wins.
-    Takes about 20 seconds.
+    The folder's name contains a hash of Babel's version and of the generator, so a new version
+    makes a new folder. The content depends on nothing else. The corpus is built in a temporary
+    folder and renamed at the end, so readers never see a part. If several processes build it at
+    once, the first to finish wins. Building takes about 20 seconds.
 
     >>> (ensure() / "train" / "deu_Latn.tsv").read_text().splitlines()[0]  # doctest: +SKIP
     'Mittwoch, 13. Oktober 2004\\tWednesday, October 13, 2004'
@@ -85,16 +86,16 @@ def ensure(root: Path | None = None) -> Path:
 
 
 def train_size(rank: int) -> int:
-    """Training pairs of the language LOCALES[rank]: LARGEST (rank + 1)^-a, down to SMALLEST."""
+    """Returns the training pairs of LOCALES[rank]: LARGEST (rank + 1)^-a, down to SMALLEST."""
     share = math.log(rank + 1) / math.log(len(LOCALES))
     return round(LARGEST * (SMALLEST / LARGEST) ** share)
 
 
 def split_of(english: str) -> str:
-    """The split that an English sentence is in, in all languages: "train", "validation" or "test".
+    """Returns the split of an English sentence in all languages: "train", "validation" or "test".
 
-    A keyed hash of its words in lower case, so that sentences that differ in case, spaces or
-    punctuation alone go together.
+    It is chosen by a keyed hash of the lower-case words. Sentences that differ only in case, spaces
+    or punctuation are in the same split.
     """
     words = " ".join(re.findall(r"\w+", plain(english).casefold()))
     digest = hashlib.blake2b(words.encode(), key=b"mmt cldr splits", digest_size=8).digest()
@@ -136,17 +137,18 @@ def _write(folder: Path) -> None:
 
 
 class _Student:
-    """Collects the pairs of a language: no source twice in all splits, no pair of equal sides."""
+    """Collects the pairs of a language: every source once in all splits, no pair with equal sides.
+    """
 
     def __init__(self, speaker: Speaker) -> None:
         self._speaker = speaker
         self._sources: set[str] = set()
 
     def held_out(self, pool: Mapping[str, Iterable[Drawn]], size: int) -> list[tuple[str, str]]:
-        """The first phrases of a pool that the language has words for, mixed as WEIGHTS says.
+        """Returns the first phrases of a pool that the language has words for, mixed by WEIGHTS.
 
-        The pool is the same for all languages, and so is what is taken, as far as their data allow.
-        Where a language has too few phrases of a kind, the others make up for it.
+        All languages share the pool, so they get the same phrases as far as their data allow. If a
+        language has too few phrases of a kind, other kinds replace them.
         """
         usable = {kind: filter(None, map(self._say, phrases)) for kind, phrases in pool.items()}
         pairs: list[tuple[str, str]] = []
@@ -159,10 +161,10 @@ class _Student:
         raise Missing(f"{len(pairs)} of {size} held-out phrases")
 
     def training(self, drawer: Drawer, size: int) -> list[tuple[str, str]]:
-        """Random phrases that are in no held-out split, kinds mixed as TRAIN_WEIGHTS says.
+        """Returns random phrases that are in no held-out split, with kinds mixed by TRAIN_WEIGHTS.
 
-        The first VARIED phrases are the most varied of three, so that even the smallest language's
-        show most of its weekdays, months and common units.
+        Each of the first VARIED phrases is the one with the most new words of three. So even the
+        smallest languages show most of their weekdays, months and common units.
         """
         rng = random.Random(f"training {self._speaker.locale}")
         pairs: list[tuple[str, str]] = []
@@ -184,7 +186,9 @@ class _Student:
         raise Missing(f"{len(pairs)} of {size} training phrases")
 
     def _say(self, drawn: Drawn) -> tuple[str, str] | None:
-        """The pair, unless the language lacks the words, has it already or writes it the same."""
+        """Returns the pair; None if words are missing, the source is a duplicate or equals the
+        target.
+        """
         try:
             source = self._speaker.say(drawn.phrase)
         except Missing:
@@ -199,7 +203,7 @@ def _words(text: str) -> set[str]:
 
 
 def _pools(drawer: Drawer) -> dict[str, dict[str, list[Drawn]]]:
-    """Split -> kind -> different phrases, several times as many as a test set needs of a kind."""
+    """Returns distinct phrases by split and kind, several times as many as a test set needs."""
     pools: dict[str, dict[str, list[Drawn]]] = {
         split: {kind: [] for kind in WEIGHTS} for split in SPLITS
     }
@@ -215,7 +219,7 @@ def _pools(drawer: Drawer) -> dict[str, dict[str, list[Drawn]]]:
 
 @functools.cache
 def _version() -> str:
-    """Of all that the corpus depends on: Babel's data, and the code that makes phrases of them."""
+    """Returns a hash of Babel's version and of the code that generates the phrases."""
     sources = [Path(module.__file__ or "") for module in (cldr_phrases, cldr_speaker)]
     digest = hashlib.blake2b(babel.__version__.encode(), digest_size=6)
     for file in (Path(__file__), *sources):

@@ -1,8 +1,8 @@
-"""What the embedded corpus talks about: kinds of phrases, their shares, random phrases of a kind.
+"""Phrases of the embedded corpus: their kinds, the weights of the kinds, and random phrases.
 
-Phrases are in no language (`cldr_speaker` says them) and draw on small ranges and on ranked
-vocabularies, so that a few hundred pairs show most month names and units of a language. Not a
-grammar: nothing is said that CLDR does not.
+Phrases are independent of any language; `mmt.data.cldr.speaker` puts them into words. They use
+small ranges and ranked vocabularies, so that a few hundred pairs show most month names and units of
+a language. This is not a grammar: every phrase is a form that CLDR defines.
 """
 
 import datetime
@@ -16,8 +16,8 @@ from babel.core import get_global
 
 from mmt.data.cldr.speaker import Phrase, Speaker
 
-# How many phrases of each kind a cycle of 50 has; training has some more single names, whose words
-# the lists need.
+# The number of phrases of each kind in a cycle of 50. Training has more single names, because the
+# lists use their words.
 WEIGHTS = {
     "date": 10,
     "unit": 9,
@@ -35,14 +35,14 @@ TRAIN_WEIGHTS = WEIGHTS | {"name": 9}
 
 
 class Drawn(NamedTuple):
-    """A phrase and how English says it."""
+    """A phrase and its English text."""
 
     phrase: Phrase
     english: str
 
 
 class Drawer:
-    """Draws phrases of a kind from vocabularies that English has words for, well-known ones first.
+    """Draws random phrases of a kind. Well-known names are drawn most often.
 
     >>> Drawer(Speaker("en_US")).draw("relative", random.Random("1"))
     Drawn(phrase=Phrase(form='relative', args=('week', 'past', 14)), english='14 weeks ago')
@@ -51,11 +51,11 @@ class Drawer:
     def __init__(self, english: Speaker) -> None:
         self._english = english
         self._names = {
-            "territories": _ranked(_TERRITORIES, "[A-Z]{2}", english.own("territories")),
-            "languages": _ranked(_LANGUAGES, "[a-z]{2}", english.own("languages")),
+            "territories": _ranked(_TERRITORIES, "[A-Z]{2}", english.lookup("territories")),
+            "languages": _ranked(_LANGUAGES, "[a-z]{2}", english.lookup("languages")),
             "scripts": _SCRIPTS.split(),
             "currency_names": _ranked(
-                _CURRENCIES, "|".join(_tender()), english.own("currency_names")
+                _CURRENCIES, "|".join(_tender()), english.lookup("currency_names")
             ),
         }
         self._kinds: dict[str, Callable[[random.Random], Phrase]] = {
@@ -73,12 +73,14 @@ class Drawer:
         }
 
     def draw(self, kind: str, rng: random.Random) -> Drawn:
-        """A random phrase of a kind, a key of WEIGHTS."""
+        """Returns a random phrase of a kind, a key of WEIGHTS."""
         phrase = self._kinds[kind](rng)
         return Drawn(phrase, self._english.say(phrase))
 
     def _some(self, table: str, count: int, rng: random.Random) -> list[Phrase]:
-        """Different names of a table, the first of the ranking most often."""
+        """Returns distinct names of a table; names at the start of the ranking are the most
+        frequent.
+        """
         names = self._names[table]
         chosen: dict[str, None] = {}
         while len(chosen) < count:
@@ -115,7 +117,7 @@ class Drawer:
 
 
 def schedule(weights: dict[str, int]) -> Iterator[str]:
-    """Kinds without end, each as often as its weight says, evenly spread over any stretch."""
+    """Yields kinds without end, each in proportion to its weight and evenly spread."""
     total = sum(weights.values())
     due = dict.fromkeys(weights, 0.0)
     while True:
@@ -213,7 +215,7 @@ def _unit(rng: random.Random) -> Phrase:
 
 
 def _duration(rng: random.Random) -> Phrase:
-    """Quantities that people say together: "2 hours, 30 minutes", "5 feet, 11 inches"."""
+    """Returns quantities that people combine: "2 hours, 30 minutes", "5 feet, 11 inches"."""
     units = rng.choice(_TOGETHER)
     items = tuple(Phrase("unit", (unit, rng.randint(1, most))) for unit, most in units)
     return Phrase("listing", ("unit", items))
@@ -229,7 +231,8 @@ def _percent(rng: random.Random) -> Phrase:
 
 
 def _count(rng: random.Random, *, large: float = 0.0) -> int:
-    """A number of things: mostly to 30, sometimes to 100, with probability `large` to 9,999."""
+    """Returns a count: usually up to 30, sometimes up to 100, with probability `large` up to 9,999.
+    """
     if rng.random() < large:
         return rng.randint(100, 9999)
     return rng.randint(1, 30) if rng.random() < 0.8 else rng.randint(31, 100)
@@ -245,7 +248,7 @@ def _moment(rng: random.Random, *, seconds: bool = False) -> datetime.datetime:
 
 
 def _ranked(first: str, others: str, names: Iterable[str]) -> list[str]:
-    """The codes listed first, then by alphabet the named ones that match the pattern `others`."""
+    """Returns the codes of `first`, then, alphabetically, those of `names` that match `others`."""
     rest = {code for code in names if re.fullmatch(others, code)}.difference(
         first.split(), _NO_NAMES
     )
@@ -253,7 +256,7 @@ def _ranked(first: str, others: str, names: Iterable[str]) -> list[str]:
 
 
 def _tender() -> set[str]:
-    """The currencies that people pay with today somewhere."""
+    """Returns the currencies that are legal tender somewhere today."""
     history = get_global("territory_currencies")  # territory -> (code, from, to, is tender)
     return {
         code
@@ -276,7 +279,7 @@ _ZONES = (
     ("India", "standard"),
     ("Brasilia", "standard"),
 )
-# By prominence; who comes first is drawn more often.
+# By prominence: earlier entries are drawn more often.
 _TERRITORIES = """
     US CN IN DE JP FR GB BR RU IT ES MX CA TR KR AU ID EG NG ZA PL UA AR NL SE CH GR PT IR IQ IL
     SA PK BD VN TH KE ET MA DZ CO CL PE VE CU BE AT NO FI DK IE CZ HU RO BG RS HR SK SI LT LV EE

@@ -1,8 +1,9 @@
-"""A language's own words for dates, amounts, lists and names, as CLDR has them in Babel's data.
+"""Words of a language for dates, amounts, lists and names, from CLDR by way of Babel's data.
 
-A speaker says a phrase only with what its language's own files define, and raises `Missing`
-otherwise; which phrases are said is for `cldr_phrases`. Not a general formatter: Babel's functions
-are, but they fill gaps silently from CLDR's root locale ("M03", "1,560 duration-minute", "+3 h").
+A `Speaker` uses only the data of its language's own files, and raises `Missing` if they lack a word
+or a pattern. `mmt.data.cldr.phrases` decides which phrases are generated. Babel's formatting
+functions are not used, because they fill gaps silently from CLDR's root locale ("M03", "1,560
+duration-minute", "+3 h").
 """
 
 import datetime
@@ -22,14 +23,15 @@ from babel.numbers import format_currency, format_decimal, format_percent
 
 
 class Missing(LookupError):
-    """The language's own data lacks a word or a pattern that a phrase needs."""
+    """The language's data lack a word or a pattern that a phrase needs."""
 
 
 class Phrase(NamedTuple):
-    """What is said, in no language: a method of `Speaker` and its arguments, phrases among them.
+    """A phrase independent of any language: a method of `Speaker` and its arguments.
 
-    Phrase("listing", ("or", (Phrase("name", ("territories", "DE")), Phrase("weekday", (0,))))) is
-    "Germany or Monday" in English and "Deutschland oder Montag" in German.
+    Arguments may be phrases themselves. Phrase("listing", ("or", (Phrase("name", ("territories",
+    "DE")), Phrase("weekday", (0,))))) is "Germany or Monday" in English and "Deutschland oder
+    Montag" in German.
     """
 
     form: str
@@ -37,41 +39,45 @@ class Phrase(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """The text as people type it: plain single spaces, no invisible direction marks, NFC.
+    """Returns the text as people type it: plain single spaces, no invisible direction marks, NFC.
 
-    Joiners (U+200C, U+200D) are spelling in Persian and in Indic scripts and stay.
+    Joiners (U+200C, U+200D) are part of the spelling in Persian and in Indic scripts and are kept.
     """
     return re.sub(r"\s+", " ", _INVISIBLE.sub("", unicodedata.normalize("NFC", text))).strip()
 
 
 class Speaker:
-    """Says phrases in one language, with no word but its own.
+    """Formats phrases in one language, only with words of that language's data.
 
-    locale: Babel's identifier, as "de" or "sr_Latn"; script: ISO 15924 code of the language's
-    writing. In a script other than Latin, a word in ASCII letters is no translation and counts as
-    missing.
+    locale: Babel's identifier, such as "de" or "sr_Latn".
+    script: ISO 15924 code of the language's script. In a script other than Latin, a word in ASCII
+        letters counts as missing, since it is not translated.
 
-    A pattern of placeholders and punctuation alone may come from the root locale, because CLDR
-    leaves out of a language's file whatever equals the root's ("{0} {1}", "#,##0%", "{0}, {1}"); a
-    pattern for a date may not. Numbers have Babel's default digits, 0-9, in all languages, with the
-    language's own separators.
+    Patterns of placeholders and punctuation alone may come from the root locale, because CLDR omits
+    from a language's file all entries equal to the root's ("{0} {1}", "#,##0%", "{0}, {1}").
+    Patterns of dates may not. Numbers have Babel's default digits, 0-9, in all languages, with the
+    language's separators.
     """
 
     def __init__(self, locale: str, *, script: str = "Latn") -> None:
         if not localedata.exists(locale):
             raise Missing(f"{locale}: no data")
         self.locale = Locale.parse(locale)
-        self._own = localedata.LocaleDataDict(_own_data(locale))
+        self._data = localedata.LocaleDataDict(_language_data(locale))
         self._root = localedata.LocaleDataDict(_read("root"))
         self._ascii_is_foreign = script != "Latn"
 
     def say(self, phrase: Phrase) -> str:
-        """The phrase in this language; Missing where the language's own data does not suffice."""
+        """Returns the text of the phrase in this language. Raises Missing if its data do not
+        suffice.
+        """
         return plain(getattr(self, phrase.form)(*phrase.args))
 
-    def own(self, *path: str | int | None) -> Any:
-        """What the language's own data have under a path of keys; Missing if that is nothing."""
-        node: Any = self._own
+    def lookup(self, *path: str | int | None) -> Any:
+        """Returns the entry under a path of keys in the language's own data; Missing if there is
+        none.
+        """
+        node: Any = self._data
         for key in path:
             try:
                 node = node[key]
@@ -82,61 +88,74 @@ class Speaker:
         return node
 
     def word(self, *path: str | int | None) -> str:
-        """A name or a pattern from the language's own data and in the language's own script."""
-        text: str = self.own(*path)
+        """Returns a name or a pattern from the language's own data, in the language's own script.
+        """
+        text: str = self.lookup(*path)
         letters = re.sub(r"[\W\d_]|\{\d\}", "", text)
         if _PLACEHOLDER.fullmatch(text) or self._ascii_is_foreign and letters and letters.isascii():
             raise Missing(f"{self.locale}: {path} is {text!r}")
         return text
 
-    # The forms of phrases.
+    # The forms of phrases
 
     def name(self, kind: str, code: str) -> str:
-        """kind: "territories", "languages", "scripts" or "currency_names"; code: as "DE", "EUR"."""
+        """Returns a name. kind: "territories", "languages", "scripts" or "currency_names"; code:
+        such as "DE" or "EUR".
+        """
         return self.word(kind, code)
 
     def variety(self, language: str, kind: str, code: str) -> str:
-        """A language somewhere or in a script, "German (Austria)", as Babel's display names are."""
+        """Returns a language of a place or in a script, such as "German (Austria)"."""
         return f"{self.name('languages', language)} ({self.name(kind, code)})"
 
     def weekday(self, day: int) -> str:
-        """0 is Monday."""
+        """Returns the name of a weekday; 0 is Monday."""
         return self.word("days", "stand-alone", "wide", day)
 
     def month(self, month: int) -> str:
         return self.word("months", "stand-alone", "wide", month)
 
     def date(self, width: str, day: datetime.datetime) -> str:
-        """width: "full", "long", "medium" or "short"."""
-        return self._apply(self.own("date_formats", width), day)
+        """Returns a date. width: "full", "long", "medium" or "short"."""
+        return self._apply(self.lookup("date_formats", width), day)
 
     def part_of_date(self, skeleton: str, day: datetime.datetime) -> str:
-        """skeleton: a key of CLDR's availableFormats; "wide:MMMEd" spells names out (`_widen`)."""
-        pattern = str(self.own("datetime_skeletons", skeleton.removeprefix("wide:")))
+        """Returns the fields of a date that `skeleton` names.
+
+        skeleton: a key of CLDR's availableFormats; "wide:MMMEd" spells out names (`_widen`).
+        """
+        pattern = str(self.lookup("datetime_skeletons", skeleton.removeprefix("wide:")))
         wide = skeleton.startswith("wide:")
         return self._apply(_pattern(_widen(pattern) if wide else pattern), day)
 
     def time(
         self, width: str, moment: datetime.datetime, zone: str = "", season: str = "standard"
     ) -> str:
-        """zone: a CLDR metazone for the width "full", as "Europe_Central"; "long" is in UTC."""
+        """Returns a time of day.
+
+        zone: a CLDR metazone such as "Europe_Central", for the width "full"; the width "long" is in
+            UTC.
+        """
         spelled = self.word("meta_zones", zone, "long", season) if zone else "UTC"
-        return self._apply(self.own("time_formats", width), moment, spelled)
+        return self._apply(self.lookup("time_formats", width), moment, spelled)
 
     def date_and_time(self, date_width: str, time_width: str, moment: datetime.datetime) -> str:
-        pattern = self._wordless_or_own("datetime_formats", date_width).replace("'", "")
+        pattern = self._word_or_root("datetime_formats", date_width).replace("'", "")
         return pattern.format(self.time(time_width, moment), self.date(date_width, moment))
 
     def interval(self, skeleton: str, start: datetime.datetime, end: datetime.datetime) -> str:
-        """skeleton: a key of CLDR's intervalFormats, "wide:…" as in part_of_date; "time" is the
-        language's usual clock; a width of `date` is CLDR's fallback, two whole dates."""
+        """Returns a period between two moments.
+
+        skeleton: a key of CLDR's intervalFormats, with "wide:" as in `part_of_date`; "time" for the
+            language's usual clock; or a width of `date` for CLDR's fallback, two complete dates.
+        """
         if skeleton in ("full", "long", "medium"):
             dates = self.date(skeleton, start), self.date(skeleton, end)
-            return self._wordless_or_own("interval_formats", None).format(*dates)
+            return self._word_or_root("interval_formats", None).format(*dates)
         wide = skeleton.startswith("wide:")
         if skeleton == "time":
-            skeleton = "hm" if "a" in self.own("time_formats", "short").format else "Hm"
-        patterns = self.own("interval_formats", skeleton.removeprefix("wide:"))
+            skeleton = "hm" if "a" in self.lookup("time_formats", "short").format else "Hm"
+        patterns = self.lookup("interval_formats", skeleton.removeprefix("wide:"))
         field = next(
             (f for f in "yMdahHm" if f in patterns and _field(start, f) != _field(end, f)), None
         )
@@ -148,11 +167,16 @@ class Speaker:
         return self._apply(first, start) + self._apply(second, end)
 
     def relative(self, field: str, direction: str, count: int) -> str:
-        """field: "year" to "second"; direction: "future" ("in 3 days") or "past" ("3 days ago")."""
+        """Returns "in 3 days" (direction "future") or "3 days ago" ("past"). field: "year" to
+        "second".
+        """
         return self._plural(count, "date_fields", field, direction).format(self.number(count))
 
     def unit(self, unit: str, count: int | Decimal) -> str:
-        """unit: CLDR's, as "duration-hour". CLDR has no long form where it equals the short one."""
+        """Returns a quantity. unit: CLDR's, such as "duration-hour".
+
+        CLDR has no long form if it equals the short form.
+        """
         try:
             pattern = self._plural(count, "unit_patterns", unit, "long")
         except Missing:
@@ -160,7 +184,9 @@ class Speaker:
         return pattern.format(self.number(count))
 
     def money(self, style: str, currency: str, amount: int | Decimal) -> str:
-        """style: "symbol" ("€12.50") or "name" ("12.50 euros"); an int has no cents."""
+        """Returns an amount. style: "symbol" ("€12.50") or "name" ("12.50 euros"); an int has no
+        cents.
+        """
         if style == "symbol":
             return format_currency(amount, currency, locale=self.locale)
         try:
@@ -171,14 +197,15 @@ class Speaker:
             amount, "#,##0.00" if isinstance(amount, Decimal) else None, self.locale
         )
         plural = self.locale.plural_form(amount)
-        pattern = self._wordless_or_own("currency_unit_patterns", plural, "other")
+        pattern = self._word_or_root("currency_unit_patterns", plural, "other")
         return pattern.format(number, name)
 
     def half_of_day(self, width: str, half: str) -> str:
-        """half: "am" or "pm". The root's AM and PM may stand in: many scripts use them so."""
+        """Returns the language's "am" or "pm", or the root's AM and PM, which many languages use.
+        """
         for key in (width, "wide"):
             if self._has("day_periods", "format", key, half):
-                return str(self.own("day_periods", "format", key, half))
+                return str(self.lookup("day_periods", "format", key, half))
         return str(self._root["day_periods"]["format"]["abbreviated"][half])
 
     def number(self, value: int | Decimal) -> str:
@@ -188,7 +215,7 @@ class Speaker:
         return format_percent(Decimal(value) / 100, locale=self.locale, decimal_quantization=False)
 
     def listing(self, style: str, items: Sequence[Phrase]) -> str:
-        """style: "standard", "or" or "unit"; at least two items."""
+        """Returns a list of two or more items. style: "standard", "or" or "unit"."""
         styles = ("unit", "unit-short", "standard") if style == "unit" else (style,)
         words = [self.say(item) for item in items]
         if len(words) == 2:
@@ -198,19 +225,19 @@ class Speaker:
             text = self._list_pattern(styles, "middle").format(text, item)
         return self._list_pattern(styles, "end").format(text, words[-1])
 
-    # Patterns.
+    # Patterns
 
     def _apply(self, pattern: DateTimePattern, moment: datetime.datetime, zone: str = "") -> str:
-        return pattern % _OwnFields(moment, self, zone)
+        return pattern % _LanguageFields(moment, self, zone)
 
     def _plural(self, count: int | Decimal, *path: str | int) -> str:
         plural = self.locale.plural_form(count)
         try:
             return self.word(*path, plural)
-        except Missing:  # CLDR leaves out a form that is spelled like "other"
+        except Missing:  # CLDR omits a form that equals "other"
             return self.word(*path, "other")
 
-    def _wordless_or_own(self, table: str, *keys: str | None) -> str:
+    def _word_or_root(self, table: str, *keys: str | None) -> str:
         for key in keys:
             try:
                 return self.word(table, key)
@@ -230,17 +257,17 @@ class Speaker:
             raise Missing(f"{self.locale}: list {styles}, {key}")
         if not any(self._has("list_patterns", *keys) for keys in _LISTS):
             raise Missing(f"{self.locale}: lists")
-        return "{0}, {1}"  # the root's, which CLDR does not repeat in a language's file
+        return "{0}, {1}"  # the root's pattern; CLDR does not repeat it for a language
 
     def _has(self, *path: str | int | None) -> bool:
         try:
-            return bool(self.own(*path))
+            return bool(self.lookup(*path))
         except Missing:
             return False
 
 
-class _OwnFields(DateTimeFormat):
-    """Babel's fields of a date, with names from the speaker's own data, not the merged ones."""
+class _LanguageFields(DateTimeFormat):
+    """Babel's fields of a date, with names from the language's own data, without the root's."""
 
     def __init__(self, moment: datetime.datetime, speaker: Speaker, zone: str) -> None:
         super().__init__(moment, speaker.locale)
@@ -271,7 +298,7 @@ class _OwnFields(DateTimeFormat):
 
 _WIDTHS = {4: "wide", 5: "narrow", 6: "short"}
 _LISTS = tuple(itertools.product(("standard", "or", "unit", "unit-short"), ("2", "end")))
-# A month without a name; the root's "+{0} h", with at most the unit translated.
+# A month without a name, or the root's "+{0} h" with at most a translated unit
 _PLACEHOLDER = re.compile(r"[MQ]?\d+|(.* )?[-+]\{0\}.*")
 _INVISIBLE = re.compile("[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 _pattern = functools.cache(parse_pattern)
@@ -279,9 +306,9 @@ _pattern = functools.cache(parse_pattern)
 
 @functools.cache
 def _widen(pattern: str) -> str:
-    """Abbreviated months and weekdays spelled out: "EEE, MMM d" -> "EEEE, MMMM d".
+    """Spells out abbreviated months and weekdays: "EEE, MMM d" becomes "EEEE, MMMM d".
 
-    This is how CLDR's matching of skeletons answers "MMMMEEEEd" from "MMMEd" (UTS 35, Dates,
+    CLDR derives the pattern of "MMMMEEEEd" from that of "MMMEd" in the same way (UTS 35, Dates,
     Matching Skeletons).
     """
     parts = pattern.split("'")  # odd parts are quoted text
@@ -295,13 +322,15 @@ def _field(moment: datetime.datetime, field: str) -> int:
     return {"y": moment.year, "M": moment.month, "d": moment.day, **hours}[field]
 
 
-def _own_data(locale: str) -> dict[Any, Any]:
-    """The locale's files over the root's aliases ("abbreviated months: see wide") alone."""
+def _language_data(locale: str) -> dict[Any, Any]:
+    """Returns the locale's own entries, over aliases of the root alone ("abbreviated months: see
+    wide").
+    """
     data = _aliases(_read("root"))
     chain, name = [locale], locale
     while parent := get_global("parent_exceptions").get(name) or re.sub(r"_?[^_]*$", "", name):
         chain, name = [parent, *chain], parent
-    if re.fullmatch("[a-z]+_[A-Z][a-z]{3}", locale):  # another script inherits from the root alone
+    if re.fullmatch("[a-z]+_[A-Z][a-z]{3}", locale):  # a second script inherits only from the root
         chain = [locale]
     for name in chain:
         localedata.merge(data, _read(name))

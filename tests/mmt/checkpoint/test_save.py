@@ -99,7 +99,7 @@ def test_a_full_disk_costs_one_checkpoint(tmp_path, full, room, left):
     command = [sys.executable, "-c", textwrap.dedent(FULL), tmp_path, full, room]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == bool(room), done.stderr
-    refused = f"checkpoints/{full} could not be written: File too large; the last whole one: "
+    refused = f"checkpoints/{full} could not be written: File too large; the last complete one: "
     assert refused + str(full - full % 2 - 2 + 2 * (full == 9)) in done.stderr
     assert Run(tmp_path).checkpoint_steps() == left
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2

@@ -9,10 +9,10 @@ from mmt.cli.main import main
     ("line", "message"),
     [
         ("report", "expected RESULTS.jsonl … or --train FILE"),
-        ("report --train study.gin --out x", "the study says what goes where"),
+        ("report --train study.gin --out x", "the study names all files"),
         ("data prepare", "expected CORPUS and --out DIR, or --gin_file FILE"),
         ("data prepare cldr", "expected --out DIR, or --explain"),
-        ("import hf folder --out x --vocabulary v.model", "brings its vocabulary"),
+        ("import hf folder --out x --vocabulary v.model", "contains its vocabulary"),
     ],
 )
 def test_flags_that_do_not_belong_together_are_refused(line, message, capsys):

@@ -49,8 +49,8 @@ def test_a_trained_run_keeps_what_describes_it(toy_run, mmt_command, tmp_path):
     )  # fmt: skip
     error = done.stderr.decode()
     assert done.returncode == 0, error
-    assert f"{copy} is trained, and not with these settings" in error
-    assert "DROPOUT_RATE = 0.3, there 0.1. Another MODEL_DIR trains with them" in error
+    assert f"{copy} is trained with other settings" in error
+    assert "DROPOUT_RATE = 0.3, there 0.1. Set another MODEL_DIR to train with them" in error
     assert (copy / "config.gin").read_bytes() == before
 
 
