@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 # Lines that the demo translates before the user's eyes, of six languages.
 LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' 'Francia, Italia y España' \
-  'saa 7' '38,1 kilogramm'
+  'siku 12' '38,1 kilogramm'
 
 .PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 env env-all clean
 

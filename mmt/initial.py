@@ -33,23 +33,30 @@ def upcycled(parent: Shapes, model: Transformer) -> set[str]:
     """Initialises a model with experts from a dense one (Sparse Upcycling, Komatsuzaki et al.
     2022).
 
-    Every expert starts as a copy of the layer's MLP; routers are fresh. The gates of a token must
-    sum to 1, as with `gshard_top2`: then the copies together equal the MLP, and the new model has
-    the old one's logits for any router, if no token is dropped. In decoding and validation none is;
-    training differs through GShard's random dropping and full experts. Raises ValueError for
-    Switch, whose single gate is a probability below 1.
+    Every expert starts as a copy of the layer's MLP, and so does the shared MLP of conditional
+    routing; routers and gates are fresh. The gates of a token must sum to 1, as with `gshard_top2`:
+    then the copies together equal the MLP, and the new model has the old one's logits for any
+    router, if no token is dropped. In decoding and validation none is; training differs through
+    GShard's random dropping and full experts. Raises ValueError for Switch, whose single gate is a
+    probability below 1.
     """
     _check_gates(model)
     shapes = parameter_names.shapes(model)
     experts = {name.removesuffix("router") for name in shapes if name.endswith("/mlp/router")}
     if any(f"{mlp}router" in parent for mlp in experts):
         raise ValueError("upcycling makes experts of a dense model; the parent has experts already")
-    taken = {name: shape for name, shape in shapes.items() if name.endswith("/mlp/router")}
+    fresh = ("/mlp/router", "/mlp/router_bias", "/mlp/gate")
+    expected = {name: shape for name, shape in shapes.items() if name.endswith(fresh)}
+    taken = set(parent)
     for name, shape in parent.items():
-        copied = name.rpartition("/")[0] + "/" in experts
-        taken[name] = (model.config.moe.num_experts, *shape) if copied else shape
-    parameter_names.check(taken, model)
-    return set(parent)
+        above, _, leaf = name.rpartition("/")
+        copied = f"{above}/" in experts
+        expected[name] = (model.config.moe.num_experts, *shape) if copied else shape
+        if copied and model.config.moe.shared_mlp_dim:
+            expected[f"{above}/shared/{leaf}"] = shape
+            taken.add(f"{above}/shared/{leaf}")
+    parameter_names.check(expected, model)
+    return taken
 
 
 def shared(parent: Shapes, model: Transformer) -> set[str]:
@@ -149,7 +156,10 @@ def parameters(
         given = parameter_names.to_flat(old, parent.config)
 
         def taken_or_fresh(name: str, value: Any) -> Any:
-            return jnp.broadcast_to(given[name], value.shape) if name in taken else value
+            if name not in taken:
+                return value
+            old_name = name if name in given else name.replace("/mlp/shared/", "/mlp/")
+            return jnp.broadcast_to(given[old_name], value.shape)
 
         def leaf(path: Any, value: Any) -> Any:
             path = jax.tree_util.keystr(path, simple=True, separator="/")
@@ -181,6 +191,11 @@ def _check_gates(model: Transformer) -> None:
         logits, jnp.ones((1, 8), bool),
         capacity_factor=float(moe.num_experts), uniform=jnp.zeros((1, 8)),
     )  # fmt: skip
+    if moe.shared_mlp_dim and not moe.gate_budget:
+        raise ValueError(
+            f"upcycling with MoeConfig.shared_mlp_dim = {moe.shared_mlp_dim} and no gate: two "
+            "added copies of the MLP are not the MLP; allowed: a MoeConfig.gate_budget above 0"
+        )
     gates = (routing.gate * routing.dispatched).sum(-1)
     if jnp.abs(gates - 1).max() > 1e-5:
         name = getattr(moe.router, "__name__", str(moe.router))

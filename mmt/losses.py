@@ -23,6 +23,8 @@ class Objective:
     z_loss: weight of log²Z of the output softmax, as in T5X (1e-4 there).
     moe_aux: weight of the load-balancing loss; GShard's code and Switch (eq. 4) use 1e-2.
     moe_z: weight of the router z-loss; ST-MoE (eq. 5) uses 1e-3.
+    moe_budget: weight of the budget loss of conditional routing (`MoeConfig.gate_budget`); 0.1 in
+        fairseq's branch nllb.
     teacher: the weight of the teacher, if there is one; labels have the rest. Switch uses 0.25.
     """
 
@@ -30,6 +32,7 @@ class Objective:
     z_loss: float = 0.0
     moe_aux: float = 1e-2
     moe_z: float = 0.0
+    moe_budget: float = 0.1
     teacher: float = 0.25
 
     def __post_init__(self) -> None:

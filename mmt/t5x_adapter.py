@@ -131,6 +131,11 @@ class Model(models.EncoderDecoderModel):
         for name in ("pad_id", "start_id"):
             if getattr(config, name):
                 raise ValueError(f"Config.{name} = {getattr(config, name)}; in T5X allowed: 0")
+        if config.moe_period and config.moe.balance_rate:
+            raise ValueError(
+                f"MoeConfig.balance_rate = {config.moe.balance_rate}: T5X's trainer does not know "
+                "this update; in T5X allowed: 0, with losses.Objective.moe_aux above 0"
+            )
         sizes = {"input": config.vocab_size, "output": config.target_vocabulary}
         for side, size in sizes.items():
             vocabulary = getattr(self, f"{side}_vocabulary")
@@ -162,6 +167,8 @@ class Model(models.EncoderDecoderModel):
         if routing:
             total += self.objective.moe_aux * routing["moe_aux_loss"]
             total += self.objective.moe_z * routing["moe_z_loss"]
+            if "moe_budget_loss" in routing:
+                total += self.objective.moe_budget * routing["moe_budget_loss"]
         batch_metrics = self._compute_metrics(
             logits=logits,
             targets=batch["decoder_target_tokens"],

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from mmt import initial, losses, optimizer, sharding
 from mmt.metrics import Meters
-from mmt.model import moe
+from mmt.model import balance, moe
 from mmt.model.transformer import Transformer
 
 Batch = Mapping[str, Any]  # the FEATURES, and the arrays that the loss needs
@@ -236,7 +236,7 @@ class Trainer:
     def _empty_meters(self, languages: int) -> Meters:
         names = ["loss", "nll", "accuracy", "target_tokens", "tokens", "steps", "gradient_norm"]
         if self.model.config.moe_period:
-            names += moe.MEASURES
+            names += moe.measures(self.model.config.moe)
         if self.teacher is not None:
             names.append("teacher_loss")
         return Meters(
@@ -251,6 +251,9 @@ class Trainer:
             batch = {**batch, "teacher_logits": self.teacher.logits(teacher, batch)}
         tokens = jnp.maximum(batch["decoder_loss_weights"].sum(), 1.0)
         gradients, measured = self._gradients(state, batch, tokens)
+        balance_rate = self.model.config.moe.balance_rate if self.model.config.moe_period else 0.0
+        if balance_rate:
+            gradients, excess_load = balance.split(gradients)
         norm = optax.global_norm(gradients)
         measured.sums.update(gradient_norm=norm, steps=jnp.ones(()))
         if self.clip_norm:
@@ -260,6 +263,8 @@ class Trainer:
             self.optimizer, self._stacked,
             gradients=gradients, state=state.opt_state, params=state.params,
         )  # fmt: skip
+        if balance_rate:
+            updates = balance.update(updates, excess_load, balance_rate)
         meters = state.meters.restarted(
             sums=state.step % self.log_every == 0,
             languages=state.step % self.languages_every == 0,
@@ -318,6 +323,8 @@ class Trainer:
             routing = moe.summarize(sown["intermediates"])
             penalty = self.objective.moe_aux * routing["moe_aux_loss"]
             penalty += self.objective.moe_z * routing["moe_z_loss"]
+            if "moe_budget_loss" in routing:
+                penalty += self.objective.moe_budget * routing["moe_budget_loss"]
             total += penalty / self.microbatches
             measured.sums.update(jax.tree.map(lambda x: x / self.microbatches, routing))
         return total, measured

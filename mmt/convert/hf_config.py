@@ -200,6 +200,12 @@ def _model_type(config: Config) -> str:
             f"MoeConfig.mlp_dim = {config.moe.mlp_dim}: an expert of Switch Transformers is as "
             f"wide as the other layers, {config.mlp_dim}"
         )
+    for name in ("shared_mlp_dim", "balance_rate", "output_masking", "final_output_masking"):
+        if getattr(config.moe, name):
+            raise ValueError(
+                f"MoeConfig.{name} = {getattr(config.moe, name)}: Hugging Face's Switch "
+                f"Transformers have no such thing; {remedy}"
+            )
     if inspect.unwrap(config.moe.router) is not inspect.unwrap(switch_top1):  # gin wraps it
         name = getattr(config.moe.router, "__name__", str(config.moe.router))
         raise ValueError(

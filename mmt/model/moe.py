@@ -2,7 +2,7 @@
 
 In training experts have a capacity, and dropped tokens keep the residual only. In decoding no token
 is dropped, so a token's result never depends on other tokens. `mmt.model.routing` chooses experts;
-`mmt.model.dispatch` moves tokens to them.
+`mmt.model.dispatch` moves tokens to them. A shared MLP of all tokens may stand beside the experts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,15 @@ from jaxtyping import Array, Bool, Float
 
 from mmt import checked
 from mmt.checked import within
-from mmt.model import dispatch, layers
+from mmt.model import balance, dispatch, layers
 from mmt.model.routing import MEASURES, Router, Routing, gshard_top2, switch_top1
 
 __all__ = [
-    "MEASURES", "MoeConfig", "MoeMlp", "Router", "Routing", "gshard_top2", "summarize",
+    "MEASURES", "MoeConfig", "MoeMlp", "Router", "Routing", "gshard_top2", "measures", "summarize",
     "switch_top1",
 ]  # fmt: skip
+
+GATE_MEASURES = ("moe_gate", "moe_budget_loss")  # of conditional routing
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class MoeConfig:
     """Options of a `MoeMlp`.
 
     The defaults are GShard's. Switch: router=switch_top1, capacity_factor=1.25, jitter=0.01.
-    NLLB-200: output_masking=0.2.
+    NLLB-200: output_masking=0.2. Conditional routing (CMR, Elbayad et al. 2023): gate_budget=0.8,
+    gate_dropout=0.1, and the shared_mlp_dim of a dense layer. DeepSeek-V3: balance_rate=0.001, and
+    losses.Objective.moe_aux=0.
     """
 
     num_experts: int = field(default=8, metadata=within(1))
@@ -47,6 +51,17 @@ class MoeConfig:
     expert_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
     # in training, share of expert outputs that are masked
     output_masking: float = field(default=0.0, metadata=within(0, 1, below=True))
+    # in training, share of tokens whose combined output of all experts is masked
+    final_output_masking: float = field(default=0.0, metadata=within(0, 1, below=True))
+    # hidden size of an MLP that processes every token beside the experts; 0: none
+    shared_mlp_dim: int = field(default=0, metadata=within(0))
+    # 0: the shared MLP's output is added to the experts'. Else a gate g per token mixes them,
+    # (1 - g) shared + g experts, and `Objective.moe_budget` keeps its mean near this number
+    gate_budget: float = field(default=0.0, metadata=within(0, 1))
+    # in training, share of tokens that get the shared MLP alone
+    gate_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
+    # step of the experts' bias in the choice (`mmt.model.balance`); 0: no bias
+    balance_rate: float = field(default=0.0, metadata=within(0))
     # weights have standard deviation sqrt(init_scale / fan_in)
     init_scale: float = field(default=0.1, metadata=within(0, above=True, below=True))
     router_dtype: str = "float32"  # bfloat16 is for measuring its cost in quality
@@ -56,6 +71,21 @@ class MoeConfig:
         checked.check(self)
         checked.one_of(self, "router_dtype", self.router_dtype, ("float32", "bfloat16"))
         checked.one_of(self, "dispatch", self.dispatch, ("auto", *dispatch.DISPATCHERS))
+        if self.gate_budget and not self.shared_mlp_dim:
+            raise ValueError(
+                f"MoeConfig.gate_budget = {self.gate_budget} needs a shared MLP, and "
+                "MoeConfig.shared_mlp_dim = 0; allowed: a shared_mlp_dim of 1 or more"
+            )
+        if self.gate_dropout and not self.gate_budget:
+            raise ValueError(
+                f"MoeConfig.gate_dropout = {self.gate_dropout} needs a gate; allowed: a "
+                "MoeConfig.gate_budget above 0"
+            )
+
+
+def measures(config: MoeConfig) -> tuple[str, ...]:
+    """Returns the names of the measures that a model with this configuration sows."""
+    return MEASURES + (GATE_MEASURES if config.gate_budget else ())
 
 
 class MoeMlp(nn.Module):
@@ -69,6 +99,7 @@ class MoeMlp(nn.Module):
     activations: Sequence[str]
     dtype: jnp.dtype
     config: MoeConfig
+    dropout_rate: float = 0.0  # of the shared MLP
 
     @nn.compact
     def __call__(
@@ -105,7 +136,10 @@ class MoeMlp(nn.Module):
             return product(hidden, output)
 
         y = dispatcher(_grouped(flat, count), routing, mlp, weights)
-        return y.reshape(-1, x.shape[-1])[: flat.shape[0]].reshape(x.shape)
+        y = y.reshape(-1, x.shape[-1])[: flat.shape[0]].reshape(x.shape)
+        if c.final_output_masking:
+            y = y * self._unmasked(x.shape[:2], c.final_output_masking, enable_dropout, y.dtype)
+        return self._with_shared(x, y, padding_mask, enable_dropout) if c.shared_mlp_dim else y
 
     def _route(
         self,
@@ -135,30 +169,79 @@ class MoeMlp(nn.Module):
                 noise = jax.random.uniform(keys[1], flat.shape, minval=-c.jitter, maxval=c.jitter)
                 flat = flat * (1 + noise).astype(dtype)
         logits = jnp.matmul(flat, kernel.astype(dtype), precision=jax.lax.Precision.HIGHEST)
+        options = {}
+        if c.balance_rate:
+            zeros, shape = nn.initializers.zeros_init(), (c.num_experts,)
+            options["bias"] = layers.parameter(
+                self, balance.NAME, init=zeros, shape=shape, axes=("unmodeled",)
+            )
+        padding_mask = _grouped(padding_mask, count)
         routing = c.router(
             _grouped(logits, count),
-            _grouped(padding_mask, count),
+            padding_mask,
             capacity_factor=c.capacity_factor if enable_dropout else float(c.num_experts),
             uniform=_grouped(uniform, count),
+            **options,
         )
-        if not c.output_masking:
-            return routing
-        return routing._replace(gate=self._masked(routing.gate, flat.shape[0], enable_dropout))
+        gate = routing.gate
+        if c.balance_rate and enable_dropout:
+            excess = balance.excess_load(routing.expert, padding_mask, c.num_experts)
+            gate = balance.with_excess(gate, options["bias"], excess)
+        if c.output_masking:
+            choices = (flat.shape[0], gate.shape[-1])
+            unmasked = self._unmasked(choices, c.output_masking, enable_dropout, gate.dtype)
+            gate = gate * (_grouped(unmasked[..., 0], count) if enable_dropout else unmasked)
+        return routing._replace(gate=gate)
 
-    def _masked(
-        self, gate: Float[Array, "G S k"], tokens: int, enable_dropout: bool
-    ) -> Float[Array, "G S k"]:
-        """Applies expert output masking (NLLB Team 2022) to the gates.
+    def _unmasked(
+        self, shape: Sequence[int], p: float, enable_dropout: bool, dtype: jnp.dtype
+    ) -> Float[Array, "..."]:
+        """Returns the weight of outputs under expert output masking (NLLB Team 2022).
 
-        In training each choice's output is masked with probability p; in decoding it is weighted by
+        In training it is 0 with probability p, else 1, with shape [*shape 1]; in decoding it is
         1 - p. Outputs that are not masked are not scaled up, as in fairseq's branch nllb, which
         trained the published weights.
         """
-        p = self.config.output_masking
         if not enable_dropout:
-            return gate * (1 - p)
-        unmasked = jax.random.uniform(self.make_rng("dropout"), (tokens, gate.shape[-1])) >= p
-        return gate * _grouped(unmasked, gate.shape[0])
+            return jnp.asarray(1 - p, dtype)
+        unmasked = jax.random.uniform(self.make_rng("dropout"), shape) >= p
+        return unmasked[..., None].astype(dtype)
+
+    def _with_shared(
+        self,
+        x: Float[Array, "B T D"],
+        y: Float[Array, "B T D"],
+        padding_mask: Bool[Array, "B T"],
+        enable_dropout: bool,
+    ) -> Float[Array, "B T D"]:
+        """Returns the experts' output `y` with that of the shared MLP.
+
+        Without a gate the two are added (DeepSeekMoE's shared expert). With one they are mixed:
+        conditional MoE routing, CMR (Elbayad et al. 2023, section 3.2). The budget loss is
+        |mean of g over tokens - gate_budget|.
+        """
+        c = self.config
+        mlp = layers.Mlp(
+            c.shared_mlp_dim, self.activations, self.dropout_rate, self.dtype, name="shared"
+        )
+        shared = mlp(x, padding_mask, enable_dropout)
+        if not c.gate_budget:
+            return y + shared
+        init, shape = layers.fan_in(c.init_scale), (x.shape[-1], 1)
+        kernel = layers.parameter(
+            self, "gate", init=init, shape=shape, axes=("embed", "unmodeled")
+        )
+        logits = jnp.matmul(x.astype(float), kernel, precision=jax.lax.Precision.HIGHEST)
+        gate = jax.nn.sigmoid(logits)
+        weight = padding_mask[..., None].astype(float)
+        mean = (gate * weight).sum() / jnp.maximum(weight.sum(), 1.0)
+        values = (mean, jnp.abs(mean - c.gate_budget))
+        self.sow("intermediates", "moe_gate", dict(zip(GATE_MEASURES, values, strict=True)))
+        if enable_dropout and c.gate_dropout:
+            kept = jax.random.uniform(self.make_rng("dropout"), gate.shape) >= c.gate_dropout
+            gate = gate * kept
+        gate = gate.astype(y.dtype)
+        return (1 - gate) * shared + gate * y
 
     def _weights(self, features: int) -> list[Array]:
         """Returns W_i of every activation [E D F], then W_o [E F D]."""
@@ -174,15 +257,15 @@ class MoeMlp(nn.Module):
 
 
 def summarize(intermediates: Mapping[str, Any]) -> dict[str, Array]:
-    """Returns the mean of each of MEASURES over all layers with experts; {} without such layers.
+    """Returns the mean of each measure over all layers with experts; {} without such layers.
 
     moe_aux_loss is 1 where experts are used equally. moe_dropped is the share of tokens that no
     expert processed. moe_load_entropy is the normalised entropy of first choices over the experts,
-    1 where they are even.
+    1 where they are even. moe_gate is the mean gate of conditional routing.
 
     `intermediates` is the collection that `model.apply(..., mutable=["intermediates"])` returns.
     """
-    values: dict[str, list[Array]] = {name: [] for name in MEASURES}
+    values: dict[str, list[Array]] = {name: [] for name in MEASURES + GATE_MEASURES}
     for path, leaf in jax.tree_util.tree_leaves_with_path(intermediates):
         name = getattr(path[-1], "key", None)
         if name in values:

@@ -40,7 +40,8 @@ class Routing(NamedTuple):
 # router(logits [G S E], padding_mask [G S], capacity_factor=..., uniform=[G S]) -> Routing.
 # `padding_mask` is True for tokens. An expert's capacity is `capacity_factor` times its fair share
 # of a group; a factor of E fits all tokens. `uniform` is noise from [0, 1) for random choices; 0
-# accepts all of them.
+# accepts all of them. `bias` is given where `MoeConfig.balance_rate` is set. It is added to the
+# probabilities for the choice of experts, but not to the gates.
 Router = Callable[..., Routing]
 
 
@@ -50,6 +51,7 @@ def gshard_top2(
     *,
     capacity_factor: float,
     uniform: Float[Array, "G S"],
+    bias: Float[Array, "E"] | None = None,
 ) -> Routing:
     """GShard (Lepikhin et al. 2020), Algorithm 1: two experts per token, C = 2S/E x factor.
 
@@ -58,9 +60,10 @@ def gshard_top2(
     positions too.
     """
     gates, lse = _softmax(logits)
-    first = _argmax(logits)
+    scores = logits if bias is None else gates + bias
+    first = _argmax(scores)
     is_first = _is(first, logits)
-    second = _argmax(jnp.where(is_first, -jnp.inf, logits))
+    second = _argmax(jnp.where(is_first, -jnp.inf, scores))
     is_second = _is(second, logits) & ~is_first  # nothing if there is one expert
     gate = jnp.stack([jnp.sum(gates, -1, where=mask) for mask in (is_first, is_second)], axis=-1)
     gate = gate / jnp.sum(gate, axis=-1, keepdims=True)
@@ -76,6 +79,7 @@ def switch_top1(
     *,
     capacity_factor: float,
     uniform: Float[Array, "G S"],
+    bias: Float[Array, "E"] | None = None,
 ) -> Routing:
     """Switch (Fedus et al. 2021): one expert per token, weighted by its probability.
 
@@ -84,7 +88,7 @@ def switch_top1(
     """
     del uniform
     gates, lse = _softmax(logits)
-    expert = _argmax(logits)
+    expert = _argmax(logits if bias is None else gates + bias)
     gate = jnp.sum(gates, axis=-1, where=_is(expert, logits))
     choice = Choice(expert[..., None], gate[..., None], padding_mask[..., None])
     return assign_slots(gates, lse, padding_mask, choice, capacity_factor)

@@ -95,7 +95,7 @@ class Layer(nn.Module):
             self.cross_norm, self.cross_attention = layers.RMSNorm(dtype), attention()
         self.mlp_norm = layers.RMSNorm(dtype)
         self.mlp: nn.Module = (
-            MoeMlp(c.moe.mlp_dim or c.mlp_dim, c.mlp_activations, dtype, c.moe)
+            MoeMlp(c.moe.mlp_dim or c.mlp_dim, c.mlp_activations, dtype, c.moe, c.dropout_rate)
             if self.experts
             else layers.Mlp(c.mlp_dim, c.mlp_activations, c.dropout_rate, dtype)
         )

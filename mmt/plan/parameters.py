@@ -106,8 +106,10 @@ def _part(name: str, sparse: set[str]) -> str:
         return "logits"
     if leaf == "scale":
         return "norms"
-    if leaf == "router":
+    if leaf in ("router", "router_bias", "gate"):
         return "routers"
+    if owner == "shared":  # the MLP beside the experts
+        return "dense MLPs"
     if owner == "mlp":
         return "experts" if name.removesuffix(leaf) in sparse else "dense MLPs"
     assert owner.endswith("attention") or owner == "relative_bias", name

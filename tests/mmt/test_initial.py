@@ -68,6 +68,32 @@ def test_upcycled_gives_the_dense_models_logits(
     assert np.abs(weights[0] - weights[1]).max() > 1e-4
 
 
+def test_upcycling_with_a_shared_mlp_gives_the_dense_models_logits(
+    tmp_path, toy_program, toy_trained, toy_batches
+):
+    """Experts and the shared MLP are copies: whatever the gate is, their mix is the dense MLP."""
+    dense = toy_program()
+    parent = toy_trained(dense, tmp_path / "parent")
+    experts = moe.MoeConfig(4, shared_mlp_dim=32, gate_budget=0.8, balance_rate=0.01)
+    config = dataclasses.replace(toy_program(moe_period=2).model.config, moe=experts)
+    sparse = dataclasses.replace(
+        dense, model=type(dense.model)(config),
+        initial_model_dir=str(parent), initial_rule=initial.upcycled,
+    )  # fmt: skip
+    batch = next(toy_batches())
+    old = checkpoint.restore_params(parent, dense.shapes(3).params)
+    upcycled = logits(sparse.model, sparse.start(3).params, batch)
+    np.testing.assert_allclose(upcycled, logits(dense.model, old, batch), atol=1e-5)
+
+
+def test_a_shared_mlp_without_a_gate_cannot_be_upcycled(toy_program):
+    experts = moe.MoeConfig(4, shared_mlp_dim=32)
+    config = dataclasses.replace(toy_program(moe_period=2).model.config, moe=experts)
+    dense = parameter_names.shapes(toy_program().model)
+    with pytest.raises(ValueError, match="shared_mlp_dim = 32 and no gate.*gate_budget above 0"):
+        initial.upcycled(dense, type(toy_program().model)(config))
+
+
 def without_noise(logits, real, *, capacity_factor, uniform):
     return moe.gshard_top2(logits, real, capacity_factor=capacity_factor, uniform=0 * uniform)
 

@@ -136,6 +136,17 @@ def test_layers_of_their_own_bias_and_a_rest_without_experts():
     assert added == 2 * 32 * 4
 
 
+def test_a_shared_mlp_is_dense_and_its_gate_is_a_router():
+    plain = count("tiny_moe").parts
+    options = ("shared_mlp_dim=100", "gate_budget=0.8", "balance_rate=0.001")
+    parts = count("tiny_moe", *(f"moe.MoeConfig.{option}" for option in options)).parts
+    layers, width, experts = 2, 128, 8  # one layer with experts in each stack
+    added = parts["dense MLPs"].active - plain["dense MLPs"].active
+    assert added == layers * 3 * width * 100
+    assert parts["routers"].total - plain["routers"].total == layers * (width + experts)
+    assert parts["experts"] == plain["experts"]
+
+
 @pytest.mark.parametrize(
     ("size", "text"),
     [(0, "0"), (999, "999"), (94_208, "94.21 K"), (32_768_000, "32.77 M"),
