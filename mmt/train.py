@@ -14,6 +14,7 @@ from mmt.checkpoint import Checkpoints, Policy, raised_alone
 from mmt.initial import check, check_parents
 from mmt.optimizer import inverse_sqrt, warmup_cosine
 from mmt.step import Batches, Hook, Step, position, run_hooks
+from mmt.system import termination
 from mmt.trainer import Program, Trainer, TrainState
 
 __all__ = [
@@ -22,8 +23,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Terminated(Exception):
-    """The run was ended by SIGTERM; its checkpoint is written."""
+class Terminated(SystemExit):
+    """The run was ended by SIGTERM; its checkpoint is written. Uncaught, the exit status is 143."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = termination.STATUS
 
 
 def train(

@@ -11,8 +11,7 @@ from typing import Any
 
 from mmt.cli import data_commands
 from mmt.cli.data_commands import as_json, make_cache
-
-TERMINATED = 143  # 128 + SIGTERM: the run is saved but not finished
+from mmt.system import termination
 
 
 def _distill(args: argparse.Namespace) -> int:
@@ -24,6 +23,7 @@ def _distill(args: argparse.Namespace) -> int:
     return _train_together(args, prepare)
 
 
+@termination.watched(patience=0.0)  # SIGTERM ends it at once, until the training catches it
 def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lambda: None) -> int:
     """Trains the run that the configuration describes, together with its other processes."""
     from mmt import config, distributed
@@ -63,7 +63,7 @@ def _train_loaded(command: str) -> int:
         config.configured(train.train)(program, batches)
     except train.Terminated as error:
         print(f"mmt {command}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return TERMINATED
+        return termination.STATUS  # the run is saved but not finished
     finally:
         batches.close()
     return 0

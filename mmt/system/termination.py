@@ -15,17 +15,19 @@ import time
 from collections.abc import Callable, Iterator
 
 STATUS = 128 + signal.SIGTERM
-_PATIENCE = 3.0  # seconds that the main thread has to answer
+_PATIENCE = 3.0  # seconds
 
 
 class Termination:
     """The state of a request to stop: whether SIGTERM came, and whether it was answered.
 
+    patience: seconds that the main thread has to answer.
     nothing_to_lose: called in another thread until `answered` is set; whether the process may end
         without an answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = _PATIENCE) -> None:
+        self._patience = patience
         self.requested = threading.Event()
         self.answered = threading.Event()
         self.nothing_to_lose: Callable[[], bool] = lambda: True
@@ -40,16 +42,16 @@ class Termination:
             return
         since = time.monotonic()
         while not self.answered.wait(0.1):
-            if time.monotonic() - since > _PATIENCE and self.nothing_to_lose():
+            if time.monotonic() - since > self._patience and self.nothing_to_lose():
                 sys.stdout.flush()
                 os.write(2, b"\nmmt: stopped by a signal; nothing is lost\n")
                 os._exit(STATUS)
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Termination]:
+def watched(patience: float = _PATIENCE) -> Iterator[Termination]:
     """Catches SIGTERM inside the `with` statement, if it is entered in the main thread."""
-    termination = Termination()
+    termination = Termination(patience)
     if threading.current_thread() is not threading.main_thread():
         yield termination
         return

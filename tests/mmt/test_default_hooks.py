@@ -4,16 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
-import jax
-import numpy as np
 import pytest
 
 from mmt import default_hooks, hooks, train
 from mmt.checkpoint import Checkpoints, Policy
-from mmt.run import Run, read_metrics
+from mmt.run import Run
+from tests.helpers.runs import equal_trees, rows_without_clocks
 
 
 def test_what_is_saved_comes_back(tmp_path, toy_program, toy_batches):
@@ -27,8 +25,7 @@ def test_what_is_saved_comes_back(tmp_path, toy_program, toy_batches):
     with Checkpoints(tmp_path) as checkpoints:
         restored = default_hooks.restore(shapes, again, checkpoints)
     assert again.get_state() == batches.get_state() != toy_batches().get_state()
-    same = jax.tree.map(lambda x, y: bool(np.array_equal(x, y)), saved, restored)
-    assert jax.tree.all(same)
+    assert equal_trees(saved, restored)
 
 
 class Killed(Exception):
@@ -39,12 +36,6 @@ class Killed(Exception):
 def always_due(monkeypatch):
     """The clock says at every step that it is time to save."""
     monkeypatch.setattr(default_hooks._Clock, "due", lambda self, step: True)
-
-
-def rows(directory) -> list[dict]:
-    clocks = ("tokens_per_second", "data_wait", "seconds")
-    every = read_metrics(directory / "metrics.jsonl")
-    return [{key: row[key] for key in row if key not in clocks} for row in every]
 
 
 def test_a_kill_between_checkpoints_costs_no_step_and_changes_nothing(
@@ -73,8 +64,8 @@ def test_a_kill_between_checkpoints_costs_no_step_and_changes_nothing(
     run["model_dir"] = str(tmp_path / "whole")
     run["policy"] = Policy(period=4, keep=9, minutes=0.0)
     whole = train.train(program, toy_batches(), **run, **hooked())
-    assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), whole, again))
-    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+    assert equal_trees(whole, again)
+    assert rows_without_clocks(tmp_path / "run") == rows_without_clocks(tmp_path / "whole")
     for name in ("run", "whole"):
         directory = Run(tmp_path / name)
         assert directory.checkpoint_steps() == [4, 8, 12]
@@ -105,10 +96,10 @@ def test_sigterm_in_a_validation_ends_it_and_it_is_repeated(tmp_path, toy_progra
     )  # fmt: skip
     with pytest.raises(train.Terminated, match="checkpoint 4 is written"):
         train.train(program, toy_batches(), hooks=validation(Watched(held_out)), **run)
-    assert len(seen) < 4 and "validation_loss" not in str(rows(tmp_path / "run"))
+    assert len(seen) < 4 and "validation_loss" not in str(rows_without_clocks(tmp_path / "run"))
     again = train.train(program, toy_batches(), hooks=validation(held_out), **run)
-    assert jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), whole, again))
-    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+    assert equal_trees(whole, again)
+    assert rows_without_clocks(tmp_path / "run") == rows_without_clocks(tmp_path / "whole")
 
 
 def test_the_clock_saves_seldom_enough(monkeypatch):
@@ -129,23 +120,24 @@ def test_the_clock_saves_seldom_enough(monkeypatch):
 
 
 @pytest.mark.slow
-def test_sigterm_while_compiling_ends_a_real_process(tmp_path):
-    code = textwrap.dedent("""
-        import sys
-        from tests import conftest
-        from mmt import train
-        print("ready", flush=True)
-        program = conftest.toy_program.__wrapped__()(emb_dim=1024, moe_period=2)
-        train.train(program, conftest.ToyBatches(), model_dir=sys.argv[1], steps=3)
-    """)
-    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
-    command = [sys.executable, "-c", code, str(tmp_path)]
+@pytest.mark.parametrize("phase", ["loading", "compiling"])
+def test_sigterm_before_the_first_step_ends_the_command_with_143(
+    phase, toy_run, toy_corpus, toy_training, tmp_path
+):
+    flags = ["--gin.transformer.Config.emb_dim=1024", f"--gin.CORPUS={toy_corpus}"]
+    command = [sys.executable, "-m", "mmt.cli", "train", *toy_training, *flags]
+    environment = {"MMT_DATA": str(toy_corpus.parent), "JAX_ENABLE_COMPILATION_CACHE": "false"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    ) as process:
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(3.0)
+        [*command, f"--gin.MODEL_DIR={tmp_path / 'run'}"], stderr=subprocess.PIPE,
+        env=os.environ | environment,
+    ) as process:  # fmt: skip
+        if phase == "loading":
+            while not (tmp_path / "run").exists():  # it is locked first
+                time.sleep(0.01)
+        else:
+            assert any(b"compiling" in line for line in process.stderr)
         since = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-    assert process.returncode in (143, -signal.SIGTERM, 1) and time.monotonic() - since < 10
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 143 and time.monotonic() - since < 10
+    assert b"stopped by a signal" in error and b"Traceback" not in error
