@@ -24,6 +24,7 @@ from tests.helpers.processes import (
     records,
     write_corpus,
 )
+from tests.helpers.runs import rows_without_clocks
 
 SLURM = dict.fromkeys(distributed.SLURM, "1") | {"SLURM_NTASKS": "4", "SLURM_PROCID": "2"}
 ADDRESS = {"JAX_COORDINATOR_ADDRESS": "node0:1234"}
@@ -131,14 +132,11 @@ def runner(tmp_path_factory):
 
 def measured(directory):
     """The numbers of a run without its clocks: name -> value, also of each language."""
-    rows = read_metrics(directory / "metrics.jsonl")
-    clocks = ("tokens_per_second", "data_wait", "seconds")
+    rows = rows_without_clocks(directory)
     for row in rows:
         for name in [name for name in row if isinstance(row[name], dict)]:
             row |= {f"{name}/{key}": value for key, value in row.pop(name).items()}
-    return [
-        {k: v for k, v in row.items() if k not in clocks and not isinstance(v, str)} for row in rows
-    ]
+    return [{k: v for k, v in row.items() if not isinstance(v, str)} for row in rows]
 
 
 def assert_same_run(directory, other):

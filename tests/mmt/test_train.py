@@ -16,16 +16,11 @@ from mmt.checkpoint import Checkpoints, Policy
 from mmt.run import Run, read_metrics
 from mmt.system import lock
 from tests.conftest import ToyBatches
-
-
-def equal(a, b) -> bool:
-    return jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), a, b))
+from tests.helpers.runs import equal_trees, rows_without_clocks
 
 
 def training_rows(directory) -> list[dict]:
-    rows = read_metrics(directory / "metrics.jsonl")
-    clocks = ("tokens_per_second", "data_wait", "seconds")
-    return [{k: v for k, v in row.items() if k not in clocks} for row in rows if "loss" in row]
+    return [row for row in rows_without_clocks(directory) if "loss" in row]
 
 
 @pytest.mark.parametrize("moe_period", [0, pytest.param(2, marks=pytest.mark.slow)])
@@ -48,7 +43,7 @@ def test_stopped_and_started_again_is_bit_identical(tmp_path, toy_program, toy_b
     again = train.train(
         program, toy_batches(), model_dir=str(tmp_path / "parts"), steps=20, policy=Policy(period=4)
     )
-    assert equal(whole, again)
+    assert equal_trees(whole, again)
     assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "parts")
     assert [row["step"] for row in training_rows(tmp_path / "parts")] == [5, 10, 15, 20]
 
@@ -82,7 +77,7 @@ def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_progr
             program, toy_batches(), model_dir=str(tmp_path / "run"), steps=10, hooks=[terminate]
         )
     again = train.train(program, toy_batches(), model_dir=str(tmp_path / "run"), steps=10)
-    assert equal(whole, again)
+    assert equal_trees(whole, again)
     assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
 
 
@@ -110,7 +105,7 @@ def test_a_step_without_finite_loss_changes_nothing_and_is_counted(
     before = jax.tree.map(np.array, state)
     state, loss = program.step(state, program.place(next(batches)))
     assert np.isnan(loss) and int(state.step) == 2
-    assert equal(before, dataclasses.replace(state, step=before.step))
+    assert equal_trees(before, dataclasses.replace(state, step=before.step))
 
     bad = {2, 3, 7}
     train.train(program, Poisoned(bad), model_dir=str(tmp_path), steps=12)
@@ -150,7 +145,7 @@ def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
     whole = train.train(
         program, Poisoned(bad), model_dir=str(tmp_path / "whole"), **run
     )
-    assert equal(again, whole)
+    assert equal_trees(again, whole)
     rows = read_metrics(tmp_path / "run/metrics.jsonl")
     assert [row for row in rows if "returned_from" in row] == [{"step": 5, "returned_from": 8}]
     assert training_rows(tmp_path / "run") == training_rows(tmp_path / "whole")
@@ -196,7 +191,7 @@ def test_clocks_that_jump_change_nothing(tmp_path, toy_program, toy_batches, mon
     run = {"model_dir": str(tmp_path / "run"), "policy": policy}
     train.train(program, toy_batches(), steps=5, **run)
     again = train.train(program, toy_batches(), steps=10, **run)
-    assert equal(whole, again) and Run(tmp_path / "run").checkpoint_steps() == [8, 10]
+    assert equal_trees(whole, again) and Run(tmp_path / "run").checkpoint_steps() == [8, 10]
     rows = read_metrics(tmp_path / "run/metrics.jsonl")
     assert all(0 < row["seconds"] < 600 and row["tokens_per_second"] > 0 for row in rows)
 

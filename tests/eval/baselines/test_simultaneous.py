@@ -9,7 +9,8 @@ import pytest
 from eval.baselines import simultaneous
 from eval.baselines.simultaneous import BaselineJob
 from mmt import checkpoint, hooks, train
-from mmt.run import Run, read_metrics
+from mmt.run import Run
+from tests.helpers.runs import rows_without_clocks
 
 # One step of a mapped model differs from one alone in the order of float32 sums, 1e-7 of a sum;
 # 40 steps of Adafactor at a high rate let that grow.
@@ -61,12 +62,6 @@ def alone(program, job: BaselineJob) -> None:
     )  # fmt: skip
 
 
-def rows(directory) -> list[dict]:
-    clocks = ("tokens_per_second", "data_wait", "seconds")
-    found = read_metrics(directory / "metrics.jsonl")
-    return [{k: v for k, v in row.items() if k not in clocks} for row in found]
-
-
 def near(a, b) -> bool:
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(near(a[key], b[key]) for key in a)
@@ -97,7 +92,7 @@ def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once, compil
         assert 0 < begun["one"] == len(compiled)
     for job in jobs(tmp_path / "alone", toy_batches):
         alone(program, job)
-        stacked, single = rows(tmp_path / job.name), rows(job.model_dir)
+        stacked, single = map(rows_without_clocks, (tmp_path / job.name, job.model_dir))
         assert [row["step"] for row in stacked] == [row["step"] for row in single]
         assert all(map(near, stacked, single))
         ours, theirs = tmp_path / job.name, job.model_dir
@@ -135,7 +130,7 @@ def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
         simultaneous.train(toy_program(log_every=2), made, memory=1.0)
     assert e.value.names == ("two",)
     assert [job.finished() for job in made] == [True, False]
-    assert rows(tmp_path / "two")[-1] == {"step": 14, "skipped": 2}  # ten in a row
+    assert rows_without_clocks(tmp_path / "two")[-1] == {"step": 14, "skipped": 2}  # ten in a row
 
 
 @pytest.mark.slow
@@ -147,7 +142,8 @@ def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches,
         return [made[0], stops_early(made[1])]
 
     simultaneous.train(program, two("whole"), memory=1.0)
-    assert [row["step"] for row in rows(tmp_path / "whole/two") if "stopped" in row] == [8]
+    rows = rows_without_clocks(tmp_path / "whole/two")
+    assert [row["step"] for row in rows if "stopped" in row] == [8]
     assert Run(tmp_path / "whole/two").best_step() == 4
 
     class Killed(Exception):
@@ -168,7 +164,9 @@ def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches,
         simultaneous.train(program, two("parts"), memory=1.0)
         assert [job.finished() for job in two("parts")] == [True, True]
         for name in ("one", "two"):
-            assert rows(tmp_path / "whole" / name) == rows(tmp_path / "parts" / name)
+            runs = tmp_path / "whole" / name, tmp_path / "parts" / name
+            whole, parts = map(rows_without_clocks, runs)
+            assert whole == parts
 
 
 @pytest.mark.parametrize("wrong", ["steps", "period", "patience"])

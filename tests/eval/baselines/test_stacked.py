@@ -6,10 +6,7 @@ import pytest
 
 from eval.baselines import stacked
 from eval.baselines.stacked import ModelStack
-
-
-def equal(a, b) -> bool:
-    return jax.tree.all(jax.tree.map(lambda x, y: bool((x == y).all()), a, b))
+from tests.helpers.runs import equal_trees
 
 
 @pytest.mark.slow  # by way of test_side_by_side's first it is tried always
@@ -20,19 +17,19 @@ def test_only_slots_with_a_batch_are_trained(toy_program, toy_batches, together)
     states, fresh = stack.empty(), program.init(3)
     for slot in range(3):
         states = stack.put(states, slot, fresh)
-    assert all(equal(stack.take(states, slot), fresh) for slot in range(3))
+    assert all(equal_trees(stack.take(states, slot), fresh) for slot in range(3))
     one, two = next(batches), next(batches)
     states, losses = stack.step(states, [one, None, two])
     alone, loss = program.step(program.init(3), program.place(two))
     assert np.isclose(losses[2], loss, rtol=1e-5) and not np.isclose(losses[0], loss, rtol=1e-5)
     if together:  # those mapped together with others are garbage where they are empty
-        assert equal(stack.take(states, 1), fresh)
+        assert equal_trees(stack.take(states, 1), fresh)
     taken = stack.take(states, 2)
     assert int(taken.step) == 1
     near = jax.tree.map(lambda x, y: np.allclose(x, y, atol=1e-4), taken.params, alone.params)
     assert jax.tree.all(near)
     states = stack.put(states, 0, alone)
-    assert equal(stack.take(states, 0), alone) and equal(stack.take(states, 2), taken)
+    assert equal_trees(stack.take(states, 0), alone) and equal_trees(stack.take(states, 2), taken)
 
 
 @pytest.mark.slow

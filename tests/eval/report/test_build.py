@@ -11,9 +11,9 @@ from markdown_it import MarkdownIt
 from eval import report
 from eval.records import analysis, results
 from mmt.cli.main import main
-from tests.eval.report.test_comparison import baseline, row, seven
 from tests.eval.report.test_examples import interval_of, keep
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import baseline, row, seven
 
 
 class Page(html.parser.HTMLParser):

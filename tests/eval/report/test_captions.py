@@ -5,8 +5,8 @@ import pytest
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import captions
 from eval.report.comparison import compare
-from tests.eval.report.test_comparison import seven
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import seven
 
 NOTHING = AnalysisIndex([])
 

@@ -10,8 +10,8 @@ from eval.records import analysis
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import caveats
 from eval.report.comparison import compare
-from tests.eval.report.test_comparison import baseline, row, seven
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import baseline, row, seven
 
 NOTHING = AnalysisIndex([])
 

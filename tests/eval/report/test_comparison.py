@@ -1,39 +1,13 @@
 """Comparing rows: differences, groups, and what may not be compared."""
 
-import dataclasses
 from statistics import fmean
 
 import numpy as np
 import pytest
 
-from eval.records.results import Row
 from eval.report.comparison import by_resource, compare, mean_interval, sliding_mean
 from mmt import languages
-
-ROW = Row(
-    system="multi", kind="multilingual", testset="cldr", source="deu_Latn", target="eng_Latn",
-    bleu=50.0, bleu_signature="13a", chrf=60.0, chrf_signature="nw:2", sentences=200,
-    train_pairs=1000, checkpoint="multi/1", decode="beam:4|alpha:0.8", seconds=1.0, config="a",
-)  # fmt: skip
-CODES = ("deu_Latn", "rus_Cyrl", "swh_Latn", "ita_Latn", "fra_Latn", "ukr_Cyrl", "hin_Deva")
-
-
-def row(**changes) -> Row:
-    return dataclasses.replace(ROW, **changes)
-
-
-def baseline(**changes) -> Row:
-    return row(system="bilingual", kind="bilingual", checkpoint="bi/1", **changes)
-
-
-def seven() -> list[Row]:
-    """Seven languages, of which those at even places have a baseline."""
-    rows = []
-    for place, code in enumerate(CODES):
-        rows.append(row(source=code, train_pairs=1000 - place, bleu=40.0 + place))
-        if place % 2 == 0:
-            rows.append(baseline(source=code, train_pairs=1000 - place, bleu=50.0 - 5 * place))
-    return rows
+from tests.helpers.report_rows import baseline, row, seven
 
 
 def test_languages_run_from_much_to_little_data_and_ties_by_code():

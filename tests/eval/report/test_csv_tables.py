@@ -8,10 +8,10 @@ from eval.records import analysis
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import csv_tables, micro
 from eval.report.comparison import compare
-from tests.eval.report.test_comparison import baseline, row
-from tests.eval.report.test_system_tables import LANGUAGES
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import baseline, row
 
+LANGUAGES = ("deu_Latn", "swh_Latn")
 NOTHING = AnalysisIndex([])
 
 

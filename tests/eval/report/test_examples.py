@@ -9,7 +9,7 @@ from eval.records import analysis
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import examples
 from eval.report.comparison import compare
-from tests.eval.report.test_comparison import baseline, row
+from tests.helpers.report_rows import baseline, row
 
 LONG = "a sentence that is long enough to be shown, number"
 

@@ -12,7 +12,7 @@ from eval.records import analysis
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import micro
 from eval.report.comparison import compare
-from tests.eval.report.test_comparison import CODES, baseline, row
+from tests.helpers.report_rows import CODES, baseline, row
 
 SIZES = (40, 10, 25, 5, 30, 15, 20)
 WORDS = "in the beginning was a word and it went out of all who heard".split()

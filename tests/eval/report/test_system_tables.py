@@ -10,8 +10,8 @@ from eval.records import analysis
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import system_tables
 from eval.report.comparison import compare
-from tests.eval.report.test_comparison import baseline, row, seven
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import baseline, by_heading, row, seven
 
 LANGUAGES = ("deu_Latn", "swh_Latn")
 
@@ -20,12 +20,6 @@ LANGUAGES = ("deu_Latn", "swh_Latn")
 def whole():
     rows, found = made_up(12)
     return compare(rows)[0], AnalysisIndex(found)
-
-
-def by_heading(table, place):
-    assert all(len(values) == len(table.columns) for values in table.rows)
-    headings = [column.heading for column in table.columns]
-    return dict(zip(headings, table.rows[place], strict=True))
 
 
 def test_costs_of_systems_and_of_all_baselines_together(whole):

@@ -7,8 +7,8 @@ import pytest
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import micro, tables
 from eval.report.comparison import by_resource, compare, mean_interval
-from tests.eval.report.test_comparison import row, seven
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import by_heading, row, seven
 
 NOTHING = AnalysisIndex([])
 
@@ -27,11 +27,6 @@ def whole():
     """A comparison with all there is to know about it."""
     rows, found = made_up(12)
     return compare(rows)[0], AnalysisIndex(found)
-
-
-def by_heading(table, place):
-    headings = [column.heading for column in table.columns]
-    return dict(zip(headings, table.rows[place], strict=True))
 
 
 def test_every_row_has_a_value_under_every_column(compared, whole):

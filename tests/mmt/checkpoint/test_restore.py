@@ -4,12 +4,12 @@ import contextlib
 import random
 import shutil
 
-import jax
 import pytest
 
 from mmt import checkpoint, train
 from mmt.checkpoint import Checkpoints, Policy
 from mmt.run import Run
+from tests.helpers.runs import equal_trees
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
@@ -23,8 +23,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
     again = train.train(program, toy_batches(), steps=8, **run)
     error = capsys.readouterr().err
     assert "checkpoints/6" in error and "damaged" in error
-    same = jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params)
-    assert jax.tree.all(same)
+    assert equal_trees(whole.params, again.params)
 
 
 def test_no_checkpoint_is_an_error_that_says_where(tmp_path):

@@ -1,9 +1,8 @@
-"""Hugging Face directories in and out without transformers: round trips, and bad ones."""
+"""Hugging Face directories in and out: round trips, and fine-tuning of an imported model."""
 
 import dataclasses
 import json
 import logging
-import re
 import shutil
 
 import jax
@@ -14,79 +13,12 @@ from mmt import checkpoint, config
 from mmt.convert import hf, tensors
 from mmt.data import pipeline
 from mmt.data import vocabulary as vocab
-from mmt.data.cache.manifest import Manifest, read_manifest
-from mmt.model import moe, transformer
-from mmt.model.transformer import Config, Transformer, parameter_shapes
+from mmt.data.cache.manifest import read_manifest
+from mmt.model import transformer
+from mmt.model.transformer import Config, parameter_shapes
 from mmt.run import Run
 from tests.helpers import hf_families
-
-TEXTS = ["<2eng> Guten Tag, Welt", "Good day, world", "eins zwei drei", "one two three"]
-SIZES = {
-    "emb_dim": 16, "num_heads": 2, "head_dim": 4, "mlp_dim": 24, "encoder_layers": 2,
-    "decoder_layers": 3,
-}  # fmt: skip
-SWITCH = {
-    "moe_period": 2, "mlp_activations": ("relu",), "tied_logits": True,
-    "moe": moe.MoeConfig(num_experts=3, router=moe.switch_top1, capacity_factor=1.25),
-}  # fmt: skip
-VARIANTS = {
-    "t5": {},
-    "t5, tied": {"tied_logits": True, "mlp_activations": ("relu",)},
-    "umt5": {"relative_bias_per_layer": True, "relative_buckets": 16},
-    "switch": SWITCH,
-    "switch, own logits": SWITCH | {"tied_logits": False},
-}
-
-
-def make_run(directory, **options):
-    """A run directory of a random model with a vocabulary of ours."""
-    directory.mkdir()
-    vocab.train(TEXTS, directory / "vocabulary.model", size=300, tags=["<2eng>"])
-    vocabulary = vocab.Vocabulary.load(directory / "vocabulary.model")
-    made = Config(vocabulary.size + 3, **(SIZES | options))
-    (directory / "config.gin").write_text(hf.gin_text(made, "made"))
-    sides = ("source", "target")
-    Manifest(
-        "made", "eng_Latn", ("deu_Latn",), {}, "",
-        dict.fromkeys(sides, vocabulary.hash), dict.fromkeys(sides, vocabulary.size),
-    ).write(directory)  # fmt: skip
-    random = np.random.default_rng(0)
-    checkpoint.write_params(
-        directory, parameter_shapes(Transformer(made)),
-        lambda path, shape: random.normal(size=shape.shape).astype(np.float32),
-    )  # fmt: skip
-    return directory
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """name -> (run directory, exported directory), made once each."""
-    made = {}
-
-    def get(name):
-        if name not in made:
-            run = make_run(tmp_path_factory.mktemp("hf") / "run", **VARIANTS[name])
-            hf.export_hf(run, run.parent / "out")
-            made[name] = run, run.parent / "out"
-        return made[name]
-
-    return get
-
-
-@pytest.fixture
-def directory(exported, tmp_path):
-    """A good directory, to be broken."""
-    shutil.copytree(exported("t5")[1], tmp_path / "t5")
-    return tmp_path / "t5"
-
-
-def parameters(run):
-    return checkpoint.restore_params(run, parameter_shapes(Run(run).model()))
-
-
-def edit(directory, **changes):
-    path = directory / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+from tests.helpers.hf_runs import SIZES, VARIANTS, edit, make_run, parameters, refused
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -194,180 +126,6 @@ def test_logits_without_a_tensor_are_the_embedding_only_where_config_says_so(dir
     np.testing.assert_array_equal(found.T, own["shared.weight"])
 
 
-# ---------------------------------------------------------------- bad input
-
-
-def refused(directory, message, **changes):
-    if changes:
-        edit(directory, **changes)
-    before = sorted(directory.parent.iterdir())
-    with pytest.raises(ValueError, match=message):
-        hf.import_hf(directory, directory.parent / "run")
-    assert sorted(directory.parent.iterdir()) == before  # nothing half-made
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"d_ff": 32}, r"wi_0.weight: \[24, 16\] in the file, \[32, 16\] by config.json(\n.*)+wo"),
-        ({"num_layers": 3}, r"encoder.block.2.layer.0.SelfAttention.q.weight: missing"),
-        ({"num_decoder_layers": 2}, r"decoder.block.2.layer.2.layer_norm.weight: not in the model"),
-        ({"model_type": "bart"}, r"model_type is 'bart'; allowed: t5, mt5, .*; nearest: mt5|t5"),
-        ({"model_type": "llama"}, r"model_type is 'llama'"),
-        ({"architectures": ["T5EncoderModel"]}, r"architecture T5EncoderModel; allowed: T5ForCond"),
-        ({"dense_act_fn": "gelu"}, r"activation is 'gelu'; allowed: .*T5's 'gelu_new'"),
-        ({"layer_norm_epsilon": 1e-5}, r"layer_norm_epsilon is 1e-05; allowed: 1e-06"),
-        ({"d_model": "16"}, r"d_model is '16'; allowed: an integer"),
-        ({"pad_token_id": 9999}, r"t5/config.json: pad_token_id is 9999; allowed: an integer"),
-        ({"eos_token_id": 5}, r"eos_token_id is 5, in generation_config.json 1"),
-        ({"tie_word_embeddings": True}, r"lm_head.weight differs from shared.weight"),
-        ({"model_type": "umt5"}, r"block.1.layer.0.SelfAttention.relative_attention_bias.*missing"),
-    ],
-)
-def test_a_config_that_does_not_fit(directory, changes, message):
-    refused(directory, message, **changes)
-
-
-def test_special_ids_come_from_the_files(directory):
-    (directory / "generation_config.json").unlink()
-    refused(directory, "no decoder_start_token_id", decoder_start_token_id=None)
-    edit(directory, decoder_start_token_id=7, pad_token_id=9)
-    hf.import_hf(directory, directory.parent / "run")
-    found = Run(directory.parent / "run").model().config
-    assert (found.start_id, found.pad_id, found.eos_id) == (7, 9, 1)
-    manifest = read_manifest(directory.parent / "run" / "manifest.json")
-    assert (manifest.start, manifest.pad, manifest.eos) == (7, 9, 1)
-    shutil.rmtree(directory.parent / "run")
-    refused(directory, "texts end with 1, by config.json with 2", eos_token_id=2)
-
-
-def test_layers_with_experts_elsewhere_are_refused(exported, tmp_path):
-    shutil.copytree(exported("switch")[1], tmp_path / "switch")
-    refused(
-        tmp_path / "switch", r"layers with experts are encoder \[1\]; decoder \[\]",
-        decoder_sparse_step=0,
-    )  # fmt: skip
-    refused(tmp_path / "switch", "router_bias is True", router_bias=True)
-
-
-def test_files_that_are_missing_or_damaged(directory, monkeypatch, exported, tmp_path):
-    model = directory / "model.safetensors"
-    whole = model.read_bytes()
-    model.write_bytes(whole[: len(whole) // 2])
-    refused(directory, "model.safetensors is damaged")
-    model.unlink()
-    refused(directory, "has no model.safetensors and no model.safetensors.index.json")
-    (directory / "pytorch_model.bin").write_bytes(b"pickle")
-    refused(directory, r"pytorch_model.bin but no .* safetensors only(.|\n)*save_pretrained")
-    model.write_bytes(whole)
-    (directory / "spiece.model").rename(directory / "gone")
-    refused(directory, "has no spiece.model")
-    for broken in ("{", '{"x": ' + "[" * 100_000):
-        (directory / "config.json").write_text(broken)
-        refused(directory, "config.json: broken JSON")
-    (directory / "config.json").unlink()
-    refused(directory, "is no Hugging Face model: it has no config.json")
-    monkeypatch.setattr(tensors, "SHARD_BYTES", 20_000)
-    hf.export_hf(exported("t5")[0], tmp_path / "shards")
-    second = sorted((tmp_path / "shards").glob("*.safetensors"))[1]
-    second.unlink()
-    refused(tmp_path / "shards", f"1 of . files .* are missing: {second.name}")
-    with pytest.raises(ValueError, match="no directory .*nowhere"):
-        hf.import_hf(tmp_path / "nowhere", tmp_path / "run")
-
-
-def test_nothing_is_written_over(exported, tmp_path):
-    run, out = exported("t5")
-    (tmp_path / "here").mkdir()
-    for convert, source in ((hf.import_hf, out), (hf.export_hf, run)):
-        with pytest.raises(ValueError, match="here exists; it is left as it is"):
-            convert(source, tmp_path / "here")
-    assert not list((tmp_path / "here").iterdir())
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="/file is a file, not a directory"):
-        hf.import_hf(out, tmp_path / "file" / "x" / "y")
-
-
-def test_only_the_vocabulary_of_the_training_is_exported(exported, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(exported("t5")[0], run)
-    manifest, text = read_manifest(run / "manifest.json"), (run / "config.gin").read_text()
-    (run / "config.gin").write_text(re.sub(r"(VOCAB_SIZE =) [1-9]\d*", r"\1 200", text))
-    with pytest.raises(ValueError, match=r"has \d+ pieces, the model only 200 embeddings"):
-        hf.export_hf(run, tmp_path / "out")
-    dataclasses.replace(manifest, vocabulary_hash={"source": "x", "target": "x"}).write(run)
-    with pytest.raises(ValueError, match="not the source vocabulary that the model was trained"):
-        hf.export_hf(run, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == [run]
-
-
-def test_what_a_thread_still_writes_is_removed_too(tmp_path, monkeypatch):
-    remove, times = shutil.rmtree, []
-
-    def early(place, **options):
-        remove(place, **options)
-        times.append(place)
-        if len(times) < 3:
-            place.mkdir()
-            (place / ".o.1").touch()
-
-    monkeypatch.setattr(shutil, "rmtree", early)
-    with pytest.raises(KeyboardInterrupt), hf.staged(tmp_path / "out"):
-        raise KeyboardInterrupt
-    assert list(tmp_path.iterdir()) == [] and len(times) == 3
-
-
-def test_a_full_disk_leaves_no_half_directory(exported, tmp_path, monkeypatch):
-    run, out = exported("t5")
-    written = []
-
-    def full(writer, name, tensor):
-        written.append(name)
-        if len(written) == 10:
-            raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(tensors.TensorWriter, "__setitem__", full)
-        with pytest.raises(OSError, match="cannot write .*/export: .*No space left"):
-            hf.export_hf(run, tmp_path / "export")
-    read = tensors.Tensors.__getitem__
-
-    def failing(self, name):
-        if name == "lm_head.weight":
-            raise OSError(28, "No space left on device")
-        return read(self, name)
-
-    monkeypatch.setattr(tensors.Tensors, "__getitem__", failing)
-    with pytest.raises(OSError, match="No space left"):
-        hf.import_hf(out, tmp_path / "import")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"target_vocab_size": 10}, r"two vocabularies .*train with TARGET_VOCAB_SIZE = 0"),
-        (
-            {"moe_period": 2, "moe": moe.MoeConfig(num_experts=2)},
-            r"router gshard_top2: only .* switch_top1 can be exported; distil .*`mmt distill`",
-        ),
-        (SWITCH | {"mlp_activations": ("gelu", "linear")}, r"have one activation"),
-        (
-            SWITCH | {"moe": dataclasses.replace(SWITCH["moe"], shared_mlp_dim=8)},
-            r"shared_mlp_dim = 8: .* have no such thing; distil",
-        ),
-        (SWITCH | {"moe_period": 3}, r"cannot have experts in layers \[2\] of 3"),
-        ({"mlp_activations": ("gelu", "relu")}, r"Hugging Face's T5 has one, or one and 'linear'"),
-    ],
-)
-def test_models_that_have_no_architecture_there(options, message, tmp_path, monkeypatch):
-    made = Transformer(Config(40, **(SIZES | {"encoder_layers": 3} | options)))
-    monkeypatch.setattr(Run, "model", lambda _: made)
-    with pytest.raises(ValueError, match=message):
-        hf.export_hf(tmp_path, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_config_of_an_import_is_one_of_ours(exported):
     """A run file goes on from it, and its macros are those of gin_configs/models."""
     run, _ = exported("switch")
@@ -379,9 +137,6 @@ def test_the_config_of_an_import_is_one_of_ours(exported):
     made = config.configured(transformer.Transformer)()
     assert made.config.dropout_rate == made.config.moe.expert_dropout == 0.3
     assert made.config.tied_logits and made.config.moe.num_experts == 3
-
-
-# ---------------------------------------------------------------- fine-tuning
 
 
 @pytest.mark.slow

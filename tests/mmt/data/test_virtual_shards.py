@@ -2,29 +2,11 @@
 
 import pytest
 
-from mmt import languages
-from mmt.data import cache, mixing, stages, virtual_shards, vocabulary
+from mmt.data import mixing, stages, virtual_shards
 from mmt.data.split import Split
+from tests.mmt.data.conftest import COUNTS
 
-COUNTS = {"deu_Latn": 300, "swh_Latn": 20}
 SHAPE = {"inputs": 16, "targets": 16}
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    texts = [language.name for language in languages.all_languages()]
-    vocabulary.train(texts, folder / "vocabulary.model", size=600, tags=["<2eng>"])
-
-    def made_up(count):
-        return lambda: ([[3 + i % 500] * (1 + i % 9)] * 2 for i in range(count))
-
-    cache.build(
-        folder / "cache", {("train", code): made_up(count) for code, count in COUNTS.items()},
-        name="toy", target="eng_Latn", corpus_hash="1",
-        vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
-    )  # fmt: skip
-    return cache.open_cache(folder / "cache")
 
 
 def drawn(split, mixture):

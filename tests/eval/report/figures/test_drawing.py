@@ -4,12 +4,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 from eval.report.figures import drawing
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def titles(svg: str) -> list[str]:
-    return [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}title")]
+from tests.helpers.report_rows import titles
 
 
 def drawn(label="<script>&$a$"):

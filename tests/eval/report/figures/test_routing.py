@@ -9,8 +9,8 @@ from eval.records import analysis
 from eval.report.figures import drawing
 from eval.report.figures import routing as figures_routing
 from mmt import languages
-from tests.eval.report.figures.test_drawing import titles
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import titles
 
 
 def routing(source, load, layer="encoder.1", **changes):

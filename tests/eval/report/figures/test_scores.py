@@ -9,9 +9,8 @@ from eval.records.analysis_index import AnalysisIndex
 from eval.report import captions
 from eval.report.comparison import compare, mean_interval
 from eval.report.figures import drawing, overlap, scores
-from tests.eval.report.figures.test_drawing import titles
-from tests.eval.report.test_comparison import baseline, row, seven
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import baseline, row, seven, titles
 
 NOTHING = AnalysisIndex([])
 

@@ -8,8 +8,8 @@ import pytest
 from eval.records.analysis_index import AnalysisIndex, measured
 from eval.report.comparison import compare
 from eval.report.figures import drawing, training
-from tests.eval.report.figures.test_drawing import titles
 from tests.helpers.made_up import made_up
+from tests.helpers.report_rows import titles
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,7 @@ import pytest
 
 from mmt.data import mixing
 from mmt.data.forecast import fitting, forecast
-from tests.helpers.streams import maker, write_cache
-
-COUNTS = {"deu_Latn": 2000, "fra_Latn": 400, "yor_Latn": 30}
-STEPS, BATCH = 120, 8
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return write_cache(tmp_path_factory.mktemp("data"), COUNTS)
-
-
-@pytest.fixture(scope="module")
-def make(directory):
-    return maker(directory, BATCH)
+from tests.mmt.data.forecast.conftest import COUNTS, STEPS
 
 
 @pytest.mark.parametrize("most", [3.0, 7.31])

@@ -7,20 +7,8 @@ import pytest
 from mmt.data import mixing, pipeline
 from mmt.data.forecast import forecast
 from mmt.data.stages import Stage
-from tests.helpers.streams import LENGTHS, examples_of, maker, write_cache
-
-COUNTS = {"deu_Latn": 2000, "fra_Latn": 400, "yor_Latn": 30}
-STEPS, BATCH = 120, 8
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return write_cache(tmp_path_factory.mktemp("data"), COUNTS)
-
-
-@pytest.fixture(scope="module")
-def make(directory):
-    return maker(directory, BATCH)
+from tests.helpers.streams import LENGTHS, examples_of
+from tests.mmt.data.forecast.conftest import BATCH, COUNTS, STEPS
 
 
 @pytest.mark.parametrize("packing", [True, False])
