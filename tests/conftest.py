@@ -168,12 +168,12 @@ def toy_corpus(tmp_path_factory):
     text = ""
     for split, size in sizes.items():
         text += f"[{split}]\n"
-        for language, own in words.items():
+        for language, foreign in words.items():
             count = size[language] if isinstance(size, dict) else size
             lines = []
             for _ in range(count):
                 ids = random.integers(0, 5, random.integers(1, 5))
-                pair = " ".join(own[i] for i in ids), " ".join(english[i] for i in ids)
+                pair = " ".join(foreign[i] for i in ids), " ".join(english[i] for i in ids)
                 lines.append("\t".join(pair))
             (folder / f"{split}.{language}.tsv").write_text("\n".join(lines) + "\n")
             text += f'{language} = "{split}.{language}.tsv"\n'
@@ -225,9 +225,9 @@ def pytest_terminal_summary(terminalreporter) -> None:
     """What the parity tests measured and kept by `record_property`: the differences per family."""
     stats = terminalreporter.stats
     reports = [*stats.get("passed", []), *stats.get("failed", [])]
-    marked = [one for one in reports if {"parity", "t5x"} & one.keywords.keys()]
-    measured = [one for one in marked if one.when == "call"]
-    lines = [f"{name}: {value}" for one in measured for name, value in one.user_properties]
+    marked = [report for report in reports if {"parity", "t5x"} & report.keywords.keys()]
+    measured = [report for report in marked if report.when == "call"]
+    lines = [f"{name}: {value}" for report in measured for name, value in report.user_properties]
     if lines:
         terminalreporter.section("parity")
         terminalreporter.write_line("\n".join(lines))

@@ -107,17 +107,17 @@ def imports(path: Path) -> list[tuple[str, bool]]:
     """(module, whether at the top level of the file) of every import in a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     top = set(map(id, tree.body))
-    found = []
+    names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [(name.name, id(node) in top) for name in node.names]
+            names += [(name.name, id(node) in top) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             base = node.module or ""
             for name in node.names:
                 full = f"{base}.{name.name}"
-                found.append((full if full in MODULES else base, id(node) in top))
-    return found
+                names.append((full if full in MODULES else base, id(node) in top))
+    return names
 
 
 def within(module: str, prefixes: set[str]) -> bool:
@@ -150,9 +150,9 @@ def test_every_rule_is_about_something():
 
 def test_model_and_data_never_meet():
     for name, path in MODULES.items():
-        for one, other in (("mmt.model", "mmt.data"), ("mmt.data", "mmt.model")):
-            if within(name, {one}):
-                met = [module for module, _ in imports(path) if within(module, {other})]
+        for importer, imported in (("mmt.model", "mmt.data"), ("mmt.data", "mmt.model")):
+            if within(name, {importer}):
+                met = [module for module, _ in imports(path) if within(module, {imported})]
                 assert not met, f"{name} imports {met}"
 
 

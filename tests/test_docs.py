@@ -25,11 +25,11 @@ def hook(name: str):
 
 def flags(of: argparse.ArgumentParser) -> set[str]:
     """The spellings of all options of all commands."""
-    found = {spelling for action in of._actions for spelling in action.option_strings}
+    spellings = {spelling for action in of._actions for spelling in action.option_strings}
     for action in of._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found |= set().union(*map(flags, action.choices.values()))
-    return found - {"-h", "--help"}
+            spellings |= set().union(*map(flags, action.choices.values()))
+    return spellings - {"-h", "--help"}
 
 
 def test_the_site_builds_without_a_warning(tmp_path):

@@ -35,7 +35,7 @@ def load(file: str) -> None:
         before = ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin"]
     if "/baselines/" in file:
         before.append("gin_configs/runs/baseline.gin")
-    files = [one for one in before if one != file] + [file]
+    files = [former for former in before if former != file] + [file]
     text = "".join(map(with_includes, files))
     closed = re.findall(r"^([A-Z_]+) = (?!%gin.REQUIRED)", (ROOT / file).read_text(), re.MULTILINE)
     left = [name for name in OPEN if re.search(rf"^{name} = %gin.REQ", text, re.MULTILINE)]
@@ -97,15 +97,15 @@ def test_a_papers_model_brings_its_batch(name):
 def test_switch_routes_as_released(name, factor, group):
     config.load([f"gin_configs/models/switch_{name}.gin"])
     moe = config.macro("MODEL").config.moe
-    found = (moe.capacity_factor, moe.group_size, moe.jitter, moe.init_scale, moe.router_dtype)
-    assert found == (factor, group, 0.01, 0.1, "float32")
+    settings = (moe.capacity_factor, moe.group_size, moe.jitter, moe.init_scale, moe.router_dtype)
+    assert settings == (factor, group, 0.01, 0.1, "float32")
 
 
 @pytest.mark.parametrize("name", ["3b", "7b", "10b"])
 def test_madlads_special_pieces(name):
     config.load([f"gin_configs/models/madlad_{name}.gin"])
-    found = config.macro("MODEL").config
-    assert (found.pad_id, found.eos_id, found.start_id) == (1, 2, 0)
+    model_config = config.macro("MODEL").config
+    assert (model_config.pad_id, model_config.eos_id, model_config.start_id) == (1, 2, 0)
 
 
 def test_a_moe_file_is_a_diff_of_its_dense_one():
@@ -128,17 +128,17 @@ def test_classes_of_baselines_name_files_that_change_something(file):
     load(file)
     before = config.complete()
     classes = config.value(baselines.baselines, "classes")
-    assert 0 in [one.least for one in classes]
-    for one in classes:
-        assert one.gin_file and not one.bindings
-        with one.configured() as (program, plan):
+    assert 0 in [baseline_class.least for baseline_class in classes]
+    for baseline_class in classes:
+        assert baseline_class.gin_file and not baseline_class.bindings
+        with baseline_class.configured() as (program, plan):
             assert config.complete() != before
-            for setting in config.statements(one.gin_file):
-                assert setting in str(one)
-            if "BASELINE_BATCH_SIZE" in str(one):
-                assert f"BASELINE_BATCH_SIZE = {plan.batch_size}" in str(one)
-            if "DROPOUT_RATE" in str(one):
-                assert f"DROPOUT_RATE = {program.model.config.dropout_rate}" in str(one)
+            for setting in config.statements(baseline_class.gin_file):
+                assert setting in str(baseline_class)
+            if "BASELINE_BATCH_SIZE" in str(baseline_class):
+                assert f"BASELINE_BATCH_SIZE = {plan.batch_size}" in str(baseline_class)
+            if "DROPOUT_RATE" in str(baseline_class):
+                assert f"DROPOUT_RATE = {program.model.config.dropout_rate}" in str(baseline_class)
 
 
 def test_no_gin_text_within_gin_strings():
@@ -173,8 +173,8 @@ def test_the_benchmarks_systems_cost_the_same_and_the_student_starts_from_its_te
 )
 def test_a_study_of_the_benchmark_names_files_that_are_there(file):
     config.load([str(file.relative_to(ROOT))])
-    found = config.configured(study.Study)()
-    for run in found.runs:
+    configured = config.configured(study.Study)()
+    for run in configured.runs:
         _, name, *bindings = shlex.split(run)
-        config.load([name], [*bindings, *found.bindings])
+        config.load([name], [*bindings, *configured.bindings])
         assert config.macro("MODEL_DIR").startswith("runs/bible100")

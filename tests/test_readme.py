@@ -50,7 +50,7 @@ class Block(NamedTuple):
 def blocks(page: str) -> list[Block]:
     """The fenced blocks of a page, in order."""
     form = r"(?:^<!-- not run: ([^\n]+) -->\n)?^```(\w*)\n(.*?)^```$"
-    return [Block(*found) for found in re.findall(form, PAGES[page], re.MULTILINE | re.DOTALL)]
+    return [Block(*match) for match in re.findall(form, PAGES[page], re.MULTILINE | re.DOTALL)]
 
 
 ALL = [block for page in PAGES for block in blocks(page)]
@@ -167,8 +167,8 @@ def shell(toy_corpus, tmp_path_factory):
 
 def smaller(line: str) -> str:
     """A command that trains, with a model and a run of seconds; any other as it is."""
-    found = re.match(r"mmt (train|distill|baselines) ", line)
-    if not found:
+    match = re.match(r"mmt (train|distill|baselines) ", line)
+    if not match:
         return line
     line += f" {SIZES}"
     if "examples/demo.gin" in line:
@@ -176,7 +176,7 @@ def smaller(line: str) -> str:
         line += " --gin.train.train.hooks='[@hooks.ValidationLoss()]'"  # BLEU takes minutes
     else:  # the embedded corpus has more characters than that
         line += " --gin.VOCAB_SIZE=480"
-    return line + " --gin.baselines.Plan.steps='(20, 20)'" * (found[1] == "baselines")
+    return line + " --gin.baselines.Plan.steps='(20, 20)'" * (match[1] == "baselines")
 
 
 @pytest.mark.slow

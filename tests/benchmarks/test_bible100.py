@@ -151,8 +151,8 @@ def test_the_committed_rows_render(tmp_path, part):
 
 
 def test_only_rows_and_what_is_read_of_a_result_is_kept():
-    kept = {str(path.relative_to(RESULT)) for path in RESULT.rglob("*") if path.is_file()}
-    assert kept == {"results.jsonl", "report.md", "all/results.jsonl"}
+    committed = {str(path.relative_to(RESULT)) for path in RESULT.rglob("*") if path.is_file()}
+    assert committed == {"results.jsonl", "report.md", "all/results.jsonl"}
     for page in ("README.md", "NOTES.md", "result/report.md"):
         text = (ROOT / "benchmarks/bible100" / page).read_text()
         for link in re.findall(r"\]\(([\w./%-]+)\)", text):
@@ -172,8 +172,8 @@ def test_a_studys_runs_each_have_a_folder_of_their_own(file, monkeypatch):
     config.load([str(file)])
     study, folders = config.configured(Study)(), []
     for run in study.runs:
-        _, own, *bindings = shlex.split(run)
-        config.load([own], [*study.bindings, *bindings])
+        _, gin_file, *bindings = shlex.split(run)
+        config.load([gin_file], [*study.bindings, *bindings])
         folders.append(config.macro("MODEL_DIR"))
     assert len(set(folders)) == len(study.runs) > 1
     assert {Path(folder).parent for folder in folders} == {Path(study.results).parent}

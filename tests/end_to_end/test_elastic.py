@@ -72,35 +72,35 @@ def by_shard(batch):
 def unmoved(texts, request):
     """The first rows of each virtual shard, in order, of a run that stays where it is."""
     batches = stream(texts, SHARDS, request.param)
-    found = [by_shard(next(batches)) for _ in range(60)]
+    drawn = [by_shard(next(batches)) for _ in range(60)]
     assert batches.order.sampler.parts[2].start < batches.next_draw()  # all stages are there
     batches.close()
-    return request.param, [[batch[shard][0] for batch in found] for shard in range(SHARDS)]
+    return request.param, [[batch[shard][0] for batch in drawn] for shard in range(SHARDS)]
 
 
 def check_journey(texts, unmoved, journey):
     """journey: (processes, batch size, steps) of each leg."""
     packing, expected = unmoved
-    found = [[] for _ in range(SHARDS)]
+    rows_read = [[] for _ in range(SHARDS)]
     state = None
     for processes, batch_size, steps in journey:
         parts = [stream(texts, batch_size, packing) for _ in range(processes)]
-        for process, one in enumerate(parts):
-            one.share(part(process, processes))
+        for process, local in enumerate(parts):
+            local.share(part(process, processes))
             if state is not None:
-                one.set_state(state)
+                local.set_state(state)
         for _ in range(steps):
-            some = [next(one) for one in parts]
-            batch = {name: np.concatenate([one[name] for one in some]) for name in some[0]}
+            drawn = [next(local) for local in parts]
+            batch = {name: np.concatenate([each[name] for each in drawn]) for name in drawn[0]}
             for shard, rows in enumerate(by_shard(batch)):
-                found[shard] += rows
-        state = json.loads(json.dumps(distributed.merged([one.get_state() for one in parts])))
-        for one in parts:
-            one.close()
-    assert found == [rows[: len(found[0])] for rows in expected]
+                rows_read[shard] += rows
+        state = json.loads(json.dumps(distributed.merged([local.get_state() for local in parts])))
+        for local in parts:
+            local.close()
+    assert rows_read == [rows[: len(rows_read[0])] for rows in expected]
 
 
-def test_every_lane_goes_on(texts, unmoved):
+def test_every_virtual_shard_resumes_on_other_processes(texts, unmoved):
     """With stages, modifiers and packing on."""
     check_journey(texts, unmoved, [(1, 8, 2), (2, 32, 1)])
 
@@ -112,7 +112,7 @@ def test_every_lane_goes_on(texts, unmoved):
     min_size=2, max_size=5,
 ))  # fmt: skip
 @example(journey=[(1, 8, 3), (2, 16, 3), (4, 32, 3), (1, 32, 3)])
-def test_every_lane_goes_on_wherever_the_run_moves(texts, unmoved, journey):
+def test_every_virtual_shard_resumes_wherever_the_run_moves(texts, unmoved, journey):
     check_journey(texts, unmoved, journey)
 
 
@@ -129,16 +129,16 @@ def test_one_two_four_one(runner, tmp_path, model):
     )
     whole, moved = tmp_path / "whole", tmp_path / "moved"
     runner.run(whole, *model, steps=STEPS * len(journey))
-    expected, found = records(whole), []
+    expected, read = records(whole), []
     for leg, layout in enumerate(journey, 1):
         axes = layout.pop("axes", "{'data': -1, 'model': 1}")
         runner.run(
             moved, *model, f"--gin.sharding.device_mesh.axes={axes}", steps=STEPS * leg, **layout
         )
-        found += records(moved)
+        read += records(moved)
         assert Run(moved).checkpoint_steps()[-1] == STEPS * leg
-    assert found == expected  # the same examples in the same rows of the same steps
-    seen = Counter(str(one) for step in found for row in step for one in row)
+    assert read == expected  # the same examples in the same rows of the same steps
+    seen = Counter(str(record) for step in read for row in step for record in row)
     assert set(seen.values()) <= {1, 2}, "an epoch is over, at most: some come a second time"
     last = STEPS * len(journey)
     assert position(moved, last) == position(whole, last)

@@ -68,9 +68,11 @@ def test_a_model_cut_over_eight_devices_translates_as_on_one(mmt_command, toy_ru
         XLA_FLAGS="--xla_force_host_platform_device_count=8",
     )  # fmt: skip
     assert cut.returncode == 0, cut.stderr.decode()
-    one, many = ([json.loads(line) for line in done.stdout.splitlines()] for done in (alone, cut))
-    assert len(one) == 6
-    for a, b in zip(one, many, strict=True):
+    on_one, on_eight = (
+        [json.loads(line) for line in done.stdout.splitlines()] for done in (alone, cut)
+    )
+    assert len(on_one) == 6
+    for a, b in zip(on_one, on_eight, strict=True):
         (a,), (b,) = a["hypotheses"], b["hypotheses"]
         assert a["text"] == b["text"] and a["score"] == pytest.approx(b["score"], abs=1e-4)
 
@@ -135,23 +137,23 @@ def main(kind: str, dtype: str) -> None:
     from mmt import config, sharding
 
     with sharding.devices(jax.devices()[:1]):
-        one = sharding.device_mesh()
-    expected, tokens = run(sharding.Layout(one), kind, dtype)
-    found = {}
+        single = sharding.device_mesh()
+    expected, tokens = run(sharding.Layout(single), kind, dtype)
+    losses = {}
     for mesh in MESHES:
         config.load([f"gin_configs/meshes/{mesh}.gin"], [])
         layout = config.configured(sharding.Layout)()
         gradients, chosen = run(layout, kind, dtype)
-        found[mesh] = {"greedy": bool((chosen == tokens).all())}
+        losses[mesh] = {"greedy": bool((chosen == tokens).all())}
         for step, (ours, theirs) in enumerate(zip(gradients, expected, strict=True), start=1):
             theirs = dict(jax.tree_util.tree_leaves_with_path(theirs))
-            found[mesh][step] = {
+            losses[mesh][step] = {
                 jax.tree_util.keystr(path): float(
                     np.linalg.norm(leaf - theirs[path]) / max(np.linalg.norm(theirs[path]), 1e-30)
                 )
                 for path, leaf in jax.tree_util.tree_leaves_with_path(ours)
             }
-    print(json.dumps(found))
+    print(json.dumps(losses))
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def load(file: Path) -> None:
     files = list(dict.fromkeys([*(OLD / "configs" / name for name in before), file]))
     config.load(files, may_leave_open=True)
     left = [name for name in OPEN if config.macro(name) is None]
-    known = "".join(one.read_text() for one in files)
+    known = "".join(path.read_text() for path in files)
     config.load(files, [f"{name}={OPEN[name]}" for name in left if f"{name} =" in known])
 
 
@@ -112,7 +112,8 @@ def test_an_old_gin_file_loads(file):
 
 def test_an_old_class_of_baselines_sets_what_its_bindings_say():
     load(OLD / "configs/bible100_baselines.gin")
-    classes = {one.name: one for one in config.value(baselines.baselines, "classes")}
+    bound = config.value(baselines.baselines, "classes")
+    classes = {baseline_class.name: baseline_class for baseline_class in bound}
     assert list(classes) == ["top", "high", "mid", "mid_copied", "low"]
     with classes["low"].configured() as (program, plan):
         assert program.model.config.dropout_rate == 0.3

@@ -143,8 +143,8 @@ def test_rows_of_another_model_or_text_are_not_replaced_in_silence(run, capsys):
     run(Dictionary())
     assert "replaced" not in capsys.readouterr().err
     run(Dictionary(), system=dataclasses.replace(SYSTEM, config="def456"))
-    said = "rows of tiny on phrases are replaced: 3 of another model of this name (config abc123"
-    assert said in capsys.readouterr().err
+    message = "rows of tiny on phrases are replaced: 3 of another model of this name (config abc123"
+    assert message in capsys.readouterr().err
     german = LANGUAGES["deu_Latn"]
     less = {"deu_Latn": Sentences(german.sources[1:], german.references[1:])}
     run(Dictionary(), dataclasses.replace(TESTSET, languages=less),
@@ -172,14 +172,14 @@ def test_what_is_done_is_not_done_again(run):
 def test_beside_the_rows_stand_intervals_guards_and_trust(run, tmp_path):
     rows = run(Dictionary(ANSWERS | {"tre ore e mezza": "tre ore e mezza"}))
     path = tmp_path / "analysis.jsonl"
-    found = {kind: [] for kind in ("interval", "counts", "guards", "trust")}
-    for one in analysis.read(path):
-        found[one.kind].append(one)
+    by_kind = {kind: [] for kind in ("interval", "counts", "guards", "trust")}
+    for item in analysis.read(path):
+        by_kind[item.kind].append(item)
     for kind in ("interval", "counts", "guards"):
-        assert [one.key[1:] for one in found[kind]] == [row.key for row in rows]
-    assert [one.mark for one in found["trust"]] == ["poor"] * 3  # a few sentences each
-    assert [one.copies for one in found["guards"]] == [0, 0, 1]
-    assert found["interval"][0].bleu_low <= rows[0].bleu <= found["interval"][0].bleu_high
+        assert [item.key[1:] for item in by_kind[kind]] == [row.key for row in rows]
+    assert [item.mark for item in by_kind["trust"]] == ["poor"] * 3  # a few sentences each
+    assert [item.copies for item in by_kind["guards"]] == [0, 0, 1]
+    assert by_kind["interval"][0].bleu_low <= rows[0].bleu <= by_kind["interval"][0].bleu_high
     before = path.read_bytes()
     run(Dictionary())
     assert path.read_bytes() == before  # what is there for these texts stays
@@ -196,11 +196,11 @@ def test_what_a_test_set_says_of_itself_is_kept_as_it_is_now(run, tmp_path):
 
     run(Dictionary())
     assert kept() == []
-    for said in (("", "", "News, 2019"), ("news", "CC0", ""), ("", "CC BY-SA 4.0", ""), ("",) * 3):
-        domain, licence, citation = said
+    for about in (("", "", "News, 2019"), ("news", "CC0", ""), ("", "CC BY-SA 4.0", ""), ("",) * 3):
+        domain, licence, citation = about
         named = dataclasses.replace(TESTSET, domain=domain, licence=licence, citation=citation)
         run(translator := Dictionary(), testset=named)
-        assert kept() == [said] and not translator.seen
+        assert kept() == [about] and not translator.seen
 
 
 def test_other_scores_come_from_the_kept_texts(run):

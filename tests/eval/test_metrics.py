@@ -66,8 +66,9 @@ def test_other_scores_only_where_they_are_asked_for():
     )
     assert scores.ter_signature.startswith("nrefs:1|case:lc|tok:tercom|")
     assert scores.bleu == plain.bleu and scores.spbleu is None
-    asked = metrics.signatures(metrics.Metrics(ter=True))
-    assert asked["ter_signature"] == scores.ter_signature and asked["spbleu_signature"] is None
+    signatures = metrics.signatures(metrics.Metrics(ter=True))
+    assert signatures["ter_signature"] == scores.ter_signature
+    assert signatures["spbleu_signature"] is None
 
 
 def test_spbleu_is_that_of_the_command(tmp_path):
@@ -130,10 +131,10 @@ def test_scores_of_sums_are_sacrebleu_s():
                 " ".join(rng.choice(hypothesis_words, rng.integers(1, longest)))
                 for _ in range(size)
             ]
-            found = metrics.References(references).statistics(hypotheses)
+            statistics = metrics.References(references).statistics(hypotheses)
             for ours, metric in (
-                (metrics.bleu(found.bleu.sum(axis=0)), bleu),
-                (metrics.chrf(found.chrf.sum(axis=0)), chrf),
+                (metrics.bleu(statistics.bleu.sum(axis=0)), bleu),
+                (metrics.chrf(statistics.chrf.sum(axis=0)), chrf),
             ):
                 theirs = metric.corpus_score(hypotheses, [references]).score
                 assert float(ours) == pytest.approx(theirs, abs=1e-9)
@@ -150,9 +151,9 @@ def test_counts_of_several_languages_make_the_micro_average():
 def test_counts_that_are_packed_come_back(longest):
     rng = np.random.default_rng(0)
     words = [" ".join(map(str, rng.integers(9, size=size))) for size in (0, 1, 2, 3, 7, longest)]
-    found = metrics.References(list(reversed(words))).statistics(words).bleu
-    text = metrics.packed(found)
-    assert (metrics.unpacked(text, len(words)) == found).all()
+    bleu = metrics.References(list(reversed(words))).statistics(words).bleu
+    text = metrics.packed(bleu)
+    assert (metrics.unpacked(text, len(words)) == bleu).all()
     assert json.loads(json.dumps(text)) == text and len(json.dumps(text)) == len(text) + 2
     with pytest.raises(ValueError, match="packed holds .* bytes; expected 5 sentences"):
         metrics.unpacked(text, 5)

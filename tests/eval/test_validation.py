@@ -23,15 +23,15 @@ def test_only_every_period_and_at_the_end():
 @pytest.fixture
 def translated(monkeypatch):
     """A hook of 5 languages, one at a time, each of which takes 10 s; and what it was asked."""
-    clock, asked = [0.0], []
+    clock, requested = [0.0], []
     codes = [f"aa{letter}_Latn" for letter in "abcde"]
     sentences = Sentences(("a",), ("b",))
     testset = testsets.TestSet("made up", "eng_Latn", dict.fromkeys(codes, sentences))
 
     def scores(translator, testset):
         clock[0] += 10.0
-        asked[-1] += testset.languages
-        return {code: float(codes.index(code) + 10 * len(asked)) for code in testset.languages}
+        requested[-1] += testset.languages
+        return {code: float(codes.index(code) + 10 * len(requested)) for code in testset.languages}
 
     monkeypatch.setattr(validation.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(validation.evaluate, "validation_bleu", scores)
@@ -46,13 +46,13 @@ def translated(monkeypatch):
 
     def call(number, seconds, last=False):
         clock[0] += seconds
-        asked.append([])
+        requested.append([])
         hook(types.SimpleNamespace(
             number=number, last=last, log=log, measured={},
             state=types.SimpleNamespace(params=None), program=types.SimpleNamespace(model=None),
             long=lambda phase, total: contextlib.nullcontext(lambda done: None),
         ))  # fmt: skip
-        return asked[-1], rows[-1]
+        return requested[-1], rows[-1]
 
     return call, codes
 
@@ -62,12 +62,12 @@ def test_the_languages_that_waited_longest_come_first(translated):
     call, codes = translated
     assert call(10, 400.0)[0] == codes[:2]
     assert call(20, 20.0)[0] == codes[2:3]
-    asked, row = call(30, 400.0)
-    assert asked == codes[3:] and set(row["language_bleu"]) == set(codes[3:])
+    requested, row = call(30, 400.0)
+    assert requested == codes[3:] and set(row["language_bleu"]) == set(codes[3:])
     assert row["bleu"] == (10 + 11 + 22 + 33 + 34) / 5  # the mean of the latest of each
     assert call(40, 400.0)[0] == codes[:2]
-    asked, row = call(45, 1.0, last=True)
-    assert sorted(asked) == codes and row["bleu"] == 52.0
+    requested, row = call(45, 1.0, last=True)
+    assert sorted(requested) == codes and row["bleu"] == 52.0
 
 
 def test_no_mean_before_every_language_has_a_score(translated):

@@ -35,9 +35,9 @@ SHAPES = jax.tree.map(
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     directory = tmp_path_factory.mktemp("checkpoints")
-    with Checkpoints(directory, Policy(keep=5)) as found:
+    with Checkpoints(directory, Policy(keep=5)) as checkpoints:
         for step in (3, 6):
-            found.save(step, arrays(step), data=DATA | {"step": step}, measured={})
+            checkpoints.save(step, arrays(step), data=DATA | {"step": step}, measured={})
     return directory
 
 
@@ -45,8 +45,8 @@ def whole(tmp_path_factory):
 def faults(draw) -> list:
     """(which file of all, what is done to it), a few."""
     kinds = ["remove", "empty", "damage", "folder", "link", "remove folder"]
-    one = st.tuples(st.integers(0, 10**6), st.sampled_from(kinds))
-    return draw(st.lists(one, min_size=1, max_size=3))
+    fault = st.tuples(st.integers(0, 10**6), st.sampled_from(kinds))
+    return draw(st.lists(fault, min_size=1, max_size=3))
 
 
 def break_(file: Path, kind: str, example) -> None:
@@ -83,8 +83,8 @@ def test_broken_checkpoints(example, whole):
             assert str(run) in str(error), error
         try:
             checkpoint.check_model(run, known)
-            with Checkpoints(run, Policy(keep=5)) as found:
-                restored = found.restore(known)
+            with Checkpoints(run, Policy(keep=5)) as checkpoints:
+                restored = checkpoints.restore(known)
         except (ValueError, OSError) as error:
             assert str(run) in str(error), error
             return

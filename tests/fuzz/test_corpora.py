@@ -31,25 +31,25 @@ def _xml(text: str) -> str:
 
 def _tmx() -> bytes:
     units = "".join(
-        f'<tu><tuv xml:lang="de"><seg>{_xml(one)}<ph>x</ph></seg></tuv>'
-        f'<tuv xml:lang="en"><seg>{_xml(other)}</seg></tuv></tu>\n'
-        for one, other in SENTENCES
+        f'<tu><tuv xml:lang="de"><seg>{_xml(source)}<ph>x</ph></seg></tuv>'
+        f'<tuv xml:lang="en"><seg>{_xml(target)}</seg></tuv></tu>\n'
+        for source, target in SENTENCES
     )
     return f'<!DOCTYPE tmx SYSTEM "t.dtd">\n<tmx><body>{units}</body></tmx>'.encode()
 
 
 def _xliff() -> bytes:
     units = "".join(
-        f"<trans-unit><source>{_xml(one)}</source><target>{_xml(other)}</target></trans-unit>\n"
-        for one, other in SENTENCES
+        f"<trans-unit><source>{_xml(source)}</source><target>{_xml(target)}</target></trans-unit>\n"
+        for source, target in SENTENCES
     )
     return f'<xliff><file source-language="de"><body>{units}</body></file></xliff>'.encode()
 
 
 def _gettext(write) -> bytes:
     made, file = catalog.Catalog("de"), io.BytesIO()
-    for one, other in SENTENCES:
-        made.add(other, one)
+    for source, target in SENTENCES:
+        made.add(target, source)
     made.add(("day", "days"), ("Tag", "Tage"))
     write(file, made)
     return file.getvalue()
@@ -58,7 +58,8 @@ def _gettext(write) -> bytes:
 def _table():
     import pyarrow as pa
 
-    return pa.table({"source": [one for one, _ in SENTENCES], "target": [b for _, b in SENTENCES]})
+    sources, targets = zip(*SENTENCES, strict=True)
+    return pa.table({"source": sources, "target": targets})
 
 
 def _parquet() -> bytes:
@@ -77,7 +78,7 @@ def _arrow() -> bytes:
 
 
 def _lines(line) -> bytes:
-    return "".join(line(one, other) + "\n" for one, other in SENTENCES).encode()
+    return "".join(line(source, target) + "\n" for source, target in SENTENCES).encode()
 
 
 def _zip(content: bytes) -> bytes:
@@ -88,10 +89,10 @@ def _zip(content: bytes) -> bytes:
 
 
 CONTENT = {
-    "a.tsv": _lines(lambda one, other: f"{one}\t{other}"),
-    "a.en": _lines(lambda one, other: other),
-    "a.jsonl": _lines(lambda one, other: json.dumps({"source": one, "target": other})),
-    "b.jsonl": _lines(lambda one, other: json.dumps({"translation": {"de": one, "en": other}})),
+    "a.tsv": _lines(lambda source, target: f"{source}\t{target}"),
+    "a.en": _lines(lambda source, target: target),
+    "a.jsonl": _lines(lambda source, target: json.dumps({"source": source, "target": target})),
+    "b.jsonl": _lines(lambda de, en: json.dumps({"translation": {"de": de, "en": en}})),
     "a.tmx": _tmx(),
     "a.xlf": _xliff(),
     "a.po": _gettext(pofile.write_po),
@@ -150,10 +151,10 @@ def check(files: dict[str, bytes]) -> None:
             corpus.validate()
             for split, by_language in corpus.files.items():
                 for code in by_language:
-                    found = list(corpus.pairs(code, split))
-                    assert corpus.count(code, split) == len(found)
-                    assert {pair.corpus for pair in found} <= {*corpus.entries(code, split)}
-                    for pair in found:
+                    pairs = list(corpus.pairs(code, split))
+                    assert corpus.count(code, split) == len(pairs)
+                    assert {pair.corpus for pair in pairs} <= {*corpus.entries(code, split)}
+                    for pair in pairs:
                         for side in (pair.source, pair.target):
                             assert side.strip() and side.encode() and "\n" not in side
             corpus.hash()

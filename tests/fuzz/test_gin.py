@@ -48,10 +48,10 @@ BINDINGS = [
 
 @st.composite
 def bindings(draw) -> list[str]:
-    found = draw(st.lists(st.sampled_from(BINDINGS), max_size=2))
+    drawn = draw(st.lists(st.sampled_from(BINDINGS), max_size=2))
     if draw(st.integers(0, 2)) == 0:
-        found.append(draw(damage(b"STEPS=[1, 2]")).decode(errors="replace"))
-    return found
+        drawn.append(draw(damage(b"STEPS=[1, 2]")).decode(errors="replace"))
+    return drawn
 
 
 @st.composite

@@ -42,7 +42,7 @@ def _lines(rows) -> str:
 
 TEXTS = {
     "results.jsonl": _lines(map(dataclasses.asdict, ROWS)),
-    "analysis.jsonl": _lines({"kind": one.kind, **dataclasses.asdict(one)} for one in ABOUT),
+    "analysis.jsonl": _lines({"kind": row.kind, **dataclasses.asdict(row)} for row in ABOUT),
     "manifest.json": json.dumps(dataclasses.asdict(MANIFEST)),
     "ledger.json": json.dumps(LEDGER),
 }
@@ -103,9 +103,9 @@ def test_broken_rows(example):
 @pytest.mark.slow
 @settings(PROFILE, max_examples=40)
 @given(broken(), broken())
-def test_reports_of_broken_rows(one, other):
+def test_reports_of_broken_rows(results_rows, analysis_rows):
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in {**WHOLE, **dict([one, other])}.items():
+        for name, content in {**WHOLE, **dict([results_rows, analysis_rows])}.items():
             Path(folder, name).write_bytes(content)
         with contextlib.suppress(ValueError):
             report.report([Path(folder, "results.jsonl")], Path(folder, "out"))

@@ -18,7 +18,7 @@ from mmt.translate import translator as translate
 from tests.fuzz.strategies import NASTY, fuzzed
 
 ODD = [
-    *(one for one in NASTY if len(one) < 9000), b"\r\n", b"\n", b"\n", b"\r", "\u2028".encode(),
+    *(text for text in NASTY if len(text) < 9000), b"\r\n", b"\n", b"\n", b"\r", "\u2028".encode(),
     "\u2029\x85".encode(), b"\x0b\x0c\x1c",
     b"\xef\xbb\xbf", b"\x1a", b"\x04", b"\x1b[2J", "\u202e".encode(), "👩‍👩‍👧".encode(), b"<2eng>",
     b"</s>", b"<unk>", "\u2581".encode(), b"a. b! c? " * 300, "漢".encode() * 900,
@@ -77,13 +77,13 @@ def test_lines_of_any_bytes(example, translator, monkeypatch):
     content = b"".join(example[0])
     stream = Chunks(content)
     stream.most = example[1]
-    wanted = content.split(b"\n")
-    wanted = wanted if wanted[-1] else wanted[:-1]
-    wanted[:1] = [line.removeprefix(b"\xef\xbb\xbf") for line in wanted[:1]]
-    found = list(translator.translate(translate.arriving_lines(stream)))
-    assert [one.line for one in found] == list(range(len(wanted)))
-    for one, raw in zip(found, wanted, strict=True):
-        text = format_text(one)
+    lines = content.split(b"\n")
+    lines = lines if lines[-1] else lines[:-1]
+    lines[:1] = [line.removeprefix(b"\xef\xbb\xbf") for line in lines[:1]]
+    translations = list(translator.translate(translate.arriving_lines(stream)))
+    assert [translation.line for translation in translations] == list(range(len(lines)))
+    for translation, raw in zip(translations, lines, strict=True):
+        text = format_text(translation)
         assert len(text.splitlines()) <= 1
         assert letters(text) == letters(raw.decode(errors="replace"))
-        assert to_json(one)["hypotheses"]
+        assert to_json(translation)["hypotheses"]

@@ -25,12 +25,12 @@ def test_broken_vocabularies(example, whole):
         file = Path(folder, "vocabulary.model")
         file.write_bytes(example.draw(damage(whole)))
         try:
-            found = vocabulary.Vocabulary.load(file)
+            loaded = vocabulary.Vocabulary.load(file)
         except ValueError as error:
             assert str(file) in str(error), error
             return
-        ids = found.encode_all(TEXTS)
-        assert ids == [found.encode(text) for text in TEXTS]
-        assert all(0 <= one < found.size for text in ids for one in text)
-        assert len(found.decode_all(ids)) == len(TEXTS)
-        assert isinstance(found.decode(range(found.size)), str) and found.tags is not None
+        ids = loaded.encode_all(TEXTS)
+        assert ids == [loaded.encode(text) for text in TEXTS]
+        assert all(0 <= piece < loaded.size for text in ids for piece in text)
+        assert len(loaded.decode_all(ids)) == len(TEXTS)
+        assert isinstance(loaded.decode(range(loaded.size)), str) and loaded.tags is not None

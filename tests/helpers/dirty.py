@@ -45,11 +45,11 @@ def translated(code: str, random: Random, words: int = 0) -> tuple[str, str]:
 
 def dirt(code: str, tests: Sequence[tuple[str, str]], random: Random) -> list[Written]:
     """Pairs of every kind of dirt. tests: pairs of the validation and the test split."""
-    found: list[Written] = []
+    written: list[Written] = []
 
     def add(reason: str, change: Callable[[str, str], tuple[str, str]], times: int = 1) -> None:
         for _ in range(times):
-            found.append((*change(*translated(code, random, 12)), reason))
+            written.append((*change(*translated(code, random, 12)), reason))
 
     latin = code.endswith("Latn")
     add("~encoding", lambda s, t: (s, t + " caf\u00c3\u00a9"), 2)
@@ -78,10 +78,10 @@ def dirt(code: str, tests: Sequence[tuple[str, str]], random: Random) -> list[Wr
     add("overlap: dirty validation + dirty test", lambda s, t: (test_source, valid_target), 1)
     for number in range(11):
         source, _ = translated(code, random, 12)
-        found.append((source, OFTEN, "one_side" if number >= 8 else ""))
+        written.append((source, OFTEN, "one_side" if number >= 8 else ""))
     pair = translated(code, random)
-    found += [(*pair, ""), (pair[0] + " .", pair[1].upper(), "duplicates"), (*pair, "duplicates")]
-    return found
+    written += [(*pair, ""), (pair[0] + " .", pair[1].upper(), "duplicates"), (*pair, "duplicates")]
+    return written
 
 
 def write_tsv(stem: Path, pairs: Sequence[Written]) -> dict[str, str]:
@@ -155,8 +155,8 @@ def make(folder: Path, *, clean: int = CLEAN, codes: Sequence[str] = tuple(LETTE
     expected: Counter = Counter()
     for place, code in enumerate(codes):
         held = [translated(code, random, 12) for _ in range(4)]
-        for split, own in (("validation", held[::2]), ("test", held[1::2])):
-            entry = write_tsv(folder / split / code, [(*pair, "") for pair in own])
+        for split, part in (("validation", held[::2]), ("test", held[1::2])):
+            entry = write_tsv(folder / split / code, [(*pair, "") for pair in part])
             described[split].append(f"{code} = {_table(folder, entry)}")
         plain: list[Written] = [(*translated(code, random), "") for _ in range(clean)]
         web = [*plain[: clean // 2], *dirt(code, held, random)]

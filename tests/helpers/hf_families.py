@@ -41,7 +41,8 @@ FAMILIES = {
 
 
 def texts() -> list[str]:
-    return [f"{one.native} {one.name} ({one.code}) 1,234.50" for one in languages.all_languages()]
+    known = languages.all_languages()
+    return [f"{each.native} {each.name} ({each.code}) 1,234.50" for each in known]
 
 
 def sentencepiece_model(family: str, *, size: int = 700) -> bytes:
@@ -104,8 +105,8 @@ def load(directory: Path):
 
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory).eval()
     if model.config.model_type == "umt5":
-        said = json.loads((directory / "config.json").read_text())
-        model.config.tie_word_embeddings = said["tie_word_embeddings"]
+        config = json.loads((directory / "config.json").read_text())
+        model.config.tie_word_embeddings = config["tie_word_embeddings"]
     return model
 
 

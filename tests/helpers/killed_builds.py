@@ -66,12 +66,12 @@ def killed_at(moment: int, work: Callable[[], None]) -> Callable[[], None]:
 
 def hash_of(directory: Path) -> str:
     """Of the corpus of a cache, which must be whole."""
-    found = cache.open_cache(directory)
+    opened = cache.open_cache(directory)
     for code, count in COUNTS.items():
-        records = found.records(code, "train")
+        records = opened.records(code, "train")
         assert [len(records[i]["inputs"]) for i in range(len(records))] == [2] * count
-        assert found.lengths(code, "train").tolist() == [[2, 1]] * count
-    return found.manifest.corpus_hash
+        assert opened.lengths(code, "train").tolist() == [[2, 1]] * count
+    return opened.manifest.corpus_hash
 
 
 def kill_everywhere(folder: Path, over_another: bool, every: int) -> int:

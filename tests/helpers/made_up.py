@@ -14,12 +14,12 @@ CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:2.6.0"
 def made_up(count=12, systems=("dense", "moe", "student"), *, layers=2, experts=4, seed=0):
     """Rows of results, and rows of analysis of every kind, on `count` languages."""
     rng = np.random.default_rng(seed)
-    known = [one.code for one in languages.all_languages() if one.code != "eng_Latn"]
+    known = [language.code for language in languages.all_languages() if language.code != "eng_Latn"]
     codes = sorted(rng.choice(known, count, replace=False).tolist())
     order = rng.permutation(codes).tolist()
     pairs = {code: max(500, int(30000 * (place + 1) ** -0.9)) for place, code in enumerate(order)}
     hard = {code: rng.normal(0, 4) for code in codes}
-    rows, found = [], []
+    rows, analyses = [], []
     for place, system in enumerate((*systems, "bilingual")):
         kind = "bilingual" if system == "bilingual" else "multilingual"
         for code in codes:
@@ -36,31 +36,31 @@ def made_up(count=12, systems=("dense", "moe", "student"), *, layers=2, experts=
             ))  # fmt: skip
     baselines = {row.source: row for row in rows if row.kind == "bilingual"}
     for row in rows:
-        found += _about(row, baselines[row.source], rng)
+        analyses += _about(row, baselines[row.source], rng)
     for code in codes:
         mark = str(rng.choice(analysis.MARKS, p=(0.7, 0.2, 0.1)))
         reasons = () if mark == "good" else ("3.4 pieces of a word",)
-        found.append(
+        analyses.append(
             analysis.TestsetQuality(testset="verses", source=code, target="eng_Latn", mark=mark,
                                     reasons=reasons, sentences=400)
         )  # fmt: skip
     for place, system in enumerate(systems):
-        found += _training(system, place, pairs, rng)
+        analyses += _training(system, place, pairs, rng)
         if place:
-            found += _routing(system, codes, rng, layers=layers, experts=experts)
+            analyses += _routing(system, codes, rng, layers=layers, experts=experts)
     for code in codes:
         same = {"system": "bilingual", "source": code}
-        found.append(analysis.Cost(
+        analyses.append(analysis.Cost(
             **same, steps=2000, tokens=4e6, seconds=900.0, devices=1, device="one GPU",
             parameters=4_000_000, active_parameters=4_000_000, device_hours=0.25,
             epochs={code: float(rng.uniform(5, 60))},
         ))  # fmt: skip
         size = "small" if pairs[code] < 3000 else "base"
-        found.append(analysis.SystemRecipe(
+        analyses.append(analysis.SystemRecipe(
             **same, config="b", text=f"# bilingual\nMODEL_SIZE = '{size}'\nSTEPS = 2000\n", seed=1,
             versions={"jax": "0.10"}, chosen=f"{size}: best on validation of 3 classes",
         ))  # fmt: skip
-    return rows, found
+    return rows, analyses
 
 
 def _about(row, baseline, rng):
@@ -74,7 +74,7 @@ def _about(row, baseline, rng):
     )  # fmt: skip
     share = {name: round(float(rng.exponential(0.012)), 4) for name in
              ("copies", "empty", "short", "long", "looping", "not_english", "recited")}  # fmt: skip
-    found = [
+    analyses = [
         analysis.Interval(**key, bleu_low=low, bleu_high=high, chrf_low=max(0.0, row.chrf - 1),
                           chrf_high=min(100.0, row.chrf + 1), resamples=1000, seed=12345,
                           hypotheses=texts),
@@ -86,13 +86,13 @@ def _about(row, baseline, rng):
     if row.kind == "multilingual":
         delta = row.bleu - baseline.bleu
         p = 0.001 if abs(delta) > 1.5 else 0.2
-        found.append(analysis.Paired(
+        analyses.append(analysis.Paired(
             **key, against=baseline.system, against_checkpoint=baseline.checkpoint,
             delta=delta, delta_low=delta - 1.5, delta_high=delta + 1.5, p_bootstrap=p,
             p_randomization=p, chrf_delta=delta * 0.8, resamples=1000, seed=12345,
             hypotheses=texts, against_hypotheses="b",
         ))  # fmt: skip
-    return found
+    return analyses
 
 
 def _counts(row):
@@ -134,16 +134,16 @@ def _routing(system, codes, rng, *, layers, experts):
         for family in sorted(set(families.values()))
         for layer in range(2 * layers)
     }
-    found = []
+    loads = []
     for code in codes:
         for layer in range(2 * layers):
             stack = "encoder" if layer < layers else "decoder"
             logits = taste[families[code], layer] + rng.normal(0, 0.4, experts)
             load = np.exp(logits) / np.exp(logits).sum()
-            found.append(analysis.ExpertLoad(
+            loads.append(analysis.ExpertLoad(
                 system=system, checkpoint=f"{system}/5000", testset="verses", source=code,
                 layer=f"{stack}.{layer % layers * 2 + 1}", load=tuple(load.tolist()),
                 drop_rate=float(rng.beta(1, 40)), tokens=9000,
                 entropy=float(-(load * np.log(load)).sum() / np.log(experts)),
             ))  # fmt: skip
-    return found
+    return loads

@@ -59,11 +59,11 @@ def write_corpus(folder: Path) -> Path:
         text += f"[{split}]\n"
         for language, words in (("deu", "eins zwei drei"), ("swh", "moja mbili tatu")):
             first = 0 if split == "train" else 200
-            own, english = words.split(), "one two three".split()
+            foreign, english = words.split(), "one two three".split()
             lines = []
             for number in range(first, first + size):
                 digits = [number // 3**place % 3 for place in range(5)]
-                sides = (" ".join(side[digit] for digit in digits) for side in (own, english))
+                sides = (" ".join(side[digit] for digit in digits) for side in (foreign, english))
                 lines.append("\t".join(sides) + "\n")
             (folder / f"{split}.{language}.tsv").write_text("".join(lines))
             text += f'{language} = "{split}.{language}.tsv"\n'
@@ -79,9 +79,9 @@ class Runner:
 
     def start(
         self, directory: Path, *flags: str, processes: int = 1, devices: int = 1, steps: int = 6,
-        own: dict[int, tuple[str, ...]] | None = None,
+        flags_of: dict[int, tuple[str, ...]] | None = None,
     ) -> list[subprocess.Popen]:  # fmt: skip
-        """The processes of a run in `directory`; own: what some are told beside, by their index."""
+        """Starts the processes of a run in `directory`; flags_of: further flags by index."""
         records = directory.with_name(directory.name + ".records")
         records.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -98,7 +98,7 @@ class Runner:
                 [
                     sys.executable, "-c", RECORDING, "train", *FLAGS, *flags,
                     f"--gin.CORPUS={self.corpus}", f"--gin.MODEL_DIR={directory}",
-                    f"--gin.TRAIN_STEPS={steps}", *(own or {}).get(process, ()),
+                    f"--gin.TRAIN_STEPS={steps}", *(flags_of or {}).get(process, ()),
                 ],
                 env=environment | {"JAX_PROCESS_ID": str(process)}, cwd=ROOT,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -118,13 +118,13 @@ class Runner:
 def finish(started: list[subprocess.Popen], timeout: float = 300) -> list[tuple[int, str, str]]:
     """(status, stdout, stderr) of each, when all have ended."""
     try:
-        texts = [one.communicate(timeout=timeout) for one in started]
+        texts = [process.communicate(timeout=timeout) for process in started]
     finally:
-        for one in started:
-            one.kill()
+        for process in started:
+            process.kill()
     return [
-        (one.returncode, out.decode(), error.decode())
-        for one, (out, error) in zip(started, texts, strict=True)
+        (process.returncode, out.decode(), error.decode())
+        for process, (out, error) in zip(started, texts, strict=True)
     ]
 
 

@@ -14,8 +14,8 @@ LENGTHS = {"inputs": 24, "targets": 20}
 
 def example(language: int, index: int) -> tuple[list[int], list[int]]:
     """Tokens that tell language and index, of various lengths up to what just fits."""
-    told = [3 + language, 10 + index % 100, 200 + index // 100]
-    return told + [400] * (index * 7 % 21), told + [500] * (index * 5 % 17)
+    identity = [3 + language, 10 + index % 100, 200 + index // 100]
+    return identity + [400] * (index * 7 % 21), identity + [500] * (index * 5 % 17)
 
 
 def write_cache(folder, counts, *, corpora=("toy",)):
@@ -59,21 +59,21 @@ def write_text_cache(folder, counts):
     words = [language.name.lower() for language in languages.all_languages()]
 
     def sentence(language, size):
-        some = random.choice(words, size)
+        chosen = random.choice(words, size)
         number = str(random.integers(100, 3000))
-        return f"{language}{' '.join(some)}, {number}.", f"{' '.join(some[::-1])}: {number}!"
+        return f"{language}{' '.join(chosen)}, {number}.", f"{' '.join(chosen[::-1])}: {number}!"
 
     pairs = {
         code: [sentence(number, random.integers(1, 5)) for _ in range(count)]
         for number, (code, count) in enumerate(counts.items())
     }
-    texts = [side for some in pairs.values() for pair in some for side in pair]
+    texts = [side for chosen in pairs.values() for pair in chosen for side in pair]
     vocab.train(texts, folder / "vocabulary.model", size=700, tags=["<2eng>"])
-    own = vocab.Vocabulary.load(folder / "vocabulary.model")
+    vocabulary = vocab.Vocabulary.load(folder / "vocabulary.model")
 
     def made(code):
         for source, target in pairs[code]:
-            yield own.encode(f"<2eng> {source}"), own.encode(target)
+            yield vocabulary.encode(f"<2eng> {source}"), vocabulary.encode(target)
 
     cache.build(
         folder / "cache", {("train", code): functools.partial(made, code) for code in counts},
@@ -85,16 +85,16 @@ def write_text_cache(folder, counts):
 
 def texts_of(batch, vocabulary):
     """(language, source with its tag, target) of every example of a batch."""
-    found = []
+    texts = []
     for row in range(len(batch["encoder_input_tokens"])):
-        one = {name: array[row] for name, array in batch.items()}
-        for segment in range(1, one["encoder_segment_ids"].max() + 1):
-            inputs = one["encoder_input_tokens"][one["encoder_segment_ids"] == segment]
-            own = one["decoder_segment_ids"] == segment
-            language = int(one["decoder_language_ids"][own][0])
-            sides = (inputs.tolist(), one["decoder_target_tokens"][own].tolist())
-            found.append((language, *map(vocabulary.decode, sides)))
-    return found
+        arrays = {name: array[row] for name, array in batch.items()}
+        for segment in range(1, arrays["encoder_segment_ids"].max() + 1):
+            inputs = arrays["encoder_input_tokens"][arrays["encoder_segment_ids"] == segment]
+            in_segment = arrays["decoder_segment_ids"] == segment
+            language = int(arrays["decoder_language_ids"][in_segment][0])
+            sides = (inputs.tolist(), arrays["decoder_target_tokens"][in_segment].tolist())
+            texts.append((language, *map(vocabulary.decode, sides)))
+    return texts
 
 
 def part(process, processes):
@@ -104,20 +104,20 @@ def part(process, processes):
 
 def examples_of(batch):
     """(language, index) of every example of a batch, row by row; checks that each is whole."""
-    found = []
+    examples = []
     for row in range(len(batch["encoder_input_tokens"])):
-        one = {name: array[row] for name, array in batch.items()}
-        for segment in range(1, one["encoder_segment_ids"].max() + 1):
-            inputs = one["encoder_input_tokens"][one["encoder_segment_ids"] == segment]
-            targets = one["decoder_target_tokens"][one["decoder_segment_ids"] == segment]
+        arrays = {name: array[row] for name, array in batch.items()}
+        for segment in range(1, arrays["encoder_segment_ids"].max() + 1):
+            inputs = arrays["encoder_input_tokens"][arrays["encoder_segment_ids"] == segment]
+            targets = arrays["decoder_target_tokens"][arrays["decoder_segment_ids"] == segment]
             language, index = int(inputs[0] - 3), int(inputs[1] - 10 + 100 * (inputs[2] - 200))
             assert (inputs.tolist(), targets.tolist()) == tuple(
                 [*text, vocab.EOS] for text in example(language, index)
             )
-            ids = one["decoder_language_ids"][one["decoder_segment_ids"] == segment]
+            ids = arrays["decoder_language_ids"][arrays["decoder_segment_ids"] == segment]
             assert set(ids.tolist()) == {language}
-            found.append((language, index))
-    return found
+            examples.append((language, index))
+    return examples
 
 
 def rows_of(stream):

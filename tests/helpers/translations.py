@@ -40,6 +40,6 @@ def row(hypotheses=("a",), references=("a",), **changes):
 
 def judged(name, hypotheses, references):
     """The same with the counts of its sentences."""
-    found = row(hypotheses, references, system=name, checkpoint=f"{name}/1")
+    scored = row(hypotheses, references, system=name, checkpoint=f"{name}/1")
     statistics = metrics.References(references).statistics(hypotheses)
-    return Judged(found, statistics.bleu, statistics.chrf, f"hash of {name}")
+    return Judged(scored, statistics.bleu, statistics.chrf, f"hash of {name}")

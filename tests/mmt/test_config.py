@@ -15,8 +15,8 @@ OPEN = ["MODEL_DIR=x", "MIXTURE_OR_TASK_NAME=a_to_eng", "TRAIN_STEPS=7"]
 
 def test_a_size_is_a_diff_and_an_override_wins():
     config.load([TINY], ["VOCAB_SIZE=99", "transformer.Config.encoder_layers=3"])
-    found = config.configured(Transformer)().config
-    assert (found.vocab_size, found.encoder_layers, found.decoder_layers) == (99, 3, 2)
+    sizes = config.configured(Transformer)().config
+    assert (sizes.vocab_size, sizes.encoder_layers, sizes.decoder_layers) == (99, 3, 2)
 
 
 def test_an_override_may_name_what_no_file_binds():

@@ -66,15 +66,16 @@ def test_a_step_is_switchs_mix_of_teacher_and_labels(toy_program, toy_teacher, t
     batch["decoder_loss_weights"][2:, 3:] = 0.0
     state = program.init(3)
     inputs = [jnp.asarray(batch[f"{stack}coder_input_tokens"]) for stack in ("en", "de")]
-    own = jax.jit(program.model.apply)({"params": state.params}, *inputs)
+    student = jax.jit(program.model.apply)({"params": state.params}, *inputs)
     taught = jax.jit(program.teacher.model.apply)(
         {"params": program.teacher.parameters(program.layout)}, *inputs
     )
     after, loss = program.step(state, program.place(batch))
-    own, taught = (np.asarray(logits, np.float64) for logits in (own, taught))
+    student, taught = (np.asarray(logits, np.float64) for logits in (student, taught))
     label_loss = teacher_loss = 0.0
     for row, at in np.argwhere(batch["decoder_loss_weights"]):
-        p, q = (np.exp(logits[row, at]) / np.exp(logits[row, at]).sum() for logits in (own, taught))
+        at_token = (np.exp(logits[row, at]) for logits in (student, taught))
+        p, q = (weights / weights.sum() for weights in at_token)
         label_loss -= np.log(p[batch["decoder_target_tokens"][row, at]])
         teacher_loss += sum(q[v] * np.log(q[v] / p[v]) for v in range(20))
     tokens = batch["decoder_loss_weights"].sum()
@@ -208,36 +209,36 @@ def test_translations_go_on_after_a_kill_and_lose_no_line(toy_corpus, tmp_path, 
     assert not (tmp_path / "said/corpus.toml").exists()
     again = shouting(toy_corpus, 10_000)
     assert len(again.asked) < 660 - 400  # the first language is not translated twice
-    found = corpora.load(tmp_path / "said")
-    assert found.name == "numbers_distilled" and found.languages == corpus.languages
+    distilled = corpora.load(tmp_path / "said")
+    assert distilled.name == "numbers_distilled" and distilled.languages == corpus.languages
     for code in corpus.languages:
-        pairs = list(found.pairs(code, "train"))
-        own = list(corpus.pairs(code, "train"))
-        assert [pair.source for pair in pairs] == [pair.source for pair in own]
-        said = [pair.source.upper() if pair.source != "null" else pair.target for pair in own]
-        assert [pair.target for pair in pairs] == said
+        pairs = list(distilled.pairs(code, "train"))
+        lines = list(corpus.pairs(code, "train"))
+        assert [pair.source for pair in pairs] == [pair.source for pair in lines]
+        expected = [pair.source.upper() if pair.source != "null" else pair.target for pair in lines]
+        assert [pair.target for pair in pairs] == expected
         for split in ("validation", "test"):
-            texts = [[pair[:2] for pair in one.pairs(code, split)] for one in (found, corpus)]
+            texts = [[pair[:2] for pair in each.pairs(code, split)] for each in (distilled, corpus)]
             assert texts[0] == texts[1]
     assert shouting(toy_corpus, 0).asked == []  # whole: nothing to do
 
 
 def test_so_many_pairs_of_each_language_spread_evenly(toy_corpus, tmp_path, shouting):
     shouting(toy_corpus, 10_000, pairs=100)
-    found, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
-    assert [found.count(code, "train") for code in found.languages] == [100, 100, 60]
-    own = [pair.source for pair in corpus.pairs("deu", "train")]
-    assert [pair.source for pair in found.pairs("deu", "train")] == own[3::4]
+    distilled, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
+    assert [distilled.count(code, "train") for code in distilled.languages] == [100, 100, 60]
+    sources = [pair.source for pair in corpus.pairs("deu", "train")]
+    assert [pair.source for pair in distilled.pairs("deu", "train")] == sources[3::4]
 
 
 def test_references_come_beside_the_translations(toy_corpus, tmp_path, shouting):
     shouting(toy_corpus, 10_000, pairs=100, references=True)
-    found, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
+    distilled, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
     for code in corpus.languages:
-        own = [pair[:2] for pair in corpus.pairs(code, "train")]
-        pairs = [pair[:2] for pair in found.pairs(code, "train")]
-        assert len(pairs) == min(100, len(own)) + len(own)
-        assert pairs[-len(own) :] == own
+        corpus_pairs = [pair[:2] for pair in corpus.pairs(code, "train")]
+        pairs = [pair[:2] for pair in distilled.pairs(code, "train")]
+        assert len(pairs) == min(100, len(corpus_pairs)) + len(corpus_pairs)
+        assert pairs[-len(corpus_pairs) :] == corpus_pairs
 
 
 def test_translations_of_another_recipe_or_directory_are_refused(

@@ -35,7 +35,7 @@ def launched(environment, coordinator="", count=None, index=None):
 
 
 @pytest.mark.parametrize(
-    ("environment", "arguments", "found"),
+    ("environment", "arguments", "launch"),
     [
         ({}, {}, None),
         ({"JOB_COMPLETION_INDEX": "3"}, {}, None),  # a Job of Kubernetes, each pod on its own
@@ -53,8 +53,8 @@ def launched(environment, coordinator="", count=None, index=None):
         ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, {}, None),  # the batch script, not a step
     ],
 )  # fmt: skip
-def test_what_a_process_was_told(environment, arguments, found):
-    assert launched(environment, **arguments) == (None if found is None else Launch(*found))
+def test_what_a_process_was_told(environment, arguments, launch):
+    assert launched(environment, **arguments) == (None if launch is None else Launch(*launch))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_those_who_do_not_come_are_waited_for_so_long_and_named(index):
     assert time.perf_counter() - begin < 60
     error = done.stderr.decode()
     assert done.returncode == 1 and error.count("mmt: ") == 1 and "Traceback" not in error
-    said = ("not all of the processes, 2, reached", "cannot be reached")[index]
-    assert said in error and f"localhost:{port}" in error and "within 2 seconds" in error
+    message = ("not all of the processes, 2, reached", "cannot be reached")[index]
+    assert message in error and f"localhost:{port}" in error and "within 2 seconds" in error
 
 
 def test_several_processes_do_not_write_one_corpus(toy_corpus, tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_validation_by_bleu_is_done_by_one(runner, tmp_path):
 def running(directory, started, rows=3):
     """Waits until a run has made a few steps."""
     while len(read_metrics(directory / "metrics.jsonl")) < rows:
-        assert all(one.poll() is None for one in started), finish(started)
+        assert all(process.poll() is None for process in started), finish(started)
         time.sleep(0.05)
 
 
@@ -219,7 +219,7 @@ def test_the_death_of_one_while_it_writes_leaves_the_checkpoint_before(runner, t
     started = runner.start(tmp_path / "run", *flags, processes=2, steps=10**6)
     running(tmp_path / "run", started, rows=6)
     while not list(tmp_path.glob("run/checkpoints/*.orbax-checkpoint-tmp")):
-        assert all(one.poll() is None for one in started), finish(started)
+        assert all(process.poll() is None for process in started), finish(started)
     started[victim].kill()
     assert all(status != 0 for status, _, _ in finish(started, timeout=90))
     steps = Run(tmp_path / "run").checkpoint_steps()
@@ -247,7 +247,7 @@ def test_sigterm_to_one_ends_all_with_a_checkpoint(runner, tmp_path):
 
 @pytest.mark.mesh
 @pytest.mark.parametrize(
-    ("flags", "own", "message"),
+    ("flags", "flags_of", "message"),
     [
         (["--gin.BATCH_SIZE=9"], {}, "BATCH_SIZE 9 is not divisible by 2"),
         (["--gin.pipeline.train_batches.lanes=1"], {}, "1 virtual shards of 8 rows cannot be"),
@@ -255,11 +255,11 @@ def test_sigterm_to_one_ends_all_with_a_checkpoint(runner, tmp_path):
         ([], {1: ("--gin.CORPUS=nowhere", "--gin.CACHE_DIR=nowhere")}, "nowhere"),
     ],
 )  # fmt: skip
-def test_what_cannot_run_is_said_by_all(runner, tmp_path, flags, own, message):
-    started = runner.start(tmp_path / "run", *DENSE, *flags, processes=2, own=own)
+def test_what_cannot_run_is_said_by_all(runner, tmp_path, flags, flags_of, message):
+    started = runner.start(tmp_path / "run", *DENSE, *flags, processes=2, flags_of=flags_of)
     ended = finish(started, timeout=120)
     assert [status != 0 for status, _, _ in ended] == [True, True], ended
     assert message in ended[1][2]
-    if not own or "SEED" in json.dumps(own):
+    if not flags_of or "SEED" in json.dumps(flags_of):
         assert message in ended[0][2]
         assert "Traceback" not in ended[0][2] + ended[1][2]

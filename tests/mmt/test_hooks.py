@@ -43,8 +43,8 @@ def test_what_the_source_tells_is_the_loss_with_another_less_its_own(
     )  # fmt: skip
     rows = [row for row in read_metrics(tmp_path / "metrics.jsonl") if "source_use" in row]
     assert [row["step"] for row in rows] == [2, 3]
-    found = rows[-1]["language_source_use"]
-    assert rows[-1]["source_use"] == pytest.approx(np.mean(list(found.values())))
+    measured = rows[-1]["language_source_use"]
+    assert rows[-1]["source_use"] == pytest.approx(np.mean(list(measured.values())))
     for index, code in enumerate(("aaa_Latn", "bbb_Latn", "ccc_Latn")):
         loss = {True: 0.0, False: 0.0}
         tokens = 0
@@ -60,8 +60,8 @@ def test_what_the_source_tells_is_the_loss_with_another_less_its_own(
                 mine = batch["decoder_language_ids"] == index
                 loss[other] -= picked[..., 0][mine].sum()
             tokens += mine.sum()
-        assert found[code] == pytest.approx((loss[True] - loss[False]) / tokens, abs=1e-5)
-    assert (max(map(abs, found.values())) > 1e-3) == reads
+        assert measured[code] == pytest.approx((loss[True] - loss[False]) / tokens, abs=1e-5)
+    assert (max(map(abs, measured.values())) > 1e-3) == reads
 
 
 def test_one_row_has_no_other_sources(tmp_path, toy_program, toy_batches):
@@ -122,9 +122,9 @@ def test_batches_with_stages_are_told_of_every_validation(
         (row["language_validation_loss"], 8 * step)
         for row, step in zip(rows, (2, 4, 6), strict=True)
     ]
-    told = capsys.readouterr().err
-    assert told.count("a stage of the data ends") == 1
-    assert "step 4: a stage of the data ends, after 32 examples" in told
+    error = capsys.readouterr().err
+    assert error.count("a stage of the data ends") == 1
+    assert "step 4: a stage of the data ends, after 32 examples" in error
 
 
 def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(

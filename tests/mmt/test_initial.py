@@ -31,10 +31,10 @@ def parents(model_dir, program) -> dict:
 def test_the_same_model_goes_on_bit_for_bit(tmp_path, toy_program, toy_trained):
     program = toy_program(moe_period=2)
     parent = toy_trained(program, tmp_path / "parent")
-    found = started(program, parent, initial.same)
-    wanted = parents(parent, program)
-    assert found.keys() == wanted.keys()
-    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    child = started(program, parent, initial.same)
+    expected = parents(parent, program)
+    assert child.keys() == expected.keys()
+    assert all(np.array_equal(child[name], expected[name]) for name in expected)
 
 
 @pytest.mark.slow
@@ -50,8 +50,8 @@ def test_upcycled_gives_the_dense_models_logits(
     params = child.start(3).params
     batch = next(toy_batches())
     old = checkpoint.restore_params(parent, dense.shapes(3).params)
-    wanted = logits(dense.model, old, batch)
-    np.testing.assert_allclose(logits(sparse.model, params, batch), wanted, atol=1e-5)
+    expected = logits(dense.model, old, batch)
+    np.testing.assert_allclose(logits(sparse.model, params, batch), expected, atol=1e-5)
     # in training, too, where there is room for all and no second expert is left out at random
     config = dataclasses.replace(
         sparse.model.config, dropout_rate=0.0,
@@ -59,7 +59,7 @@ def test_upcycled_gives_the_dense_models_logits(
     )  # fmt: skip
     model = type(sparse.model)(config)
     trained = logits(model, params, batch, enable_dropout=True, rngs={"dropout": jax.random.key(0)})
-    np.testing.assert_allclose(trained, wanted, atol=1e-5)
+    np.testing.assert_allclose(trained, expected, atol=1e-5)
     # routers are no copies, and the experts go apart
     routers = [name for name in parameter_names.shapes(sparse.model) if name.endswith("router")]
     assert len(routers) == 4 // moe_period
@@ -94,17 +94,18 @@ def test_a_shared_mlp_without_a_gate_cannot_be_upcycled(toy_program):
         initial.upcycled(dense, type(toy_program().model)(config))
 
 
-def without_noise(logits, real, *, capacity_factor, uniform):
-    return moe.gshard_top2(logits, real, capacity_factor=capacity_factor, uniform=0 * uniform)
+def without_noise(logits, padding_mask, *, capacity_factor, uniform):
+    uniform = 0 * uniform
+    return moe.gshard_top2(logits, padding_mask, capacity_factor=capacity_factor, uniform=uniform)
 
 
 def test_a_student_takes_all_but_the_experts(tmp_path, toy_program, toy_trained, capfd):
     teacher, student = toy_program(moe_period=2), toy_program()
     parent = toy_trained(teacher, tmp_path / "teacher")
-    found = started(student, parent, initial.shared)
+    params = started(student, parent, initial.shared)
     assert "fresh: decoder/1/mlp, encoder/1/mlp" in capfd.readouterr().err
     old, fresh = parents(parent, teacher), started_fresh(student)
-    for name, value in found.items():
+    for name, value in params.items():
         source = fresh if "/1/mlp/" in name else old
         assert np.array_equal(value, source[name]), name
 
@@ -118,9 +119,9 @@ def test_a_student_of_another_vocabulary_keeps_its_own_embeddings(
 ):
     parent = toy_trained(toy_program(moe_period=2), tmp_path / "teacher")
     student = toy_program(vocab_size=32)
-    found, fresh = started(student, parent, initial.shared), started_fresh(student)
+    params, fresh = started(student, parent, initial.shared), started_fresh(student)
     for name in ("source_embed/embedding", "logits/kernel"):
-        assert np.array_equal(found[name], fresh[name]), name
+        assert np.array_equal(params[name], fresh[name]), name
 
 
 @pytest.mark.parametrize(

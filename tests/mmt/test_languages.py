@@ -120,8 +120,8 @@ def test_other_codes_of_a_language_are_found():
         assert find(code) is find(get_global("language_aliases")[code]), code
     for language in ALL:
         for code in set(language.aliases) & set(get_global("language_aliases")):
-            usual = find(get_global("language_aliases")[code])
-            assert usual.bcp47.split("-")[0] == language.bcp47.split("-")[0], code
+            by_alias = find(get_global("language_aliases")[code])
+            assert by_alias.bcp47.split("-")[0] == language.bcp47.split("-")[0], code
 
 
 def test_every_field_of_a_row_finds_it():
@@ -133,12 +133,12 @@ def test_every_field_of_a_row_finds_it():
         for alias in (language.name, language.native, *language.aliases):
             for form in (alias, alias.lower(), alias.replace("'", "’")):
                 try:
-                    found = find(form)
+                    match = find(form)
                 except ValueError as error:  # several have this name: this one is a candidate
                     assert language.code in str(error)
                 else:  # its usual script, or a code of that spelling
                     code_wins = form.islower() and len(form) <= 3
-                    assert found.iso3 == language.iso3 or code_wins or form in found.aliases
+                    assert match.iso3 == language.iso3 or code_wins or form in match.aliases
 
 
 def test_codes_claimed_by_two_rows_are_scripts_of_one_language():
@@ -238,7 +238,7 @@ def test_the_table_loads_fast_and_alone():
 def test_the_nearest_languages_are_of_the_same_name_script_or_family():
     tibetan = languages.find("bo")
     near = languages.nearest(tibetan, ["oci_Latn", "dzo_Tibt", "mya_Mymr", "deu_Latn"])
-    assert [one.code for one in near][:2] == ["dzo_Tibt", "mya_Mymr"]
+    assert [language.code for language in near][:2] == ["dzo_Tibt", "mya_Mymr"]
     serbian = languages.find("srp_Cyrl")
     assert languages.nearest(serbian, ["rus_Cyrl", "srp_Latn"])[0].code == "srp_Latn"
     assert languages.nearest(serbian, ["no such code"]) == []

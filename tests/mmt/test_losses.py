@@ -21,18 +21,18 @@ def test_against_a_loop(smoothing, z_loss):
         for t in range(3):
             log_z = np.log(np.exp(logits[b, t]).sum())
             log_p = logits[b, t] - log_z
-            wanted = np.full(7, smoothing / 7)
-            wanted[targets[b, t]] += 1 - smoothing
+            distribution = np.full(7, smoothing / 7)
+            distribution[targets[b, t]] += 1 - smoothing
             assert nll[b, t] == pytest.approx(-log_p[targets[b, t]], rel=1e-5)
-            smoothed = -(wanted * log_p).sum()
+            smoothed = -(distribution * log_p).sum()
             assert loss[b, t] == pytest.approx(smoothed + z_loss * log_z**2, rel=1e-5)
 
 
 def test_gradient_is_softmax_minus_target():
     logits = jnp.asarray(np.random.default_rng(1).normal(size=(1, 1, 5)), jnp.float32)
     gradient = jax.grad(lambda x: cross_entropy(x, jnp.array([[3]]))[0].sum())(logits)
-    wanted = jax.nn.softmax(logits) - jax.nn.one_hot(jnp.array([[3]]), 5)
-    np.testing.assert_allclose(gradient, wanted, atol=1e-6)
+    expected = jax.nn.softmax(logits) - jax.nn.one_hot(jnp.array([[3]]), 5)
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
 
 
 def test_the_right_tokens_are_counted_where_there_is_a_label():

@@ -78,9 +78,9 @@ def test_an_axis_over_the_product_of_two():
 
 def test_alternatives_leave_whole_what_another_axis_cuts():
     layout = eight(over={"embed": ["data", None]})
-    found = layout.parameters(shapes())["encoder"]["blocks"]
-    experts = found["layers_1"]["mlp"]["wi_0"].spec  # [layers expert embed mlp]
-    dense = found["layers_0"]["mlp"]["wi_0"].spec  # [layers embed mlp]
+    blocks = layout.parameters(shapes())["encoder"]["blocks"]
+    experts = blocks["layers_1"]["mlp"]["wi_0"].spec  # [layers expert embed mlp]
+    dense = blocks["layers_0"]["mlp"]["wi_0"].spec  # [layers embed mlp]
     assert tuple(experts) == (None, "data", None, "model")
     assert tuple(dense) == (None, "data", "model")
 

@@ -43,11 +43,11 @@ def checkout(tmp_path_factory) -> str:
     """PYTHONPATH of T5X and what it imports, which the tests' own process has, too."""
     if not os.environ.get("T5X"):
         pytest.skip("needs T5X=<a checkout of google-research/t5x>, see docs/t5x.md")
-    found = Path(os.environ["T5X"]).absolute()
-    assert (found / "t5x" / "train.py").is_file(), f"T5X={found} is no checkout of T5X"
-    stand_ins, paths = tmp_path_factory.mktemp("stand_ins"), [str(ROOT), str(found)]
+    path = Path(os.environ["T5X"]).absolute()
+    assert (path / "t5x" / "train.py").is_file(), f"T5X={path} is no checkout of T5X"
+    stand_ins, paths = tmp_path_factory.mktemp("stand_ins"), [str(ROOT), str(path)]
     for name in ("airio", "jestimator"):
-        beside = found.parent / name
+        beside = path.parent / name
         for file in () if (beside / name).is_dir() else STAND_INS:
             if file.startswith(name):
                 (stand_ins / file).parent.mkdir(exist_ok=True)
@@ -197,10 +197,10 @@ def test_loss_and_gradients_are_ours(adapter, kind, training, record_property):
         )
 
     theirs = lambda params: made.loss_fn(params, batch, key)[0]  # noqa: E731
-    (loss, gradient), (own, own_gradient) = (
+    (loss, gradient), (our_loss, our_gradient) = (
         jax.jit(jax.value_and_grad(f))(params) for f in (theirs, ours)
     )
-    apart, gradients = abs(float(loss / own) - 1), furthest(gradient, own_gradient)
+    apart, gradients = abs(float(loss / our_loss) - 1), furthest(gradient, our_gradient)
     mode = "training" if training else "eval"
     record_property(f"T5X {kind}, {mode}: loss, relative difference", f"{apart:.1e}")
     record_property(f"T5X {kind}, {mode}: gradients, the furthest", f"{gradients:.1e}")
@@ -219,17 +219,17 @@ def test_gradients_are_those_of_t5x_own_loss(adapter, smoothing, record_property
         loss_normalizing_factor="NUM_REAL_TARGET_TOKENS",
     )  # fmt: skip
     params, batch = initial(made), made_batch()
-    (loss, gradient), (own, own_gradient) = (
-        jax.jit(jax.value_and_grad(lambda p, one=one: one.loss_fn(p, batch, None)[0]))(params)
-        for one in (stock, made)
+    (loss, gradient), (stock_loss, stock_gradient) = (
+        jax.jit(jax.value_and_grad(lambda p, t5=network: t5.loss_fn(p, batch, None)[0]))(params)
+        for network in (stock, made)
     )
     record_property(
         f"T5X's own loss, smoothing {smoothing}: gradients, the furthest",
-        f"{furthest(own_gradient, gradient):.1e}",
+        f"{furthest(stock_gradient, gradient):.1e}",
     )
-    assert furthest(own_gradient, gradient) < 1e-4
+    assert furthest(stock_gradient, gradient) < 1e-4
     if not smoothing:  # else T5X takes the targets' entropy off, a constant
-        assert abs(float(loss / own) - 1) < 1e-5
+        assert abs(float(loss / stock_loss) - 1) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -260,12 +260,12 @@ def test_logits_are_those_of_t5x_own_network(adapter, options, record_property):
 
     tree = unflatten_dict(named, sep="/")
     logits = theirs.apply({"params": tree}, *tokens, **segments, enable_dropout=False)
-    own = model.apply(
+    ours = model.apply(
         {"params": params}, *tokens[:2],
         **{name: rows for name, rows in segments.items() if name.endswith("ids")},
     )  # fmt: skip
-    real = batch["decoder_segment_ids"] > 0
-    apart = float(jnp.abs(logits - own)[real].max())
+    padding_mask = batch["decoder_segment_ids"] > 0
+    apart = float(jnp.abs(logits - ours)[padding_mask].max())
     record_property(f"T5X's network, {options}: logits", f"{apart:.1e}")
     assert apart < 2e-4
 
@@ -320,8 +320,8 @@ def test_train_eval_infer_import_export(
     kind, trained, run_t5x, imported, translations, mmt_command, tmp_path
 ):
     directory, log = trained(kind)
-    own = r"collection=training_eval/numbers_to_eng .*loss_per_nonpadding_target_token=([\d.]+)"
-    loss = [float(value) for value in re.findall(own, log)]
+    pattern = r"collection=training_eval/numbers_to_eng .*loss_per_nonpadding_target_token=([\d.]+)"
+    loss = [float(value) for value in re.findall(pattern, log)]
     assert len(loss) == 2 and loss[1] < loss[0] < np.log(340)
     assert ("experts/moe_aux_loss=" in log) == (kind == "moe")
 
@@ -334,15 +334,15 @@ def test_train_eval_infer_import_export(
 
     run_t5x("infer", *model, CHECKPOINT_PATH=str(directory / "checkpoint_20"),
             INFER_OUTPUT_DIR=str(tmp_path / "infer"))  # fmt: skip
-    found = predictions(tmp_path / "infer")
-    assert len(set(found.values())) > 1
+    predicted = predictions(tmp_path / "infer")
+    assert len(set(predicted.values())) > 1
     run = imported(directory, *model)
-    assert translations(run, found) == found
+    assert translations(run, predicted) == predicted
 
     assert mmt_command("export", "t5x", "--model", run, "--out", tmp_path / "out").returncode == 0
     run_t5x("infer", *model, CHECKPOINT_PATH=str(tmp_path / "out" / "checkpoint_0"),
             INFER_OUTPUT_DIR=str(tmp_path / "again"))  # fmt: skip
-    assert predictions(tmp_path / "again") == found
+    assert predictions(tmp_path / "again") == predicted
 
 
 def test_t5x_own_network_comes_in_and_goes_out(
@@ -353,13 +353,13 @@ def test_t5x_own_network_comes_in_and_goes_out(
             BATCH_SIZE=8, TRAIN_STEPS=20, EVAL_PERIOD=20, CHECKPOINT_PERIOD=20)  # fmt: skip
     run_t5x("infer", *NETWORK, CHECKPOINT_PATH=str(tmp_path / "theirs" / "checkpoint_20"),
             INFER_OUTPUT_DIR=str(tmp_path / "infer"))  # fmt: skip
-    found = predictions(tmp_path / "infer")
+    predicted = predictions(tmp_path / "infer")
     run = imported(tmp_path / "theirs")
-    assert len(set(found.values())) > 1
-    assert translations(run, found) == found
+    assert len(set(predicted.values())) > 1
+    assert translations(run, predicted) == predicted
 
     out = tmp_path / "out"
     assert mmt_command("export", "t5x_network", "--model", run, "--out", out).returncode == 0
     run_t5x("infer", *NETWORK, CHECKPOINT_PATH=str(out / "checkpoint_0"),
             INFER_OUTPUT_DIR=str(tmp_path / "again"))  # fmt: skip
-    assert predictions(tmp_path / "again") == found
+    assert predictions(tmp_path / "again") == predicted

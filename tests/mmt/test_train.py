@@ -60,8 +60,8 @@ def test_learns_to_reverse(tmp_path, toy_program, toy_batches):
     accuracies = [row["accuracy"] for row in training_rows(tmp_path)]
     assert accuracies[0] < 0.6 < accuracies[-1]
     rows = read_metrics(tmp_path / "metrics.jsonl")
-    told = [row["source_use"] for row in rows if "source_use" in row]
-    assert told[0] < told[1] and told[1] > 1
+    source_use = [row["source_use"] for row in rows if "source_use" in row]
+    assert source_use[0] < source_use[1] and source_use[1] > 1
 
 
 def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_program, toy_batches):

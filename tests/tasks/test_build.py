@@ -17,8 +17,8 @@ from tests.helpers.lions import PIECES, SIZES, ids, registered, write_corpus
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    with registered(tmp_path_factory.mktemp("build"), "tigers") as found:
-        yield found
+    with registered(tmp_path_factory.mktemp("build"), "tigers") as registered_corpus:
+        yield registered_corpus
 
 
 def test_cache_holds_what_the_tasks_give(corpus, tmp_path):
@@ -57,8 +57,8 @@ def test_the_same_bytes_whatever_the_number_of_processes(corpus, tmp_path):
 def test_a_fault_is_named_with_file_and_line(tmp_path, monkeypatch, processes):
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
     folder = write_corpus(tmp_path / "c", name=f"faulty{processes}")
-    found = corpora.load(folder)
-    tasks.register(found, vocabularies=tasks.vocabulary(found, size=PIECES))
+    loaded = corpora.load(folder)
+    tasks.register(loaded, vocabularies=tasks.vocabulary(loaded, size=PIECES))
     with open(folder / "train" / "deu_Latn.tsv", "a", encoding="utf-8") as file:
         file.write("no tab\n")
     with pytest.raises(ValueError, match=r"deu_Latn\.tsv:601: "):
@@ -103,21 +103,21 @@ def test_tasks_of_another_kind_are_cached_by_their_own_preprocessors(corpus, tmp
 def test_ensure_cache_builds_once_and_notices_a_changed_corpus(tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
     folder = write_corpus(tmp_path / "c", name="ensured")
-    asked = {"mixture": "ensured_to_eng", "corpus": str(folder), "vocab_size": PIECES}
-    first = build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **asked))
+    settings = {"mixture": "ensured_to_eng", "corpus": str(folder), "vocab_size": PIECES}
+    first = build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **settings))
     assert first.corpus_hash == corpora.load(folder).hash()
-    found = build.vocabulary(CacheConfig("", **asked), "targets")
-    assert found.vocab_size == first.vocabulary_size["target"]
+    path = build.vocabulary(CacheConfig("", **settings), "targets")
+    assert path.vocab_size == first.vocabulary_size["target"]
     stamp = (tmp_path / "cache" / MANIFEST).stat().st_mtime_ns
-    assert build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **asked)) == first
+    assert build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **settings)) == first
     assert (tmp_path / "cache" / MANIFEST).stat().st_mtime_ns == stamp
     with pytest.raises(ValueError, match="vocabulary"):
-        other = {**asked, "vocab_size": PIECES + 20}
+        other = {**settings, "vocab_size": PIECES + 20}
         build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **other))
     with open(folder / "train" / "deu_Latn.tsv", "a", encoding="utf-8") as file:
         file.write("mehr\tmore\n")
     with pytest.raises(ValueError, match="corpus"):
-        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **asked))
+        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **settings))
 
 
 def test_ensure_cache_tells_what_is_wrong_and_writes_nothing(corpus, tmp_path, monkeypatch):

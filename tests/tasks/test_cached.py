@@ -32,22 +32,22 @@ tasks.register(corpora.load({folder!r}), vocabularies={pieces})
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    with registered(tmp_path_factory.mktemp("cached"), "bears") as found:
-        yield found
+    with registered(tmp_path_factory.mktemp("cached"), "bears") as registered_corpus:
+        yield registered_corpus
 
 
 def cached_examples(directory):
     """split -> language -> Counter of (inputs, targets) of a cache of ours, with EOS."""
     opened = cache.open_cache(directory)
-    found = {}
+    examples = {}
     for split, counts in opened.manifest.counts.items():
         for language, count in counts.items():
             records = opened.records(language, split)
-            found[split, language] = Counter(
+            examples[split, language] = Counter(
                 tuple((*records[i][key].tolist(), vocabulary.EOS) for key in ("inputs", "targets"))
                 for i in range(count)
             )
-    return found
+    return examples
 
 
 def by_seqio(task, split):
@@ -61,20 +61,20 @@ def by_seqio(task, split):
 
 def write_seqio_cache(folder: Path, task: seqio.Task) -> None:
     """As SeqIO's job writes it, in another order."""
-    own = folder / task.name
-    own.mkdir(parents=True)
+    directory = folder / task.name
+    directory.mkdir(parents=True)
     for split in task.splits:
         dataset = task.preprocess_precache(task.source.get_dataset(split, shuffle=False))
         examples = list(dataset.as_numpy_iterator())[::-1]
-        with tf.io.TFRecordWriter(f"{own}/{split}.tfrecord-00000-of-00001") as file:
+        with tf.io.TFRecordWriter(f"{directory}/{split}.tfrecord-00000-of-00001") as file:
             for example in examples:
                 file.write(seqio.dict_to_tfexample(example).SerializeToString())
         kinds = {"inputs": "int32", "targets": "int32"}
         features = {key: {"shape": [None], "dtype": kind} for key, kind in kinds.items()}
         info = {"num_shards": 1, "features": features, "seqio_version": seqio.__version__}
-        (own / f"info.{split}.json").write_text(json.dumps(info))
-        (own / f"stats.{split}.json").write_text(json.dumps({"examples": len(examples)}))
-    (own / "COMPLETED").write_text("")
+        (directory / f"info.{split}.json").write_text(json.dumps(info))
+        (directory / f"stats.{split}.json").write_text(json.dumps({"examples": len(examples)}))
+    (directory / "COMPLETED").write_text("")
 
 
 def test_our_cache_is_made_of_seqios(corpus, tmp_path):
@@ -84,8 +84,8 @@ def test_our_cache_is_made_of_seqios(corpus, tmp_path):
         build.build_cache(by_name.find(name), tmp_path / "there", seqio_folder=folder)
     task = seqio.get_mixture_or_task(name)
     write_seqio_cache(tmp_path / "seqio", task)
-    there = build.build_cache(by_name.find(name), tmp_path / "there", seqio_folder=folder)
-    assert there.counts == here.counts and there.vocabulary_hash == here.vocabulary_hash
+    elsewhere = build.build_cache(by_name.find(name), tmp_path / "there", seqio_folder=folder)
+    assert elsewhere.counts == here.counts and elsewhere.vocabulary_hash == here.vocabulary_hash
     examples = cached_examples(tmp_path / "here")
     assert cached_examples(tmp_path / "there") == examples
     assert by_seqio(task, "train") == examples["train", "jpn_Jpan"]
@@ -94,11 +94,11 @@ def test_our_cache_is_made_of_seqios(corpus, tmp_path):
 def test_a_seqio_cache_of_another_corpus_or_vocabulary_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
     folder, name = write_corpus(tmp_path / "c", name="foxes"), "foxes_jpn_Jpan_to_eng"
-    asked = {"mixture": name, "corpus": str(folder), "seqio_cache": str(tmp_path / "seqio")}
+    settings = {"mixture": name, "corpus": str(folder), "seqio_cache": str(tmp_path / "seqio")}
     tasks.register(corpora.load(folder), vocabularies=PIECES)
     write_seqio_cache(tmp_path / "seqio", seqio.get_mixture_or_task(name))
     with pytest.raises(ValueError, match="another corpus or vocabulary.* 20 train examples"):
-        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), vocab_size=PIECES + 40, **asked))
+        build.ensure_cache(CacheConfig(str(tmp_path / "cache"), vocab_size=PIECES + 40, **settings))
     with open(folder / "train" / "jpn_Jpan.tsv", "a", encoding="utf-8") as file:
         file.write("ヒョウ\tleopard\n")
     tasks.register(corpora.load(folder), vocabularies=vocab_files(tmp_path))
@@ -131,10 +131,10 @@ def test_seqios_beam_job_writes_what_the_local_builder_writes(tmp_path, monkeypa
         job, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    asked = {"mixture": "wolves_to_eng", "corpus": str(folder), "vocab_size": PIECES}
-    build.ensure_cache(CacheConfig(str(tmp_path / "here"), **asked))
-    asked["seqio_cache"] = str(tmp_path / "seqio")
-    build.ensure_cache(CacheConfig(str(tmp_path / "there"), **asked))
+    settings = {"mixture": "wolves_to_eng", "corpus": str(folder), "vocab_size": PIECES}
+    build.ensure_cache(CacheConfig(str(tmp_path / "here"), **settings))
+    settings["seqio_cache"] = str(tmp_path / "seqio")
+    build.ensure_cache(CacheConfig(str(tmp_path / "there"), **settings))
     here = cached_examples(tmp_path / "here")
     assert here == cached_examples(tmp_path / "there")
     assert {language for _, language in here} == set(SIZES)

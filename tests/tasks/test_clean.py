@@ -39,8 +39,8 @@ def test_tasks_hold_what_the_rules_leave(corpus, tmp_path):
         for split in corpora.SPLITS:
             pairs = [(pair.source, pair.target) for pair in clean.pairs(code, split)]
             read = [
-                (one["inputs"].decode(), one["targets"].decode())
-                for one in source.get_dataset(split, shuffle=False).as_numpy_iterator()
+                (example["inputs"].decode(), example["targets"].decode())
+                for example in source.get_dataset(split, shuffle=False).as_numpy_iterator()
             ]
             assert read == pairs and source.num_input_examples(split) == len(pairs)
     before = len(list(clean.pairs("deu", "train")))
@@ -53,15 +53,15 @@ def test_tasks_hold_what_the_rules_leave(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_a_cache_is_of_the_rules(corpus, tmp_path):
-    wanted = CacheConfig(
+    cache_config = CacheConfig(
         directory=str(tmp_path / "cache"), mixture=f"{corpus.name}_to_eng", corpus=str(corpus.root),
         vocab_size=400,
     )  # fmt: skip
-    manifest = build.ensure_cache(wanted)  # which an empty side of the raw text would refuse
+    manifest = build.ensure_cache(cache_config)  # which an empty side of the raw text would refuse
     clean = prepare.cleaned(corpus)
     assert manifest.counts["train"] == {code: clean.count(code, "train") for code in NAMES}
-    assert wanted.present()
+    assert cache_config.present()
     toml = corpus.root / "corpus.toml"
     toml.write_text(toml.read_text() + "numbers = false\n")
     with pytest.raises(ValueError, match="is stale: the corpus .* has changed"):
-        wanted.present()
+        cache_config.present()

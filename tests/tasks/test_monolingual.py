@@ -33,7 +33,7 @@ def write_corpus(folder: Path, *, pairs=True, name="zoo") -> Path:
         for code in TEXT
     }
 
-    def said(code):
+    def sentence(code):
         return " ".join(random.choice(words[code], random.integers(1, 12)))
 
     folder.mkdir()
@@ -41,12 +41,12 @@ def write_corpus(folder: Path, *, pairs=True, name="zoo") -> Path:
     for split, count in (("train", 150), ("validation", 10)) if pairs else ():
         lines.append(f"[{split}]")
         for code in ("deu", "swh"):
-            rows = (f"{said(code)}\t{said('eng')}\n" for _ in range(count))
+            rows = (f"{sentence(code)}\t{sentence('eng')}\n" for _ in range(count))
             (folder / f"{split}.{code}.tsv").write_text("".join(rows))
             lines.append(f'{code} = "{split}.{code}.tsv"')
     lines.append("[monolingual]")
     for code, count in TEXT.items():
-        rows = (f"{number} {said(code)}\n" for number in range(count))
+        rows = (f"{number} {sentence(code)}\n" for number in range(count))
         (folder / f"{code}.txt").write_text("".join(rows))
         lines.append(f'{code} = {{ text = "{code}.txt", name = "news" }}')
     (folder / "corpus.toml").write_text("\n".join(lines))
@@ -61,8 +61,10 @@ def made(tmp_path_factory):
         warnings.simplefilter("ignore")  # the made-up texts hold few pieces
         patch.setenv("MMT_DATA", str(root / "data"))
         folder = write_corpus(root / "zoo")
-        wanted = CacheConfig(str(root / "cache"), "zoo_mixed", corpus=str(folder), vocab_size=800)
-        build.ensure_cache(wanted)
+        cache_config = CacheConfig(
+            str(root / "cache"), "zoo_mixed", corpus=str(folder), vocab_size=800
+        )
+        build.ensure_cache(cache_config)
         yield corpora.load(folder), cache.open_cache(root / "cache")
 
 
@@ -78,18 +80,18 @@ def filled(source, target, vocabulary):
 
 def examples(batches, number, code):
     """(source, target) of the first so many rows' examples of a language, without EOS."""
-    own = batches.manifest.languages.index(code)
-    found = []
+    language = batches.manifest.languages.index(code)
+    texts = []
     for batch in itertools.islice(batches, number):
         for row in range(len(batch["encoder_segment_ids"])):
             for segment in range(1, batch["decoder_segment_ids"][row].max() + 1):
-                there = batch["decoder_segment_ids"][row] == segment
-                if (batch["decoder_language_ids"][row][there] == own).all():
+                in_segment = batch["decoder_segment_ids"][row] == segment
+                if (batch["decoder_language_ids"][row][in_segment] == language).all():
                     source = batch["encoder_segment_ids"][row] == segment
                     sides = (batch["encoder_input_tokens"][row][source],
-                             batch["decoder_target_tokens"][row][there])  # fmt: skip
-                    found.append(tuple(side.tolist()[:-1] for side in sides))
-    return found
+                             batch["decoder_target_tokens"][row][in_segment])  # fmt: skip
+                    texts.append(tuple(side.tolist()[:-1] for side in sides))
+    return texts
 
 
 def test_the_cache_holds_the_text_as_it_is(made):
@@ -99,13 +101,13 @@ def test_the_cache_holds_the_text_as_it_is(made):
     counts = opened.manifest.counts["train"]
     assert opened.manifest.translated == ("deu_Latn", "swh_Latn")
     for code in corpus.monolingual:
-        own = f"{code}.monolingual"
-        assert counts[own] == corpus.count(code, "monolingual") == TEXT[code[:3]]
-        read = [opened.records(own, "train")[i] for i in range(counts[own])]
+        key = f"{code}.monolingual"
+        assert counts[key] == corpus.count(code, "monolingual") == TEXT[code[:3]]
+        read = [opened.records(key, "train")[i] for i in range(counts[key])]
         texts = [pair.target for pair in corpus.pairs(code, "monolingual")]
-        assert [vocabulary.decode(one["targets"].tolist()) for one in read] == texts
-        assert not any(len(one["inputs"]) for one in read)
-        assert opened.manifest.corpora["train"][own] == [["news", counts[own]]]
+        assert [vocabulary.decode(record["targets"].tolist()) for record in read] == texts
+        assert not any(len(record["inputs"]) for record in read)
+        assert opened.manifest.corpora["train"][key] == [["news", counts[key]]]
 
 
 @pytest.mark.parametrize("packing", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -121,23 +123,23 @@ def test_what_is_drawn_is_the_text_with_gaps_other_ones_in_each_epoch(made, pack
         )  # fmt: skip
         return examples(batches, 12 if packing else 40, "swh_Latn.monolingual")
 
-    found = drawn()
-    assert len(found) > 2 * len(texts)
-    assert {filled(*sides, vocabulary) for sides in found} == texts
-    first, second = found[:60], found[60:120]
+    epochs = drawn()
+    assert len(epochs) > 2 * len(texts)
+    assert {filled(*sides, vocabulary) for sides in epochs} == texts
+    first, second = epochs[:60], epochs[60:120]
     assert Counter(map(repr, first)) != Counter(map(repr, second))
-    assert drawn() == found
+    assert drawn() == epochs
 
 
 def test_the_share_of_text_is_what_was_asked_for_and_the_ledger_says_it(made, tmp_path):
     _, opened = made
-    for part, wanted in ((None, 0.5), (0.2, 0.2)):
+    for part, expected in ((None, 0.5), (0.2, 0.2)):
         batches = pipeline.train_batches(
             opened, feature_lengths=LENGTHS, batch_size=8, mixing=Mixing(monolingual=part)
         )
         foreseen = {row["language"]: row for row in forecast.forecast(batches, 100).rows}
         text = [row["share"] for code, row in foreseen.items() if code.endswith(".monolingual")]
-        assert sum(text) == pytest.approx(wanted)
+        assert sum(text) == pytest.approx(expected)
         seen = 0
         for batch in itertools.islice(batches, 12):
             seen += int(batch["decoder_loss_weights"].sum())
@@ -147,8 +149,8 @@ def test_the_share_of_text_is_what_was_asked_for_and_the_ledger_says_it(made, tm
         rows = {row["language"]: row for row in ledger.load(tmp_path)["rows"]}
         assert sum(row["target_tokens"] for row in rows.values()) == seen
         number = sum(row["examples"] for row in rows.values())
-        told = sum(row["examples"] for code, row in rows.items() if "monolingual" in code)
-        assert told / number == pytest.approx(wanted, abs=0.03)
+        drawn_text = sum(row["examples"] for code, row in rows.items() if "monolingual" in code)
+        assert drawn_text / number == pytest.approx(expected, abs=0.03)
 
 
 def test_the_state_goes_on_bit_for_bit_and_not_with_other_noise(made):
@@ -160,14 +162,14 @@ def test_the_state_goes_on_bit_for_bit_and_not_with_other_noise(made):
         )
 
     whole = start()
-    some = [next(whole) for _ in range(6)]
+    first = [next(whole) for _ in range(6)]
     again = start()
     for _ in range(3):
         next(again)
     state = again.get_state()
     moved = start()
     moved.set_state(state)
-    for batch in some[3:]:
+    for batch in first[3:]:
         other = next(moved)
         assert all(np.array_equal(batch[key], other[key]) for key in batch)
     with pytest.raises(ValueError, match=r"a run with denoising\.density 0\.15, this one has 0\.3"):
@@ -195,8 +197,8 @@ def test_prefix_language_models_see_no_gaps(made):
         denoising=Denoising(prefix_lm=1.0),
     )  # fmt: skip
     texts = {pair.target for pair in corpus.pairs("eng", "monolingual")}
-    found = examples(batches, 6, "eng_Latn.monolingual")
-    assert found and {vocabulary.decode(one + other) for one, other in found} <= texts
+    parts = examples(batches, 6, "eng_Latn.monolingual")
+    assert parts and {vocabulary.decode(prefix + target) for prefix, target in parts} <= texts
 
 
 def test_seqio_has_the_same_text_with_gaps(made):
@@ -225,10 +227,10 @@ def test_text_alone_is_a_corpus(tmp_path, monkeypatch):
     folder = write_corpus(tmp_path / "text", pairs=False, name="text")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = CacheConfig(
+        cache_config = CacheConfig(
             str(tmp_path / "c"), "text_monolingual", corpus=str(folder), vocab_size=800
         )
-        build.ensure_cache(wanted)
+        build.ensure_cache(cache_config)
     batches = pipeline.train_batches(tmp_path / "c", feature_lengths=LENGTHS, batch_size=8)
     assert len(batches.order.split.counts) == 3 and next(batches)
     assert tasks.vocabulary(corpora.load(folder), size=800)["source"].exists()
@@ -260,26 +262,26 @@ def test_a_made_source_has_a_tag_that_is_a_piece_of_its_own(tmp_path, monkeypatc
 def _cached(root, mixture):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = CacheConfig(str(root / mixture), mixture, str(root), vocab_size=400)
-        build.ensure_cache(wanted)
-    assert wanted.present()
+        cache_config = CacheConfig(str(root / mixture), mixture, str(root), vocab_size=400)
+        build.ensure_cache(cache_config)
+    assert cache_config.present()
     return cache.open_cache(root / mixture)
 
 
 def test_the_other_way_each_language_has_its_tag(made):
     corpus, opened = made
-    wanted = CacheConfig(
+    cache_config = CacheConfig(
         str(corpus.root.parent / "r"), "zoo_from_eng", str(corpus.root), vocab_size=900
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        build.ensure_cache(wanted)
-    assert wanted.present()
+        build.ensure_cache(cache_config)
+    assert cache_config.present()
     reverse = cache.open_cache(corpus.root.parent / "r")
     manifest = reverse.manifest
     assert (manifest.source, manifest.target) == ("eng_Latn", "")
-    for split, own in opened.manifest.counts.items():
-        assert manifest.counts[split] == {code: own[code] for code in ("deu_Latn", "swh_Latn")}
+    for split, counts in opened.manifest.counts.items():
+        assert manifest.counts[split] == {code: counts[code] for code in ("deu_Latn", "swh_Latn")}
     vocabulary = vocab.Vocabulary.load(reverse.vocabulary_files()["source"])
     assert set(vocabulary.tags.values()) == {"deu_Latn", "swh_Latn"}
     for code in manifest.languages:
@@ -311,9 +313,9 @@ def test_what_is_wrong_is_named(made, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"monolingual is 0\.5, but the data has no monolingual"):
         pipeline.train_batches(tmp_path / "p", mixing=Mixing(monolingual=0.5), **train)
     # a vocabulary that was made for pairs
-    wanted = CacheConfig(str(tmp_path / "c"), "zoo_mixed", str(corpus.root), vocab_size=0,
+    cache_config = CacheConfig(str(tmp_path / "c"), "zoo_mixed", str(corpus.root), vocab_size=0,
                     vocabulary_from=str(tmp_path / "p"))  # fmt: skip
-    build.ensure_cache(wanted)
+    build.ensure_cache(cache_config)
     with pytest.raises(ValueError, match=r"has no sentinels \(<extra_id_0>, …\).*VOCABULARY_FROM"):
         pipeline.train_batches(tmp_path / "c", **train)
     next(pipeline.train_batches(tmp_path / "c", mixing=Mixing(monolingual=0.0), **train))

@@ -29,8 +29,8 @@ from tests.helpers.lions import PIECES, SIZES, WORDS, ids, registered, write_cor
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    with registered(tmp_path_factory.mktemp("tasks"), "lions") as found:
-        yield found
+    with registered(tmp_path_factory.mktemp("tasks"), "lions") as registered_corpus:
+        yield registered_corpus
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def test_names_splits_and_sizes(corpus):
     for code, size in SIZES.items():
         task = seqio.get_mixture_or_task(f"lions_{code}_to_eng")
         assert task.num_input_examples("train") == size
-        wanted = ("train",) if code == "jpn_Jpan" else corpora.SPLITS
-        assert tuple(task.splits) == wanted
+        splits = ("train",) if code == "jpn_Jpan" else corpora.SPLITS
+        assert tuple(task.splits) == splits
 
 
 @pytest.mark.parametrize("code", SIZES)
@@ -67,7 +67,7 @@ def test_source_gives_the_text_of_the_corpus(corpus, code):
 @pytest.mark.parametrize("code", SIZES)
 def test_examples_are_tag_tokens_and_eos_as_our_vocabulary_has_them(corpus, model, code):
     pairs = corpus.pairs(code, "train")
-    wanted = [
+    expected = [
         tuple(
             [*model.encode(text), vocabulary.EOS]
             for text in (f"<2eng> {pair.source}", pair.target)
@@ -75,7 +75,7 @@ def test_examples_are_tag_tokens_and_eos_as_our_vocabulary_has_them(corpus, mode
         for pair in pairs
     ]
     read = ids(seqio.get_mixture_or_task(f"lions_{code}_to_eng"))
-    assert read == wanted
+    assert read == expected
     assert all(inputs[0] == model.id("<2eng>") for inputs, _ in read)
 
 
@@ -133,15 +133,15 @@ def test_long_features_are_cut_to_fit_with_their_eos(corpus):
 def rows(features, side):
     """(row, segment) -> tokens of one side of packed rows; checks positions on the way."""
     tokens = features["encoder_input_tokens" if side == "encoder" else "decoder_target_tokens"]
-    found = {}
+    by_name = {}
     for row, segments in enumerate(features[f"{side}_segment_ids"]):
         for segment in range(1, segments.max() + 1):
             (at,) = np.nonzero(segments == segment)
             assert np.array_equal(at, np.arange(at[0], at[-1] + 1))
             assert np.array_equal(features[f"{side}_positions"][row, at], np.arange(len(at)))
-            found[row, segment] = tokens[row, at].tolist()
+            by_name[row, segment] = tokens[row, at].tolist()
         assert not tokens[row, segments == 0].any()
-    return found
+    return by_name
 
 
 @pytest.mark.parametrize("pack", [True, False])
@@ -174,9 +174,10 @@ def test_feature_converter_gives_our_batch_names(corpus, pack):
 
 def test_metrics_are_bleu_and_chrf(corpus):
     (metric,) = seqio.get_mixture_or_task("lions_swh_Latn_to_eng").metric_fns
-    said = ["the lion drinks cold water", "by the river"]
-    assert metric(said, said) == {"bleu": pytest.approx(100), "chrf": pytest.approx(100)}
-    assert metric(said, ["nothing of it", "at all"])["bleu"] < 5
+    references = ["the lion drinks cold water", "by the river"]
+    perfect = pytest.approx(100)
+    assert metric(references, references) == {"bleu": perfect, "chrf": perfect}
+    assert metric(references, ["nothing of it", "at all"])["bleu"] < 5
 
 
 def test_vocabulary_is_trained_when_first_needed_and_kept(tmp_path, monkeypatch):
@@ -195,7 +196,7 @@ def test_vocabulary_is_trained_when_first_needed_and_kept(tmp_path, monkeypatch)
     apart = tasks.vocabulary(other, size=320, target_size=320, tags=("<2deu>",))
     assert len({file, *apart.values()}) == 3
     models = {side: vocabulary.Vocabulary.load(path) for side, path in apart.items()}
-    assert all(one.has("<2eng>") and one.has("<2deu>") for one in models.values())
+    assert all(model.has("<2eng>") and model.has("<2deu>") for model in models.values())
     with open(tmp_path / "c" / "train" / "swh_Latn.tsv", "a", encoding="utf-8") as more:
         more.write("chui\tleopard\n")
     assert tasks.vocabulary(corpora.load(tmp_path / "c"), size=PIECES)["source"] != file
@@ -237,7 +238,7 @@ def test_source_refuses_what_it_cannot_do(corpus):
         source.get_dataset("train", shard_info=seqio.ShardInfo(0, 2))
     task = seqio.get_mixture_or_task("lions_swh_Latn_to_eng")
     parts = [
-        [one["inputs"].tolist() for one in task.get_dataset(
+        [example["inputs"].tolist() for example in task.get_dataset(
             None, shuffle=False, shard_info=seqio.ShardInfo(i, 2)).as_numpy_iterator()]
         for i in range(2)
     ]  # fmt: skip
@@ -256,7 +257,7 @@ def test_a_shard_is_every_nth_entry(tmp_path):
 
     def read(part):
         shard = source.get_dataset("train", shuffle=False, shard_info=part)
-        return [one["inputs"].decode() for one in shard.as_numpy_iterator()]
+        return [example["inputs"].decode() for example in shard.as_numpy_iterator()]
 
     whole = read(None)
     assert len(whole) == 1200

@@ -78,9 +78,9 @@ def features():
     tasks_tfds.register_tfds(
         "tiny_pairs/plain:1.0.0", source="de", name="small", vocabularies=PIECES
     )
-    found = seqio.get_mixture_or_task("small_to_eng").output_features
-    found["inputs"].vocabulary.load_model()
-    return found
+    output_features = seqio.get_mixture_or_task("small_to_eng").output_features
+    output_features["inputs"].vocabulary.load_model()
+    return output_features
 
 
 @pytest.mark.parametrize("shape", ["plain", "nested", "variable"])
@@ -93,8 +93,8 @@ def test_every_shape_of_translations_becomes_inputs_and_targets(shape):
     assert tuple(task.splits) == ("train", "test")
     for split, pairs in (("train", PAIRS[:30]), ("test", PAIRS[30:])):
         read = {
-            (one["inputs"].decode(), one["targets"].decode())
-            for one in task.source.get_dataset(split, shuffle=False).as_numpy_iterator()
+            (example["inputs"].decode(), example["targets"].decode())
+            for example in task.source.get_dataset(split, shuffle=False).as_numpy_iterator()
         }
         assert read == set(pairs)
 
@@ -108,16 +108,16 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
     model = vocabulary.Vocabulary.load(opened.vocabulary_files()["source"])
     assert manifest.counts == {"train": {"deu_Latn": 30}, "test": {"deu_Latn": 10}}
     for split, pairs in (("train", PAIRS[:30]), ("test", PAIRS[30:])):
-        wanted = {(f"<2eng> {source}", target) for source, target in pairs}
+        expected = {(f"<2eng> {source}", target) for source, target in pairs}
         records = opened.records("deu_Latn", split)
         cached = [
             (records[i]["inputs"].tolist(), records[i]["targets"].tolist())
             for i in range(len(records))
         ]
-        assert {tuple(map(model.decode, one)) for one in cached} == wanted
+        assert {tuple(map(model.decode, example)) for example in cached} == expected
         given = [
-            (one["inputs"].tolist(), one["targets"].tolist())
-            for one in task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
+            (example["inputs"].tolist(), example["targets"].tolist())
+            for example in task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
         ]
         assert given == [([*inputs, 1], [*targets, 1]) for inputs, targets in cached]
     assert (
@@ -216,6 +216,6 @@ def test_opus100_is_prepared_from_its_archive(tmp_path, monkeypatch):
         builder.download_and_prepare()
         assert set(builder.info.splits) == splits
         read = tfds.as_numpy(builder.as_dataset(split="train"))
-        assert {(one[code].decode(), one["en"].decode()) for one in read} == {
+        assert {(example[code].decode(), example["en"].decode()) for example in read} == {
             (f"{code} train {number}\u2028", f"en train {number}\u2028") for number in range(3)
         }

@@ -97,8 +97,8 @@ def test_what_has_its_score_is_not_scored_again(file, model, calls):
 def test_the_report_shows_it_and_says_who_has_none(file, model, calls, tmp_path, capsys):
     flags = ["--out", str(tmp_path / "out"), "--comet", str(model), "--allow", "small"]
     assert main(["report", str(file), *flags]) == 0
-    said = capsys.readouterr().err
-    assert "2 rows scored" in said and "no score for 1 languages" in said
+    error = capsys.readouterr().err
+    assert "2 rows scored" in error and "no score for 1 languages" in error
     page = (tmp_path / "out/report.html").read_text()
     score, name = next((r.score, r.model) for r in found(file, "comet") if r.system == "moe")
     assert f"{score:.3f}</td>" in page and f"COMET is {name}" in page

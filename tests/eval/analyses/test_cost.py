@@ -81,11 +81,11 @@ def test_a_run_has_cost_recipe_and_curve(run):
 
 def test_a_baseline_is_told_by_its_language_and_has_no_curve(run):
     folder = run(metrics(50), languages=("swh_Latn",))
-    found = cost.cost(folder, system_of(folder, step=50, name="bilingual"), chosen="small")
-    assert [(row.kind, row.source) for row in found] == [
+    rows = cost.cost(folder, system_of(folder, step=50, name="bilingual"), chosen="small")
+    assert [(row.kind, row.source) for row in rows] == [
         ("cost", "swh_Latn"), ("recipe", "swh_Latn"),
     ]  # fmt: skip
-    assert found[1].chosen == "small"
+    assert rows[1].chosen == "small"
 
 
 def test_a_student_names_its_teacher(run):

@@ -69,12 +69,12 @@ def test_it_needs_no_network_and_no_training_library():
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the text packs of ../shared/data")
 @pytest.mark.parametrize("pack", ["bible/test", "ntrex"])
 def test_on_real_text_hardly_an_english_line_is_blamed_and_most_others_are_found(pack):
-    found, blamed = [], []
+    detected, blamed = [], []
     for path in sorted((DATA / pack).rglob("*.tsv.gz")):
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
             lines = [line.rstrip("\n").split("\t")[1] for line in file]
         if path.name.startswith("eng_"):
             blamed += [line for line in lines if english.is_other(line)]
         else:
-            found.append(sum(map(english.is_other, lines[:20])) / len(lines[:20]))
-    assert not blamed and sum(found) / len(found) > 0.95
+            detected.append(sum(map(english.is_other, lines[:20])) / len(lines[:20]))
+    assert not blamed and sum(detected) / len(detected) > 0.95

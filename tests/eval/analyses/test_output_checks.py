@@ -12,8 +12,8 @@ FLAGS = output_checks.Flags._fields
 
 
 def flagged(output, *, source=SOURCE, reference=RIGHT, **options):
-    found = output_checks.flags(source, output, reference, **options)
-    return {name for name in FLAGS if getattr(found, name)}
+    flags = output_checks.flags(source, output, reference, **options)
+    return {name for name in FLAGS if getattr(flags, name)}
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_reciting_needs_the_training_lines():
 
 
 def test_another_target_is_not_asked_to_be_english():
-    found = output_checks.flags(RIGHT, SOURCE, SOURCE, target="deu_Latn")
-    assert found.not_english is None and not any(found)
+    flags = output_checks.flags(RIGHT, SOURCE, SOURCE, target="deu_Latn")
+    assert flags.not_english is None and not any(flags)
 
 
 def test_shares_of_a_row():
     outputs = [RIGHT, RIGHT, SOURCE, ""]
     lines = [(SOURCE, output, RIGHT) for output in outputs]
-    found = output_checks.check(row(sentences=4), lines, "abc")
-    assert (found.copies, found.empty, found.not_english) == (0.25, 0.25, 0.25)
-    assert (found.short, found.long, found.looping, found.recited) == (0, 0, 0, None)
-    assert (found.sentences, found.hypotheses) == (4, "abc") and found.key[1:] == row().key
+    checks = output_checks.check(row(sentences=4), lines, "abc")
+    assert (checks.copies, checks.empty, checks.not_english) == (0.25, 0.25, 0.25)
+    assert (checks.short, checks.long, checks.looping, checks.recited) == (0, 0, 0, None)
+    assert (checks.sentences, checks.hypotheses) == (4, "abc") and checks.key[1:] == row().key
     known = output_checks.check(row(sentences=4), lines, "abc", training=TrainingTargets([SOURCE]))
     assert known.recited == 0.25
     german = output_checks.check(row(sentences=4, target="deu_Latn"), lines, "abc")

@@ -39,8 +39,8 @@ def translator(tmp_path_factory):
     both = dict.fromkeys(("source", "target"), vocabulary)
     manifest = Manifest(
         name="toy", target="eng_Latn", languages=("deu_Latn", "fra_Latn"), counts={"train": {}},
-        corpus_hash="", vocabulary_hash={side: one.hash for side, one in both.items()},
-        vocabulary_size={side: one.size for side, one in both.items()},
+        corpus_hash="", vocabulary_hash={side: v.hash for side, v in both.items()},
+        vocabulary_size={side: v.size for side, v in both.items()},
     )  # fmt: skip
     return Translator(model, params, vocabularies=both, manifest=manifest, max_source_length=24)
 
@@ -52,17 +52,17 @@ def with_moe(translator, **changes):
 
 
 def rows(translator, testset=BOTH, **options):
-    found = routing.routing(translator, testset, system="s", checkpoint="s/1", **options)
-    return {(row.layer, row.source): row for row in found}
+    routed = routing.routing(translator, testset, system="s", checkpoint="s/1", **options)
+    return {(row.layer, row.source): row for row in routed}
 
 
 def test_every_layer_with_experts_and_every_language_has_a_row(translator):
-    found = rows(translator)
-    assert set(found) == {
+    routed = rows(translator)
+    assert set(routed) == {
         (layer, code) for layer in ("encoder.2", "decoder.2") for code in BOTH.languages
     }
     vocabulary = translator.vocabularies["source"]
-    for (layer, code), row in found.items():
+    for (layer, code), row in routed.items():
         lines = BOTH.languages[code]
         texts = lines.references if layer.startswith("dec") else ["<2eng> " + s for s in lines[0]]
         assert row.tokens == sum(len(vocabulary.encode(text)) + 1 for text in texts)
@@ -81,8 +81,8 @@ def test_a_language_is_routed_as_if_it_were_alone(translator):
 
 def test_drops_come_with_too_little_room_and_go_with_enough(translator):
     def dropped(factor):
-        found = rows(with_moe(translator, capacity_factor=factor, group_size=48)).values()
-        return [row.drop_rate for row in found]
+        routed = rows(with_moe(translator, capacity_factor=factor, group_size=48)).values()
+        return [row.drop_rate for row in routed]
 
     assert dropped(4.0) == [0.0] * 4  # room for all
     assert sum(dropped(0.1)) > 2.0 > sum(dropped(1.0))
@@ -96,9 +96,9 @@ def test_rows_are_packed_as_the_run_was_trained(translator, tmp_path):
     (tmp_path / "config.gin").write_text(text)
     trained = routing.as_trained(tmp_path)
     assert trained == {"rows": 32, "target_length": longest} and longest < max(lengths)
-    found = rows(translator, TestSet("toy", "eng_Latn", {"deu_Latn": GERMAN}), **trained)
+    routed = rows(translator, TestSet("toy", "eng_Latn", {"deu_Latn": GERMAN}), **trained)
     fit = sum(length for length in lengths if length <= longest)
-    assert found["decoder.2", "deu_Latn"].tokens == fit
+    assert routed["decoder.2", "deu_Latn"].tokens == fit
     (tmp_path / "config.gin").write_text("SEED = 1\n")
     assert routing.as_trained(tmp_path) == {}
 

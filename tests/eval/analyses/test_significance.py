@@ -41,14 +41,14 @@ def width(low, high):
 
 def test_intervals_are_those_of_the_command(pair):
     theirs, ours, command = pair
-    found = {
-        one["name"]: one
-        for one in command(
+    by_metric = {
+        score["name"]: score
+        for score in command(
             "-i", "ours", "--confidence", "-m", "bleu", "chrf", "--chrf-word-order", "2"
         )
     }
     row = significance.interval(ours)
-    bleu, chrf = found["BLEU"], found["chrF2++"]
+    bleu, chrf = by_metric["BLEU"], by_metric["chrF2++"]
     assert bleu["confidence_var"] == width(row.bleu_low, row.bleu_high)
     assert chrf["confidence_var"] == width(row.chrf_low, row.chrf_high)
     assert bleu["confidence_mean"] == pytest.approx(ours.bleus.mean(), abs=1e-4)
@@ -65,8 +65,8 @@ def test_paired_bootstrap_is_that_of_the_command(pair):
     assert 0.002 < row.p_bootstrap < 0.98  # else many a wrong test would agree
     assert row.delta == pytest.approx(system["BLEU"]["score"] - baseline["BLEU"]["score"], abs=1e-4)
     assert row.chrf_delta == pytest.approx(ours.row.chrf - theirs.row.chrf, abs=1e-4)
-    for one, name in ((theirs, baseline), (ours, system)):
-        interval = significance.interval(one)
+    for hypotheses, name in ((theirs, baseline), (ours, system)):
+        interval = significance.interval(hypotheses)
         assert name["BLEU"]["ci"] == width(interval.bleu_low, interval.bleu_high)
 
 
@@ -98,10 +98,10 @@ def test_the_interval_of_a_difference_is_that_of_a_loop(pair):
 
 def test_the_other_direction_is_the_mirror_image(pair):
     theirs, ours, _ = pair
-    there, back = significance.paired(ours, theirs), significance.paired(theirs, ours)
-    mirrored = significance.mirrored(there, ours.row, theirs.row)
-    assert dataclasses.asdict(mirrored) == pytest.approx(dataclasses.asdict(back))
-    assert mirrored.key == back.key != there.key
+    forward, backward = significance.paired(ours, theirs), significance.paired(theirs, ours)
+    mirrored = significance.mirrored(forward, ours.row, theirs.row)
+    assert dataclasses.asdict(mirrored) == pytest.approx(dataclasses.asdict(backward))
+    assert mirrored.key == backward.key != forward.key
 
 
 def test_a_system_is_no_better_than_itself(pair):

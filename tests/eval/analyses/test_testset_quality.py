@@ -23,9 +23,9 @@ def judged(pairs, target="eng_Latn"):
 
 
 def test_enough_plain_sentences_are_good():
-    found = judged(lines(300))
-    assert (found.mark, found.reasons, found.sentences) == ("good", (), 300)
-    assert found.key == ("trust", "made-up", "deu_Latn", "eng_Latn") and found.system == ""
+    quality = judged(lines(300))
+    assert (quality.mark, quality.reasons, quality.sentences) == ("good", (), 300)
+    assert quality.key == ("trust", "made-up", "deu_Latn", "eng_Latn") and quality.system == ""
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_enough_plain_sentences_are_good():
     ],
 )  # fmt: skip
 def test_reasons(pairs, mark, reason):
-    found = judged(pairs)
-    assert found.mark == mark and any(reason in one for one in found.reasons)
+    quality = judged(pairs)
+    assert quality.mark == mark and any(reason in text for text in quality.reasons)
 
 
 def test_the_worst_reason_makes_the_mark():
-    found = judged(lines(150, reference="Yes, {}"))
-    assert found.mark == "poor" and len(found.reasons) == 2
+    quality = judged(lines(150, reference="Yes, {}"))
+    assert quality.mark == "poor" and len(quality.reasons) == 2
 
 
 def test_plain_quotation_marks_are_no_reason():

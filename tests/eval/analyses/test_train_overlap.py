@@ -37,24 +37,24 @@ def test_bins_hold_all_lines_with_sacrebleu_s_scores():
         [*seen, *("and " + " ".join(line.split()[:6]) for line in references[30:])]
     )
     row = measure(judged("ours", hypotheses, references), references, training)
-    assert [(one.low, one.high) for one in row.bins] == list(zip(EDGES, EDGES[1:], strict=False))
+    assert [(bin_.low, bin_.high) for bin_ in row.bins] == list(zip(EDGES, EDGES[1:], strict=False))
     shares = [training.overlap(line) for line in references]
-    assert sum(one.sentences for one in row.bins) == sum(share is not None for share in shares)
-    for place, one in enumerate(row.bins):
+    assert sum(bin_.sentences for bin_ in row.bins) == sum(share is not None for share in shares)
+    for place, bin_ in enumerate(row.bins):
         inside = [
             index
             for index, share in enumerate(shares)
             if share is not None and min(int(share * 5 + 1e-9), 4) == place
         ]
-        assert one.sentences == len(inside)
+        assert bin_.sentences == len(inside)
         if inside:
             part = [[side[i] for i in inside] for side in (hypotheses, references)]
             expected = sacrebleu.corpus_bleu(part[0], [part[1]]).score
-            assert one.bleu == pytest.approx(expected, abs=1e-3)
-    assert sum(one.sentences > 0 for one in row.bins) >= 3
+            assert bin_.bleu == pytest.approx(expected, abs=1e-3)
+    assert sum(bin_.sentences > 0 for bin_ in row.bins) >= 3
 
 
 def test_a_bin_without_lines_has_no_score():
     hypotheses, references = texts(1, 0.2)
     row = measure(judged("ours", hypotheses, references), references, TrainingTargets([]))
-    assert [one.bleu is None for one in row.bins] == [False, True, True, True, True]
+    assert [bin_.bleu is None for bin_ in row.bins] == [False, True, True, True, True]

@@ -25,7 +25,8 @@ def write(file, system, kind, noise, *, source="deu_Latn", seed=1, **changes):
     results.add_rows(file, [made])
     stem = update.stem(file, made.system, made.testset, made.source)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, lines in (("src", [f"Satz {one}" for one in references]), ("hyp", hypotheses),
+    sources = [f"Satz {reference}" for reference in references]
+    for suffix, lines in (("src", sources), ("hyp", hypotheses),
                           ("ref", references)):  # fmt: skip
         stem.with_name(f"{stem.name}.{suffix}").write_text("".join(f"{x}\n" for x in lines))
     return made
@@ -49,7 +50,7 @@ def file(whole, tmp_path):
 
 
 def found(file, kind):
-    return [one for one in analysis.read(analysis.beside(file)) if one.kind == kind]
+    return [item for item in analysis.read(analysis.beside(file)) if item.kind == kind]
 
 
 def test_everything_that_the_texts_tell_is_added_once(whole):
@@ -57,9 +58,9 @@ def test_everything_that_the_texts_tell_is_added_once(whole):
     assert added == len(analysis.read(analysis.beside(file)))
     rows = results.read_rows(file)
     for kind in ("interval", "guards", "counts"):
-        assert {one.key[1:] for one in found(file, kind)} == {one.key for one in rows}
-    assert {one.source for one in found(file, "trust")} == set(SOURCES)
-    pairs = [(one.system, one.against) for one in found(file, "paired")]
+        assert {item.key[1:] for item in found(file, kind)} == {item.key for item in rows}
+    assert {item.source for item in found(file, "trust")} == set(SOURCES)
+    pairs = [(item.system, item.against) for item in found(file, "paired")]
     assert sorted(pairs) == sorted(2 * [("dense", "bilingual"), ("moe", "bilingual"),
                                         ("dense", "moe"), ("moe", "dense")])  # fmt: skip
     assert not found(file, "overlap")
@@ -91,42 +92,43 @@ def test_only_what_changed_is_computed_again(file):
     assert update.update([file]) == 6
     after = analysis.read(analysis.beside(file))
     assert len(after) == len(before)
-    changed = {one.key for one in after if one not in before}
+    changed = {item.key for item in after if item not in before}
     assert len(changed) == 6 and all("moe" in key and "deu_Latn" in key for key in changed)
 
 
 def test_the_hash_is_that_of_the_files(file):
-    one = found(file, "interval")[0]
-    stem = update.stem(file, one.system, one.testset, one.source)
+    item = found(file, "interval")[0]
+    stem = update.stem(file, item.system, item.testset, item.source)
     whole = b"".join(
         stem.with_name(f"{stem.name}.{suffix}").read_bytes() for suffix in ("src", "hyp", "ref")
     )
-    assert one.hypotheses == hashlib.sha256(whole).hexdigest()[:12]
+    assert item.hypotheses == hashlib.sha256(whole).hexdigest()[:12]
 
 
 def test_systems_in_several_files_meet(tmp_path):
-    here, there = tmp_path / "a/results.jsonl", tmp_path / "b/results.jsonl"
-    write(here, "moe", "multilingual", 0.1)
-    write(there, "bilingual", "bilingual", 0.4)
-    update.update([here, there])
-    assert [one.against for one in found(here, "paired")] == ["bilingual"]
-    assert not found(there, "paired") and len(found(there, "interval")) == 1
+    first, second = tmp_path / "a/results.jsonl", tmp_path / "b/results.jsonl"
+    write(first, "moe", "multilingual", 0.1)
+    write(second, "bilingual", "bilingual", 0.4)
+    update.update([first, second])
+    assert [item.against for item in found(first, "paired")] == ["bilingual"]
+    assert not found(second, "paired") and len(found(second, "interval")) == 1
 
 
 def test_counts_stand_for_texts_that_are_not_there(file):
     """A result published without its texts: what one adds to it is compared with all of it."""
     paired = found(file, "paired")
     shutil.rmtree(file.parent / "hypotheses")
-    kept = [one for one in analysis.read(analysis.beside(file)) if one.kind != "paired"]
+    without_tests = [item for item in analysis.read(analysis.beside(file)) if item.kind != "paired"]
     analysis.beside(file).unlink()
-    analysis.add(analysis.beside(file), kept)
+    analysis.add(analysis.beside(file), without_tests)
     assert update.update([file]) == len(paired)
-    assert sorted(found(file, "paired"), key=lambda one: one.key) == sorted(
-        paired, key=lambda one: one.key
+    assert sorted(found(file, "paired"), key=lambda item: item.key) == sorted(
+        paired, key=lambda item: item.key
     )
     write(file, "new", "multilingual", 0.3)
     update.update([file])
-    assert {(one.against, one.source) for one in found(file, "paired") if one.system == "new"} == {
+    tests = [item for item in found(file, "paired") if item.system == "new"]
+    assert {(item.against, item.source) for item in tests} == {
         ("bilingual", "deu_Latn"), ("dense", "deu_Latn"), ("moe", "deu_Latn")
     }  # fmt: skip
 
@@ -139,20 +141,21 @@ def test_counts_stand_for_texts_that_are_not_there(file):
 def test_counts_that_are_not_the_rows_own_are_not_taken(file, change, message):
     """Those of another score are named; those of other references left out."""
     shutil.rmtree(file.parent / "hypotheses")
-    rows = [one for one in analysis.read(analysis.beside(file)) if one.kind != "paired"]
-    first, second = (one for one in rows if one.kind == "counts" and one.source == "deu_Latn"
-                     and one.system in ("dense", "bilingual"))  # fmt: skip
+    rows = [item for item in analysis.read(analysis.beside(file)) if item.kind != "paired"]
+    first, second = (item for item in rows if item.kind == "counts" and item.source == "deu_Latn"
+                     and item.system in ("dense", "bilingual"))  # fmt: skip
     if not change:
         change = {"packed": first.packed}
     analysis.beside(file).unlink()
     changed = dataclasses.replace(second, **change)
-    analysis.add(analysis.beside(file), [one for one in rows if one != second] + [changed])
+    analysis.add(analysis.beside(file), [item for item in rows if item != second] + [changed])
     if message:
         with pytest.raises(ValueError, match=message):
             update.update([file])
         return
     update.update([file])
-    pairs = {(one.system, one.against) for one in found(file, "paired") if one.source == "deu_Latn"}
+    tests = [item for item in found(file, "paired") if item.source == "deu_Latn"]
+    pairs = {(item.system, item.against) for item in tests}
     assert not any(second.system in pair for pair in pairs) and pairs
 
 
@@ -178,7 +181,7 @@ def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path)
     other = "\n".join(f"{line} indeed" for line in texts(1, 0.4)[1])
     stem.with_name(f"{stem.name}.ref").write_text(other + "\n")
     update.update([file])
-    assert [one.key[1:] for one in found(file, "interval")] == [newer.key]
+    assert [item.key[1:] for item in found(file, "interval")] == [newer.key]
     assert older.key != newer.key and not found(file, "paired")
 
 
@@ -188,8 +191,9 @@ def test_unequal_numbers_of_lines_name_the_files(file):
     hyp.write_text(hyp.read_text() + "one more\n")
     with pytest.raises(ValueError) as error:
         update.update([file])
-    said = str(error.value)
-    assert f"{hyp} has 61 lines" in said and f"{stem.with_name('swh_Latn.ref')} has 60" in said
+    message = str(error.value)
+    assert f"{hyp} has 61 lines" in message
+    assert f"{stem.with_name('swh_Latn.ref')} has 60" in message
 
 
 def test_training_lines_add_overlap_and_recitation(file):
@@ -198,9 +202,9 @@ def test_training_lines_add_overlap_and_recitation(file):
     added = update.update([file], training=training)
     assert added == 2 * len(results.read_rows(file))
     assert update.update([file], training=training) == 0 == update.update([file])
-    assert all(one.recited is not None for one in found(file, "guards"))
+    assert all(item.recited is not None for item in found(file, "guards"))
     bins = found(file, "overlap")[0].bins
-    assert bins[-1].sentences >= 15 and sum(one.sentences for one in bins) == 60
+    assert bins[-1].sentences >= 15 and sum(item.sentences for item in bins) == 60
     older = dataclasses.replace(found(file, "overlap")[0], hypotheses="of other texts")
     analysis.add(analysis.beside(file), [older])
     assert update.update([file]) == 0  # without the training lines it cannot be mended
@@ -212,7 +216,7 @@ def test_ablations_are_compared_among_themselves(tmp_path):
     for system, noise in (("moe", 0.1), ("T:1", 0.2), ("T:5", 0.3)):
         write(file, system, "multilingual", noise)
     update.update([file])
-    assert sorted((one.system, one.against) for one in found(file, "paired")) == [
+    assert sorted((item.system, item.against) for item in found(file, "paired")) == [
         ("T:1", "T:5"), ("T:5", "T:1"),
     ]  # fmt: skip
 

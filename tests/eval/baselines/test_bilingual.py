@@ -21,8 +21,8 @@ def test_a_number_is_spread_over_the_sizes():
     assert choose(COUNTS, 2) == ["deu_Latn", "yor_Latn"]
     assert choose(COUNTS, 9) == choose(COUNTS, 4)  # at most so many
     assert choose(COUNTS, 4) == ["deu_Latn", "fra_Latn", "swh_Latn", "yor_Latn"]
-    many = {f"x{i:03}_Latn": 1000 - i for i in range(130)}
-    ranks = [sorted(many).index(code) for code in choose(many, 12)]
+    sizes = {f"x{i:03}_Latn": 1000 - i for i in range(130)}
+    ranks = [sorted(sizes).index(code) for code in choose(sizes, 12)]
     assert ranks[0] == 0 and ranks[-1] == 129 and max(np.diff(ranks)) - min(np.diff(ranks)) <= 1
 
 
@@ -31,15 +31,15 @@ def test_names_in_their_order():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("languages", "message"),
     [
         (0, "0 baselines"), ([], "a list of names"), ("deu", "a list of names"),
         (["zul"], "zul_Latn.*deu_Latn"), (["Germn"], "German"),
     ],
 )
-def test_what_cannot_be_had(wanted, message):
+def test_what_cannot_be_had(languages, message):
     with pytest.raises(ValueError, match=message):
-        choose(COUNTS, wanted)
+        choose(COUNTS, languages)
 
 
 def test_steps_are_epochs_within_bounds():
@@ -165,7 +165,7 @@ def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
     load("BASELINE_BATCH_SIZE=2")
     judge = Judging()
 
-    def diverges(trainer, one, codes, directory, chosen):
+    def diverges(trainer, chosen_class, codes, directory, chosen):
         raise Diverged({"deu_Latn": "x/deu_Latn up to step 20"})
 
     monkeypatch.setattr(_Trainer, "__call__", diverges)
@@ -201,14 +201,14 @@ def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
 def test_losses_of_other_tokens_are_compared_by_what_fits(toy):
     load()
     trainer = _Trainer(cache.open_cache(toy))
-    own = ["VOCAB_SIZE = 270", "baselines.Plan.own_vocabulary = True"]
+    bindings = ["VOCAB_SIZE = 270", "baselines.Plan.own_vocabulary = True"]
     assert trainer.rate(Class("all"), "deu_Latn") == 1.0
-    rate = trainer.rate(Class("few", bindings=own), "deu_Latn")
+    rate = trainer.rate(Class("few", bindings=bindings), "deu_Latn")
     opened = cache.open_cache(toy.with_name("cache-deu_Latn-270"))
     few, target = (
-        int(one.lengths("deu_Latn", "validation")[0, 1]) + 1 for one in (opened, trainer.opened)
+        int(each.lengths("deu_Latn", "validation")[0, 1]) + 1 for each in (opened, trainer.opened)
     )
     assert rate == few / target > 1
     room = f"baselines.Plan.feature_lengths = {{'inputs': 40, 'targets': {target}}}"
     with pytest.warns(UserWarning, match="short: 0 of 5 validation examples of deu_Latn fit, in"):
-        trainer.rate(Class("short", bindings=[*own, room]), "deu_Latn")
+        trainer.rate(Class("short", bindings=[*bindings, room]), "deu_Latn")

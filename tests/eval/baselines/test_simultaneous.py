@@ -71,14 +71,14 @@ def near(a, b) -> bool:
 @pytest.fixture
 def compiled():
     """Grows by one with every program that is compiled."""
-    found: list[str] = []
+    names: list[str] = []
 
     def note(event: str, seconds: float, **_) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
-            found.append(event)
+            names.append(event)
 
     jax.monitoring.register_event_duration_secs_listener(note)
-    yield found
+    yield names
     jax.monitoring.clear_event_listeners()
 
 

@@ -18,9 +18,9 @@ def test_only_slots_with_a_batch_are_trained(toy_program, toy_batches, together)
     for slot in range(3):
         states = stack.put(states, slot, fresh)
     assert all(equal_trees(stack.take(states, slot), fresh) for slot in range(3))
-    one, two = next(batches), next(batches)
-    states, losses = stack.step(states, [one, None, two])
-    alone, loss = program.step(program.init(3), program.place(two))
+    first, second = next(batches), next(batches)
+    states, losses = stack.step(states, [first, None, second])
+    alone, loss = program.step(program.init(3), program.place(second))
     assert np.isclose(losses[2], loss, rtol=1e-5) and not np.isclose(losses[0], loss, rtol=1e-5)
     if together:  # those mapped together with others are garbage where they are empty
         assert equal_trees(stack.take(states, 1), fresh)
@@ -38,11 +38,11 @@ def test_sums_of_held_out_batches(toy_program, toy_batches):
     stack = ModelStack(program, 3, slots=2, together=1)
     fresh = program.init(3)
     states = stack.put(stack.put(stack.empty(), 0, fresh), 1, fresh)
-    one, two = next(batches), next(batches)
-    total = stack.evaluate(None, states.params, [one, two])
-    total = stack.evaluate(total, states.params, [two, None])
+    held_out = [next(batches), next(batches)]
+    total = stack.evaluate(None, states.params, held_out)
+    total = stack.evaluate(total, states.params, [held_out[1], None])
     first, second = (
-        program.evaluate(fresh.params, program.place(batch), languages=3) for batch in (one, two)
+        program.evaluate(fresh.params, program.place(batch), languages=3) for batch in held_out
     )
     for slot, alone in enumerate([first.add(second), second]):
         ours = jax.tree.map(lambda x, slot=slot: x[slot], total)

@@ -54,22 +54,22 @@ class Trained:
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[str]]] = []
 
-    def __call__(self, one, codes, directory, chosen) -> None:
-        self.asked.append((one.name, list(codes)))
+    def __call__(self, trial, codes, directory, chosen) -> None:
+        self.asked.append((trial.name, list(codes)))
         for i, code in enumerate(codes):
             if (directory / code).exists():  # trained before
                 continue
             (directory / code).mkdir(parents=True)
-            rows = [{"step": step, "validation_loss": self.losses[one.name] + i + 1 / step}
+            rows = [{"step": step, "validation_loss": self.losses[trial.name] + i + 1 / step}
                     for step in (1, 2)]  # fmt: skip
             text = "".join(json.dumps(row) + "\n" for row in rows)
             (directory / code / "metrics.jsonl").write_text(text)
             (directory / code / CHOSEN).write_text(chosen + "\n")
-        if one.name == "wild":
+        if trial.name == "wild":
             raise Diverged({codes[0]: f"{directory / codes[0]} up to step 2"})
 
 
-def even(one, code) -> float:
+def even(trial, code) -> float:
     return 1.0
 
 
@@ -95,8 +95,8 @@ def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
 
 
 def test_losses_of_other_tokens_are_compared_as_of_the_same_text(tmp_path):
-    def rate(one, code) -> float:  # "wet" has one and a half times the tokens, each easier to tell
-        return {"wet": 1.5, "dry": 1.0}[one.name]
+    def rate(trial, code) -> float:  # "wet" has 1.5 times the tokens, each easier to predict
+        return {"wet": 1.5, "dry": 1.0}[trial.name]
 
     best, why = tune(
         settings("dry", "wet"), ["a"], trainer=Trained(), rate=rate, directory=tmp_path

@@ -82,7 +82,7 @@ def test_a_row_replaces_only_the_one_with_its_key(tmp_path, row):
     path = tmp_path / "analysis.jsonl"
     analysis.add(path, ROWS)
     analysis.add(path, [row])
-    assert analysis.read(path) == [one for one in ROWS if one != row] + [row]
+    assert analysis.read(path) == [item for item in ROWS if item != row] + [row]
     for name in row.about:
         changed = {
             "source": "fra_Latn", "target": "fra_Latn", "layer": "decoder.3",

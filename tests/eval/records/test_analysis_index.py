@@ -15,67 +15,67 @@ from tests.helpers.made_up import made_up
 @pytest.fixture(scope="module")
 def known():
     """Rows of results, those of analysis, and both looked up in one another."""
-    rows, found = made_up(4, ("moe",))
-    return rows, found, AnalysisIndex(found)
+    rows, analyses = made_up(4, ("moe",))
+    return rows, analyses, AnalysisIndex(analyses)
 
 
 def test_a_row_finds_its_own(known):
-    rows, _, evidence = known
+    rows, _, index = known
     for row in rows:
-        for about in (evidence.interval, evidence.output_checks, evidence.train_overlap):
-            own = about(row)
-            assert all(getattr(own, name) == getattr(row, name) for name in own.about)
+        for about in (index.interval, index.output_checks, index.train_overlap):
+            expected = about(row)
+            assert all(getattr(expected, name) == getattr(row, name) for name in expected.about)
         later = dataclasses.replace(row, checkpoint="moe/6000")
-        assert evidence.interval(later) is evidence.output_checks(later) is None
-    assert evidence.interval(None) is None
+        assert index.interval(later) is index.output_checks(later) is None
+    assert index.interval(None) is None
     entry = compare(rows)[0].entries[0]
-    assert evidence.paired(entry.rows["moe"], entry.baseline).source == entry.language.code
-    assert evidence.paired(entry.baseline, entry.rows["moe"]) is None
+    assert index.paired(entry.rows["moe"], entry.baseline).source == entry.language.code
+    assert index.paired(entry.baseline, entry.rows["moe"]) is None
     assert (
-        evidence.testset_quality("verses", entry.language.code, "eng_Latn").mark in analysis.MARKS
+        index.testset_quality("verses", entry.language.code, "eng_Latn").mark in analysis.MARKS
     )
-    assert evidence.testset_quality("news", entry.language.code, "eng_Latn") is None
+    assert index.testset_quality("news", entry.language.code, "eng_Latn") is None
 
 
 @pytest.mark.parametrize(
-    ("domain", "licence", "said"),
+    ("domain", "licence", "expected"),
     [("news", "", "news"), ("", "CC0", "licence: CC0"), ("a, b", "CC0", "a, b; licence: CC0")],
 )
-def test_a_test_set_s_domain_and_licence_as_far_as_known(domain, licence, said):
+def test_a_test_set_s_domain_and_licence_as_far_as_known(domain, licence, expected):
     texts = analysis.TestsetDescription(
         testset="set", target="eng_Latn", domain=domain, licence=licence
     )
-    assert AnalysisIndex([texts]).texts("set", "eng_Latn") == said
+    assert AnalysisIndex([texts]).texts("set", "eng_Latn") == expected
     assert AnalysisIndex([texts]).texts("set", "fra_Latn") == ""
     cited = dataclasses.replace(texts, citation="Numbers, 2019")
-    assert AnalysisIndex([cited]).texts("set", "eng_Latn") == f"{said}; cite: Numbers, 2019"
+    assert AnalysisIndex([cited]).texts("set", "eng_Latn") == f"{expected}; cite: Numbers, 2019"
 
 
 def test_the_last_of_equal_keys_counts(known):
-    rows, found, _ = known
-    kept = [one for one in found if one.kind != "interval"]
-    old = next(one for one in kept if one.kind == "guards")
+    rows, analyses, _ = known
+    others = [item for item in analyses if item.kind != "interval"]
+    old = next(item for item in others if item.kind == "guards")
     new = dataclasses.replace(old, empty=0.5)
-    row = next(one for one in rows if one.key == old.key[1:])
-    assert AnalysisIndex([*kept, new]).output_checks(row).empty == 0.5
+    row = next(item for item in rows if item.key == old.key[1:])
+    assert AnalysisIndex([*others, new]).output_checks(row).empty == 0.5
 
 
 def test_what_is_about_other_texts_than_the_score_s_is_left_out(known):
-    rows, found, evidence = known
+    rows, analyses, index = known
     row = rows[0]
-    interval = evidence.interval(row)
+    interval = index.interval(row)
     key = {name: getattr(row, name) for name in analysis.Comet.about}
     comet = analysis.Comet(**key, score=0.9, model="m", hypotheses=interval.hypotheses)
-    assert AnalysisIndex([*found, comet]).comet(row) == comet and evidence.output_checks(row)
+    assert AnalysisIndex([*analyses, comet]).comet(row) == comet and index.output_checks(row)
     stale = dataclasses.replace(comet, hypotheses="of another translation")
-    assert AnalysisIndex([*found, stale]).comet(row) is None
-    guards = dataclasses.replace(evidence.output_checks(row), hypotheses="of another translation")
-    assert AnalysisIndex([*found, guards]).output_checks(row) is None
+    assert AnalysisIndex([*analyses, stale]).comet(row) is None
+    guards = dataclasses.replace(index.output_checks(row), hypotheses="of another translation")
+    assert AnalysisIndex([*analyses, guards]).output_checks(row) is None
     later = dataclasses.replace(row, bleu=row.bleu + 40)  # its interval is of other texts too
-    assert AnalysisIndex([*found, comet]).comet(later) is evidence.output_checks(later) is None
-    assert evidence.hypotheses(row) == interval.hypotheses
-    assert evidence.hypotheses(later) is evidence.hypotheses(None) is None
-    without = AnalysisIndex([one for one in found if one.kind != "interval"])
+    assert AnalysisIndex([*analyses, comet]).comet(later) is index.output_checks(later) is None
+    assert index.hypotheses(row) == interval.hypotheses
+    assert index.hypotheses(later) is index.hypotheses(None) is None
+    without = AnalysisIndex([item for item in analyses if item.kind != "interval"])
     assert without.hypotheses(row) == interval.hypotheses, "that of the counts"
     assert AnalysisIndex([comet]).comet(later) == comet  # nothing says of which texts the score is
 
@@ -92,11 +92,11 @@ def test_broken_outputs_and_such_without_a_match(known):
     counts = np.array([[9, 9, 5, 3, 1, 0, 9, 8, 7, 6], [9, 9, 5, 3, 1, 0, 9, 8, 7, 6]])
     for fours, matchless in ((0, True), (1, False)):
         counts[1, 5] = fours
-        one = analysis.SentenceCounts(
+        sentences = analysis.SentenceCounts(
             **key, packed=metrics.packed(counts), sentences=2, hypotheses="x", references="y"
         )
-        assert AnalysisIndex([one]).matchless(rows[0]) is matchless
-        assert AnalysisIndex([one]).sums(rows[0]) is None  # of another BLEU
+        assert AnalysisIndex([sentences]).matchless(rows[0]) is matchless
+        assert AnalysisIndex([sentences]).sums(rows[0]) is None  # of another BLEU
     assert AnalysisIndex([]).broken(rows[0]) is AnalysisIndex([]).matchless(rows[0]) is None
 
 
@@ -106,21 +106,21 @@ def test_remarks_are_shown_whoever_they_are_about():
 
 
 def test_overlap_of_other_texts_than_the_interval_is_left_out(known):
-    rows, found, evidence = known
-    old = evidence.train_overlap(rows[0])
+    rows, analyses, index = known
+    old = index.train_overlap(rows[0])
     new = dataclasses.replace(old, hypotheses="of another translation")
-    assert old and AnalysisIndex([*found, new]).train_overlap(rows[0]) is None
+    assert old and AnalysisIndex([*analyses, new]).train_overlap(rows[0]) is None
 
 
 def test_systems_have_costs_recipes_and_curves(known):
-    rows, _, evidence = known
-    assert len(evidence.costs("moe")) == 1 and len(evidence.costs("bilingual")) == 4
-    assert len(evidence.recipes("bilingual")) == 4 and not evidence.costs("other")
-    assert evidence.curve("moe").system == "moe" and evidence.curve("bilingual") is None
-    assert set(evidence.systems("cost")) == {"moe", "bilingual"}
+    rows, _, index = known
+    assert len(index.costs("moe")) == 1 and len(index.costs("bilingual")) == 4
+    assert len(index.recipes("bilingual")) == 4 and not index.costs("other")
+    assert index.curve("moe").system == "moe" and index.curve("bilingual") is None
+    assert set(index.systems("cost")) == {"moe", "bilingual"}
     bilingual = rows[-1]
-    own = next(c for c in evidence.costs("bilingual") if c.source == bilingual.source)
-    assert evidence.epochs(bilingual) == own.epochs[bilingual.source]
+    cost = next(c for c in index.costs("bilingual") if c.source == bilingual.source)
+    assert index.epochs(bilingual) == cost.epochs[bilingual.source]
 
 
 def test_a_system_needs_its_parents_training_too():
@@ -137,12 +137,12 @@ def test_a_system_needs_its_parents_training_too():
 
     rows = [*made("large", ""), *made("middle", "large"), *made("small", "middle")]
     rows += [*made("tuned", "", "small"), *made("both", "large", "middle"), *made("own", "", "own")]
-    evidence = AnalysisIndex(rows)
-    assert [cost.system for cost in evidence.before("small")] == ["middle", "large"]
-    assert [cost.system for cost in evidence.before("tuned")] == ["small", "middle", "large"]
-    assert [cost.system for cost in evidence.before("both")] == ["large", "middle"]
-    assert not evidence.before("large") and not evidence.before("other")
-    assert not evidence.before("own")
+    index = AnalysisIndex(rows)
+    assert [cost.system for cost in index.before("small")] == ["middle", "large"]
+    assert [cost.system for cost in index.before("tuned")] == ["small", "middle", "large"]
+    assert [cost.system for cost in index.before("both")] == ["large", "middle"]
+    assert not index.before("large") and not index.before("other")
+    assert not index.before("own")
     assert len(AnalysisIndex([*made("a", "b"), *made("b", "a")]).before("a")) == 1
 
 
@@ -152,10 +152,10 @@ def test_routing_is_that_of_the_scored_checkpoint_or_the_last():
         load=(0.5, 0.5), drop_rate=0.0, entropy=1.0, tokens=9,
     )  # fmt: skip
     new = dataclasses.replace(old, checkpoint="moe/2")
-    evidence = AnalysisIndex([old, new])
-    assert evidence.routing("moe", ["moe/1"]) == [old]
-    assert evidence.routing("moe", ["moe/7"]) == [new]
-    assert evidence.routing("dense", ["moe/1"]) == []
+    index = AnalysisIndex([old, new])
+    assert index.routing("moe", ["moe/1"]) == [old]
+    assert index.routing("moe", ["moe/7"]) == [new]
+    assert index.routing("dense", ["moe/1"]) == []
 
 
 def test_routing_is_on_the_test_set_of_most_languages():
@@ -171,11 +171,11 @@ def test_routing_is_on_the_test_set_of_most_languages():
 
 
 def test_both_tests_make_a_difference_significant(known):
-    _, found, _ = known
-    test = next(one for one in found if one.kind == "paired")
+    _, analyses, _ = known
+    test = next(item for item in analyses if item.kind == "paired")
     for bootstrap, randomization, significant in ((0.01, 0.01, True), (0.01, 0.06, False)):
-        one = dataclasses.replace(test, p_bootstrap=bootstrap, p_randomization=randomization)
-        assert sure(one) is significant
+        item = dataclasses.replace(test, p_bootstrap=bootstrap, p_randomization=randomization)
+        assert sure(item) is significant
     assert sure(None) is None
 
 
@@ -184,8 +184,8 @@ def test_every_output_check_has_a_share_unless_it_is_unknown():
     others = {*analysis.OutputChecks.about, "sentences", "hypotheses"}
     assert {check.name for check in OUTPUT_CHECKS} == fields - others
     assert len({guard.sign for guard in OUTPUT_CHECKS}) == len(OUTPUT_CHECKS)
-    _, found = made_up(2, ("moe",))
-    row = dataclasses.replace(next(o for o in found if o.kind == "guards"), recited=None)
+    _, analyses = made_up(2, ("moe",))
+    row = dataclasses.replace(next(o for o in analyses if o.kind == "guards"), recited=None)
     assert [guard.name for guard, _ in shares(row)] == [g.name for g in OUTPUT_CHECKS[:-1]]
 
 

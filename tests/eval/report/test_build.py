@@ -49,9 +49,9 @@ class Page(html.parser.HTMLParser):
             self.words.append(data)
 
 
-def write(folder, rows, found=()):
+def write(folder, rows, analyses=()):
     results.add_rows(folder / "results.jsonl", rows)
-    analysis.add(folder / "analysis.jsonl", found)
+    analysis.add(folder / "analysis.jsonl", analyses)
     return folder / "results.jsonl"
 
 
@@ -59,10 +59,10 @@ def write(folder, rows, found=()):
 def render(tmp_path):
     """A function that reports on rows; the folder of the report."""
 
-    def rendered(rows, out="report", **asked):
+    def rendered(rows, out="report", **options):
         file = tmp_path / "results.jsonl"
         results.add_rows(file, rows)
-        report.report([file], tmp_path / out, **asked)
+        report.report([file], tmp_path / out, **options)
         return tmp_path / out
 
     return rendered
@@ -72,16 +72,16 @@ def render(tmp_path):
 def whole(tmp_path_factory):
     """The folder of a report on rows of every kind, with texts and an ablation."""
     folder = tmp_path_factory.mktemp("whole")
-    rows, found = made_up(12, ("dense", "moe"), layers=1)
-    varied = [dataclasses.replace(one, system=f"T:{value}") for one in rows[:12] for value in "15"]
+    rows, analyses = made_up(12, ("dense", "moe"), layers=1)
+    varied = [dataclasses.replace(r, system=f"T:{value}") for r in rows[:12] for value in "15"]
     lines = [f"a line with the number {n} at its end, and that is all" for n in range(400)]
     keep(folder / "hypotheses", rows[13], lines, lines, lines)
-    own = interval_of(rows[13], folder / "hypotheses")
-    found = [
-        dataclasses.replace(one, hypotheses=own.hypotheses) if one.key == own.key else one
-        for one in found
+    texts = interval_of(rows[13], folder / "hypotheses")
+    analyses = [
+        dataclasses.replace(item, hypotheses=texts.hypotheses) if item.key == texts.key else item
+        for item in analyses
     ]
-    report.report([write(folder, rows + varied, found)], folder / "report")
+    report.report([write(folder, rows + varied, analyses)], folder / "report")
     return folder / "report"
 
 
@@ -147,8 +147,8 @@ def test_the_same_numbers_in_every_format(whole):
     place = table[0].index("moeΔBLEU")
     for cells, record in zip(table[1:], records, strict=True):
         value, low, high = (float(record[f"moe ΔBLEU{end}"]) for end in ("", " low", " high"))
-        said = f"{value:+.1f}{'●' if abs(value) > 1.5 else '○'}{low:+.1f} to {high:+.1f}"
-        assert cells[place] == said.replace("-", "−")
+        cell = f"{value:+.1f}{'●' if abs(value) > 1.5 else '○'}{low:+.1f} to {high:+.1f}"
+        assert cells[place] == cell.replace("-", "−")
         assert f"{value:+.1f} ({low:+.1f} to {high:+.1f})".replace("-", "−") in markdown
     with open(whole / "means.csv", newline="") as file:
         means = {r["system"]: r for r in csv.DictReader(file) if r["by"] == "all"}
@@ -168,20 +168,20 @@ def test_the_same_numbers_in_every_format(whole):
 
 def test_the_answer_comes_first(render, whole):
     text = words(render(seven()))
-    for said in ("7 languages into English",
+    for sentence in ("7 languages into English",
                  "multi is better than the bilingual model on 3 of 4 languages",
                  "+8.0 BLEU on average", "43.0mean BLEU (95 %: 41.6–44.4)",
                  "no analysis.jsonl"):  # fmt: skip
-        assert said in text
+        assert sentence in text
     text = words(whole)
     answer = r"is better than the bilingual model on \d+ of 11 languages: .* \(95 % interval"
     assert re.search(answer, text)
     assert "a line with the number" in text
-    for said in ("1 of 12 languages have fewer than 100 sentences",
+    for sentence in ("1 of 12 languages have fewer than 100 sentences",
                  "There is no expert routing of dense",
                  "Ablations", "Sample efficiency", "Experts by language", "TRAIN_STEPS = 5000",
                  "best on validation of 3 classes", "bilingual, 12 models"):  # fmt: skip
-        assert said in text, said
+        assert sentence in text, sentence
 
 
 def test_markdown_tables_are_tables(render, whole):
@@ -222,15 +222,15 @@ def test_recipes_are_code_in_markdown_whatever_is_in_them(tmp_path):
 
 
 def test_an_ablation_s_experts_and_recipes_are_shown_once(tmp_path):
-    rows, found = made_up(4, ("dense", "moe"), layers=1)
+    rows, analyses = made_up(4, ("dense", "moe"), layers=1)
     name = {"moe": "experts:16"}
-    rows = [dataclasses.replace(one, system=name.get(one.system, one.system)) for one in rows]
-    found = [
-        dataclasses.replace(one, system=name.get(one.system, one.system)) for one in found
-        if one.kind in ("routing", "recipe")
+    rows = [dataclasses.replace(item, system=name.get(item.system, item.system)) for item in rows]
+    analyses = [
+        dataclasses.replace(item, system=name.get(item.system, item.system)) for item in analyses
+        if item.kind in ("routing", "recipe")
     ]  # fmt: skip
-    news = [dataclasses.replace(one, testset="news") for one in rows]
-    report.report([write(tmp_path, rows + news, found)], tmp_path / "out")
+    news = [dataclasses.replace(item, testset="news") for item in rows]
+    report.report([write(tmp_path, rows + news, analyses)], tmp_path / "out")
     text = (tmp_path / "out/report.md").read_text()
     assert text.count("### The experts of experts:16") == 1
     assert text.count("<summary>experts:16</summary>") == 1
@@ -311,14 +311,14 @@ def test_a_file_is_no_folder_for_a_report(tmp_path):
     results = write(tmp_path, [row()], [])
     with pytest.raises(ValueError, match=r"results\.jsonl is a file; a report is"):
         report.report([results], results)
-    there = sorted(tmp_path.iterdir())
+    before = sorted(tmp_path.iterdir())
     assert main(["report", str(results), "--out", str(results)]) == 1
-    assert sorted(tmp_path.iterdir()) == there
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_systems_with_names_alike_have_figures_of_their_own(tmp_path):
-    rows, found = made_up(3, ("a dense one", "a b", "a+b"), layers=1)
-    report.report([write(tmp_path, rows, found)], tmp_path / "out")
+    rows, analyses = made_up(3, ("a dense one", "a b", "a+b"), layers=1)
+    report.report([write(tmp_path, rows, analyses)], tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").glob("experts_*.svg")} == {
         "experts_a-b.svg", "experts_a-b-1.svg",
     }  # fmt: skip
@@ -328,9 +328,9 @@ def test_systems_with_names_alike_have_figures_of_their_own(tmp_path):
 
 
 def test_several_files_are_one_report(tmp_path):
-    trust = {"testset": "cldr", "source": "deu_Latn", "target": "eng_Latn", "sentences": 9}
+    quality = {"testset": "cldr", "source": "deu_Latn", "target": "eng_Latn", "sentences": 9}
     for name, given, mark in (("a", row(), "fair"), ("b", baseline(), "poor")):
-        write(tmp_path / name, [given], [analysis.TestsetQuality(**trust, mark=mark, reasons=())])
+        write(tmp_path / name, [given], [analysis.TestsetQuality(**quality, mark=mark, reasons=())])
     files = [tmp_path / name / "results.jsonl" for name in "ab"]
     written = report.report(files, tmp_path / "out")
     assert written[0] == tmp_path / "out" / "report.html" and all(p.is_file() for p in written)
@@ -380,8 +380,8 @@ def test_no_such_file(tmp_path):
 
 @pytest.mark.slow
 def test_many_languages_and_systems_fit_a_page(tmp_path):
-    rows, found = made_up(200, tuple(f"system-{place}" for place in range(10)))
-    report.report([write(tmp_path, rows, found)], tmp_path / "report")
+    rows, analyses = made_up(200, tuple(f"system-{place}" for place in range(10)))
+    report.report([write(tmp_path, rows, analyses)], tmp_path / "report")
     assert (tmp_path / "report/report.html").stat().st_size < 8e6
     table = Page((tmp_path / "report/report.html").read_text()).tables["languages-verses"]
     assert len(table) == 201 and len({len(cells) for cells in table}) == 1

@@ -19,8 +19,8 @@ NOTHING = AnalysisIndex([])
      (40, "abcdefg", ("10 neighbouring", "Dots: the languages of"), ("Dashed", "bands"))],
 )  # fmt: skip
 def test_the_caption_of_deltas_names_the_marks_that_there_are(count, systems, shown, not_shown):
-    rows, found = made_up(count, tuple(systems))
-    _, caption = captions.of("delta_bleu", compare(rows)[0], AnalysisIndex(found))
+    rows, analyses = made_up(count, tuple(systems))
+    _, caption = captions.of("delta_bleu", compare(rows)[0], AnalysisIndex(analyses))
     assert all(text in caption for text in shown)
     assert not any(text in caption for text in not_shown)
     assert "Pale marks" in caption, "one language has few sentences"

@@ -16,8 +16,8 @@ from tests.helpers.report_rows import baseline, row, seven
 NOTHING = AnalysisIndex([])
 
 
-def said(rows, evidence=NOTHING, **allow) -> str:
-    return " ".join(map(str, caveats.on(compare(rows, **allow)[0], evidence)))
+def said(rows, index=NOTHING, **allow) -> str:
+    return " ".join(map(str, caveats.on(compare(rows, **allow)[0], index)))
 
 
 def test_missing_baselines_are_counted_and_named():
@@ -59,19 +59,19 @@ def test_systems_trained_on_other_numbers_of_pairs_are_said():
 
 def about_outputs(rows, *, looping, matches):
     """Guards and counts of all rows alike; of the first, a good system's."""
-    found = []
-    for place, one in enumerate(rows):
-        key = {name: getattr(one, name) for name in analysis.OutputChecks.about}
+    analyses = []
+    for place, item in enumerate(rows):
+        key = {name: getattr(item, name) for name in analysis.OutputChecks.about}
         shares = dict.fromkeys(("copies", "empty", "short", "long", "not_english"), 0.0)
-        found.append(analysis.OutputChecks(
+        analyses.append(analysis.OutputChecks(
             **key, **shares, looping=looping if place else 0.0, recited=None, sentences=200,
             hypotheses="x",
         ))  # fmt: skip
         counts = np.tile([9, 9, 5, 3, 1, matches, 9, 8, 7, 6], (2, 1))
-        found.append(analysis.SentenceCounts(
+        analyses.append(analysis.SentenceCounts(
             **key, packed=metrics.packed(counts), sentences=2, hypotheses="x", references="y"
         ))  # fmt: skip
-    return AnalysisIndex(found)
+    return AnalysisIndex(analyses)
 
 
 def test_baselines_that_are_broken_are_said_and_with_the_answer():
@@ -94,9 +94,9 @@ def test_the_answer_is_given_without_broken_baselines_too():
     codes = ("deu_Latn", "fra_Latn", "swh_Latn")
     rows = [row(source=code, bleu=20.0 + n) for n, code in enumerate(codes)]
     rows += [baseline(source=code, bleu=19.5) for code in codes]
-    (found,) = compare(rows)
+    (comparison,) = compare(rows)
     broken = about_outputs([rows[2], rows[5]], looping=0.6, matches=1)
-    assert caveats.answer(found, broken) == (
+    assert caveats.answer(comparison, broken) == (
         "multi is better than the bilingual model on 3 of 3 languages: +1.5 BLEU on average. "
         "However, on 1 of them, most outputs of the bilingual model are broken (see Caveats). "
         "Without this, multi is better on 2 of 2 languages: +1.0 BLEU on average."
@@ -104,8 +104,8 @@ def test_the_answer_is_given_without_broken_baselines_too():
 
 
 def test_an_answer_says_that_baselines_were_decoded_otherwise():
-    (found,) = compare([row(decode="beam=1"), baseline(decode="beam=4")])
-    assert caveats.doubts(found, NOTHING).startswith(
+    (comparison,) = compare([row(decode="beam=1"), baseline(decode="beam=4")])
+    assert caveats.doubts(comparison, NOTHING).startswith(
         "However, on 1, the bilingual model was decoded differently (see"
     )
 
@@ -133,7 +133,7 @@ def test_a_recipe_of_another_config_than_the_scores_is_told():
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "losses", "told"),
+    ("checkpoint", "losses", "noted"),
     [("2400", (3.0, 2.0), False), ("2000", (None, None), True), ("2000", (3.0, 2.0), True),
      ("2000", (None, 2.0), True), ("2000", (2.0, 3.0), False), ("2000", (2.0, None), False),
      ("2000+2400", (None, None), False), ("1000+2000", (None, None), True),
@@ -141,22 +141,22 @@ def test_a_recipe_of_another_config_than_the_scores_is_told():
     ids=["last", "old", "not the best", "not measured", "best", "the only one measured",
          "an average", "an old average", "no step"],
 )  # fmt: skip
-def test_rows_of_an_old_checkpoint_are_told(checkpoint, losses, told):
-    rows, found = made_up(2, ("moe", "T:1"))
+def test_rows_of_an_old_checkpoint_are_told(checkpoint, losses, noted):
+    rows, analyses = made_up(2, ("moe", "T:1"))
     trained = AnalysisIndex([
-        dataclasses.replace(one, steps=2400) if one.kind == "cost" else
+        dataclasses.replace(item, steps=2400) if item.kind == "cost" else
         dataclasses.replace(
-            one, steps=(2000, 2400), tokens=(1.0, 2.0), seconds=(1.0, 2.0), loss=(1.0, 1.0),
+            item, steps=(2000, 2400), tokens=(1.0, 2.0), seconds=(1.0, 2.0), loss=(1.0, 1.0),
             validation_loss=losses, bleu=(None, None),
         )
-        for one in found if one.kind in ("cost", "curve")
+        for item in analyses if item.kind in ("cost", "curve")
     ])  # fmt: skip
-    rows = [dataclasses.replace(one, checkpoint=f"{one.system}/{checkpoint}") for one in rows]
+    rows = [dataclasses.replace(item, checkpoint=f"{item.system}/{checkpoint}") for item in rows]
     text = said(rows, trained)
     for system in ("The scores of moe are", "Ablation T: The scores of T:1 are"):
         whole = f"{system} from step 2,000, its cost and curve from step 2,400."
-        assert (whole in text) is told
-    assert "scores of bilingual" not in text and text.count("its cost and curve") == 2 * told
+        assert (whole in text) is noted
+    assert "scores of bilingual" not in text and text.count("its cost and curve") == 2 * noted
 
 
 def test_few_sentences_are_said_left_out_or_in():
@@ -174,8 +174,9 @@ def test_what_was_allowed_is_said():
 
 
 def test_missing_analysis_is_said_by_kind_and_system():
-    rows, found = made_up(3, ("moe",))
-    assert not [n for n in caveats.on(compare(rows)[0], AnalysisIndex(found)) if "here " in n.text]
+    rows, analyses = made_up(3, ("moe",))
+    notes = caveats.on(compare(rows)[0], AnalysisIndex(analyses))
+    assert not [note for note in notes if "here " in note.text]
     code = compare(rows)[0].all.entries[0].language.code
     for kind, text in (
         ("interval", "There is no confidence interval for moe on 1 language"),
@@ -184,50 +185,52 @@ def test_missing_analysis_is_said_by_kind_and_system():
         ("overlap", "There is no overlap with the training English for moe on 1 language"),
         ("counts", "There is no micro mean (it needs n-gram counts) for moe on 1 language"),
     ):  # fmt: skip
-        kept = [one for one in found
-                if (one.kind, one.system, getattr(one, "source", "")) != (kind, "moe", code)]
-        assert len(kept) == len(found) - 1 and text in said(rows, AnalysisIndex(kept))
+        without_some = [item for item in analyses
+                if (item.kind, item.system, getattr(item, "source", "")) != (kind, "moe", code)]
+        assert len(without_some) == len(analyses) - 1
+        assert text in said(rows, AnalysisIndex(without_some))
     for kind, text in (
         ("trust", "There are no grades of the test set."),
         ("overlap", "overlap with the training English was not measured (mmt report --corpus"),
     ):
-        without = AnalysisIndex([one for one in found if one.kind != kind])
+        without = AnalysisIndex([item for item in analyses if item.kind != kind])
         assert text in said(rows, without)
-    alone = AnalysisIndex([one for one in found if one.kind != "guards" or one.system != "moe"])
+    alone = AnalysisIndex([r for r in analyses if r.kind != "guards" or r.system != "moe"])
     assert "There are no output checks for moe." in said(rows, alone)
-    bare = AnalysisIndex([one for one in found if one.kind != "counts" or one.system == "moe"])
+    bare = AnalysisIndex([r for r in analyses if r.kind != "counts" or r.system == "moe"])
     text = "There are no micro means (they need n-gram counts) for the baselines."
     assert text in said(rows, bare)
 
 
 def test_an_old_test_of_other_scores_is_missing():
-    rows, found = made_up(3, ("moe",))
+    rows, analyses = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, bleu=r.bleu + (r.kind == "multilingual")) for r in rows]
-    assert "no significance tests against the baseline for moe" in said(rows, AnalysisIndex(found))
+    text = said(rows, AnalysisIndex(analyses))
+    assert "no significance tests against the baseline for moe" in text
 
 
 def test_intervals_of_other_scores_are_missing():
-    rows, found = made_up(3, ("moe",))
+    rows, analyses = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, bleu=99.0) if r.kind == "multilingual" else r for r in rows]
-    assert "There are no confidence intervals for moe." in said(rows, AnalysisIndex(found))
+    assert "There are no confidence intervals for moe." in said(rows, AnalysisIndex(analyses))
 
 
 def test_versions_that_are_not_known_are_counted():
-    rows, found = made_up(3, ("moe",))
+    rows, analyses = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, testset_version="1" if n else None)
             for n, r in enumerate(rows)]
-    assert "The version of the test set is unknown for 1 of" in said(rows, AnalysisIndex(found))
+    assert "The version of the test set is unknown for 1 of" in said(rows, AnalysisIndex(analyses))
 
 
 @pytest.mark.parametrize("kind", ["cost", "curve", "recipe", "routing"])
 def test_systems_without_rows_about_their_training_are_named(kind):
-    _, found = made_up(3, ("dense", "moe"))
-    whole = [one for one in found if one.system != "moe" or one.kind != kind]
+    _, analyses = made_up(3, ("dense", "moe"))
+    whole = [item for item in analyses if item.system != "moe" or item.kind != kind]
     names = caveats.on_systems(["moe"], ["bilingual"], AnalysisIndex(whole))
     meaning = {"cost": "training cost", "curve": "training curve", "recipe": "recipe",
                "routing": "expert routing"}[kind]  # fmt: skip
     assert [str(note) for note in names if f"There is no {meaning} of moe" in note.text]
-    assert not caveats.on_systems(["moe"], ["bilingual"], AnalysisIndex(found))
+    assert not caveats.on_systems(["moe"], ["bilingual"], AnalysisIndex(analyses))
     (note,) = caveats.on_systems(["moe"], [], NOTHING)
     assert "no analysis.jsonl" in note.text
 

@@ -13,20 +13,21 @@ from tests.helpers.report_rows import baseline, row, seven
 def test_languages_run_from_much_to_little_data_and_ties_by_code():
     rows = [row(source="swh_Latn", train_pairs=5), row(source="ita_Latn", train_pairs=9),
             row(source="deu_Latn", train_pairs=5)]  # fmt: skip
-    (found,) = compare(rows)
-    assert [e.language.code for e in found.entries] == ["ita_Latn", "deu_Latn", "swh_Latn"]
-    assert compare(rows[::-1])[0].entries == found.entries
+    (comparison,) = compare(rows)
+    assert [e.language.code for e in comparison.entries] == ["ita_Latn", "deu_Latn", "swh_Latn"]
+    assert compare(rows[::-1])[0].entries == comparison.entries
 
 
 def test_delta_is_the_difference_and_absent_without_a_baseline():
-    (found,) = compare(seven())
-    assert [entry.delta("multi") for entry in found.entries] == [-10, None, 2, None, 14, None, 26]
-    assert found.all.deltas("multi") == [-10, 2, 14, 26]
-    assert found.all.delta("multi") == found.compared.delta("multi") == 8
-    for group in (found.all, found.compared):
+    (comparison,) = compare(seven())
+    deltas = [entry.delta("multi") for entry in comparison.entries]
+    assert deltas == [-10, None, 2, None, 14, None, 26]
+    assert comparison.all.deltas("multi") == [-10, 2, 14, 26]
+    assert comparison.all.delta("multi") == comparison.compared.delta("multi") == 8
+    for group in (comparison.all, comparison.compared):
         assert fmean(group.values("multi", "bleu")) == 43
-    assert found.all.baseline_bleus == [50, 40, 30, 20]
-    assert len(found.compared.entries) == 4
+    assert comparison.all.baseline_bleus == [50, 40, 30, 20]
+    assert len(comparison.compared.entries) == 4
 
 
 def test_scores_that_only_some_rows_have_are_averaged_over_these():
@@ -36,12 +37,12 @@ def test_scores_that_only_some_rows_have_are_averaged_over_these():
         row(source="swh_Latn", spbleu=10.0, ter=90.0, **more), baseline(source="swh_Latn"),
         row(source="ita_Latn"), baseline(source="ita_Latn", spbleu=9.0, ter=9.0, **more),
     ]  # fmt: skip
-    (found,) = compare(rows)
+    (comparison,) = compare(rows)
     expected = {"spbleu": [30, 10], "spbleu_delta": [10], "ter": [60, 90], "ter_delta": [-15]}
     for score, values in expected.items():
-        assert found.all.values("multi", score) == values
-    assert found.all.values("other", "spbleu") == []
-    assert set(found.scores) == {"bleu", "chrf", "delta", "chrf_delta", *expected}
+        assert comparison.all.values("multi", score) == values
+    assert comparison.all.values("other", "spbleu") == []
+    assert set(comparison.scores) == {"bleu", "chrf", "delta", "chrf_delta", *expected}
     assert compare([row(), baseline()])[0].scores == ("bleu", "chrf", "delta", "chrf_delta")
     assert compare([row()])[0].scores == ("bleu", "chrf")
 
@@ -49,12 +50,13 @@ def test_scores_that_only_some_rows_have_are_averaged_over_these():
 def test_few_sentences_stay_out_of_means_unless_asked():
     rows = [row(bleu=10.0), row(source="swh_Latn", bleu=50.0, sentences=99),
             baseline(bleu=5.0), baseline(source="swh_Latn", bleu=5.0, sentences=99)]  # fmt: skip
-    (found,) = compare(rows)
-    assert len(found.entries) == 2 and found.entries[1].delta("multi") == 45
-    assert found.all.values("multi", "bleu") == [10] and found.compared.deltas("multi") == [5]
-    (asked,) = compare(rows, allow=["small"])
-    assert asked.all.values("multi", "bleu") == [10, 50]
-    assert asked.compared.deltas("multi") == [5, 45]
+    (comparison,) = compare(rows)
+    assert len(comparison.entries) == 2 and comparison.entries[1].delta("multi") == 45
+    assert comparison.all.values("multi", "bleu") == [10]
+    assert comparison.compared.deltas("multi") == [5]
+    (with_small,) = compare(rows, allow=["small"])
+    assert with_small.all.values("multi", "bleu") == [10, 50]
+    assert with_small.compared.deltas("multi") == [5, 45]
     assert not compare([row(sentences=9)])[0].all.entries
 
 
@@ -62,13 +64,13 @@ def test_few_sentences_stay_out_of_means_unless_asked():
     ("count", "sizes"), [(102, [25, 52, 25]), (108, [26, 56, 26]), (7, [2, 3, 2]), (1, [0, 1, 0])]
 )
 def test_resources_have_the_shares_of_m4(count, sizes):
-    codes = [one.code for one in languages.all_languages()][:count]
+    codes = [language.code for language in languages.all_languages()][:count]
     rows = [row(source=code, train_pairs=9000 - place) for place, code in enumerate(codes)]
-    (found,) = compare(rows)
-    groups = by_resource(found.all)
+    (comparison,) = compare(rows)
+    groups = by_resource(comparison.all)
     assert [group.name for group in groups] == ["high", "mid", "low"]
     assert [len(group.entries) for group in groups] == sizes
-    assert sum((group.entries for group in groups), ()) == found.entries
+    assert sum((group.entries for group in groups), ()) == comparison.entries
 
 
 def test_the_interval_of_a_mean_is_that_of_a_bootstrap():
@@ -85,34 +87,34 @@ def test_the_lead_is_the_best_over_the_baselines():
     rows = [row(), row(system="other", bleu=52.0),
             row(system="third", source="swh_Latn", bleu=99.0)]  # fmt: skip
     assert compare(rows)[0].lead == "third"
-    (found,) = compare([*rows, baseline()])
-    assert found.lead == found.systems[0] == "other"
+    (comparison,) = compare([*rows, baseline()])
+    assert comparison.lead == comparison.systems[0] == "other"
     assert compare([baseline()])[0].lead is None
 
 
 def test_ablations_stand_apart_over_the_languages_of_all():
     rows = [row(), row(system="T:1", bleu=1.0), row(system="T:5", bleu=5.0), baseline(bleu=0.0),
             row(system="T:5", source="swh_Latn", bleu=50.0)]  # fmt: skip
-    (found,) = compare(rows)
-    assert found.systems == ("multi",) and len(found.entries) == 1
-    (ablation,) = found.ablations
+    (comparison,) = compare(rows)
+    assert comparison.systems == ("multi",) and len(comparison.entries) == 1
+    (ablation,) = comparison.ablations
     assert ablation.name == "T" and ablation.systems == ("T:1", "T:5")
     assert [entry.language.code for entry in ablation.entries] == ["deu_Latn"]
     assert ablation.all.delta("T:5") == 5
     assert ablation.references == ("multi",)
-    assert ablation.all.delta("multi") == found.all.delta("multi")
+    assert ablation.all.delta("multi") == comparison.all.delta("multi")
     assert {r.system for r in (*ablation.used, *ablation.rows)} == {"T:1", "T:5"}
     (alone,) = compare(rows[1:3])
     assert not alone.systems and not alone.entries and alone.ablations[0].systems == ("T:1", "T:5")
 
 
 def test_groups_by_script_and_family():
-    (found,) = compare(seven())
-    scripts = found.by(lambda language: language.script)
+    (comparison,) = compare(seven())
+    scripts = comparison.by(lambda language: language.script)
     assert [(group.name, len(group.entries)) for group in scripts] == [
         ("Latin", 4), ("Cyrillic", 2), ("Devanagari", 1),
     ]  # fmt: skip
-    assert sum(len(group.entries) for group in found.by(lambda language: language.family)) == 7
+    assert sum(len(group.entries) for group in comparison.by(lambda language: language.family)) == 7
 
 
 def test_sliding_mean():
@@ -159,14 +161,14 @@ def test_allow_is_spelt_right():
 
 def test_an_old_row_of_another_measure_is_no_obstacle():
     old = row(bleu_signature="old", checkpoint="multi/0")
-    (found,) = compare([old, row(), baseline()])
-    assert found.entries[0].rows["multi"] == row()
+    (comparison,) = compare([old, row(), baseline()])
+    assert comparison.entries[0].rows["multi"] == row()
 
 
 def test_the_newest_row_counts():
     rows = [row(checkpoint="multi/2", bleu=1.0), row(checkpoint="multi/1", bleu=2.0)]
-    (found,) = compare(rows)
-    assert found.used == (rows[1],) and found.rows == tuple(rows)
+    (comparison,) = compare(rows)
+    assert comparison.used == (rows[1],) and comparison.rows == tuple(rows)
 
 
 def test_the_best_of_several_baselines_counts():
@@ -176,11 +178,11 @@ def test_the_best_of_several_baselines_counts():
 
 def test_every_test_set_and_target_by_itself():
     rows = [row(), row(testset="ntrex"), row(target="fra_Latn"), baseline(testset="ntrex")]
-    found = compare(rows)
-    assert [(c.testset, c.target.code) for c in found] == [
+    comparisons = compare(rows)
+    assert [(c.testset, c.target.code) for c in comparisons] == [
         ("cldr", "eng_Latn"), ("ntrex", "eng_Latn"), ("cldr", "fra_Latn"),
     ]  # fmt: skip
-    assert [len(c.compared.entries) for c in found] == [0, 1, 0]
+    assert [len(c.compared.entries) for c in comparisons] == [0, 1, 0]
 
 
 def test_a_system_is_of_one_kind():

@@ -18,13 +18,13 @@ NOTHING = AnalysisIndex([])
 @pytest.fixture(scope="module")
 def whole():
     """A comparison with all there is to know about it."""
-    rows, found = made_up(12)
-    return compare(rows)[0], AnalysisIndex(found)
+    rows, analyses = made_up(12)
+    return compare(rows)[0], AnalysisIndex(analyses)
 
 
 def test_records_carry_the_recipe_and_full_precision(whole):
-    (found,) = compare([row(bleu=45.6789), baseline(bleu=40.0)])
-    (record,) = csv_tables.records(found, NOTHING)
+    (comparison,) = compare([row(bleu=45.6789), baseline(bleu=40.0)])
+    (record,) = csv_tables.records(comparison, NOTHING)
     assert record["multi BLEU"] == 45.6789 and record["multi ΔBLEU"] == 5.6789
     assert record["multi checkpoint"] == "multi/1" and record["baseline checkpoint"] == "bi/1"
     assert record["baseline system"] == "bilingual" and record["multi bleu_signature"] == "13a"
@@ -46,12 +46,12 @@ def test_records_carry_the_recipe_and_full_precision(whole):
 
 
 def test_means_for_programs_are_those_of_the_groups(whole):
-    comparison, evidence = whole
-    records = csv_tables.means(comparison, evidence)
+    comparison, index = whole
+    records = csv_tables.means(comparison, index)
     whole_of = {r["system"]: r for r in records if r["by"] == "all"}
     assert set(whole_of) == set(comparison.systems)
     assert whole_of["moe"]["delta"] == pytest.approx(comparison.all.delta("moe"), abs=1e-4)
-    pooled = micro.delta(comparison.all, "moe", evidence)
+    pooled = micro.delta(comparison.all, "moe", index)
     written = [whole_of["moe"][f"delta micro{end}"] for end in ("", " low", " high")]
     assert written == pytest.approx([pooled.value, *pooled.range], abs=1e-4)
     ours, base = (whole_of["moe"][f"{name}bleu micro"] for name in ("", "baseline "))
@@ -88,8 +88,8 @@ def test_every_two_systems_are_compared_language_by_language():
         delta_high=3.5, p_bootstrap=0.01, p_randomization=0.02, chrf_delta=0.0, resamples=9,
         seed=0, hypotheses="x", against_hypotheses="y",
     )  # fmt: skip
-    (found,) = compare(rows)
-    records = csv_tables.pairs(found, AnalysisIndex([test]))
+    (comparison,) = compare(rows)
+    records = csv_tables.pairs(comparison, AnalysisIndex([test]))
     assert [(r["system"], r["less"], r["Code"]) for r in records] == [
         (system, other, code)
         for system, other in (("multi", "other"), ("T:1", "T:5"), ("T:1", "T:9"), ("T:5", "T:9"))

@@ -24,17 +24,17 @@ def judged(make, code, size, wrong, rng):
     for _ in range(size):
         reference = rng.choice(WORDS, rng.integers(5, 20)).tolist()
         swap = rng.random(len(reference)) < wrong
-        kept = zip(reference, swap, strict=True)
-        said = ["x" if bad else word for word, bad in kept][: rng.integers(4, 30)]
-        lines.append((" ".join(said), " ".join(reference)))
-    one = make(source=code, sentences=size, bleu=corpus_bleu(lines))
+        words = zip(reference, swap, strict=True)
+        output = ["x" if bad else word for word, bad in words][: rng.integers(4, 30)]
+        lines.append((" ".join(output), " ".join(reference)))
+    score = make(source=code, sentences=size, bleu=corpus_bleu(lines))
     hypotheses, references = zip(*lines, strict=True)
     counts = analysis.SentenceCounts(
-        **{name: getattr(one, name) for name in analysis.SentenceCounts.about}, sentences=size,
+        **{name: getattr(score, name) for name in analysis.SentenceCounts.about}, sentences=size,
         packed=metrics.packed(metrics.References(references).statistics(hypotheses).bleu),
         hypotheses="x", references="y",
     )  # fmt: skip
-    return one, counts, lines
+    return score, counts, lines
 
 
 def corpus_bleu(lines) -> float:
@@ -54,8 +54,8 @@ def seven():
 
 
 def of(rows, counts, score=micro.bleu):
-    (found,) = compare(rows, allow=["small"])
-    return score(found.all, "multi", AnalysisIndex(counts))
+    (comparison,) = compare(rows, allow=["small"])
+    return score(comparison.all, "multi", AnalysisIndex(counts))
 
 
 def test_a_micro_mean_is_the_bleu_of_all_sentences_together(seven):
@@ -67,7 +67,7 @@ def test_a_micro_mean_is_the_bleu_of_all_sentences_together(seven):
     assert of(rows, counts).value == pytest.approx(everything)
     assert of(rows, counts, micro.baseline_bleu).value == pytest.approx(base)
     assert of(rows, counts, micro.delta).value == pytest.approx(both - base)
-    assert abs(everything - fmean(one.bleu for one in rows[: len(ours)])) > 0.1, "it is no macro"
+    assert abs(everything - fmean(each.bleu for each in rows[: len(ours)])) > 0.1, "it is no macro"
 
 
 def test_orders_without_a_match_are_smoothed_once_for_all_languages():
@@ -92,11 +92,11 @@ def test_its_interval_draws_languages_anew(seven):
         )
         made.append((mine, mine - base))
     for score, values in zip((micro.bleu, micro.delta), zip(*made, strict=True), strict=True):
-        found = of(rows, counts, score)
-        assert found.range == of(rows, counts, score).range
-        below, above = (np.array(values) < found.range.low, np.array(values) > found.range.high)
+        mean = of(rows, counts, score)
+        assert mean.range == of(rows, counts, score).range
+        below, above = (np.array(values) < mean.range.low, np.array(values) > mean.range.high)
         assert below.mean() == pytest.approx(0.025, abs=0.01) == above.mean()
-        assert found.range.low < found.value < found.range.high
+        assert mean.range.low < mean.value < mean.range.high
     few, known, _ = zip(*ours[:4], strict=True)
     assert of(few, known).range is None
 

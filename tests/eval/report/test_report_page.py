@@ -39,18 +39,18 @@ const enter = (selector, value) => {
 def page(tmp_path_factory):
     """The page of twelve languages and two systems; one has no baseline, two have texts."""
     folder = tmp_path_factory.mktemp("page")
-    rows, found = made_up(12, ("dense", "moe"), layers=1)
+    rows, analyses = made_up(12, ("dense", "moe"), layers=1)
     del rows[-5]  # a baseline
     lines = [f"a line with the number {n} at its end, and that is all" for n in range(400)]
     for row in rows[13:15]:
         keep(folder / "hypotheses", row, lines, lines, lines)
-        own = interval_of(row, folder / "hypotheses")
-        found = [
-            dataclasses.replace(one, hypotheses=own.hypotheses) if one.key == own.key else one
-            for one in found
+        texts = interval_of(row, folder / "hypotheses")
+        analyses = [
+            dataclasses.replace(r, hypotheses=texts.hypotheses) if r.key == texts.key else r
+            for r in analyses
         ]
     results.add_rows(folder / "results.jsonl", rows)
-    analysis.add(folder / "analysis.jsonl", found)
+    analysis.add(folder / "analysis.jsonl", analyses)
     report.report([folder / "results.jsonl"], folder / "report")
     return (folder / "report/report.html").read_text()
 
@@ -91,10 +91,11 @@ found.every = [...page.querySelectorAll("table.sortable th")].filter(e => e.getC
 def many(tmp_path_factory):
     """The page of forty languages, seven systems and few baselines, and the best system."""
     folder = tmp_path_factory.mktemp("many")
-    rows, found = made_up(40, tuple(f"system_{letter}_further" for letter in "abcdefg"), layers=1)
+    systems = tuple(f"system_{letter}_further" for letter in "abcdefg")
+    rows, analyses = made_up(40, systems, layers=1)
     rows = rows[: -40 + 13]  # thirteen baselines
     results.add_rows(folder / "results.jsonl", rows)
-    analysis.add(folder / "analysis.jsonl", found)
+    analysis.add(folder / "analysis.jsonl", analyses)
     report.report([folder / "results.jsonl"], folder / "report")
     return (folder / "report/report.html").read_text(), compare(rows)[0]
 
@@ -103,21 +104,21 @@ def many(tmp_path_factory):
 def test_a_page_fits_a_screen_and_begins_with_the_best_system(many, width, tmp_path):
     page, comparison = many
     frame = f'<iframe style="border:0;width:{width}px;height:9000px" srcdoc="{html.escape(page)}">'
-    found = seen_in_browser(
+    seen = seen_in_browser(
         f"<!doctype html><meta charset=utf-8>{frame}</iframe>",
         f'document.querySelector("iframe").addEventListener("load", () => {{ {EYES}', "});",
         tmp_path,
     )
-    assert width - 20 <= found["screen"] == found["width"]
-    assert not found["beyond"] and not found["cut"] and not found["texts"]
-    assert set(found["figures"]) == {"narrow" if width < 600 else "wide"}
-    assert len(found["figures"]) >= 5
-    deltas = [head.removesuffix("ΔBLEU") for head in found["heads"] if head.endswith("ΔBLEU")]
+    assert width - 20 <= seen["screen"] == seen["width"]
+    assert not seen["beyond"] and not seen["cut"] and not seen["texts"]
+    assert set(seen["figures"]) == {"narrow" if width < 600 else "wide"}
+    assert len(seen["figures"]) >= 5
+    deltas = [head.removesuffix("ΔBLEU") for head in seen["heads"] if head.endswith("ΔBLEU")]
     assert deltas == list(comparison.systems[: len(deltas)]), "the best first"
     assert len(deltas) == (1 if width < 600 else 3)
-    assert len(found["rows"]) >= 13 and all(found["rows"][:13]), "those that can be compared first"
-    hidden = int(re.search(r"\d+", found["more"])[0])
-    assert hidden and found["every"] == len(found["heads"]) + hidden
+    assert len(seen["rows"]) >= 13 and all(seen["rows"][:13]), "those that can be compared first"
+    hidden = int(re.search(r"\d+", seen["more"])[0])
+    assert hidden and seen["every"] == len(seen["heads"]) + hidden
 
 
 def seen_in_browser(page, script, end, folder):
@@ -148,7 +149,7 @@ def played(page, tmp_path):
 
 
 def test_sorting_by_number_goes_down_then_up_and_what_is_missing_stays_last(played):
-    found = played("""
+    shown = played("""
         found.bare = rows().map(row => !row.dataset.tags.split(" ").includes("baseline"));
         click("Train pairs"); found.before = values("Train pairs").map(Number);
         click("Train pairs"); found.up = values("Train pairs").map(Number);
@@ -158,31 +159,31 @@ def test_sorting_by_number_goes_down_then_up_and_what_is_missing_stays_last(play
         click("baselineBLEU"); found.again = values("baselineBLEU");
         found.now = heads.map(head => head.getAttribute("aria-sort")).filter(Boolean);
     """)
-    assert found["bare"] == [False] * 11 + [True], "languages that can be compared come first"
-    assert len(found["before"]) == 12
-    assert found["before"] == sorted(found["before"], reverse=True)
-    assert found["up"] == found["before"][::-1]
-    assert found["marked"][found["where"]] == "ascending"
-    assert sum(mark is not None for mark in found["marked"]) == 1
-    for values, order in ((found["down"], -1), (found["again"], 1)):
+    assert shown["bare"] == [False] * 11 + [True], "languages that can be compared come first"
+    assert len(shown["before"]) == 12
+    assert shown["before"] == sorted(shown["before"], reverse=True)
+    assert shown["up"] == shown["before"][::-1]
+    assert shown["marked"][shown["where"]] == "ascending"
+    assert sum(mark is not None for mark in shown["marked"]) == 1
+    for values, order in ((shown["down"], -1), (shown["again"], 1)):
         assert values[-1] is None and None not in values[:-1]
         numbers = [float(value) for value in values[:-1]]
         assert numbers == sorted(numbers, key=lambda value: order * value)
-    assert found["now"] == ["ascending"]
+    assert shown["now"] == ["ascending"]
 
 
 def test_names_are_sorted_by_alphabet_and_trust_by_grade(played):
-    found = played("""
+    shown = played("""
         click("Code"); found.codes = values("Code");
         click("Test settrust"); found.grades = values("Test settrust");
     """)
-    assert found["codes"] == sorted(found["codes"]) and len(set(found["codes"])) == 12
+    assert shown["codes"] == sorted(shown["codes"]) and len(set(shown["codes"])) == 12
     order = ["poor", "fair", "good"]
-    assert found["grades"] == sorted(found["grades"], key=order.index) and set(found["grades"])
+    assert shown["grades"] == sorted(shown["grades"], key=order.index) and set(shown["grades"])
 
 
 def test_the_filter_takes_words_without_accents_and_a_group(played):
-    found = played("""
+    shown = played("""
         found.all = counted();
         rows()[4].cells[0].textContent = "Zaïrois Élevé";
         enter("[type=search]", "eleve zair"); found.found = shown().map(row => rows().indexOf(row));
@@ -194,15 +195,15 @@ def test_the_filter_takes_words_without_accents_and_a_group(played):
         found.pairs = values("Train pairs").map(Number);
         enter("select", ""); found.back = shown().length;
     """)
-    assert found["all"] == "12 of 12 languages"
-    assert found["found"] == [4] and found["counted"] == "1 of 12 languages"
-    assert found["none"] == [0, "0 of 12 languages"] and found["back"] == 12
-    assert found["high"] == sorted(found["pairs"], reverse=True)[: len(found["high"])]
-    assert 1 <= len(found["high"]) < 12
+    assert shown["all"] == "12 of 12 languages"
+    assert shown["found"] == [4] and shown["counted"] == "1 of 12 languages"
+    assert shown["none"] == [0, "0 of 12 languages"] and shown["back"] == 12
+    assert shown["high"] == sorted(shown["pairs"], reverse=True)[: len(shown["high"])]
+    assert 1 <= len(shown["high"]) < 12
 
 
 def test_examples_go_with_their_language_and_a_system_s_columns_with_its_box(played):
-    found = played("""
+    shown = played("""
         const examples = [...document.querySelectorAll(".examples [data-code]")];
         found.examples = examples.length;
         enter("[type=search]", examples[0].dataset.code);
@@ -213,17 +214,17 @@ def test_examples_go_with_their_language_and_a_system_s_columns_with_its_box(pla
         found.before = getComputedStyle(column).display;
         box.click(); found.after = getComputedStyle(column).display;
     """)
-    assert found["examples"] == 2 and found["left"] == [found["code"]]
-    assert found["before"] == "table-cell" and found["after"] == "none"
+    assert shown["examples"] == 2 and shown["left"] == [shown["code"]]
+    assert shown["before"] == "table-cell" and shown["after"] == "none"
 
 
 def test_the_theme_turns_and_stays_turned(played):
-    found = played("""
+    shown = played("""
         const button = document.getElementById("theme"), paint = () =>
             getComputedStyle(document.body).backgroundColor;
         found.before = [button.textContent, paint()];
         button.click(); found.after = [button.textContent, paint()];
         found.kept = localStorage.getItem("theme");
     """)
-    assert {found["before"][0], found["after"][0]} == {"Light", "Dark"}
-    assert found["before"][1] != found["after"][1] and found["kept"] in ("light", "dark")
+    assert {shown["before"][0], shown["after"][0]} == {"Light", "Dark"}
+    assert shown["before"][1] != shown["after"][1] and shown["kept"] in ("light", "dark")

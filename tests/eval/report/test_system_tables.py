@@ -18,13 +18,13 @@ LANGUAGES = ("deu_Latn", "swh_Latn")
 
 @pytest.fixture(scope="module")
 def whole():
-    rows, found = made_up(12)
-    return compare(rows)[0], AnalysisIndex(found)
+    rows, analyses = made_up(12)
+    return compare(rows)[0], AnalysisIndex(analyses)
 
 
 def test_costs_of_systems_and_of_all_baselines_together(whole):
-    comparison, evidence = whole
-    table = system_tables.costs(comparison, evidence)
+    comparison, index = whole
+    table = system_tables.costs(comparison, index)
     names = [values[0] for values in table.rows]
     assert names == [*comparison.systems, "bilingual, 12 models"]
     moe, bilingual = by_heading(table, names.index("moe")), by_heading(table, -1)
@@ -64,33 +64,33 @@ def test_tokens_until_a_loss_is_reached():
             if heading.startswith("loss") and not heading.endswith("best"):
                 level = float(heading.split()[-1])
                 falling = np.interp(level, system.loss[::-1], system.tokens[::-1])
-                there = falling if level >= system.loss[-1] else None
-                assert reached == (pytest.approx(there) if there else None)
+                reaching = falling if level >= system.loss[-1] else None
+                assert reached == (pytest.approx(reaching) if reaching else None)
         assert values["loss best"] == f"{min(system.loss):.3f}"
     assert len(table.columns) >= 5 and table.rows[1][-3] and not table.rows[0][-3]
-    measured = [dataclasses.replace(one, validation_loss=one.loss) for one in curves]
+    measured = [dataclasses.replace(item, validation_loss=item.loss) for item in curves]
     table = system_tables.efficiency(["slow", "fast"], AnalysisIndex(measured))
     assert table.columns[1].over == "validation loss"
     assert not system_tables.efficiency(["slow"], AnalysisIndex([])).rows
 
 
 def test_shares_of_all_outputs_weigh_languages_by_sentences(whole):
-    comparison, evidence = whole
-    table = system_tables.risks(comparison, evidence)
+    comparison, index = whole
+    table = system_tables.risks(comparison, index)
     names = [values[0] for values in table.rows]
     assert names == [*comparison.systems, "baselines"]
     values = by_heading(table, names.index("moe"))
-    rows = [evidence.output_checks(entry.rows["moe"]) for entry in comparison.entries]
-    total = sum(one.sentences for one in rows)
+    rows = [index.output_checks(entry.rows["moe"]) for entry in comparison.entries]
+    total = sum(item.sentences for item in rows)
     assert values["Sentences"] == total
     for guard in OUTPUT_CHECKS:
-        expected = sum(getattr(one, guard.name) * one.sentences for one in rows) / total
+        expected = sum(getattr(item, guard.name) * item.sentences for item in rows) / total
         assert values[guard.meaning] == pytest.approx(expected)
 
 
 def test_experts_by_layer(whole):
-    _, evidence = whole
-    rows = evidence.routing("moe", ["moe/5000"])
+    _, index = whole
+    rows = index.routing("moe", ["moe/5000"])
     table = system_tables.experts(rows)
     assert [v[0] for v in table.rows] == ["encoder.1", "encoder.3", "decoder.1", "decoder.3"]
     values = by_heading(table, 2)
@@ -98,16 +98,16 @@ def test_experts_by_layer(whole):
     busiest = max(sum(row.load[e] for row in here) / len(here) for e in range(4)) * 4
     assert values["Busiest expert × fair share"] == pytest.approx(busiest)
     assert values["Tokens dropped largest of a language"] == max(row.drop_rate for row in here)
-    many = [dataclasses.replace(here[0], layer=f"encoder.{place}") for place in (11, 1, 3)]
-    names = [values[0] for values in system_tables.experts(many).rows]
+    layers = [dataclasses.replace(here[0], layer=f"encoder.{place}") for place in (11, 1, 3)]
+    names = [values[0] for values in system_tables.experts(layers).rows]
     assert names == ["encoder.1", "encoder.3", "encoder.11"]
 
 
 def test_an_ablation_is_ordered_by_value():
     values = ("20", "UniMax", "5", "1", "E16", "E2")
     rows = [row(system=f"T: {value}", bleu=20.0) for value in values]
-    (found,) = compare([*rows, row(), baseline(bleu=15.0)])
-    table = system_tables.ablation(found.ablations[0], AnalysisIndex([]))
+    (comparison,) = compare([*rows, row(), baseline(bleu=15.0)])
+    table = system_tables.ablation(comparison.ablations[0], AnalysisIndex([]))
     assert [values[0] for values in table.rows] == [
         "1", "5", "20", "E2", "E16", "UniMax", "system multi",
     ]  # fmt: skip
@@ -118,12 +118,12 @@ def test_an_ablation_is_ordered_by_value():
 
 
 def test_an_ablation_tells_the_steps_of_its_values_and_references(whole):
-    _, evidence = whole
-    varied = dataclasses.replace(evidence.costs("moe")[0], system="T:1", steps=2400)
-    (found,) = compare([row(system="T:1"), row(system="T:5"), row(system="moe")])
-    made = dataclasses.replace(evidence.recipes("moe")[0], system="T:1", initial="moe")
-    costs = AnalysisIndex([varied, made, *evidence.costs("moe")])
-    table = system_tables.ablation(found.ablations[0], costs)
+    _, index = whole
+    varied = dataclasses.replace(index.costs("moe")[0], system="T:1", steps=2400)
+    (comparison,) = compare([row(system="T:1"), row(system="T:5"), row(system="moe")])
+    made = dataclasses.replace(index.recipes("moe")[0], system="T:1", initial="moe")
+    costs = AnalysisIndex([varied, made, *index.costs("moe")])
+    table = system_tables.ablation(comparison.ablations[0], costs)
     first, moe = by_heading(table, 0), by_heading(table, -1)
     both = first["Device-hours"] + moe["Device-hours"]
     assert first["Device-hours with its parents"] == both
@@ -138,8 +138,8 @@ def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
         loss=(4.0, 3.0, 2.0), validation_loss=(None, 3.25, None), bleu=(None, None, None),
     )  # fmt: skip
     rows = [row(system=f"T:{value}", source=code) for value in "15" for code in LANGUAGES]
-    (found,) = compare([*rows, *(row(source=code) for code in LANGUAGES[1:])])
-    table = system_tables.ablation(found.ablations[0], AnalysisIndex([curve]))
+    (comparison,) = compare([*rows, *(row(source=code) for code in LANGUAGES[1:])])
+    table = system_tables.ablation(comparison.ablations[0], AnalysisIndex([curve]))
     assert [values[0] for values in table.rows] == ["1", "5"]  # `multi` lacks a language
     assert [by_heading(table, n)["Validation loss"] for n in (0, 1)] == [None, "3.250"]
 
@@ -147,40 +147,40 @@ def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
 def test_what_was_done_is_counted():
     rows = seven()
     others = [row(system="other", source=r.source) for r in rows if r.kind == "multilingual"]
-    (found,) = compare([*rows, *others[:-1], row(system="T:5")])
-    table = system_tables.recipe(found)
+    (comparison,) = compare([*rows, *others[:-1], row(system="T:5")])
+    table = system_tables.recipe(comparison)
     done = {values[0]: by_heading(table, place) for place, values in enumerate(table.rows)}
     assert done["multi"]["Languages"] == 7 and done["multi"]["Sentences"] == 1400
     assert done["multi"]["Sentences/s"] == 200 and done["other"]["Languages"] == 6
     assert done["T:5"]["Languages"] == 1
-    assert system_tables.signatures(found) == [("BLEU", "13a"), ("chrF++", "nw:2")]
+    assert system_tables.signatures(comparison) == [("BLEU", "13a"), ("chrF++", "nw:2")]
 
 
 def test_recipes_are_whole_and_told_once(whole):
-    _, evidence = whole
-    made = system_tables.recipes(["moe", "bilingual"], evidence)
-    assert made[0].title == "moe" and made[0].text == evidence.recipes("moe")[0].text
+    _, index = whole
+    made = system_tables.recipes(["moe", "bilingual"], index)
+    assert made[0].title == "moe" and made[0].text == index.recipes("moe")[0].text
     assert dict(made[0].facts)["jax"] == "0.10" and not made[0].languages
-    assert sum(len(one.languages) for one in made[1:]) == 12
+    assert sum(len(recipe.languages) for recipe in made[1:]) == 12
     config = "A = 1\nB = 2\nC = 3\nD = 4\nE = 5\nF = 6\nG = 7\nLONG_NAME = 'one that is long'\n"
-    some = zip(evidence.recipes("bilingual")[:3], "338", strict=True)
-    rows = [dataclasses.replace(one, text=config.replace("3", number), chosen="best of 3")
-            for one, number in some]  # fmt: skip
+    changed = zip(index.recipes("bilingual")[:3], "338", strict=True)
+    rows = [dataclasses.replace(recipe, text=config.replace("3", number), chosen="best of 3")
+            for recipe, number in changed]  # fmt: skip
     made = system_tables.recipes(["bilingual"], AnalysisIndex(rows))
-    assert [len(one.languages) for one in made] == [2, 1]
+    assert [len(recipe.languages) for recipe in made] == [2, 1]
     assert made[0].text == config and "+C = 8" in made[1].text and "D = 4" not in made[1].text
     assert dict(made[1].facts)["chosen"] == "best of 3"
     assert not {"corpus", "vocabulary"} & set(dict(made[0].facts)), "of rows without"
     corpora, sides = ("c1", "c2", ""), {"source": "s", "target": "t"}
-    rows = [dataclasses.replace(one, text="A = 1\n", corpus=corpus, vocabulary=sides)
-            for one, corpus in zip(rows, corpora, strict=True)]  # fmt: skip
+    rows = [dataclasses.replace(recipe, text="A = 1\n", corpus=corpus, vocabulary=sides)
+            for recipe, corpus in zip(rows, corpora, strict=True)]  # fmt: skip
     facts = dict(system_tables.recipes(["bilingual"], AnalysisIndex(rows))[0].facts)
     assert (facts["corpus"], facts["vocabulary"]) == ("c1, c2", "s, t")
 
 
 def test_validation_losses_of_an_ablation_are_over_the_same_languages():
-    few, many = (row(system=f"languages: {name}") for name in ("few", "many"))
-    (found,) = compare([few, many, baseline()])
+    few_languages, all_languages = (row(system=f"languages: {name}") for name in ("few", "many"))
+    (comparison,) = compare([few_languages, all_languages, baseline()])
     of_each = {"many": {"deu_Latn": 2.0, "zul_Latn": 6.0}, "few": {"deu_Latn": 2.5, "zul_Latn": 5}}
     curves = [
         dataclasses.replace(
@@ -191,7 +191,7 @@ def test_validation_losses_of_an_ablation_are_over_the_same_languages():
     ]
 
     def losses(curves):
-        table = system_tables.ablation(found.ablations[0], AnalysisIndex(curves))
+        table = system_tables.ablation(comparison.ablations[0], AnalysisIndex(curves))
         return {values[0]: by_heading(table, n)["Validation loss"]
                 for n, values in enumerate(table.rows)}  # fmt: skip
 

@@ -25,16 +25,16 @@ def compared():
 @pytest.fixture(scope="module")
 def whole():
     """A comparison with all there is to know about it."""
-    rows, found = made_up(12)
-    return compare(rows)[0], AnalysisIndex(found)
+    rows, analyses = made_up(12)
+    return compare(rows)[0], AnalysisIndex(analyses)
 
 
 def test_every_row_has_a_value_under_every_column(compared, whole):
-    for comparison, evidence in ((compared, NOTHING), whole):
+    for comparison, index in ((compared, NOTHING), whole):
         for table in (
-            tables.by_language(comparison, evidence), tables.at_a_glance(comparison, evidence),
+            tables.by_language(comparison, index), tables.at_a_glance(comparison, index),
             tables.by_group(comparison, by_resource(comparison.all), "Size"),
-            tables.against_each_other(comparison, evidence),
+            tables.against_each_other(comparison, index),
         ):  # fmt: skip
             assert table.rows
             assert all(len(values) == len(table.columns) for values in table.rows)
@@ -60,28 +60,28 @@ def test_a_language_s_row(compared):
 
 
 def test_what_is_known_of_a_language_stands_in_its_row(whole):
-    comparison, evidence = whole
+    comparison, index = whole
     entry = comparison.entries[3]
-    values = by_heading(tables.by_language(comparison, evidence), 3)
+    values = by_heading(tables.by_language(comparison, index), 3)
     scored, base = entry.rows["moe"], entry.baseline
-    interval, test = evidence.interval(scored), evidence.paired(scored, base)
+    interval, test = index.interval(scored), index.paired(scored, base)
     assert values["moe BLEU"].range == (interval.bleu_low, interval.bleu_high)
     assert values["moe chrF++"].range == (interval.chrf_low, interval.chrf_high)
     delta = values["moe ΔBLEU"]
     assert delta.range == (test.delta_low, test.delta_high)
     assert delta.sure is (test.p_bootstrap < 0.05) and str(test.p_bootstrap) in delta.tip
-    guards = evidence.output_checks(scored)
+    guards = index.output_checks(scored)
     assert {g.name: share for g, share in values["moe risks"].shares} == {
         guard.name: getattr(guards, guard.name) for guard in OUTPUT_CHECKS
     }
-    assert values["moe epochs"] == evidence.costs("moe")[0].epochs[scored.source]
-    quality = evidence.testset_quality("verses", scored.source, "eng_Latn")
+    assert values["moe epochs"] == index.costs("moe")[0].epochs[scored.source]
+    quality = index.testset_quality("verses", scored.source, "eng_Latn")
     assert values["Test set trust"].mark == quality.mark
 
 
 def test_tags_tell_what_a_filter_asks_for(whole):
-    comparison, evidence = whole
-    table = tables.by_language(comparison, evidence)
+    comparison, index = whole
+    table = tables.by_language(comparison, index)
     headings = [column.heading for column in table.columns]
     for entry, tags, values in zip(comparison.entries, table.tags, table.rows, strict=True):
         words = tags.split()
@@ -105,8 +105,8 @@ def test_a_group_s_row(compared):
 
 
 def test_systems_at_a_glance(whole):
-    comparison, evidence = whole
-    table = tables.at_a_glance(comparison, evidence)
+    comparison, index = whole
+    table = tables.at_a_glance(comparison, index)
     means = [values[1].value for values in table.rows]
     assert means == sorted(means, reverse=True), "the best first"
     names = [values[0] for values in table.rows]
@@ -120,14 +120,14 @@ def test_systems_at_a_glance(whole):
     mine = statistics.fmean(deltas)
     assert values["Share of ΔBLEU of the best"] == pytest.approx(mine / best)
     assert values["Share of ΔBLEU of its teacher"] is None
-    pooled = micro.bleu(comparison.all, "moe", evidence)
+    pooled = micro.bleu(comparison.all, "moe", index)
     assert (values["BLEU micro"].value, values["BLEU micro"].range) == pooled
     assert values["ΔBLEU micro"].value < values["BLEU micro"].value
     assert "BLEU micro" not in by_heading(tables.at_a_glance(comparison, NOTHING), 1)
     student = by_heading(table, names.index("student"))
-    kept = comparison.all.delta("student") / mine
-    assert student["Share of ΔBLEU of its teacher"] == pytest.approx(kept)
-    assert values["Device-hours"] == evidence.costs("moe")[0].device_hours
+    share = comparison.all.delta("student") / mine
+    assert student["Share of ΔBLEU of its teacher"] == pytest.approx(share)
+    assert values["Device-hours"] == index.costs("moe")[0].device_hours
 
 
 def test_systems_against_each_other(compared):

@@ -92,11 +92,11 @@ ROWS = [("one", "moja", "CMU_1:1"), ("two", "mbili", "CMU_1:2"), ("three", "", "
 
 def test_flores200(write):
     folder = write(flores200() | flores200("dev", **{"dev/eng_Latn.dev": ("1", "2", "3")}))
-    found = testsets.load(folder)
-    assert (found.name, found.target) == ("flores200-devtest", "eng_Latn")
-    assert found.languages == {"deu_Latn": (GERMAN, ENGLISH, URLS)}
-    assert (found.domain, found.licence) == ("wikia, wikib", "CC BY-SA 4.0")
-    assert testsets.load(folder / "devtest") == found
+    testset = testsets.load(folder)
+    assert (testset.name, testset.target) == ("flores200-devtest", "eng_Latn")
+    assert testset.languages == {"deu_Latn": (GERMAN, ENGLISH, URLS)}
+    assert (testset.domain, testset.licence) == ("wikia, wikib", "CC BY-SA 4.0")
+    assert testsets.load(folder / "devtest") == testset
     dev = testsets.load(folder, split="dev")
     assert (dev.name, dev.languages["deu_Latn"].references) == ("flores200-dev", ("1", "2", "3"))
     assert testsets.load(folder / "dev") == dev
@@ -109,13 +109,13 @@ def test_flores101(write):
     files = {f"devtest/{name}.devtest": GERMAN for name in languages}
     rows = ["URL\tdomain", *(f"{url}\twiki" for url in URLS)]
     folder = write(files | {"devtest/eng.devtest": ENGLISH, "metadata_devtest.tsv": rows})
-    found = testsets.load(folder)
-    assert (found.name, found.target) == ("flores101-devtest", "eng_Latn")
-    assert (found.domain, found.licence) == ("wiki", "CC BY-SA 4.0")
-    assert found.languages == dict.fromkeys(
+    testset = testsets.load(folder)
+    assert (testset.name, testset.target) == ("flores101-devtest", "eng_Latn")
+    assert (testset.domain, testset.licence) == ("wiki", "CC BY-SA 4.0")
+    assert testset.languages == dict.fromkeys(
         ("fuv_Latn", "gaz_Latn", "lvs_Latn", "zho_Hans", "zho_Hant"), (GERMAN, ENGLISH, URLS)
     )
-    assert testsets.load(folder / "devtest") == found
+    assert testsets.load(folder / "devtest") == testset
     traditional = testsets.load(folder, target="zho_Hant").languages
     assert traditional["zho_Hans"] == (GERMAN, GERMAN, URLS)
 
@@ -123,18 +123,18 @@ def test_flores101(write):
 def test_flores200_without_its_metadata_has_no_documents(write):
     files = flores200()
     del files["metadata_devtest.tsv"]
-    found = testsets.load(write(files))
-    assert (found.languages["deu_Latn"].documents, found.domain) == ((), "")
+    testset = testsets.load(write(files))
+    assert (testset.languages["deu_Latn"].documents, testset.domain) == ((), "")
 
 
 def test_flores_plus_is_joined_by_id(write):
     files = flores_plus(deu_Latn=GERMAN, eng_Latn=ENGLISH, cmn_Hans=("一", "二", "三"))
     files["devtest/deu_Latn.jsonl"].reverse()
-    found = testsets.load(write(files))
-    assert (found.name, found.domain, found.licence) == (
+    testset = testsets.load(write(files))
+    assert (testset.name, testset.domain, testset.licence) == (
         "flores_plus-devtest", "wiki", "CC BY-SA 4.0"
     )  # fmt: skip
-    assert found.languages == {
+    assert testset.languages == {
         "deu_Latn": (GERMAN, ENGLISH, URLS),
         "zho_Hans": (("一", "二", "三"), ENGLISH, URLS),
     }
@@ -146,8 +146,8 @@ def test_of_several_varieties_a_language_has_its_own_file_or_the_first(write):
         eng_Latn=ENGLISH, nob_Latn_radical=other, nob_Latn=GERMAN,
         twi_Latn_asan1239=other, twi_Latn_akua1239=GERMAN,
     )  # fmt: skip
-    found = testsets.load(write(files)).languages
-    assert found == dict.fromkeys(("nob_Latn", "twi_Latn"), (GERMAN, ENGLISH, URLS))
+    by_language = testsets.load(write(files)).languages
+    assert by_language == dict.fromkeys(("nob_Latn", "twi_Latn"), (GERMAN, ENGLISH, URLS))
 
 
 def test_flores_plus_of_plain_files(write):
@@ -155,9 +155,10 @@ def test_flores_plus_of_plain_files(write):
     files = flores_plus_text(eng_Latn=ENGLISH, cmn_Hans=GERMAN, nob_Latn=GERMAN)
     files |= flores_plus_text(apc_Arab_sout3123=other, apc_Arab_nort3139=GERMAN)
     folder = write(files | flores_plus_text("dev", eng_Latn=("1",), brx_Deva=("a",)))
-    found = testsets.load(folder)
-    assert (found.name, found.domain, found.licence) == ("flores_plus-devtest", "", "CC BY-SA 4.0")
-    assert found.languages == dict.fromkeys(
+    testset = testsets.load(folder)
+    assert testset.name == "flores_plus-devtest"
+    assert (testset.domain, testset.licence) == ("", "CC BY-SA 4.0")
+    assert testset.languages == dict.fromkeys(
         ("apc_Arab", "nob_Latn", "zho_Hans"), (GERMAN, ENGLISH, ())
     )
     dev = testsets.load(folder / "dev")
@@ -188,11 +189,11 @@ def test_ntrex(write):
     files |= ntrex(ckb_Arab=GERMAN, zho_TW=GERMAN, azb=GERMAN)
     files["NTREX-128/newstest2019-ref-2.spa.txt"] = GERMAN
     folder = write(files)
-    found = testsets.load(folder)
-    assert (found.name, found.domain, found.licence) == ("ntrex128", "news", "CC BY-SA 4.0")
-    assert list(found.languages) == ["azb_Arab", "ckb_Arab", "deu_Latn", "fra_Latn", "zho_Hant"]
-    assert set(found.languages.values()) == {(GERMAN, ENGLISH, ("bbc.1", "bbc.1", "cnn.2"))}
-    assert testsets.load(folder / "NTREX-128") == found
+    testset = testsets.load(folder)
+    assert (testset.name, testset.domain, testset.licence) == ("ntrex128", "news", "CC BY-SA 4.0")
+    assert list(testset.languages) == ["azb_Arab", "ckb_Arab", "deu_Latn", "fra_Latn", "zho_Hant"]
+    assert set(testset.languages.values()) == {(GERMAN, ENGLISH, ("bbc.1", "bbc.1", "cnn.2"))}
+    assert testsets.load(folder / "NTREX-128") == testset
     assert testsets.load(folder, target="de").languages["eng_Latn"].references == GERMAN
 
 
@@ -200,10 +201,10 @@ def test_tico19(write):
     spanish = [("one", '"uno"', "CMU_1:1"), ("two", "dos", "CMU_1:2")]
     files = tico19("en-sw", ROWS) | tico19("en-es-LA", spanish)
     folder = write(files | tico19("en-sw", ROWS[:1], split="dev"))
-    found = testsets.load(folder)
-    assert (found.name, found.licence) == ("tico19-test", "CC0 1.0")
-    assert "COVID-19" in found.domain
-    assert found.languages == {  # what was not translated is not there
+    testset = testsets.load(folder)
+    assert (testset.name, testset.licence) == ("tico19-test", "CC0 1.0")
+    assert "COVID-19" in testset.domain
+    assert testset.languages == {  # what was not translated is not there
         "spa_Latn": (('"uno"', "dos"), ("one", "two"), ("CMU_1", "CMU_1")),
         "swh_Latn": (("moja", "mbili"), ("one", "two"), ("CMU_1", "CMU_1")),
     }
@@ -215,9 +216,9 @@ def test_tico19(write):
 
 def test_plain_files_and_tables(write):
     files = {"de.src": ["eins", "zwei"], "de.ref": ["one", "two"], "swh_Latn.tsv": ["moja\tone"]}
-    found = testsets.load(write(files))
-    assert (found.name, found.domain, found.licence) == ("set", "", "")
-    assert found.languages == {
+    testset = testsets.load(write(files))
+    assert (testset.name, testset.domain, testset.licence) == ("set", "", "")
+    assert testset.languages == {
         "deu_Latn": (("eins", "zwei"), ("one", "two"), ()),
         "swh_Latn": (("moja",), ("one",), ()),
     }
@@ -234,19 +235,20 @@ def test_plain_files_and_tables(write):
 )
 def test_moses_files(write, german, english):
     folder = write({german: GERMAN, english: ENGLISH, "README.md": ["a"], "scores.json": ["{}"]})
-    found = testsets.load(folder)
-    assert (found.name, found.target, found.domain, found.licence) == ("set", "eng_Latn", "", "")
-    assert found.languages == {"deu_Latn": (GERMAN, ENGLISH, ())}
-    assert testsets.load(folder / german.rpartition(".")[0]).languages == found.languages
+    testset = testsets.load(folder)
+    assert (testset.name, testset.target) == ("set", "eng_Latn")
+    assert (testset.domain, testset.licence) == ("", "")
+    assert testset.languages == {"deu_Latn": (GERMAN, ENGLISH, ())}
+    assert testsets.load(folder / german.rpartition(".")[0]).languages == testset.languages
 
 
 def test_moses_files_of_many_languages(write):
     folder = write({"all.de": GERMAN, "all.en": ENGLISH, "all.sw": ("moja", "mbili", "tatu")})
     with gzip.open(folder / "all.fr.gz", "wt") as file:
         file.write("un\ndeux\ntrois\n")
-    found = testsets.load(folder)
-    assert list(found.languages) == ["deu_Latn", "fra_Latn", "swh_Latn"]
-    assert found.languages["fra_Latn"] == (("un", "deux", "trois"), ENGLISH, ())
+    testset = testsets.load(folder)
+    assert list(testset.languages) == ["deu_Latn", "fra_Latn", "swh_Latn"]
+    assert testset.languages["fra_Latn"] == (("un", "deux", "trois"), ENGLISH, ())
     french = testsets.load(folder, target="French").languages
     assert french["swh_Latn"] == (("moja", "mbili", "tatu"), ("un", "deux", "trois"), ())
 
@@ -255,8 +257,8 @@ def test_of_several_stems_one_is_named(write):
     folder = write({"dev.de": GERMAN, "dev.en": ENGLISH, "test.de": ["a"], "test.en": ["b"]})
     with pytest.raises(ValueError, match=r"set: dev, test are test sets each; name one: .*set/dev"):
         testsets.load(folder)
-    found = testsets.load(folder / "test")
-    assert (found.name, found.languages) == ("set-test", {"deu_Latn": (("a",), ("b",), ())})
+    testset = testsets.load(folder / "test")
+    assert (testset.name, testset.languages) == ("set-test", {"deu_Latn": (("a",), ("b",), ())})
     assert testsets.load(f"{folder}/dev").languages["deu_Latn"].sources == GERMAN
     with pytest.raises(ValueError, match="no 'dev' split; name its own stem"):
         testsets.load(folder / "test", split="dev")
@@ -278,14 +280,15 @@ def test_of_several_stems_one_is_named(write):
     ],
 )  # fmt: skip
 def test_what_lies_beside_a_set(write, files, name, codes):
-    found = testsets.load(write(files))
-    assert found.name == name and codes <= set(found.languages)
+    testset = testsets.load(write(files))
+    assert testset.name == name and codes <= set(testset.languages)
 
 
 def test_a_folder_of_one_stem_and_the_stem_are_the_same_set(write):
     folder = write({"dev/dev.deu_Latn": GERMAN, "dev/dev.eng_Latn": ENGLISH})
-    found = testsets.load(folder / "dev")  # no release of FLORES+, which has devtest
-    assert (found.name, found.licence) == ("dev", "") and found == testsets.load(folder / "dev/dev")
+    testset = testsets.load(folder / "dev")  # no release of FLORES+, which has devtest
+    assert (testset.name, testset.licence) == ("dev", "")
+    assert testset == testsets.load(folder / "dev/dev")
 
 
 @pytest.mark.parametrize(

@@ -23,15 +23,15 @@ def test_all_languages_to_the_target_in_its_order():
 
 
 @pytest.mark.parametrize(
-    ("own", "documents", "message"),
+    ("sources", "documents", "message"),
     [
         ({1: "eins"}, {}, r"a/deu.txt has 1 lines, a/eng.txt has 2: they must be parallel"),
         ({1: "eins", 3: "drei"}, {}, r"a/deu.txt: no 3 in a/eng.txt: they must be parallel"),
         ({1: "eins", 2: "zwei"}, {1: "x"}, r"a/ids has 1 lines, a/eng.txt has 2"),
     ],
 )
-def test_what_is_not_parallel_is_told_by_both_files(own, documents, message):
-    texts = {"deu_Latn": (FILE, own), "eng_Latn": (OTHER, {1: "one", 2: "two"})}
+def test_what_is_not_parallel_is_told_by_both_files(sources, documents, message):
+    texts = {"deu_Latn": (FILE, sources), "eng_Latn": (OTHER, {1: "one", 2: "two"})}
     with pytest.raises(ValueError, match=message):
         multiway.to_target(texts, "eng_Latn", (Path("a/ids"), documents))
 
@@ -42,15 +42,15 @@ def test_a_target_that_is_not_there_is_told_by_the_nearest():
 
 
 def test_the_file_of_a_language():
-    own, other = Path("por.txt"), Path("por-BR.txt")
-    names = {other: "por-BR", own: "por"}
-    assert multiway.by_language(names, varieties=True) == {"por_Latn": own}
+    portuguese, brazilian = Path("por.txt"), Path("por-BR.txt")
+    names = {brazilian: "por-BR", portuguese: "por"}
+    assert multiway.by_language(names, varieties=True) == {"por_Latn": portuguese}
     with pytest.raises(ValueError, match="por.txt and por-BR.txt are both por_Latn; leave one"):
         multiway.by_language(names)
     with pytest.raises(ValueError, match="por.txt and por-BR.txt are both x; leave one"):
-        multiway.once({own: "x", other: "x"})
+        multiway.once({portuguese: "x", brazilian: "x"})
     with pytest.raises(ValueError, match="por.txt: unknown language 'poq'; nearest"):
-        multiway.by_language({own: "poq"})
+        multiway.by_language({portuguese: "poq"})
 
 
 def test_lines_are_numbered_and_none_is_empty(tmp_path):

@@ -133,18 +133,18 @@ def test_real_packs(tmp_path, pack, language, document):
     (tmp_path / "corpus.toml").write_text(
         f'[test]\n{language} = {{ source = "{paths[0]}", target = "{paths[1]}", join = "id" }}\n'
     )
-    found = testsets.load(tmp_path).languages[language]
-    own, english = (
+    texts = testsets.load(tmp_path).languages[language]
+    sources, english = (
         dict(
             line.split("\t")
             for line in gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]
         )
         for path in paths
     )
-    assert found.sources == tuple(own.values())
-    assert found.references == tuple(english[name] for name in own)
-    assert all(re.fullmatch(document, name) for name in found.documents)
-    assert 1 < len(set(found.documents)) < len(own) / 5
+    assert texts.sources == tuple(sources.values())
+    assert texts.references == tuple(english[name] for name in sources)
+    assert all(re.fullmatch(document, name) for name in texts.documents)
+    assert 1 < len(set(texts.documents)) < len(sources) / 5
 
 
 def test_a_version_is_that_of_the_text(multiway):
@@ -152,8 +152,8 @@ def test_a_version_is_that_of_the_text(multiway):
     german = whole.languages["deu_Latn"]
 
     def version(target="eng_Latn", **changes):
-        own = {"deu_Latn": german._replace(**changes)}
-        return testsets.TestSet("another name", target, own).version("deu_Latn")
+        languages = {"deu_Latn": german._replace(**changes)}
+        return testsets.TestSet("another name", target, languages).version("deu_Latn")
 
     assert re.fullmatch("[0-9a-f]{12}", version())
     assert version() == version(documents=()) == whole.version("deu_Latn")
@@ -182,7 +182,7 @@ def test_sacrebleus_own_sets(cached, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "pair", "said"),
+    ("name", "pair", "citation"),
     [
         ("wmt17", "de-en", "Findings of the 2017 Conference on Machine Translation (WMT17), 2017"),
         (
@@ -192,17 +192,17 @@ def test_sacrebleus_own_sets(cached, tmp_path):
         ("wmt20", "de-en", ""),
     ],
 )  # fmt: skip
-def test_a_sacrebleu_set_says_what_to_cite_where_sacrebleu_does(cached, name, pair, said):
+def test_a_sacrebleu_set_says_what_to_cite_where_sacrebleu_does(cached, name, pair, citation):
     rows = {} if name.startswith("multi") else dict.fromkeys(("docid", "genre", "origlang"), [""])
     cached(name, pair, src=["a"], ref=["b"], **rows)
-    found = testsets.load(f"sacrebleu:{name}/{pair}")
-    assert (found.citation, found.licence) == (said, "")
+    testset = testsets.load(f"sacrebleu:{name}/{pair}")
+    assert (testset.citation, testset.licence) == (citation, "")
 
 
 def test_every_citation_of_sacrebleu_is_read():
-    cited = [testsets._citation(one.citation) for one in DATASETS.values() if one.citation]
+    cited = [testsets._citation(d.citation) for d in DATASETS.values() if d.citation]
     assert len(cited) > 20
-    assert [said for said in cited if not re.fullmatch(r"[^{}\\\"]{20,}, \d{4}", said)] == []
+    assert [c for c in cited if not re.fullmatch(r"[^{}\\\"]{20,}, \d{4}", c)] == []
 
 
 def test_all_pairs_of_a_sacrebleu_set_into_the_target(cached):
@@ -278,8 +278,8 @@ def test_lines_are_those_of_both_sides_by_language(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "deu.tsv").write_text(f"eins {name}\tone\nzwei\ttwo\n")
         (tmp_path / name / "swh.tsv").write_text("moja\tone\n")
-    found = testsets.lines([str(tmp_path / "one"), str(tmp_path / "two")], target="eng")
-    assert {code: list(own) for code, own in found["one"].items()} == {
+    by_testset = testsets.lines([str(tmp_path / "one"), str(tmp_path / "two")], target="eng")
+    assert {code: list(texts) for code, texts in by_testset["one"].items()} == {
         "deu_Latn": ["eins one", "zwei"], "swh_Latn": ["moja"], "eng_Latn": ["one", "two"],
     }  # fmt: skip
     with pytest.raises(ValueError, match="two test sets are called 'one'"):

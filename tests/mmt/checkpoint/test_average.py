@@ -19,17 +19,17 @@ def test_the_average_is_the_mean_of_the_last(tmp_path, toy_program, toy_batches)
     shapes = program.shapes(3).params
     assert Run(tmp_path).last_steps(3) == [4, 6, 8]
     assert Run(tmp_path).last_steps(2, step=6) == [4, 6]
-    one = {step: checkpoint.restore_params(tmp_path, shapes, step=step) for step in (4, 6, 8)}
-    found = checkpoint.average(tmp_path, shapes, last=3)
+    by_step = {step: checkpoint.restore_params(tmp_path, shapes, step=step) for step in (4, 6, 8)}
+    average = checkpoint.average(tmp_path, shapes, last=3)
     expected = jax.tree.map(
-        lambda *leaves: np.mean([np.float64(leaf) for leaf in leaves], axis=0), *one.values()
+        lambda *leaves: np.mean([np.float64(leaf) for leaf in leaves], axis=0), *by_step.values()
     )
     near = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
-    jax.tree.map(near, found, expected)
-    different = jax.tree.map(lambda a, b: bool((a != b).any()), found, one[8])
+    jax.tree.map(near, average, expected)
+    different = jax.tree.map(lambda a, b: bool((a != b).any()), average, by_step[8])
     assert any(jax.tree.leaves(different))
     only = checkpoint.average(tmp_path, shapes, last=1, step=6)
-    jax.tree.map(np.testing.assert_array_equal, only, one[6])
+    jax.tree.map(np.testing.assert_array_equal, only, by_step[6])
 
 
 def test_an_average_that_cannot_be(tmp_path, toy_program, toy_batches):

@@ -115,8 +115,8 @@ def test_no_damage_anywhere_goes_unnoticed(tmp_path, saved, capsys, damage, seed
     with Checkpoints(tmp_path / "run") as checkpoints:
         step, _ = checkpoints.restore(shapes)
     assert step == 1
-    said = capsys.readouterr().err
-    assert "checkpoints/2 is damaged" in said and where in said
+    error = capsys.readouterr().err
+    assert "checkpoints/2 is damaged" in error and where in error
     assert (tmp_path / "run/checkpoints/2.damaged").is_dir()
     assert Run(tmp_path / "run").checkpoint_steps() == [1]
 

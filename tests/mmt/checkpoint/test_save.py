@@ -63,8 +63,8 @@ def test_a_refused_checkpoint_costs_none_of_the_others(
     monkeypatch.setattr(ocp.CheckpointManager, "save", save)
     run = {"model_dir": str(tmp_path), "policy": Policy(period=2, keep=2)}
     train.train(toy_program(), toy_batches(), steps=7, **run)
-    said = capsys.readouterr().err
-    assert "checkpoints/4 could not be written: No space left on device; the last" in said
+    error = capsys.readouterr().err
+    assert "checkpoints/4 could not be written: No space left on device; the last" in error
     assert tried == [2, 4, 6, 7] and Run(tmp_path).checkpoint_steps() == [6, 7]
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
 
@@ -108,29 +108,29 @@ def test_a_full_disk_costs_one_checkpoint(tmp_path, full, room, left):
 def test_parameters_are_written_and_read_one_at_a_time(tmp_path):
     shape = jax.ShapeDtypeStruct((3, 4), np.float32)
     shapes = {"a": shape, "b": {"c": shape, "d": jax.ShapeDtypeStruct((2,), np.float32)}}
-    made, most, asked = [], 0, []
+    made, most, requested = [], 0, []
 
     class Counted(np.ndarray):
         pass
 
     def load(path, shape):
         nonlocal most
-        asked.append(path)
-        array = np.full(shape.shape, len(asked), np.float32).view(Counted)
+        requested.append(path)
+        array = np.full(shape.shape, len(requested), np.float32).view(Counted)
         made.append(weakref.ref(array))
-        most = max(most, sum(one() is not None for one in made))
+        most = max(most, sum(reference() is not None for reference in made))
         return array
 
     checkpoint.write_params(tmp_path, shapes, load)
-    assert asked == ["a", "b/c", "b/d"] and most <= 2  # the next is made while one is let go
+    assert requested == ["a", "b/c", "b/d"] and most <= 2  # the next is made while one is let go
     assert Run(tmp_path).best_step() == 0
     whole = checkpoint.restore_params(tmp_path, shapes)
     assert [float(leaf.min()) for leaf in jax.tree.leaves(whole)] == [1, 2, 3]
-    found = dict(checkpoint.read_params(tmp_path, shapes))
-    assert list(found) == asked
-    for leaf, own in zip(jax.tree.leaves(whole), found.values(), strict=True):
-        assert isinstance(own, np.ndarray)
-        np.testing.assert_array_equal(own, leaf)
+    restored = dict(checkpoint.read_params(tmp_path, shapes))
+    assert list(restored) == requested
+    for leaf, read in zip(jax.tree.leaves(whole), restored.values(), strict=True):
+        assert isinstance(read, np.ndarray)
+        np.testing.assert_array_equal(read, leaf)
     with pytest.raises(ValueError, match="b/c: not in the model"):
         next(checkpoint.read_params(tmp_path, {"a": shape}))
     with pytest.raises(ValueError, match="there are: 0"):

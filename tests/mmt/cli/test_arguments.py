@@ -10,11 +10,11 @@ from mmt.cli.arguments import parser
 
 def runs(of: argparse.ArgumentParser) -> set[str]:
     """The `run` of every command."""
-    found = {of.get_default("run")}
+    names = {of.get_default("run")}
     for action in of._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found |= set().union(*map(runs, action.choices.values()))
-    return found - {None}
+            names |= set().union(*map(runs, action.choices.values()))
+    return names - {None}
 
 
 def test_every_command_is_one_that_runs():

@@ -19,7 +19,7 @@ def test_data_commands(toy_corpus, capsys):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         ([], "expected CORPUS and --out DIR, or --gin_file FILE"),
         (["--gin_file", "x.gin", "--rules", "y.toml"], "belong to CORPUS"),
@@ -27,6 +27,6 @@ def test_data_commands(toy_corpus, capsys):
         (["cldr", "--explain", "a\tb"], "--explain 'SOURCE<TAB>TARGET' --language NAME"),
     ],
 )
-def test_flags_of_prepare_that_do_not_go_together(flags, said, capsys):
+def test_flags_of_prepare_that_do_not_go_together(flags, message, capsys):
     assert main(["data", "prepare", *flags]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

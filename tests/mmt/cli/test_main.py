@@ -124,11 +124,11 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
     assert {row["source"]: row["train_pairs"] for row in rows} == {
         "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60
     }  # fmt: skip
-    shared, own = (
+    shared, separate = (
         read_manifest(tmp_path / f"baselines/{code}/manifest.json").vocabulary_size["source"]
         for code in ("swh_Latn", "deu_Latn")
     )
-    assert own <= 310 < shared
+    assert separate <= 310 < shared
     of_all, of_own = (
         (tmp_path / f"baselines/{code}/config.gin").read_text() for code in ("swh_Latn", "deu_Latn")
     )
@@ -144,8 +144,8 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
         capture_output=True, check=True,
     )  # fmt: skip
     row = next(row for row in rows if (row["kind"], row["source"]) == ("bilingual", "swh_Latn"))
-    for name, found in zip(("bleu", "chrf"), json.loads(scored.stdout), strict=True):
-        assert found["score"] == row[name] and found["signature"] == row[f"{name}_signature"]
+    for name, score in zip(("bleu", "chrf"), json.loads(scored.stdout), strict=True):
+        assert score["score"] == row[name] and score["signature"] == row[f"{name}_signature"]
     done = mmt_command("report", results, "--out", tmp_path / "report", "--corpus", toy_corpus)
     assert done.returncode == 0, done.stderr.decode()
     about = [json.loads(line) for line in (tmp_path / "analysis.jsonl").read_text().splitlines()]
@@ -248,8 +248,8 @@ def test_distil_by_sequence(toy_run, toy_corpus, mmt_command, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     assert "fresh: decoder/1/mlp, encoder/1/mlp, logits, source_embed" in done.stderr.decode()
-    said = (tmp_path / "said/train.deu_Latn.tsv").read_text().splitlines()
-    assert len(said) == 50 and all(len(line.split("\t")) == 2 for line in said)
+    lines = (tmp_path / "said/train.deu_Latn.tsv").read_text().splitlines()
+    assert len(lines) == 50 and all(len(line.split("\t")) == 2 for line in lines)
     done = mmt_command("translate", "--model", tmp_path / "run", stdin=b"eins\n")
     assert done.returncode == 0 and done.stdout.count(b"\n") == 1
 

@@ -49,15 +49,15 @@ def test_an_import_that_came_with_its_sentencepiece_model_alone(tmp_path):
     vocabulary = Vocabulary.load(tmp_path / "out" / "spiece.model")
     lines = [text[:20] for text in hf_families.texts()[:40]]
     ids = [[*vocabulary.encode(line), vocabulary.eos] for line in lines]
-    found = ctranslate2.Translator(str(tmp_path / "out")).translate_batch(
-        [[vocabulary.piece(i) for i in own] for own in ids], beam_size=1, max_decoding_length=12,
-        suppress_sequences=[[vocabulary.piece(0)]],
+    results = ctranslate2.Translator(str(tmp_path / "out")).translate_batch(
+        [[vocabulary.piece(i) for i in line_ids] for line_ids in ids],
+        beam_size=1, max_decoding_length=12, suppress_sequences=[[vocabulary.piece(0)]],
     )  # fmt: skip
     greedy = Decoding(beam=1, alpha=0.0, search_style="hf")
     ours = Translator.load(tmp_path / "run").translate(lines, decoding=greedy)
     same = 0
-    for one, other in zip(ours, found, strict=True):
-        tokens = [token for token in one.hypotheses[0].tokens if token != "</s>"][:12]
+    for translation, other in zip(ours, results, strict=True):
+        tokens = [token for token in translation.hypotheses[0].tokens if token != "</s>"][:12]
         same += tokens == other.hypotheses[0][:12]
     assert same >= 38  # ties of two logits
 
@@ -83,10 +83,10 @@ def dense_run(mmt_command, toy_corpus, toy_training):
 
 
 def lines_of(toy_corpus, count=300):
-    random, found = np.random.default_rng(5), []
+    random, sources = np.random.default_rng(5), []
     for path in sorted(toy_corpus.glob("*.tsv")):
-        found += [line.split("\t")[0] for line in path.read_text().splitlines()]
-    unique = sorted(set(found))
+        sources += [line.split("\t")[0] for line in path.read_text().splitlines()]
+    unique = sorted(set(sources))
     return [unique[i] for i in random.permutation(len(unique))[:count]]
 
 
@@ -111,22 +111,22 @@ def test_the_same_lines_as_ours(dense_run, toy_corpus, record_property):
     texts = {}
     for kind in ("float32", "int8"):
         translator = ctranslate2.Translator(str(out), compute_type=kind, inter_threads=1)
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             pieces, beam_size=4, length_penalty=1.0, max_decoding_length=64, return_scores=True,
             patience=3,  # by default it stops at four hypotheses, though a better one may live
         )  # fmt: skip
         texts[kind] = [
-            vocabulary.decode([vocabulary.id(piece) for piece in one.hypotheses[0]])
-            for one in found
+            vocabulary.decode([vocabulary.id(piece) for piece in result.hypotheses[0]])
+            for result in results
         ]
         if kind == "float32":
-            scores = [one.scores[0] for one in found]
-    own = [one.text for one in ours]
-    same = np.array([a == b for a, b in zip(own, texts["float32"], strict=True)])
-    gap = np.abs(np.array([one.hypotheses[0].score for one in ours]) - scores)
+            scores = [result.scores[0] for result in results]
+    our_texts = [result.text for result in ours]
+    same = np.array([a == b for a, b in zip(our_texts, texts["float32"], strict=True)])
+    gap = np.abs(np.array([result.hypotheses[0].score for result in ours]) - scores)
     record_property("CTranslate2 float32", f"{same.sum()} of {len(same)} lines are ours, beam 4")
-    bleu = sacrebleu.corpus_bleu(texts["int8"], [own]).score
+    bleu = sacrebleu.corpus_bleu(texts["int8"], [our_texts]).score
     record_property("CTranslate2 int8", f"BLEU against our float32 output {bleu:.2f}, ours 100")
-    assert len(set(own)) > 50
+    assert len(set(our_texts)) > 50
     assert same.mean() >= 0.995 and gap[~same].max(initial=0) < 1e-3
     assert bleu > 90

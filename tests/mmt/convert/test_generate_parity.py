@@ -101,22 +101,22 @@ def generated(theirs, given, *, forced=(), **options):
 
     start, pad = theirs.config.decoder_start_token_id, theirs.config.pad_token_id
     margins = Margins(options["num_beams"], theirs.config.eos_token_id)
-    found = theirs.generate(
+    output = theirs.generate(
         input_ids=torch.as_tensor(given), do_sample=False, suppress_tokens=[pad],
         decoder_input_ids=torch.as_tensor([[start, *forced]] * len(given)),
         max_new_tokens=LONGEST - len(forced), return_dict_in_generate=True, output_scores=True,
         logits_processor=[margins], **options,
     )  # fmt: skip
-    rows = found.sequences[:, 1:].tolist()
+    rows = output.sequences[:, 1:].tolist()
     texts = [own_tokens(row, eos=theirs.config.eos_token_id) for row in rows]
     if options["num_beams"] == 1:  # in place of scores: how near the second best token came
-        best = torch.stack(found.scores).topk(2).values
+        best = torch.stack(output.scores).topk(2).values
         gaps = (best[..., 0] - best[..., 1]).T.tolist()
         return [
             ([(text, None)], min(gap[: len(text)]) / 10)
             for text, gap in zip(texts, gaps, strict=True)
         ]
-    both = list(zip(texts, found.sequences_scores.tolist(), strict=True))
+    both = list(zip(texts, output.sequences_scores.tolist(), strict=True))
     each = options["num_return_sequences"]
     texts_and_scores = [both[i : i + each] for i in range(0, len(both), each)]
     return list(zip(texts_and_scores, margins.least.tolist(), strict=True))
@@ -162,26 +162,26 @@ def test_equals_generate(models, case):
     if decoding.beam > 1:
         options = BEAM | options
     given = sources(ours.config.eos_id)
-    found = found_by(ours, params, given, decoding)
-    compared = assert_same(generated(theirs, given, **options), found)
+    hypotheses = found_by(ours, params, given, decoding)
+    compared = assert_same(generated(theirs, given, **options), hypotheses)
     print(f"{case}: {compared} of {len(given)} compared, the rest has ties")
     assert compared >= 0.9 * len(given)
 
 
-def assert_same(expected, found):
+def assert_same(expected, results):
     """Scores to a part in 10^5 and tokens, of the sentences with a margin of as much; where two of
     theirs are nearer, either may be first. Returns of how many sentences the tokens were compared.
     """
     compared = 0
-    for (wanted, margin), got in zip(expected, found, strict=True):
+    for (texts_and_scores, margin), got in zip(expected, results, strict=True):
         if margin < 1e-5:
             continue
-        texts, scores = zip(*wanted, strict=True)
-        if len(wanted) > 1:
-            np.testing.assert_allclose([one.score for one in got], scores, rtol=1e-5)
+        texts, scores = zip(*texts_and_scores, strict=True)
+        if len(texts_and_scores) > 1:
+            np.testing.assert_allclose([hypothesis.score for hypothesis in got], scores, rtol=1e-5)
             if np.min(np.abs(np.diff(scores) / scores[0])) < 1e-5:
                 continue
-        assert [one.tokens for one in got] == list(texts)
+        assert [hypothesis.tokens for hypothesis in got] == list(texts)
         compared += 1
     return compared
 
@@ -203,11 +203,11 @@ def test_a_prefix_equals_decoder_input_ids(models):
     given, forced = sources(ours.config.eos_id), [7, 7, 9]
     decoding = Decoding(alpha=0.0, nbest=4, no_repeat_ngram=2, **HF)
     options = BEAM | {"no_repeat_ngram_size": 2, "length_penalty": 0.0}
-    found = [
-        [one._replace(score=one.score - sum(one.token_scores[: len(forced)])) for one in each]
+    hypotheses = [
+        [h._replace(score=h.score - sum(h.token_scores[: len(forced)])) for h in each]
         for each in found_by(ours, params, given, decoding, forced)
     ]
-    assert assert_same(generated(theirs, given, forced=forced, **options), found) >= 0.9 * len(
+    assert assert_same(generated(theirs, given, forced=forced, **options), hypotheses) >= 0.9 * len(
         given
     )
 
@@ -227,8 +227,8 @@ def test_what_may_be_drawn_equals_generates_warpers(models):
             scores = theirs.TopKLogitsWarper(top_k)(None, scores)
         if top_p < 1:
             scores = theirs.TopPLogitsWarper(top_p)(None, scores)
-        found = sampling.top_k_top_p_filter(
+        filtered = sampling.top_k_top_p_filter(
             jnp.asarray(logits), temperature=temperature, top_k=top_k, top_p=top_p
         )
-        wanted = torch.softmax(scores, dim=-1).numpy()
-        np.testing.assert_allclose(jax.nn.softmax(found), wanted, atol=1e-6)
+        probabilities = torch.softmax(scores, dim=-1).numpy()
+        np.testing.assert_allclose(jax.nn.softmax(filtered), probabilities, atol=1e-6)

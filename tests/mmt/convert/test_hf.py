@@ -27,7 +27,7 @@ def test_round_trip_is_exact(exported, name, tmp_path):
     hf.import_hf(out, tmp_path / "back")
     # Without what a Hugging Face file does not say of an expert layer, the same model.
     forget = lambda c: (c, None) if not c.moe_period else (c.moe_period, c.moe.num_experts)  # noqa: E731
-    models = [Run(one).model().config for one in (run, tmp_path / "back")]
+    models = [Run(directory).model().config for directory in (run, tmp_path / "back")]
     assert forget(models[0]) == forget(models[1])
     jax.tree.map(np.testing.assert_array_equal, parameters(run), parameters(tmp_path / "back"))
     manifest = read_manifest(tmp_path / "back" / "manifest.json")
@@ -53,10 +53,10 @@ def test_transformers_loads_an_export_in_silence_and_whole(exported, name, caplo
         transformers.AutoTokenizer.from_pretrained(out)
     finally:
         logger.removeHandler(caplog.handler)
-    said = [record.getMessage() for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records]
     if name in ("t5", "umt5"):
-        said = [message for message in said if "we will NOT tie them" not in message]
-    assert said == []
+        messages = [message for message in messages if "we will NOT tie them" not in message]
+    assert messages == []
 
     source, target = hf_families.batch(config.model_from(run).config)
     given = {"params": parameters(run)}, source, target
@@ -83,14 +83,14 @@ def test_shards_and_half_precision(exported, tmp_path, monkeypatch):
     import safetensors.numpy
 
     for path in (tmp_path / "shards").glob("*.safetensors"):
-        own = safetensors.numpy.load_file(path)
-        half = {name: array.astype(ml_dtypes.bfloat16) for name, array in own.items()}
+        arrays = safetensors.numpy.load_file(path)
+        half = {name: array.astype(ml_dtypes.bfloat16) for name, array in arrays.items()}
         safetensors.numpy.save_file(half, path)
     hf.import_hf(tmp_path / "shards", tmp_path / "half")
 
-    def rounded(found, exact):
-        assert found.dtype == np.float32
-        np.testing.assert_array_equal(found, exact.astype(ml_dtypes.bfloat16).astype(np.float32))
+    def rounded(imported, exact):
+        assert imported.dtype == np.float32
+        np.testing.assert_array_equal(imported, exact.astype(ml_dtypes.bfloat16).astype(np.float32))
 
     jax.tree.map(rounded, parameters(tmp_path / "half"), parameters(run))
 
@@ -99,15 +99,15 @@ def test_copies_of_the_embedding_are_one(directory, tmp_path):
     import safetensors.numpy
 
     path = directory / "model.safetensors"
-    own = safetensors.numpy.load_file(path)
-    copy = own.pop("shared.weight")
+    arrays = safetensors.numpy.load_file(path)
+    copy = arrays.pop("shared.weight")
     unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
     others = {"decoder.embed_tokens.weight": copy, "encoder.embed_tokens.weight": copy}
-    safetensors.numpy.save_file({**own, **others, unused: np.ones((32, 2), np.float32)}, path)
+    safetensors.numpy.save_file({**arrays, **others, unused: np.ones((32, 2), np.float32)}, path)
     hf.import_hf(directory, tmp_path / "run")
-    found = parameters(tmp_path / "run")["source_embed"]["embedding"]
-    np.testing.assert_array_equal(found, copy)
-    safetensors.numpy.save_file({**own, **others, "encoder.embed_tokens.weight": copy + 1}, path)
+    embedding = parameters(tmp_path / "run")["source_embed"]["embedding"]
+    np.testing.assert_array_equal(embedding, copy)
+    safetensors.numpy.save_file({**arrays, **others, "encoder.embed_tokens.weight": copy + 1}, path)
     with pytest.raises(ValueError, match=r"\w+.embed_tokens.weight differs from \w+.embed"):
         hf.import_hf(directory, tmp_path / "other")
 
@@ -116,14 +116,14 @@ def test_logits_without_a_tensor_are_the_embedding_only_where_config_says_so(dir
     import safetensors.numpy
 
     path = directory / "model.safetensors"
-    own = safetensors.numpy.load_file(path)
-    del own["lm_head.weight"]
-    safetensors.numpy.save_file(own, path)
+    arrays = safetensors.numpy.load_file(path)
+    del arrays["lm_head.weight"]
+    safetensors.numpy.save_file(arrays, path)
     refused(directory, "lm_head.weight: missing")
     edit(directory, tie_word_embeddings=True, scale_decoder_outputs=False)
     hf.import_hf(directory, tmp_path / "tied")
-    found = parameters(tmp_path / "tied")["logits"]["kernel"]
-    np.testing.assert_array_equal(found.T, own["shared.weight"])
+    kernel = parameters(tmp_path / "tied")["logits"]["kernel"]
+    np.testing.assert_array_equal(kernel.T, arrays["shared.weight"])
 
 
 def test_the_config_of_an_import_is_one_of_ours(exported):

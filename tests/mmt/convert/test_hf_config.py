@@ -26,8 +26,8 @@ SWITCH = T5_SMALL | {
 }  # fmt: skip
 
 
-def to_config(found, generation=None):
-    return hf_config.to_config(found, generation or {}, where="config.json")
+def to_config(values, generation=None):
+    return hf_config.to_config(values, generation or {}, where="config.json")
 
 
 def test_published_settings():
@@ -42,15 +42,15 @@ def test_published_settings():
     assert switch.moe.router is moe.switch_top1
 
 
-@pytest.mark.parametrize("found", [T5_SMALL, MADLAD_3B, SWITCH], ids=["t5", "madlad", "switch"])
-def test_there_and_back(found):
-    made = to_config(found)
+@pytest.mark.parametrize("values", [T5_SMALL, MADLAD_3B, SWITCH], ids=["t5", "madlad", "switch"])
+def test_there_and_back(values):
+    made = to_config(values)
     again = hf_config.from_config(made)
     assert to_config(again) == made
-    known = found.keys() & again.keys()
+    known = values.keys() & again.keys()
     sparse = {"num_sparse_encoder_layers", "num_sparse_decoder_layers"}
     assert {name: again[name] for name in known - sparse} == {
-        name: found[name] for name in known - sparse
+        name: values[name] for name in known - sparse
     }
 
 
@@ -66,16 +66,16 @@ def test_sparse_layers_are_those_of_ours(period, layers):
         with pytest.raises(ValueError, match=r"experts in layers \[\] of 1"):
             hf_config.from_config(made)
         return
-    found = hf_config.from_config(made)
-    step = layers // found["num_sparse_encoder_layers"]
-    assert step == found["encoder_sparse_step"]
+    converted = hf_config.from_config(made)
+    step = layers // converted["num_sparse_encoder_layers"]
+    assert step == converted["encoder_sparse_step"]
     assert {i for i in range(layers) if step == 1 or i % step == 1} == ours
-    assert to_config(found) == made
+    assert to_config(converted) == made
 
 
 def test_logits_are_scaled_as_transformers_does_it():
-    def scaled(found, **changes):
-        return hf_config.scales_logits({**found, **changes})
+    def scaled(values, **changes):
+        return hf_config.scales_logits({**values, **changes})
 
     assert scaled(T5_SMALL) and scaled(SWITCH) and not scaled(MADLAD_3B)
     # transformers 5 saves 'tie_word_embeddings': true for all, and for T5 what it means beside it
@@ -86,10 +86,10 @@ def test_logits_are_scaled_as_transformers_does_it():
 
 
 def test_ids_come_from_either_file_and_must_agree():
-    found = {name: value for name, value in T5_SMALL.items() if name != "decoder_start_token_id"}
+    values = {name: value for name, value in T5_SMALL.items() if name != "decoder_start_token_id"}
     with pytest.raises(ValueError, match="config.json: no decoder_start_token_id"):
-        to_config(found)
-    assert to_config(found, {"decoder_start_token_id": 3}).start_id == 3
+        to_config(values)
+    assert to_config(values, {"decoder_start_token_id": 3}).start_id == 3
     assert to_config({**T5_SMALL, "eos_token_id": [1]}).eos_id == 1
     with pytest.raises(ValueError, match=r"eos_token_id is \[1, 2\]"):
         to_config({**T5_SMALL, "eos_token_id": [1, 2]})
@@ -151,10 +151,10 @@ def test_values_of_another_type_or_range_for_experts(changes, message):
 @pytest.mark.parametrize("value", [-1, 32128, True, "0"])
 @pytest.mark.parametrize("name", ["pad_token_id", "eos_token_id", "decoder_start_token_id"])
 def test_special_ids_are_ids(name, value):
-    said = f"{name} is {value!r}; allowed: an integer, 0 to 32127"
-    with pytest.raises(ValueError, match=f"^config.json: {said}"):
+    message = f"{name} is {value!r}; allowed: an integer, 0 to 32127"
+    with pytest.raises(ValueError, match=f"^config.json: {message}"):
         to_config({**T5_SMALL, name: value})
-    with pytest.raises(ValueError, match=f"^generation_config.json: {said}"):
+    with pytest.raises(ValueError, match=f"^generation_config.json: {message}"):
         to_config(T5_SMALL, {name: value})
 
 

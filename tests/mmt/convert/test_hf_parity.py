@@ -55,31 +55,31 @@ def test_numbers(family, record_property):
         return -jnp.mean(chosen), (encoded, logits)
 
     (_, (encoded, logits)), gradients = jit(jax.value_and_grad(ours, has_aux=True))(params)
-    real = source != model.config.pad_id
+    padding_mask = source != model.config.pad_id
     theirs.zero_grad()
-    found = theirs(
-        input_ids=tokens(source), attention_mask=torch.as_tensor(real),
+    output = theirs(
+        input_ids=tokens(source), attention_mask=torch.as_tensor(padding_mask),
         decoder_input_ids=tokens(target),
     )  # fmt: skip
-    flat_logits, flat_labels = found.logits.flatten(0, 1), tokens(labels).flatten()
+    flat_logits, flat_labels = output.logits.flatten(0, 1), tokens(labels).flatten()
     torch.nn.functional.cross_entropy(flat_logits, flat_labels).backward()
-    want = found.encoder_last_hidden_state.detach().numpy()
+    want = output.encoder_last_hidden_state.detach().numpy()
     worst = {
-        "encoder": np.abs(encoded - want)[real].max(),
-        "logits": np.abs(logits - found.logits.detach().numpy()).max(),
+        "encoder": np.abs(encoded - want)[padding_mask].max(),
+        "logits": np.abs(logits - output.logits.detach().numpy()).max(),
     }
 
-    entries, differences, own = names.table(model), {}, dict(theirs.named_parameters())
+    entries, differences, parameters = names.table(model), {}, dict(theirs.named_parameters())
     idle = 0
     for path, leaf in parameter_names.to_flat(gradients, model.config).items():
         for key, gradient in entries[path].to_theirs(np.asarray(leaf)):
-            found_there = own.pop(key).grad
+            found_there = parameters.pop(key).grad
             unused = found_there is None and "experts" in key  # no token went to this one
-            there = np.zeros(gradient.shape) if unused else found_there.numpy()
+            expected = np.zeros(gradient.shape) if unused else found_there.numpy()
             idle += unused
-            differences[key] = np.abs(gradient - there).max()
-            assert unused or differences[key] < 0.02 * np.abs(there).max(), key
-    assert not own  # every one of their parameters is compared
+            differences[key] = np.abs(gradient - expected).max()
+            assert unused or differences[key] < 0.02 * np.abs(expected).max(), key
+    assert not parameters  # every one of their parameters is compared
     assert idle < 0.1 * len(differences)
     worst["gradients"] = max(differences.values())
     listed = ", ".join(f"{what} {value:.1e}" for what, value in worst.items())
@@ -104,40 +104,40 @@ def search(model, params, source, settings):
         limits = beam_search.RowLimits(jnp.full(len(source), settings.max_length))
         return beam_search.beam_search(step, cache, limits=limits, settings=settings)
 
-    found = run(params, jnp.asarray(source))
-    return np.asarray(found.tokens[:, 0]), np.asarray(found.scores[:, 0])
+    hypotheses = run(params, jnp.asarray(source))
+    return np.asarray(hypotheses.tokens[:, 0]), np.asarray(hypotheses.scores[:, 0])
 
 
 @pytest.mark.parametrize("beams, alpha", [(1, 0.0), (4, 0.0), (4, 1.0)])
 def test_texts(family, record_property, beams, alpha):
     name, _, theirs, model, params = family
-    own, length = model.config, 16
-    source, _ = hf_families.batch(own, rows=200, seed=2)
+    config, length = model.config, 16
+    source, _ = hf_families.batch(config, rows=200, seed=2)
     settings = beam_search.BeamSettings(
-        length, beams, alpha, pad=own.pad_id, eos=own.eos_id, start=own.start_id,
+        length, beams, alpha, pad=config.pad_id, eos=config.eos_id, start=config.start_id,
         penalty="length", search_style="hf",
     )  # fmt: skip
     got, scores = search(model, params, source, settings)
     options = {"num_beams": beams, "early_stopping": "never", "length_penalty": alpha}
     with torch.no_grad():
-        found = theirs.generate(
-            input_ids=tokens(source), attention_mask=torch.as_tensor(source != own.pad_id),
-            max_new_tokens=length, do_sample=False, suppress_tokens=[own.pad_id],
+        output = theirs.generate(
+            input_ids=tokens(source), attention_mask=torch.as_tensor(source != config.pad_id),
+            max_new_tokens=length, do_sample=False, suppress_tokens=[config.pad_id],
             return_dict_in_generate=True, output_scores=True,
             **(options if beams > 1 else {}),
         )  # fmt: skip
-    want = found.sequences.numpy()[:, 1:]
-    want = np.pad(want, ((0, 0), (0, length - want.shape[1])), constant_values=own.pad_id)
-    after = np.cumsum(want == own.eos_id, axis=1) - (want == own.eos_id) > 0
-    want = np.where(after, own.pad_id, want)  # generate fills up with whatever it likes
+    want = output.sequences.numpy()[:, 1:]
+    want = np.pad(want, ((0, 0), (0, length - want.shape[1])), constant_values=config.pad_id)
+    after = np.cumsum(want == config.eos_id, axis=1) - (want == config.eos_id) > 0
+    want = np.where(after, config.pad_id, want)  # generate fills up with whatever it likes
     same = (got == want).all(axis=1)
-    ended = (want == own.eos_id).any(axis=1).mean()
+    ended = (want == config.eos_id).any(axis=1).mean()
     assert ended > 0.05 and len(np.unique(want, axis=0)) > 50
     record_property(name, f"beam {beams}, alpha {alpha}: {same.sum()} of 200 texts are equal")
     if beams == 1:
         assert same.mean() > 0.98  # ties of two logits
         return
-    close = np.abs(scores - found.sequences_scores.numpy()) < LIMIT
+    close = np.abs(scores - output.sequences_scores.numpy()) < LIMIT
     assert (same | close).all()
     assert same.mean() > 0.98 and close.all()
 
@@ -150,7 +150,7 @@ def test_mmt_translate_gives_the_text_of_generate(mmt_command, tmp_path, record_
     tokenizer.write(model, theirs, kept=tmp_path / "none", pad=1)
     done = mmt_command("import", "hf", theirs, "--out", run)
     assert done.returncode == 0, done.stderr.decode()
-    lines = [one.name for one in languages.all_languages()[::40]]
+    lines = [language.name for language in languages.all_languages()[::40]]
     done = mmt_command(
         "translate", "--model", run, "--to", "German", "--beam", 4, "--alpha", 1,
         "--gin.Decoding.penalty=length", "--gin.Decoding.rules=hf",
@@ -158,20 +158,21 @@ def test_mmt_translate_gives_the_text_of_generate(mmt_command, tmp_path, record_
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     model = hf_families.load(theirs)
-    own = transformers.AutoTokenizer.from_pretrained(theirs)
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(theirs)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(theirs / "spiece.model"))
     want = []
     for line in lines:
-        given = own(f"<2de> {line}", return_tensors="pt")
-        assert given.input_ids[0, 1] == own.convert_tokens_to_ids("<2de>")
-        found = model.generate(
+        given = their_tokenizer(f"<2de> {line}", return_tensors="pt")
+        assert given.input_ids[0, 1] == their_tokenizer.convert_tokens_to_ids("<2de>")
+        output = model.generate(
             input_ids=given.input_ids, attention_mask=given.attention_mask, num_beams=4,
             early_stopping="never", length_penalty=1.0, do_sample=False, suppress_tokens=[1],
             max_new_tokens=2 * given.input_ids.shape[1] + 16,
         )  # fmt: skip
         # SentencePiece's text: `tokenizers` reads bytes that are no UTF-8, which a random model
         # produces, in another way.
-        ids = [one for one in found[0].tolist() if one not in own.all_special_ids]
+        special = their_tokenizer.all_special_ids
+        ids = [token for token in output[0].tolist() if token not in special]
         want.append(" ".join(pieces.decode(ids).split()))
     got = [" ".join(line.split()) for line in done.stdout.decode().split("\n")[:-1]]
     same = [a == b for a, b in zip(got, want, strict=True)]
@@ -209,7 +210,7 @@ def test_exported_directories_work_as_they_lie(family, tmp_path, record_property
     again = hf_families.load(tmp_path / "out")
     source, target = (tokens(array) for array in hf_families.batch(model.config))
     with torch.no_grad():
-        logits = [one(input_ids=source, decoder_input_ids=target).logits for one in (theirs, again)]
+        logits = [t5(input_ids=source, decoder_input_ids=target).logits for t5 in (theirs, again)]
     assert torch.equal(*logits)
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         assert getattr(again.generation_config, key) == getattr(theirs.generation_config, key)

@@ -41,8 +41,8 @@ def test_special_ids_come_from_the_files(directory):
     refused(directory, "no decoder_start_token_id", decoder_start_token_id=None)
     edit(directory, decoder_start_token_id=7, pad_token_id=9)
     hf.import_hf(directory, directory.parent / "run")
-    found = Run(directory.parent / "run").model().config
-    assert (found.start_id, found.pad_id, found.eos_id) == (7, 9, 1)
+    config = Run(directory.parent / "run").model().config
+    assert (config.start_id, config.pad_id, config.eos_id) == (7, 9, 1)
     manifest = read_manifest(directory.parent / "run" / "manifest.json")
     assert (manifest.start, manifest.pad, manifest.eos) == (7, 9, 1)
     shutil.rmtree(directory.parent / "run")

@@ -107,10 +107,10 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(small, tmp_path, roo
     """A limit on the size of a file stands for the disk's: that of weights, and the first file."""
     flags = [str(room), "import", "hf", small[0], "--out", tmp_path / "run"]
     done = subprocess.run([sys.executable, "-c", LIMITED, *flags], capture_output=True, check=False)
-    told = done.stderr.decode().splitlines()
-    assert done.returncode == 1 and len(told) == 1, told
-    assert told[0].startswith(f"mmt import: cannot write {tmp_path / 'run'}: ")
-    assert "File too large" in told[0]
+    lines = done.stderr.decode().splitlines()
+    assert done.returncode == 1 and len(lines) == 1, lines
+    assert lines[0].startswith(f"mmt import: cannot write {tmp_path / 'run'}: ")
+    assert "File too large" in lines[0]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,12 +131,12 @@ def test_a_signal_to_end_leaves_nothing(small, tmp_path, monkeypatch, way):
         return original(*arguments)
 
     monkeypatch.setattr(owner, name, ended)
-    with pytest.raises(SystemExit) as found:
+    with pytest.raises(SystemExit) as raised:
         if way == "import":
             hf.import_hf(small[0], tmp_path / "out")
         else:
             hf.export_hf(small[1], tmp_path / "out")
-    assert found.value.code == 143
+    assert raised.value.code == 143
     assert list(tmp_path.iterdir()) == [] and signal.getsignal(signal.SIGTERM) == handled
 
 

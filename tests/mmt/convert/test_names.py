@@ -31,7 +31,7 @@ def table(name):
 def test_every_parameter_has_its_tensors_and_they_give_it_back(name):
     model, entries = table(name)
     assert {path: entry.shape for path, entry in entries.items()} == parameter_names.shapes(model)
-    theirs = [one for entry in entries.values() for one in entry.theirs]
+    theirs = [their_name for entry in entries.values() for their_name in entry.theirs]
     assert len(set(theirs)) == len(theirs)
     random = np.random.default_rng(0)
     for entry in entries.values():
@@ -87,12 +87,12 @@ def test_names_of_some():
 
 def test_everything_wrong_is_listed_at_once():
     _, entries = table("gated")
-    found = {name: entry.their_shape for entry in entries.values() for name in entry.theirs}
-    names.check(found, entries, "here")
-    found.pop("lm_head.weight")
-    found |= {"lm_head.bias": (30,), "shared.weight": (30, 13)}
+    shapes = {name: entry.their_shape for entry in entries.values() for name in entry.theirs}
+    names.check(shapes, entries, "here")
+    shapes.pop("lm_head.weight")
+    shapes |= {"lm_head.bias": (30,), "shared.weight": (30, 13)}
     with pytest.raises(ValueError) as error:
-        names.check(found, entries, "here")
+        names.check(shapes, entries, "here")
     assert str(error.value).splitlines() == [
         "here: the weights are not config.json's model:",
         "  lm_head.weight: missing",

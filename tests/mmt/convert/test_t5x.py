@@ -116,19 +116,19 @@ def parameters(run) -> dict:
 def test_every_number_comes_to_its_place(leave, layout, tied):
     arrays = network(tied=tied)
     run = leave(arrays, layout)
-    found, model = parameters(run), Run(run).model()
-    assert sum(map(np.size, arrays.values())) == sum(map(np.size, found.values()))
+    imported, model = parameters(run), Run(run).model()
+    assert sum(map(np.size, arrays.values())) == sum(map(np.size, imported.values()))
     assert model.config.tied_logits is tied
-    head = found["decoder/1/cross_attention/key"][:, 1]  # the second of them
+    head = imported["decoder/1/cross_attention/key"][:, 1]  # the second of them
     theirs = arrays["decoder.layers_1.encoder_decoder_attention.key.kernel"]
     np.testing.assert_array_equal(head, theirs[:, HEAD:])
-    out = found["encoder/0/self_attention/out"][1]
+    out = imported["encoder/0/self_attention/out"][1]
     theirs = arrays["encoder.layers_0.attention.out.kernel"]
     np.testing.assert_array_equal(out, theirs[HEAD:])
     bias = arrays["decoder.relpos_bias.rel_embedding"]
-    np.testing.assert_array_equal(found["decoder/relative_bias/embedding"][5], bias[:, 5])
+    np.testing.assert_array_equal(imported["decoder/relative_bias/embedding"][5], bias[:, 5])
     norm = arrays["decoder.layers_0.pre_cross_attention_layer_norm.scale"]
-    np.testing.assert_array_equal(found["decoder/0/cross_norm/scale"], norm)
+    np.testing.assert_array_equal(imported["decoder/0/cross_norm/scale"], norm)
 
 
 def test_what_was_imported_translates(leave):
@@ -140,10 +140,10 @@ def test_what_was_imported_translates(leave):
 def test_out_again_as_it_came(leave, tmp_path):
     arrays = network()
     t5x.export_network(leave(arrays), tmp_path / "out")
-    found = t5x.Arrays(tmp_path / "out")
-    assert {name.replace(".", "/") for name in arrays} == set(found)
+    exported = t5x.Arrays(tmp_path / "out")
+    assert {name.replace(".", "/") for name in arrays} == set(exported)
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name.replace(".", "/")], array)
+        np.testing.assert_array_equal(exported[name.replace(".", "/")], array)
 
 
 def test_with_our_names_and_back(leave, tmp_path, pieces):

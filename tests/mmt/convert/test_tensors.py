@@ -19,10 +19,10 @@ def write(directory):
             writer[name] = ARRAYS[name]
 
 
-def same(found):
-    assert found.keys() == ARRAYS.keys()
+def same(tensors_read):
+    assert tensors_read.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(tensors_read[name], array)
 
 
 @pytest.mark.parametrize("piece", [20, 100, 1 << 24])  # less than a row, some rows, all
@@ -30,9 +30,9 @@ def test_one_file(tmp_path, monkeypatch, piece):
     monkeypatch.setattr(tensors, "PIECE_BYTES", piece)
     write(tmp_path)
     same(safetensors.numpy.load_file(tmp_path / "model.safetensors"))
-    found = tensors.Tensors(tmp_path)
-    assert found.shapes == SHAPES
-    same(found)
+    tensors_read = tensors.Tensors(tmp_path)
+    assert tensors_read.shapes == SHAPES
+    same(tensors_read)
 
 
 def test_shards_as_hugging_face_has_them(tmp_path, monkeypatch):
@@ -45,10 +45,10 @@ def test_shards_as_hugging_face_has_them(tmp_path, monkeypatch):
     assert files == sorted(set(index["weight_map"].values())) and len(files) > 2
     read = {}
     for file in files:
-        own = safetensors.numpy.load_file(tmp_path / file)
-        assert {index["weight_map"][name] for name in own} == {file}
-        assert sum(array.nbytes for array in own.values()) <= 400
-        read |= own
+        shard = safetensors.numpy.load_file(tmp_path / file)
+        assert {index["weight_map"][name] for name in shard} == {file}
+        assert sum(array.nbytes for array in shard.values()) <= 400
+        read |= shard
     same(read)
     same(tensors.Tensors(tmp_path))
 
@@ -68,19 +68,19 @@ def test_what_is_no_number_is_refused_when_it_is_read(tmp_path, bad):
         {"x": np.float32([[1, 2], [bad, 3]]), "y": np.ones(2, np.float32)},
         tmp_path / "model.safetensors",
     )
-    found = tensors.Tensors(tmp_path)
-    np.testing.assert_array_equal(found["y"], 1)
+    tensors_read = tensors.Tensors(tmp_path)
+    np.testing.assert_array_equal(tensors_read["y"], 1)
     with pytest.raises(ValueError, match="model.safetensors: x is not finite: 1 of its numbers"):
-        found["x"]
+        tensors_read["x"]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_other_floats_become_float32(tmp_path, dtype):
     array = RANDOM.normal(size=(3, 4)).astype(dtype)
     safetensors.numpy.save_file({"x": array}, tmp_path / "model.safetensors")
-    found = tensors.Tensors(tmp_path)["x"]
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, array.astype(np.float32))
+    read = tensors.Tensors(tmp_path)["x"]
+    assert read.dtype == np.float32
+    np.testing.assert_array_equal(read, array.astype(np.float32))
 
 
 def test_integers_are_refused(tmp_path):

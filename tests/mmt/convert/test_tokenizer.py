@@ -13,8 +13,8 @@ from mmt.data import vocabulary
 
 TEXTS = [
     text
-    for one in languages.all_languages()
-    for text in (f"<2eng> {one.native} ({one.code})", f"{one.name} 1,234.50")
+    for language in languages.all_languages()
+    for text in (f"<2eng> {language.native} ({language.code})", f"{language.name} 1,234.50")
 ]
 AWKWARD = [
     "", " ", "  two  spaces, before, inside and after  ", "\u2581a\u2581", "tab\tline\nend\r\n",
@@ -103,7 +103,7 @@ def theirs(model, directory, *, pad):
 
 @pytest.mark.parity
 def test_bpe_gives_the_same_ids_and_texts(bpe, tmp_path, record_property):
-    own, other = vocabulary.Vocabulary.load(bpe), theirs(bpe, tmp_path / "hf", pad=0)
+    ours, other = vocabulary.Vocabulary.load(bpe), theirs(bpe, tmp_path / "hf", pad=0)
     random = np.random.default_rng(0)
     others = ["<2eng>", "<2deu>", "\x00", "😀", "  ", "</s>"]
     characters = [c for text in TEXTS for c in text] + others
@@ -111,9 +111,9 @@ def test_bpe_gives_the_same_ids_and_texts(bpe, tmp_path, record_property):
     texts = [*AWKWARD, *TEXTS, *mixed]
     assert (other.pad_token_id, other.eos_token_id, other.unk_token_id) == (0, 1, 2)
     for text in texts:
-        ids = own.encode(text)
-        assert other(text).input_ids == [*ids, own.eos], repr(text)
-        assert other.decode([*ids, own.eos, 0, 0], skip_special_tokens=True) == own.decode(ids)
+        ids = ours.encode(text)
+        assert other(text).input_ids == [*ids, ours.eos], repr(text)
+        assert other.decode([*ids, ours.eos, 0, 0], skip_special_tokens=True) == ours.decode(ids)
     record_property("tokenizer.json of a BPE model", f"{len(texts)} texts, all ids and texts equal")
 
 
@@ -122,11 +122,11 @@ def test_bpe_gives_the_same_ids_and_texts(bpe, tmp_path, record_property):
 def test_unigram_gives_the_same_ids(tmp_path, options):
     model = tmp_path / "spiece.model"
     model.write_bytes(unigram(**options))
-    own, other = vocabulary.Vocabulary.load(model), theirs(model, tmp_path / "hf", pad=1)
+    ours, other = vocabulary.Vocabulary.load(model), theirs(model, tmp_path / "hf", pad=1)
     names = {"<0x41> </s> <unk> <pad>"}  # of pieces: Unigram takes them at their word there
     texts = [text for text in (*AWKWARD, *TEXTS, "<2zh_Hant> Hello  there") if text not in names]
     for text in texts:
-        ids = own.encode(text)
-        assert other(text).input_ids == [*ids, own.eos], repr(text)
-        if own.unk not in ids:
-            assert other.decode(ids, skip_special_tokens=True) == own.decode(ids), repr(text)
+        ids = ours.encode(text)
+        assert other(text).input_ids == [*ids, ours.eos], repr(text)
+        if ours.unk not in ids:
+            assert other.decode(ids, skip_special_tokens=True) == ours.decode(ids), repr(text)

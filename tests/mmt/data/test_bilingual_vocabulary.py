@@ -42,43 +42,43 @@ def opened(request, tmp_path):
     return cache.open_cache(tmp_path / "toy-390")
 
 
-def read(own, split):
-    files = own.vocabulary_files()
+def read(directory, split):
+    files = directory.vocabulary_files()
     words = [vocabulary.Vocabulary.load(files[side]) for side in ("source", "target")]
-    (code,) = own.manifest.languages
-    records = own.records(code, split)
-    columns = [[one[key].tolist() for one in map(records.__getitem__, range(len(records)))]
+    (code,) = directory.manifest.languages
+    records = directory.records(code, split)
+    columns = [[record[key].tolist() for record in map(records.__getitem__, range(len(records)))]
                for key in ("inputs", "targets")]  # fmt: skip
     texts = (word.decode_all(ids) for word, ids in zip(words, columns, strict=True))
     return list(zip(*texts, strict=True))
 
 
 def test_the_text_is_the_same_in_pieces_of_its_own(opened):
-    own = bilingual_cache(opened, "deu_Latn", SIZES)
-    assert read(own, "train") == TEXTS["deu_Latn"]
-    assert read(own, "validation") == TEXTS["deu_Latn"][:2]
-    manifest, before = own.manifest, opened.manifest
+    bilingual = bilingual_cache(opened, "deu_Latn", SIZES)
+    assert read(bilingual, "train") == TEXTS["deu_Latn"]
+    assert read(bilingual, "validation") == TEXTS["deu_Latn"][:2]
+    manifest, before = bilingual.manifest, opened.manifest
     assert manifest.languages == ("deu_Latn",) and manifest.corpus_hash == before.corpus_hash
     assert manifest.corpora["train"]["deu_Latn"] == [["news", 2], ["books", 7]]
     joint = len(set(before.vocabulary_hash.values())) == 1
     assert manifest.vocabulary_size == {"source": 310, "target": 310 if joint else 300}
     assert len(set(manifest.vocabulary_hash.values())) == (1 if joint else 2)
-    source = vocabulary.Vocabulary.load(own.vocabulary_files()["source"])
+    source = vocabulary.Vocabulary.load(bilingual.vocabulary_files()["source"])
     assert list(source.tags) == ["<2eng>"]  # what none of its sources has is no piece
     assert source.encode("<2eng> Zug")[0] == source.id("<2eng>")
     assert "το" not in "".join(map(source.piece, range(source.size)))
 
 
 def test_it_is_made_once_and_anew_for_another_text(opened):
-    own = bilingual_cache(opened, "ell_Grek", SIZES)
-    assert own.directory.parent == opened.directory.parent
-    assert own.directory.name.startswith("toy-390-ell_Grek-310")
-    made = own.directory.stat().st_ino
+    bilingual = bilingual_cache(opened, "ell_Grek", SIZES)
+    assert bilingual.directory.parent == opened.directory.parent
+    assert bilingual.directory.name.startswith("toy-390-ell_Grek-310")
+    made = bilingual.directory.stat().st_ino
     assert bilingual_cache(opened, "ell_Grek", SIZES).directory.stat().st_ino == made
     file = opened.directory / "manifest.json"
     file.write_text(file.read_text().replace('"abc"', '"other"'))
     changed = bilingual_cache(cache.open_cache(opened.directory), "ell_Grek", SIZES)
-    assert changed.manifest.corpus_hash == "other" and changed.directory == own.directory
+    assert changed.manifest.corpus_hash == "other" and changed.directory == bilingual.directory
     assert changed.directory.stat().st_ino != made
     (changed.directory / "train" / "ell_Grek.lengths.npy").unlink()  # no whole cache
     assert read(bilingual_cache(cache.open_cache(opened.directory), "ell_Grek", SIZES), "train")

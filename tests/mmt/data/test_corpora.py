@@ -53,8 +53,8 @@ def test_a_folder_is_read_as_described(folder):
 def test_domain_and_licence_are_said_and_change_nothing_else(folder):
     plain = corpora.load(folder)
     assert (plain.domain, plain.licence) == ("", "")
-    said = 'domain = "news\N{NO-BREAK SPACE}text"\nlicence = "CC BY-SA 4.0"\n'
-    (folder / "corpus.toml").write_text(GOOD.replace("target", said + "target", 1), "utf-8")
+    description = 'domain = "news\N{NO-BREAK SPACE}text"\nlicence = "CC BY-SA 4.0"\n'
+    (folder / "corpus.toml").write_text(GOOD.replace("target", description + "target", 1), "utf-8")
     corpus = corpora.load(folder)
     assert (corpus.domain, corpus.licence) == ("news\N{NO-BREAK SPACE}text", "CC BY-SA 4.0")
     assert corpus.hash() == plain.hash() and corpus.files == plain.files
@@ -253,9 +253,9 @@ def test_monolingual_text_is_read_by_the_readers(tmp_path):
     )
     corpus = corpora.load(tmp_path)
     assert corpus.languages == () and corpus.monolingual == ("deu_Latn", "eng_Latn", "swh_Latn")
-    found = list(corpus.pairs("de", "monolingual"))
-    assert [pair.target for pair in found] == ["eins\tzwei", "drei", "vier", "fünf", "sechs"]
-    assert not any(pair.source for pair in found) and found[-1].corpus == "table"
+    read = list(corpus.pairs("de", "monolingual"))
+    assert [pair.target for pair in read] == ["eins\tzwei", "drei", "vier", "fünf", "sechs"]
+    assert not any(pair.source for pair in read) and read[-1].corpus == "table"
     assert corpus.count("de", "monolingual") == 5
     with pytest.raises(ValueError, match=r"empty\.txt: no lines"):
         corpus.count("eng", "monolingual")

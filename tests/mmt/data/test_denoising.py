@@ -19,13 +19,13 @@ def made(how, texts, *, lines=None, keys=None, sentinels=SENTINELS):
 
 def filled(source, target, sentinels=SENTINELS):
     """The text, by putting what follows each sentinel of the target into its place."""
-    gaps, own = {}, None
+    spans, span = {}, None
     for token in target:
         if token in sentinels:
-            own = gaps.setdefault(token, [])
+            span = spans.setdefault(token, [])
         else:
-            own.append(token)
-    parts = (gaps.get(token, [token]) for token in source)
+            span.append(token)
+    parts = (spans.get(token, [token]) for token in source)
     return list(itertools.chain.from_iterable(parts))
 
 
@@ -35,22 +35,22 @@ def filled(source, target, sentinels=SENTINELS):
     st.floats(0.01, 0.99), st.floats(1, 20), st.integers(0, 2**64 - 1), st.integers(1, 100),
 )  # fmt: skip
 def test_gaps_and_their_fillings_are_the_text(texts, density, span, key, number):
-    how, own = Denoising(density, span), SENTINELS[:number]
+    how, sentinels = Denoising(density, span), SENTINELS[:number]
     keys = [key] * len(texts)
-    sides = made(how, texts, keys=keys, sentinels=own)
-    wanted = Denoiser(how, own).lengths(np.array([len(text) for text in texts]))
-    for text, (source, target), lengths in zip(texts, sides, wanted.tolist(), strict=True):
-        assert filled(source, target, own) == text
+    sides = made(how, texts, keys=keys, sentinels=sentinels)
+    all_lengths = Denoiser(how, sentinels).lengths(np.array([len(text) for text in texts]))
+    for text, (source, target), lengths in zip(texts, sides, all_lengths.tolist(), strict=True):
+        assert filled(source, target, sentinels) == text
         # each gap has the next sentinel, the same on both sides, and no two gaps touch
-        marks = [token for token in source if token in own]
-        assert marks == own[: len(marks)] == [token for token in target if token in own]
-        places = [place for place, token in enumerate(source) if token in own]
+        marks = [token for token in source if token in sentinels]
+        assert marks == sentinels[: len(marks)] == [token for token in target if token in sentinels]
+        places = [place for place, token in enumerate(source) if token in sentinels]
         assert all(b - a > 1 for a, b in itertools.pairwise(places))
-        assert target[0] == own[0] and target[-1] not in own
+        assert target[0] == sentinels[0] and target[-1] not in sentinels
         assert len(source) > len(marks) or len(text) == 1
         assert marks
         assert [len(source), len(target)] == lengths
-    assert made(how, texts, keys=keys, sentinels=own) == sides
+    assert made(how, texts, keys=keys, sentinels=sentinels) == sides
 
 
 def test_density_and_mean_span_are_those_of_the_paper():

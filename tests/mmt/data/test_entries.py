@@ -24,8 +24,8 @@ def corpus(tmp_path):
     (moses / ".hidden.de").write_text("no")
     (tmp_path / "loop").symlink_to("loop")
 
-    def load(entry, rest=""):
-        (tmp_path / "corpus.toml").write_text(f"[train]\nde = {entry}\n{rest}")
+    def load(entry, more=""):
+        (tmp_path / "corpus.toml").write_text(f"[train]\nde = {entry}\n{more}")
         return corpora.load(tmp_path)
 
     return load
@@ -59,15 +59,15 @@ def test_two_stars_go_through_folders(corpus):
         assert [*corpus(entry).entries("de", "train")] == names
     two = '{ source = "parts/**/*.de", target = "parts/**/*.en" }'
     for entry in (two, two.replace("/*.", "/?.").replace("parts/**", "**")):
-        found = corpus(entry)
-        assert [(pair.source[2:], pair.target[2:]) for pair in found.pairs("de", "train")] == [
+        read = corpus(entry)
+        assert [(pair.source[2:], pair.target[2:]) for pair in read.pairs("de", "train")] == [
             ("p/b", "p/b"), ("p/q/a", "p/q/a"),
         ]  # fmt: skip
-    found = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/**/*.de"')
-    texts = [pair.target for pair in found.pairs("de", "monolingual")]
+    read = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/**/*.de"')
+    texts = [pair.target for pair in read.pairs("de", "monolingual")]
     assert texts == ["d p/b", "d p/q/a"]
-    found = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/p/q/**"')
-    assert len(found.entries("de", "monolingual")) == 3
+    read = corpus('"parts/*.tsv"', '[monolingual]\nde = "parts/p/q/**"')
+    assert len(read.entries("de", "monolingual")) == 3
 
 
 def test_a_folder_of_moses_files_goes_by_their_languages(corpus):
@@ -86,16 +86,16 @@ def test_what_is_not_read_of_a_folder_is_named(corpus):
     with pytest.warns(UserWarning, match=r"parts: not read: sub;") as both:
         assert len(corpus('"parts"').entries("de", "train")) == 3
     assert re.search(r"parts: not read: a\.txt\.gz; ", str(both[1].message))
-    with pytest.warns(UserWarning, match=r"moses: not read: README; ") as one:
+    with pytest.warns(UserWarning, match=r"moses: not read: README; ") as warned:
         assert corpus('"moses"').count("de", "train") == 2
-    assert len(one) == 1
-    with pytest.warns(UserWarning, match=r"parts: not read: sub;") as one:
+    assert len(warned) == 1
+    with pytest.warns(UserWarning, match=r"parts: not read: sub;") as warned:
         texts = corpus('"parts/b*"', '[monolingual]\nde = "parts"').entries("de", "monolingual")
-    assert len(texts) == 4 and len(one) == 1
+    assert len(texts) == 4 and len(warned) == 1
     (root / "parts/corpus.toml").write_text('[train]\nde = "."\n[monolingual]\nde = "."')
     with pytest.warns(UserWarning, match=r"parts: not read: ") as three:
         beside = corpora.load(root / "parts")
-    assert len(three) == 3 and not any("toml" in str(one.message) for one in three)
+    assert len(three) == 3 and not any("toml" in str(warned.message) for warned in three)
     assert beside.entries("de", "monolingual") == ("a.10.tsv", "a.2.tsv", "a.txt.gz", "b.1.tsv")
 
 

@@ -24,15 +24,15 @@ def directory(tmp_path_factory):
 
 def seen(batches):
     """(language, corpus) -> examples, tokens of source, tokens of target: counted one by one."""
-    found = Counter()
+    counts = Counter()
     for batch in batches:
         for language, index in examples_of(batch):
             code = list(COUNTS)[language]
             name = CORPORA[index * len(CORPORA) // COUNTS[code]]
             sides = (len(text) + 1 for text in example(language, index))
             for field, number in zip(ledger.FIELDS[:3], (1, *sides), strict=True):
-                found[code, name, field] += number
-    return +found
+                counts[code, name, field] += number
+    return +counts
 
 
 def written(directory):
@@ -57,29 +57,29 @@ class Run:
     def start(self, processes, batch_size=16):
         self.close()
         for process in range(processes):
-            one = pipeline.train_batches(
+            stream = pipeline.train_batches(
                 self.directory, batch_size=batch_size, virtual_shards=8, **self.options
             )
-            one.share(part(process, processes))
+            stream.share(part(process, processes))
             if self.state is not None:
-                one.set_state(self.state)
-            self.parts.append(one)
+                stream.set_state(self.state)
+            self.parts.append(stream)
 
     def train(self, steps):
         for _ in range(steps):
-            parts = [next(one) for one in self.parts]
+            parts = [next(stream) for stream in self.parts]
             self.batches.append({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
 
     def checkpoint(self):
-        self.state = distributed.merged([one.get_state() for one in self.parts])
+        self.state = distributed.merged([stream.get_state() for stream in self.parts])
         self.account()
         return json.loads(json.dumps(self.state)), list(self.batches)
 
     def account(self):
-        own = [one.ledger() for one in self.parts]
-        former = own[0].read(self.out)
-        counted = [one.count(former, self.state, i, len(own)) for i, one in enumerate(own)]
-        own[0].write(self.out, former, self.state, counted, len(self.batches))
+        ledgers = [stream.ledger() for stream in self.parts]
+        former = ledgers[0].read(self.out)
+        counted = [p.count(former, self.state, i, len(ledgers)) for i, p in enumerate(ledgers)]
+        ledgers[0].write(self.out, former, self.state, counted, len(self.batches))
 
     def close(self):
         while self.parts:

@@ -36,12 +36,12 @@ def test_shares_are_the_power_of_the_counts():
 def test_cap_is_kept_and_the_excess_shared_in_proportion(counts, temperature, epochs):
     named = {str(i): count for i, count in enumerate(counts)}
     budget = sum(counts)  # epochs >= 1, so that the caps leave room
-    found = mixing.mixing_rates(named, temperature, max_epochs=epochs, examples=budget)
-    assert math.isclose(sum(found.values()), 1, rel_tol=1e-9)
+    rates = mixing.mixing_rates(named, temperature, max_epochs=epochs, examples=budget)
+    assert math.isclose(sum(rates.values()), 1, rel_tol=1e-9)
     cap = {name: epochs * count / budget for name, count in named.items()}
-    assert all(found[name] <= cap[name] * (1 + 1e-9) for name in named)
+    assert all(rates[name] <= cap[name] * (1 + 1e-9) for name in named)
     free = mixing.mixing_rates(named, temperature)
-    ratios = [found[name] / free[name] for name in named if found[name] < cap[name] * (1 - 1e-6)]
+    ratios = [rates[name] / free[name] for name in named if rates[name] < cap[name] * (1 - 1e-6)]
     if ratios:  # all below their cap grew by one factor, which is at least 1
         assert min(ratios) == pytest.approx(max(ratios))
         assert min(ratios) >= 1 - 1e-9
@@ -136,11 +136,11 @@ def test_schedule_is_random_access_and_counts_appearances():
     drawn, counted = schedule.at(np.arange(30_000))
     for component in (0, 500, 999):
         assert counted[drawn == component].tolist() == list(range((drawn == component).sum()))
-    some = np.random.default_rng(0).integers(0, 30_000, 1000)
+    draws = np.random.default_rng(0).integers(0, 30_000, 1000)
     fresh = mixing.MixtureSampler(list(mixing.mixing_rates(power_law(1000), 1.43).values()))
-    again, counted_again = fresh.at(some)
-    np.testing.assert_array_equal(again, drawn[some])
-    np.testing.assert_array_equal(counted_again, counted[some])
+    again, counted_again = fresh.at(draws)
+    np.testing.assert_array_equal(again, drawn[draws])
+    np.testing.assert_array_equal(counted_again, counted[draws])
     far = np.arange(10**12, 10**12 + 5000)  # cheap however far out
     np.testing.assert_array_equal(schedule.at(far)[0][::-1], fresh.at(far[::-1].copy())[0])
 
@@ -154,8 +154,8 @@ def test_a_sampler_refuses_rates_of_zero():
 @given(st.integers(1, 500), st.integers(0, 2**64 - 1))
 def test_permute_permutes(size, key):
     keys = np.full(size, key, np.uint64)
-    found = mixing.permute(np.arange(size), np.full(size, size), keys)
-    assert sorted(found.tolist()) == list(range(size))
+    permuted = mixing.permute(np.arange(size), np.full(size, size), keys)
+    assert sorted(permuted.tolist()) == list(range(size))
 
 
 def test_permutations_are_even_and_unlike_each_other():
@@ -163,15 +163,15 @@ def test_permutations_are_even_and_unlike_each_other():
     for size in (2, 3, 7, 100):
         for index in (0, size - 1):
             sizes = np.full(len(keys), size)
-            found = mixing.permute(np.full(len(keys), index), sizes, keys)
+            permuted = mixing.permute(np.full(len(keys), index), sizes, keys)
             expected = len(keys) / size
-            chi2 = ((np.bincount(found, minlength=size) - expected) ** 2 / expected).sum()
+            chi2 = ((np.bincount(permuted, minlength=size) - expected) ** 2 / expected).sum()
             assert chi2 < size - 1 + 8 * math.sqrt(2 * size - 2)  # eight standard deviations
     size = 10_000
     index, sizes = np.arange(size), np.full(size, size)
     first, second = (mixing.permute(index, sizes, np.full(size, k)) for k in keys[:2])
-    for one, other in ((first, second), (first, index), (first[1:], first[:-1])):
-        assert abs(np.corrcoef(one, other)[0, 1]) < 0.05
+    for left, right in ((first, second), (first, index), (first[1:], first[:-1])):
+        assert abs(np.corrcoef(left, right)[0, 1]) < 0.05
     huge = np.full(3, 10**15)
     assert (mixing.permute(np.arange(3), huge, keys[:3]) < 10**15).all()
 
@@ -185,22 +185,22 @@ def test_keys_reach_all_orders_of_a_small_language():
 BOTH = {"deu_Latn": 900, "swh_Latn": 30, "deu_Latn.monolingual": 5000, "eng_Latn.monolingual": 50}
 
 
-@pytest.mark.parametrize(("asked", "part"), [(None, 0.5), (0.2, 0.2), (1.0, 1.0), (0.0, 0.0)])
-def test_monolingual_text_has_the_part_that_was_asked_for(asked, part):
-    mixture = mixing.Mixing(monolingual=asked)
-    found = mixture.rates({code: BOTH[code] for code in mixture.choose(list(BOTH))})
-    text = {code: share for code, share in found.items() if mixing.is_monolingual(code)}
-    pairs = {code: share for code, share in found.items() if code not in text}
-    for own, whole in ((text, part), (pairs, 1 - part)):
-        alone = mixing.mixing_rates({code: BOTH[code] for code in own}, 5.0) if own else {}
-        assert own == pytest.approx({code: share * whole for code, share in alone.items()})
-    assert sum(found.values()) == pytest.approx(1)
+@pytest.mark.parametrize(("monolingual", "part"), [(None, 0.5), (0.2, 0.2), (1.0, 1.0), (0.0, 0.0)])
+def test_monolingual_text_has_the_part_that_was_asked_for(monolingual, part):
+    mixture = mixing.Mixing(monolingual=monolingual)
+    rates = mixture.rates({code: BOTH[code] for code in mixture.choose(list(BOTH))})
+    text = {code: share for code, share in rates.items() if mixing.is_monolingual(code)}
+    pairs = {code: share for code, share in rates.items() if code not in text}
+    for group, whole in ((text, part), (pairs, 1 - part)):
+        alone = mixing.mixing_rates({code: BOTH[code] for code in group}, 5.0) if group else {}
+        assert group == pytest.approx({code: share * whole for code, share in alone.items()})
+    assert sum(rates.values()) == pytest.approx(1)
 
 
 def test_caps_and_languages_hold_for_pairs_and_text_alike():
     capped = mixing.Mixing(monolingual=0.5, max_epochs=2.0, examples=1000)
-    found = capped.rates(BOTH)
-    assert all(found[code] * 1000 <= 2 * BOTH[code] * (1 + 1e-9) for code in BOTH)
+    rates = capped.rates(BOTH)
+    assert all(rates[code] * 1000 <= 2 * BOTH[code] * (1 + 1e-9) for code in BOTH)
     german = mixing.Mixing(languages=["German"])
     assert german.choose(list(BOTH)) == ["deu_Latn", "deu_Latn.monolingual"]
     assert mixing.language_of(mixing.monolingual("deu_Latn")) == "deu_Latn"

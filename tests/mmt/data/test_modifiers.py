@@ -72,10 +72,10 @@ def test_numbers_are_the_same_on_both_sides():
     for source, target in several:
         first, second = (re.findall(r"\d+", side) for side in (source, target))
         assert sorted(first) == sorted(second)
-        assert [len(one) for one in first] == [1, 3, 2, 1, 4, 2]
+        assert [len(number) for number in first] == [1, 3, 2, 1, 4, 2]
         assert first[0] == "1" and first[2] == "12" and first[3] == "7"
         assert first[1].endswith("50") and first[4].endswith("21") and first[5].endswith("5")
-        assert not any(one.startswith("0") for one in first)
+        assert not any(number.startswith("0") for number in first)
     assert changed("numbers", "350", "three hundred fifty") == ("350", "three hundred fifty")
     arabic, same = changed("numbers", "٣٥٠", "٣٥٠")
     assert arabic == same != "٣٥٠" and "٠" <= arabic[0] <= "٩"
@@ -85,10 +85,10 @@ def test_typos_are_few_and_of_letters():
     source = "die quick braune Füchsin springt über 12 faule Hunde"
     made = {changed("typos", source, "x", seed).source for seed in range(200)}
     assert len(made) > 150
-    for one in made:
-        assert abs(len(one) - len(source)) <= 3
-        assert Counter(one)["1"] == Counter(one)["2"] == 1
-        assert set(one) <= set(source)
+    for text in made:
+        assert abs(len(text) - len(source)) <= 3
+        assert Counter(text)["1"] == Counter(text)["2"] == 1
+        assert set(text) <= set(source)
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +101,16 @@ def vocabulary(cached):
     return vocab.Vocabulary.load(cached[0] / "vocabulary.model")
 
 
-def stream(cached, wanted, **options):
+def stream(cached, modifier, **options):
     options = {"feature_lengths": LENGTHS, "batch_size": 8, "virtual_shards": 4} | options
-    return pipeline.train_batches(cached[0], stages=[Stage(modifiers=wanted)], **options)
+    return pipeline.train_batches(cached[0], stages=[Stage(modifiers=modifier)], **options)
 
 
-def shown(cached, vocabulary, wanted, count=40, **options):
-    batches = stream(cached, wanted, packing=False, **options)
-    found = [one for _ in range(count) for one in texts_of(next(batches), vocabulary)]
+def shown(cached, vocabulary, modifier, count=40, **options):
+    batches = stream(cached, modifier, packing=False, **options)
+    examples = [example for _ in range(count) for example in texts_of(next(batches), vocabulary)]
     batches.close()
-    return found
+    return examples
 
 
 @pytest.mark.parametrize("kind", modifiers.KINDS)
@@ -118,18 +118,18 @@ def test_as_often_as_asked_where_asked_and_the_tag_stays(cached, vocabulary, kin
     plain = shown(cached, vocabulary, None)
     made = shown(cached, vocabulary, {kind: {"Swahili": 0.5}})
     assert all(source.startswith("<2eng> ") for _, source, _ in made)
-    for one, other in zip(plain, made, strict=True):
-        assert one[0] == other[0]
-        assert one == other or one[0] == 1
-    swahili = [(one, other) for one, other in zip(plain, made, strict=True) if one[0] == 1]
-    rate = np.mean([one != other for one, other in swahili])
+    for before, after in zip(plain, made, strict=True):
+        assert before[0] == after[0]
+        assert before == after or before[0] == 1
+    swahili = [(before, after) for before, after in zip(plain, made, strict=True) if before[0] == 1]
+    rate = np.mean([before != after for before, after in swahili])
     assert rate == pytest.approx(0.5, abs=4 * 0.5 / len(swahili) ** 0.5)
     if kind == "merged":
         _, pairs = cached
         for (_, source, target), (_, joined, both) in swahili:
             if source != joined:
-                rest = joined.removeprefix(f"{source} "), both.removeprefix(f"{target} ")
-                assert rest in pairs["swh_Latn"]
+                appended = joined.removeprefix(f"{source} "), both.removeprefix(f"{target} ")
+                assert appended in pairs["swh_Latn"]
 
 
 def test_what_does_not_fit_stays_as_it_was(cached, vocabulary):
@@ -140,9 +140,9 @@ def test_what_does_not_fit_stays_as_it_was(cached, vocabulary):
         draws = stream(cached, {"merged": 1.0}, feature_lengths=short).order
     changes = draws.changes(np.arange(len(plain)))
     assert len(changes) == len(plain)
-    kept = [one == other for one, other in zip(plain, made, strict=True)]
-    assert 0 < sum(kept) < len(kept)
-    assert sum(not change.fits for change in changes) == sum(kept)
+    unchanged = [before == after for before, after in zip(plain, made, strict=True)]
+    assert 0 < sum(unchanged) < len(unchanged)
+    assert sum(not change.fits for change in changes) == sum(unchanged)
 
 
 def test_only_seed_and_draw_decide(cached):
@@ -163,9 +163,9 @@ def test_only_seed_and_draw_decide(cached):
     for process, half in enumerate(halves):
         half.share(part(process, 2))
         half.set_state(state)
-    found = [[next(half) for _ in range(5)] for half in halves]
-    rows = [Counter(row.tobytes() for batch in some for row in batch["encoder_input_tokens"])
-            for some in (expected, found[0] + found[1])]  # fmt: skip
+    of_halves = [[next(half) for _ in range(5)] for half in halves]
+    rows = [Counter(row.tobytes() for batch in taken for row in batch["encoder_input_tokens"])
+            for taken in (expected, of_halves[0] + of_halves[1])]  # fmt: skip
     assert rows[0] == rows[1]
     with pytest.raises(ValueError, match="is of a run with stages"):
         stream(cached, ALL | {"typos": 0.3}).set_state(state)
@@ -191,10 +191,10 @@ def test_the_ledger_counts_modified_tokens(cached, tmp_path):
         for side in ("encoder", "decoder"):
             tokens[side] += int((batch[f"{side}_segment_ids"] > 0).sum())
         if step in (3, 7, 19):
-            own = batches.ledger()
-            former, state = own.read(tmp_path), batches.get_state()
-            counted = [own.count(former, state, one, 3) for one in range(3)]
-            own.write(tmp_path, former, state, counted, step)
+            consumed = batches.ledger()
+            former, state = consumed.read(tmp_path), batches.get_state()
+            counted = [consumed.count(former, state, process, 3) for process in range(3)]
+            consumed.write(tmp_path, former, state, counted, step)
             rows = ledger.load(tmp_path)["rows"]
             assert sum(row["source_tokens"] for row in rows) == tokens["encoder"]
             assert sum(row["target_tokens"] for row in rows) == tokens["decoder"]
@@ -204,7 +204,7 @@ def test_the_ledger_counts_modified_tokens(cached, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("modifier", "message"),
     [
         ({"uper_case": 0.1}, "no modifier 'uper_case'; nearest: upper_case; allowed: numbers, "),
         ([1], r"modifiers = \[1\]; allowed: {NAME: PROBABILITY, ...}, the names numbers, "),
@@ -216,16 +216,16 @@ def test_the_ledger_counts_modified_tokens(cached, tmp_path):
         ({"typos": {"deu": 0.1, "German": 0.2}}, "'typos' names a language twice: {'deu': 0.1, 'G"),
     ],
 )
-def test_unknown_modifiers_are_errors(cached, wanted, message, as_users_have_it):
+def test_unknown_modifiers_are_errors(cached, modifier, message, as_users_have_it):
     with pytest.raises(ValueError, match=message):
-        stream(cached, wanted)
+        stream(cached, modifier)
 
 
 def test_sentences_are_joined_as_their_script_has_it():
-    one = modifiers._joined(TextSides("今日は。", "Hello."), TextSides("さようなら。", "Bye."))
-    assert one == ("今日は。さようなら。", "Hello. Bye.")
-    one = modifiers._joined(TextSides("Ja.", "Yes."), TextSides("Nein.", "No."))
-    assert one.source == "Ja. Nein."
+    joined = modifiers._joined(TextSides("今日は。", "Hello."), TextSides("さようなら。", "Bye."))
+    assert joined == ("今日は。さようなら。", "Hello. Bye.")
+    joined = modifiers._joined(TextSides("Ja.", "Yes."), TextSides("Nein.", "No."))
+    assert joined.source == "Ja. Nein."
 
 
 def test_a_stage_has_its_own(cached, vocabulary):
@@ -234,8 +234,8 @@ def test_a_stage_has_its_own(cached, vocabulary):
         cached[0], stages=planned, feature_lengths=LONG, batch_size=16, virtual_shards=8,
         packing=False,
     )
-    found = [texts_of(next(batches), vocabulary) for _ in range(8)]
+    steps = [texts_of(next(batches), vocabulary) for _ in range(8)]
     batches.close()
-    for number, some in enumerate(found):
-        assert all(target.isupper() == (number < 4) for _, _, target in some)
+    for number, examples in enumerate(steps):
+        assert all(target.isupper() == (number < 4) for _, _, target in examples)
     assert isinstance(batches.order, virtual_shards.SampleOrder)

@@ -34,7 +34,7 @@ def assembled(rows, texts, source, target, **ids):
 def test_the_ids_are_those_of_the_vocabulary_and_the_model():
     examples = [packing.PackedExample(0, 0, 0, 3, 2), packing.PackedExample(1, 0, 1, 2, 3)]
     texts = [([5, 6], [7]), ([8], [9, 2])]
-    found = assembled([examples], texts, 6, 6, pad=90, eos=91, start=92)
+    batch = assembled([examples], texts, 6, 6, pad=90, eos=91, start=92)
     expected = {
         "encoder_input_tokens": [5, 6, 91, 8, 91, 90],
         "encoder_segment_ids": [1, 1, 1, 2, 2, 0],
@@ -43,7 +43,7 @@ def test_the_ids_are_those_of_the_vocabulary_and_the_model():
         "decoder_positions": [0, 1, 0, 1, 2, 0],
         "decoder_loss_weights": [1, 1, 1, 1, 1, 0],
     }
-    assert {name: found[name][0].tolist() for name in expected} == expected
+    assert {name: batch[name][0].tolist() for name in expected} == expected
 
 
 @given(LENGTHS, st.integers(0, 4))

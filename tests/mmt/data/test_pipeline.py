@@ -33,8 +33,8 @@ def batches(directory):
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for batch in made:
+        batch.close()
 
 
 def take(stream, count):
@@ -43,10 +43,10 @@ def take(stream, count):
 
 def assert_equal(ours, theirs):
     assert len(ours) == len(theirs)
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.keys() == other.keys()
-        for name in one:
-            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    for mine, yours in zip(ours, theirs, strict=True):
+        assert mine.keys() == yours.keys()
+        for name in mine:
+            np.testing.assert_array_equal(mine[name], yours[name], err_msg=name)
 
 
 def test_batches_have_the_promised_arrays(batches):
@@ -164,10 +164,10 @@ def test_processes_share_the_batches_of_one(batches, processes):
 
 def test_a_process_may_have_rows_here_and_there(batches):
     together = take(batches(batch_size=16, virtual_shards=8), 5)
-    some = batches(batch_size=16, virtual_shards=8)
-    some.share(lambda size: [range(2, 4), range(8, 12)])
-    own = [2, 3, 8, 9, 10, 11]
-    assert_equal(take(some, 5), [{k: v[own] for k, v in batch.items()} for batch in together])
+    stream = batches(batch_size=16, virtual_shards=8)
+    stream.share(lambda size: [range(2, 4), range(8, 12)])
+    numbers = [2, 3, 8, 9, 10, 11]
+    assert_equal(take(stream, 5), [{k: v[numbers] for k, v in batch.items()} for batch in together])
 
 
 def test_a_process_reads_its_share_alone(batches, monkeypatch):
@@ -273,12 +273,12 @@ def evaluated(directory, **options):
 
 
 def test_evaluation_sees_every_example_once_in_order(directory):
-    found = evaluated(directory)
-    assert len(found) == len(list(found)) == 9
+    seen = evaluated(directory)
+    assert len(seen) == len(list(seen)) == 9
     everything = [(number, i) for number in range(5) for i in range(5 + number)]
     for _ in range(2):  # as often as one likes
-        assert [pair for batch in found for pair in examples_of(batch)] == everything
-    last = list(found)[-1]
+        assert [pair for batch in seen for pair in examples_of(batch)] == everything
+    last = list(seen)[-1]
     assert last["decoder_loss_weights"].shape == (4, 20)
     assert last["decoder_loss_weights"].any(axis=1).tolist() == [True, True, True, False]
     assert all(not array[3].any() for array in last.values())

@@ -34,49 +34,49 @@ def cached(tmp_path):
 
 
 def test_a_cache_is_there_or_not(cached, tmp_path):
-    wanted, _ = cached
-    assert wanted.present()
+    cache_config, _ = cached
+    assert cache_config.present()
     assert not recipe.CacheConfig(str(tmp_path / "elsewhere"), "toys_to_eng").present()
 
 
 def test_a_changed_corpus_makes_the_cache_stale(cached):
-    wanted, folder = cached
+    cache_config, folder = cached
     (folder / "de.tsv").write_text("Zug\ttrain\n")
     with pytest.raises(ValueError, match="stale"):
-        wanted.present()
+        cache_config.present()
 
 
 def test_a_corpus_that_is_elsewhere_does_not_matter(cached):
     """A machine that has only the cache trains from it."""
-    wanted, folder = cached
+    cache_config, folder = cached
     folder.rename(folder.with_name("moved"))
-    assert wanted.present()
+    assert cache_config.present()
 
 
 def test_the_cache_of_another_mixture_is_refused(cached):
-    wanted, _ = cached
+    cache_config, _ = cached
     with pytest.raises(ValueError, match="of 'toys_to_eng', not of 'boys_to_eng'"):
-        recipe.CacheConfig(wanted.directory, "boys_to_eng").present()
+        recipe.CacheConfig(cache_config.directory, "boys_to_eng").present()
 
 
 def test_default_directories_differ_by_vocabulary(monkeypatch, tmp_path):
     monkeypatch.setenv("MMT_DATA", str(tmp_path))
-    found = {
+    directories = {
         recipe.default_directory("a_to_eng"),
         recipe.default_directory("a_to_eng", vocab_size=8000),
         recipe.default_directory("a_to_eng", vocab_size=8000, target_vocab_size=4000),
         recipe.default_directory("a_to_eng", vocab_size=8000, vocabulary_from="runs/parent"),
     }
-    assert len(found) == 4 and all(str(tmp_path) in one for one in found)
+    assert len(directories) == 4 and all(str(tmp_path) in directory for directory in directories)
 
 
 def test_the_cache_of_another_vocabulary_is_refused(cached, tmp_path):
-    wanted, _ = cached
+    cache_config, _ = cached
     parent = tmp_path / "parent"
     parent.mkdir()
-    own = (tmp_path / "cache/vocabulary.model").read_bytes()
-    (parent / "vocabulary.model").write_bytes(own)
-    assert dataclasses.replace(wanted, vocabulary_from=str(parent)).present()
+    former = (tmp_path / "cache/vocabulary.model").read_bytes()
+    (parent / "vocabulary.model").write_bytes(former)
+    assert dataclasses.replace(cache_config, vocabulary_from=str(parent)).present()
     vocabulary.train(["Zug train"] * 9, parent / "vocabulary.model", size=300, tags=["<2fra>"])
     with pytest.raises(ValueError, match=r"has another source vocabulary .* than .*parent"):
-        dataclasses.replace(wanted, vocabulary_from=str(parent)).present()
+        dataclasses.replace(cache_config, vocabulary_from=str(parent)).present()

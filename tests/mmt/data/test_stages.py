@@ -34,23 +34,23 @@ MIXTURES = st.builds(
 @given(
     st.lists(st.tuples(MIXTURES, st.integers(1, 900)), max_size=4), MIXTURES, st.integers(0, 3000)
 )
-def test_each_goes_on_where_the_one_before_left_every_language(some, last, draw):
-    ends = np.cumsum([length for _, length in some]).tolist()
-    made = [Stage({"examples": end}, mixture) for (mixture, _), end in zip(some, ends, strict=True)]
+def test_each_goes_on_where_the_one_before_left_every_language(past, last, draw):
+    ends = np.cumsum([length for _, length in past]).tolist()
+    made = [Stage({"examples": end}, mixture) for (mixture, _), end in zip(past, ends, strict=True)]
     sampler = CurriculumSampler([*made, Stage(mixing=last)], COUNTS)
     assert sampler.ends == ends
     came = dict.fromkeys(CODES, 0)
     expected = []
-    for number, (mixture, length) in enumerate([*some, (last, max(3000 - sum(ends), 0))]):
-        own = {code: share for code, share in mixture.rates(COUNTS).items() if share}
-        drawn_components = mixing.MixtureSampler(list(own.values())).at(np.arange(length))[0]
-        order = [list(own)[i] for i in drawn_components]
+    for number, (mixture, length) in enumerate([*past, (last, max(3000 - sum(ends), 0))]):
+        rates = {code: share for code, share in mixture.rates(COUNTS).items() if share}
+        drawn_components = mixing.MixtureSampler(list(rates.values())).at(np.arange(length))[0]
+        order = [list(rates)[i] for i in drawn_components]
         for code in order:
             expected.append((CODES.index(code), came[code], number))
             came[code] += 1
     count = len(expected)
     assert list(zip(*drawn(sampler, count), strict=True)) == expected
-    before = [sum(one[0] == i for one in expected[:draw]) for i in range(len(CODES))]
+    before = [sum(example[0] == i for example in expected[:draw]) for i in range(len(CODES))]
     if draw <= count:
         assert sampler.before(draw).tolist() == before
         np.testing.assert_allclose(sampler.expected(draw), before, atol=len(ends) * 2 + 2)
@@ -62,20 +62,20 @@ def test_one_stage_is_its_schedule():
     shares = Mixing(3.0).rates(COUNTS)
     plain = mixing.MixtureSampler(list(shares.values())).at(np.arange(5000))
     ours = CurriculumSampler([Stage(mixing=Mixing(3.0))], COUNTS).at(np.arange(5000))
-    for one, other in zip(plain, ours[:2], strict=True):
-        np.testing.assert_array_equal(one, other)
+    for batch, staged in zip(plain, ours[:2], strict=True):
+        np.testing.assert_array_equal(batch, staged)
 
 
 def test_until_epochs_is_the_draw_that_completes_them():
-    until = {"German": 0.5, "fra": 2}
-    sampler = CurriculumSampler([Stage(until, LARGE), Stage()], COUNTS)
+    bounds = {"German": 0.5, "fra": 2}
+    sampler = CurriculumSampler([Stage(bounds, LARGE), Stage()], COUNTS)
     (end,) = sampler.ends
     languages, appearances, _ = drawn(sampler, end)
     epochs = [languages.count(0) / 400, languages.count(1) / 90]
     assert epochs[0] >= 0.5 and epochs[1] >= 2.0
     last = languages[-1], appearances[-1]
     assert last in ((0, 199), (1, 179))  # the very draw
-    later = CurriculumSampler([Stage(until, LARGE), Stage({"yor": 3}), Stage()], COUNTS)
+    later = CurriculumSampler([Stage(bounds, LARGE), Stage({"yor": 3}), Stage()], COUNTS)
     languages, appearances, _ = drawn(later, later.ends[1])
     assert (languages[-1], appearances[-1]) == (3, 32)
 
@@ -168,7 +168,7 @@ def languages_of(batches, steps):
 def test_until_steps(directory, packing):
     """Exact without packing; with it, early or late by what rows are open and by their variance."""
     batches = stream(directory, [Stage({"steps": 60}, LARGE), Stage()], packing=packing)
-    small = [bool(found & {2, 3}) for found in languages_of(batches, 80)]
+    small = [bool(languages & {2, 3}) for languages in languages_of(batches, 80)]
     batches.close()
     assert abs(small.index(True) - 60) <= (8 if packing else 0)
     other = stream(directory, [Stage({"steps": 60}, LARGE), Stage()], packing=packing)
@@ -177,19 +177,19 @@ def test_until_steps(directory, packing):
         directory, [Stage({"steps": 60}, LARGE), Stage()], packing=packing, batch_size=32
     )
     moved.set_state(state)  # the boundary stays where it was
-    small = [bool(found & {2, 3}) for found in languages_of(moved, 45)]
+    small = [bool(languages & {2, 3}) for languages in languages_of(moved, 45)]
     assert abs(small.index(True) - 30) <= (4 if packing else 0)
-    for one in (other, moved):
-        one.close()
+    for batches_of in (other, moved):
+        batches_of.close()
 
 
 def test_a_state_knows_its_stages(directory):
     plain = stream(directory, None)
-    one = stream(directory, [Stage()])
-    assert one.get_state() == plain.get_state()  # and as it was before there were stages
+    single = stream(directory, [Stage()])
+    assert single.get_state() == plain.get_state()  # and as it was before there were stages
     assert "stages" not in plain.get_state()
     two = stream(directory, [Stage({"examples": 100}), Stage()])
-    for ours, theirs in ((one, two), (two, one)):
+    for ours, theirs in ((single, two), (two, single)):
         with pytest.raises(ValueError, match="is of a run with stages "):
             ours.set_state(theirs.get_state())
     later = stream(directory, [Stage({"examples": 90}), Stage()])
@@ -198,7 +198,7 @@ def test_a_state_knows_its_stages(directory):
     fewer = stream(directory, [Stage({"examples": 100}, LARGE), Stage()])
     with pytest.raises(ValueError, match=r"stages\[0\]\.languages .*\['\w+', '\w+'\], .* has \[\]"):
         fewer.set_state(two.get_state())
-    for made in (plain, one, two, later, fewer):
+    for made in (plain, single, two, later, fewer):
         made.close()
 
 
@@ -209,36 +209,36 @@ def test_a_stage_that_a_loss_ends(directory, processes):
     """It ends at a draw that no virtual shard has used yet, on however many processes."""
     planned = [Stage({"validation_loss/yor": 2}, LARGE), Stage()]
     parts = [stream(directory, planned) for _ in range(processes)]
-    assert all(one.waits_for_losses for one in parts)
-    for process, one in enumerate(parts):
-        one.share(part(process, processes))
+    assert all(shard.waits_for_losses for shard in parts)
+    for process, shard in enumerate(parts):
+        shard.share(part(process, processes))
     taken = []
 
     def step(count=1):
         for _ in range(count):
-            some = [next(one) for one in parts]
-            taken.append({k: np.concatenate([one[k] for one in some]) for k in some[0]})
+            batches = [next(shard) for shard in parts]
+            taken.append({k: np.concatenate([shard[k] for shard in batches]) for k in batches[0]})
 
     def validated(loss):
-        draw = max(one.next_draw() for one in parts)
+        draw = max(shard.next_draw() for shard in parts)
         losses = {"deu_Latn": 9.0 - len(taken), "yor_Latn": loss}
-        (told,) = {one.validated(losses, draw) for one in parts}
-        return draw if told else None
+        (answer,) = {shard.validated(losses, draw) for shard in parts}
+        return draw if answer else None
 
     for loss in (3.0, 2.0, 2.5):
         step(5)
         assert validated(loss) is None
-    saved = distributed.merged([one.get_state() for one in parts])
+    saved = distributed.merged([shard.get_state() for shard in parts])
     for _ in range(2):  # also when it goes on from the checkpoint, and is told again
         step(5)
         draw = validated(2.1)
-        ended = distributed.merged([one.get_state() for one in parts])
+        ended = distributed.merged([shard.get_state() for shard in parts])
         assert ended["stages"] == {"ends": [draw], "losses": []}
         step(30)
         assert validated(9.0) is None
         shown = [{number for number, _ in examples_of(batch)} for batch in taken]
-        assert all(found <= {0, 1} for found in shown[:20])
-        assert any(found & {2, 3} for found in shown[20:24])
+        assert all(languages <= {0, 1} for languages in shown[:20])
+        assert any(languages & {2, 3} for languages in shown[20:24])
         alone = stream(directory, planned)
 
         alone.set_state(ended)
@@ -247,9 +247,9 @@ def test_a_stage_that_a_loss_ends(directory, processes):
                                           batch["encoder_input_tokens"])  # fmt: skip
         alone.close()
         del taken[15:]
-        for one in parts:
-            one.set_state(saved)
+        for shard in parts:
+            shard.set_state(saved)
     with pytest.raises(ValueError, match="'yor' is not among"):
         parts[0].validated({"deu_Latn": 1.0}, 10**6)
-    for one in parts:
-        one.close()
+    for shard in parts:
+        shard.close()

@@ -207,15 +207,15 @@ def test_tags_by_any_name_of_their_language(madlad, vocabulary):
 def test_a_tag_may_stand_for_the_script_that_was_trained(tmp_path):
     path = tmp_path / "serbian.model"
     vocab.train(TEXTS, path, size=1500, tags=["<2srp>"])
-    own = vocab.Vocabulary.load(path)
-    assert vocab.find_tag(own, "sr") == "<2srp>"
-    assert vocab.find_tag(own, "sr-Latn", trained="srp_Latn") == "<2srp>"
+    vocabulary = vocab.Vocabulary.load(path)
+    assert vocab.find_tag(vocabulary, "sr") == "<2srp>"
+    assert vocab.find_tag(vocabulary, "sr-Latn", trained="srp_Latn") == "<2srp>"
     with pytest.raises(ValueError, match="srp_Latn"):
-        vocab.find_tag(own, "sr-Cyrl", trained="srp_Latn")
+        vocab.find_tag(vocabulary, "sr-Cyrl", trained="srp_Latn")
 
 
 def test_of_many_languages_the_nearest_are_named(tmp_path):
-    tags = sorted({f"<2{one.iso1}>" for one in languages.all_languages() if one.iso1})
+    tags = sorted({f"<2{entry.iso1}>" for entry in languages.all_languages() if entry.iso1})
     path = tmp_path / "many.model"
     path.write_bytes(foreign(*tags))
     with pytest.raises(ValueError) as error:

@@ -67,9 +67,9 @@ def penalty(length: int, settings: BeamSettings) -> float:
 def following(toy: Toy, state: int, tokens: tuple, settings: BeamSettings, *, least=0, prefix=()):
     """{token: log-probability} of the tokens that may follow, the maximum length aside."""
     size = toy.table.shape[1]
-    said = (settings.start, *tokens)
+    history = (settings.start, *tokens)
     logprobs = {
-        token: logprob * (settings.repetition_penalty if token in said else 1)
+        token: logprob * (settings.repetition_penalty if token in history else 1)
         for token, logprob in enumerate(toy.logprobs(state))
     }
     if len(tokens) < len(prefix):
@@ -77,7 +77,7 @@ def following(toy: Toy, state: int, tokens: tuple, settings: BeamSettings, *, le
 
     def comes_again(token):
         n = settings.no_repeat_ngram
-        now = (*said, token)
+        now = (*history, token)
         ngrams = [now[i : i + n] for i in range(len(now) - n + 1)] if n else []
         return ngrams.count(now[-n:]) > 1
 
@@ -88,28 +88,28 @@ def following(toy: Toy, state: int, tokens: tuple, settings: BeamSettings, *, le
     return {token: logprobs[token] for token in allowed}
 
 
-def exhaustive(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
+def exhaustive(toy: Toy, row: int, limit: int, settings: BeamSettings, **options):
     """All sequences that end within `limit` tokens, best first: [(score, tokens)]."""
     words = range(2, toy.table.shape[1])
-    found = []
+    sequences = []
     for length in range(limit):
         for sequence in itertools.product(words, repeat=length):
             state, total, tokens = toy.next_state(row, settings.start), 0.0, (*sequence, EOS)
             for i, token in enumerate(tokens):
-                total += following(toy, state, tokens[:i], settings, **asked).get(token, -np.inf)
+                total += following(toy, state, tokens[:i], settings, **options).get(token, -np.inf)
                 state = toy.next_state(state, token)
             if total > -np.inf:
-                found.append((total / penalty(length + 1, settings), tokens))
-    return sorted(found, reverse=True)
+                sequences.append((total / penalty(length + 1, settings), tokens))
+    return sorted(sequences, reverse=True)
 
 
-def plain_beam(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
+def plain_beam(toy: Toy, row: int, limit: int, settings: BeamSettings, **options):
     """T5X's or HF's search in lists, without early exit: [(score, tokens)], best first."""
     live, finished = [(0.0, (), toy.next_state(row, settings.start))], []
     for step in range(1, limit + 1):
         grown = []
         for total, tokens, state in live:
-            now = following(toy, state, tokens, settings, **asked)
+            now = following(toy, state, tokens, settings, **options)
             if step == limit and settings.search_style == "t5x":
                 now = {EOS: toy.logprobs(state)[EOS]}
             for token, logprob in now.items():
@@ -132,16 +132,16 @@ def own_tokens(tokens) -> list:
     return tokens[: tokens.index(EOS) + 1] if EOS in tokens else [t for t in tokens if t]
 
 
-def assert_same(found: decode.Hypotheses, expected, settings: BeamSettings) -> None:
+def assert_same(hypotheses: decode.Hypotheses, expected, settings: BeamSettings) -> None:
     for row, best in enumerate(expected):
-        wanted = [list(tokens) for _, tokens in best[: settings.nbest]]
-        assert [own_tokens(tokens) for tokens in found.tokens[row]] == wanted
+        expected_tokens = [list(tokens) for _, tokens in best[: settings.nbest]]
+        assert [own_tokens(tokens) for tokens in hypotheses.tokens[row]] == expected_tokens
         scores = [score for score, _ in best[: settings.nbest]]
-        np.testing.assert_allclose(found.scores[row], scores, rtol=1e-5)
-        for rank, tokens in enumerate(wanted):
-            length, each = len(tokens), found.token_scores[row, rank]
-            assert not found.tokens[row, rank, length:].any() and not each[length:].any()
-            total = found.scores[row, rank] * penalty(length, settings)
+        np.testing.assert_allclose(hypotheses.scores[row], scores, rtol=1e-5)
+        for rank, tokens in enumerate(expected_tokens):
+            length, each = len(tokens), hypotheses.token_scores[row, rank]
+            assert not hypotheses.tokens[row, rank, length:].any() and not each[length:].any()
+            total = hypotheses.scores[row, rank] * penalty(length, settings)
             np.testing.assert_allclose(each.sum(), total, rtol=1e-5)
 
 
@@ -149,15 +149,15 @@ def assert_same(found: decode.Hypotheses, expected, settings: BeamSettings) -> N
 def test_a_beam_that_holds_everything_finds_the_best_of_all_sequences(alpha):
     toy, rows, limits = Toy(5), [10, 20, 30, 40], [4, 4, 3, 1]
     settings = BeamSettings(4, beams=27, alpha=alpha, nbest=1)
-    found = toy.search(rows, limits, settings)
+    hypotheses = toy.search(rows, limits, settings)
     expected = [exhaustive(toy, *row, settings) for row in zip(rows, limits, strict=True)]
-    assert_same(found, expected, settings)
+    assert_same(hypotheses, expected, settings)
 
 
 def test_nbest_of_a_beam_that_holds_everything_is_exhaustive():
     toy, settings = Toy(5), BeamSettings(4, beams=27, alpha=0.8, nbest=27)
-    found = toy.search([10, 20], [4, 4], settings)
-    assert_same(found, [exhaustive(toy, row, 4, settings) for row in (10, 20)], settings)
+    hypotheses = toy.search([10, 20], [4, 4], settings)
+    assert_same(hypotheses, [exhaustive(toy, row, 4, settings) for row in (10, 20)], settings)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.8, 2.0])
@@ -194,44 +194,46 @@ def test_every_option_equals_a_plain_search(option, beams, nbest):
     if beams == 1:  # the loop of lists goes on after the end, greedy search does not
         expected = [[greedy(toy, *row, settings)] for row in zip(rows, limits, strict=True)]
     enough = [len(best) >= nbest for best in expected]
-    found = toy.search(rows, limits, settings)
+    results = toy.search(rows, limits, settings)
     assert sum(enough) > 8
     keep = np.flatnonzero(enough)
-    assert_same(jax.tree.map(lambda leaf: leaf[keep], found), [expected[i] for i in keep], settings)
+    results = jax.tree.map(lambda leaf: leaf[keep], results)
+    assert_same(results, [expected[i] for i in keep], settings)
 
 
 @pytest.mark.parametrize("option", ["bigrams", "words", "repetition", "len^2", "another start"])
 def test_every_option_is_exhaustive_with_a_beam_that_holds_everything(option):
     toy, rows, limits = Toy(5, seed=2), [1, 2, 3, 4], [4, 4, 3, 4]
-    asked = [{"least": 3}, {"prefix": (3, 2)}, {"least": 3, "prefix": (4,)}, {}]
-    least = [one.get("least", 0) for one in asked]
-    prefixes = [one.get("prefix", ()) for one in asked]
+    per_row = [{"least": 3}, {"prefix": (3, 2)}, {"least": 3, "prefix": (4,)}, {}]
+    least = [options.get("least", 0) for options in per_row]
+    prefixes = [options.get("prefix", ()) for options in per_row]
     settings = BeamSettings(4, beams=27, nbest=2, **OPTIONS[option])
-    found = toy.search(rows, limits, settings, least=least, prefixes=prefixes)
+    hypotheses = toy.search(rows, limits, settings, least=least, prefixes=prefixes)
     expected = [
-        exhaustive(toy, row, limit, settings, **one)
-        for row, limit, one in zip(rows, limits, asked, strict=True)
+        exhaustive(toy, row, limit, settings, **options)
+        for row, limit, options in zip(rows, limits, per_row, strict=True)
     ]
-    for row, one in enumerate(asked):
-        best = [own_tokens(tokens) for tokens in found.tokens[row]]
-        assert all(len(tokens) >= one.get("least", 0) for tokens in best)
+    for row, options in enumerate(per_row):
+        best = [own_tokens(tokens) for tokens in hypotheses.tokens[row]]
+        assert all(len(tokens) >= options.get("least", 0) for tokens in best)
         assert all(tuple(t[: len(prefixes[row])]) == prefixes[row] for t in best)
-    assert_same(found, expected, settings)
+    assert_same(hypotheses, expected, settings)
 
 
 @pytest.mark.parametrize("search_style", ["t5x", "hf"])
 @pytest.mark.parametrize("beams", [1, 3])
 def test_prefix_and_least_length_in_a_plain_search(beams, search_style):
     toy = Toy(8, sharpness=2.0, seed=4)
-    asked = [{"prefix": (2 + i % 3,) * (i % 4), "least": i} for i in range(10)]
+    per_row = [{"prefix": (2 + i % 3,) * (i % 4), "least": i} for i in range(10)]
     settings = BeamSettings(11, beams=beams, search_style=search_style, no_repeat_ngram=2)
-    found = toy.search(
+    hypotheses = toy.search(
         range(10), [11] * 10, settings,
-        least=[one["least"] for one in asked], prefixes=[one["prefix"] for one in asked],
+        least=[options["least"] for options in per_row],
+        prefixes=[options["prefix"] for options in per_row],
     )  # fmt: skip
     plain = greedy if beams == 1 else lambda *a, **b: plain_beam(*a, **b)[0]
-    expected = [[plain(toy, row, 11, settings, **one)] for row, one in enumerate(asked)]
-    assert_same(found, expected, settings)
+    expected = [[plain(toy, row, 11, settings, **options)] for row, options in enumerate(per_row)]
+    assert_same(hypotheses, expected, settings)
 
 
 def greedy(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
@@ -248,22 +250,22 @@ def greedy(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
 def test_where_nothing_may_come_a_hypothesis_ends():
     toy = Toy(4, seed=1)  # two words; no word twice, and at least nine
     settings = BeamSettings(12, beams=2, nbest=2, no_repeat_ngram=1)
-    found = toy.search([1], [12], settings, least=[9])
-    assert [len(own_tokens(tokens)) for tokens in found.tokens[0]] == [3, 3]
+    hypotheses = toy.search([1], [12], settings, least=[9])
+    assert [len(own_tokens(tokens)) for tokens in hypotheses.tokens[0]] == [3, 3]
 
 
 def test_best_does_not_depend_on_how_many_are_asked_for():
     toy, rows = Toy(30, sharpness=2.0), list(range(50, 60))
-    many = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=4))
-    one = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=1))
-    np.testing.assert_array_equal(one.tokens[:, 0], many.tokens[:, 0])
-    np.testing.assert_array_equal(one.scores[:, 0], many.scores[:, 0])
-    assert (np.diff(many.scores, axis=1) <= 0).all()
+    four = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=4))
+    single = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=1))
+    np.testing.assert_array_equal(single.tokens[:, 0], four.tokens[:, 0])
+    np.testing.assert_array_equal(single.scores[:, 0], four.scores[:, 0])
+    assert (np.diff(four.scores, axis=1) <= 0).all()
 
 
 def test_one_beam_is_an_argmax_loop():
     toy, limits = Toy(30, sharpness=2.0, seed=3), [20, 20, 20, 20, 7, 1]
-    found = toy.search(range(6), limits, BeamSettings(20, beams=1))
+    hypotheses = toy.search(range(6), limits, BeamSettings(20, beams=1))
     for row, limit in enumerate(limits):
         state, expected, total = toy.next_state(row, 0), [], 0.0
         while EOS not in expected:
@@ -273,10 +275,10 @@ def test_one_beam_is_an_argmax_loop():
             expected.append(token)
             total += logprobs[token]
             state = toy.next_state(state, token)
-        assert found.tokens[row, 0, : len(expected)].tolist() == expected
-        assert not found.tokens[row, 0, len(expected) :].any()
+        assert hypotheses.tokens[row, 0, : len(expected)].tolist() == expected
+        assert not hypotheses.tokens[row, 0, len(expected) :].any()
         np.testing.assert_allclose(
-            found.scores[row, 0], total / penalty(len(expected), BeamSettings(20)), rtol=1e-5
+            hypotheses.scores[row, 0], total / penalty(len(expected), BeamSettings(20)), rtol=1e-5
         )
 
 
@@ -297,27 +299,27 @@ def test_padding_is_never_produced_however_likely():
     toy = Toy(6)
     for pad in (0, 3):
         toy.table[:, pad] += 10
-        found = toy.search([1, 2], [8, 8], BeamSettings(8, beams=3, nbest=3, pad=pad))
-        for tokens in found.tokens.reshape(-1, 8):
+        hypotheses = toy.search([1, 2], [8, 8], BeamSettings(8, beams=3, nbest=3, pad=pad))
+        for tokens in hypotheses.tokens.reshape(-1, 8):
             end = list(tokens).index(EOS)
             assert (tokens[:end] != pad).all() and (tokens[end + 1 :] == pad).all()
-        assert (found.scores < -5).all()  # and keeps its share of the probability
+        assert (hypotheses.scores < -5).all()  # and keeps its share of the probability
 
 
 def test_a_row_without_length_is_empty_and_costs_no_step():
     toy, settings = Toy(30), BeamSettings(5, beams=2, nbest=2)
-    found = toy.search([1, 2, 3], [5, 0, 5], settings)
-    assert (found.scores[1] == -np.inf).all()
-    assert not found.tokens[1].any()
-    assert np.isfinite(found.scores[[0, 2]]).all()
+    hypotheses = toy.search([1, 2, 3], [5, 0, 5], settings)
+    assert (hypotheses.scores[1] == -np.inf).all()
+    assert not hypotheses.tokens[1].any()
+    assert np.isfinite(hypotheses.scores[[0, 2]]).all()
     state = decode.start((), limits=RowLimits(jnp.zeros(3, jnp.int32)), settings=settings)
     assert not decode.any_live(state)
 
 
 def test_slots_that_no_hypothesis_is_left_for_are_empty():
-    found = Toy(3).search([1], [2], BeamSettings(2, beams=3, nbest=3))  # only: end, word end
-    assert sorted(map(tuple, found.tokens[0].tolist())) == [(0, 0), (1, 0), (2, 1)]
-    assert found.scores[0, 2] == -np.inf
+    hypotheses = Toy(3).search([1], [2], BeamSettings(2, beams=3, nbest=3))  # only: end, word end
+    assert sorted(map(tuple, hypotheses.tokens[0].tolist())) == [(0, 0), (1, 0), (2, 1)]
+    assert hypotheses.scores[0, 2] == -np.inf
 
 
 def test_stops_as_soon_as_nothing_better_can_come():

@@ -45,50 +45,50 @@ def sources(count, seed=0, longest=15):
 def test_a_source_meets_the_same_program_whatever_shares_its_batch(trained, decoding):
     texts, search = sources(60, longest=25), make(trained, decoding).search
     together = search(texts)
-    assert len({one[0].score for one in together}) > 50
+    assert len({nbest[0].score for nbest in together}) > 50
     for size in (1, 7, 64):
         order = np.random.default_rng(size).permutation(60)[: 20 if size == 1 else 60]
         for start in range(0, len(order), size):
             batch = order[start : start + size]
-            for i, found in zip(batch, search([texts[i] for i in batch]), strict=True):
-                assert found == together[i]
+            for i, nbest_found in zip(batch, search([texts[i] for i in batch]), strict=True):
+                assert nbest_found == together[i]
 
 
 def test_token_scores_add_up(trained):
-    for found in make(trained).search(sources(9)):
-        for one in found:
-            assert one.tokens[-1] == EOS and len(one.tokens) == len(one.token_scores)
-            total = one.score * ((5 + len(one.tokens)) / 6) ** 0.8
-            np.testing.assert_allclose(total, sum(one.token_scores), rtol=1e-4)
+    for nbest in make(trained).search(sources(9)):
+        for best in nbest:
+            assert best.tokens[-1] == EOS and len(best.tokens) == len(best.token_scores)
+            total = best.score * ((5 + len(best.tokens)) / 6) ** 0.8
+            np.testing.assert_allclose(total, sum(best.token_scores), rtol=1e-4)
 
 
 @pytest.mark.parametrize("decoding", [BEAM, SAMPLE], ids=["beam", "sampling"])
 def test_token_scores_are_kept_where_asked_for_and_change_nothing(trained, decoding):
     search = make(trained, decoding)
     without = dataclasses.replace(search, token_scores=False).search(sources(20))
-    for some, all_ in zip(without, search.search(sources(20)), strict=True):
-        assert [(one.tokens, one.token_scores) for one in some] == [(o.tokens, []) for o in all_]
-        np.testing.assert_allclose([o.score for o in some], [o.score for o in all_], rtol=1e-5)
+    for nbest, all_ in zip(without, search.search(sources(20)), strict=True):
+        assert [(h.tokens, h.token_scores) for h in nbest] == [(o.tokens, []) for o in all_]
+        np.testing.assert_allclose([o.score for o in nbest], [o.score for o in all_], rtol=1e-5)
 
 
 def test_samples_hang_on_the_seed_and_the_source(trained):
     texts = sources(20)
-    one, same, other = (
+    sampled, same, other = (
         make(trained, dataclasses.replace(SAMPLE, seed=seed)).search([*texts, *texts])
         for seed in (1, 1, 2)
     )
-    assert one == same and one[:20] == one[20:]
-    assert sum(a != b for a, b in zip(one, other, strict=True)) > 20
+    assert sampled == same and sampled[:20] == sampled[20:]
+    assert sum(a != b for a, b in zip(sampled, other, strict=True)) > 20
 
 
 def test_prefix_and_lengths(trained):
     search = make(trained, SAMPLE).search
-    for source, found in zip(sources(20), search(sources(20)), strict=True):
+    for source, nbest in zip(sources(20), search(sources(20)), strict=True):
         size = len(source.tokens)
-        assert 0.5 * size <= len(found[0].tokens) <= size
+        assert 0.5 * size <= len(nbest[0].tokens) <= size
     forced = [9, 9, 9, 4] * 5  # as long as the source allows
-    (found,) = search([Source([7] * 20 + [EOS], forced)])[0]
-    assert found.tokens == [*forced, EOS]
+    (nbest,) = search([Source([7] * 20 + [EOS], forced)])[0]
+    assert nbest.tokens == [*forced, EOS]
     with pytest.raises(ValueError, match="prefix of 20 tokens; the longest .* has 20, with its"):
         search([Source([7] * 19 + [EOS], forced)])
 
@@ -111,16 +111,16 @@ def test_a_thousand_lines_translate_alike_in_batches_of_any_size(
     random, words = np.random.default_rng(0), "null eins zwei drei sifuri moja zéro un deux".split()
     lines = [" ".join(random.choice(words, random.integers(1, 14))) for _ in range(1000)]
     together = [line.hypotheses[0] for line in translator.translate(lines)]
-    assert len({one.text for one in together}) > 100
+    assert len({best.text for best in together}) > 100
     same_bits = 0
     for size in (1, 7, 64):
         order = random.permutation(1000)
         for start in range(0, 1000, size):
             batch = order[start : start + size]
-            found = translator.translate([lines[i] for i in batch])
-            for i, line in zip(batch, found, strict=True):
-                one = line.hypotheses[0]
-                assert (one.text, one.tokens) == (together[i].text, together[i].tokens)
-                np.testing.assert_allclose(one.score, together[i].score, rtol=0, atol=1e-5)
-                same_bits += one == together[i]
+            translations = translator.translate([lines[i] for i in batch])
+            for i, line in zip(batch, translations, strict=True):
+                best = line.hypotheses[0]
+                assert (best.text, best.tokens) == (together[i].text, together[i].tokens)
+                np.testing.assert_allclose(best.score, together[i].score, rtol=0, atol=1e-5)
+                same_bits += best == together[i]
     print(f"{same_bits} of 3000 are the same to the last bit")

@@ -21,8 +21,8 @@ def test_a_default_is_named_as_ever_and_every_other_choice_in_full():
     sampled = {"beam": 1, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
     assert {*other, *sampled} == {field.name for field in dataclasses.fields(Decoding)}
     names = [str(Decoding(**{name: value})) for name, value in other.items()]
-    one = Decoding(beam=1, temperature=0.5)
-    names += [str(dataclasses.replace(one, **{name: value})) for name, value in sampled.items()]
+    decoding = Decoding(beam=1, temperature=0.5)
+    names += [str(dataclasses.replace(decoding, **{name: v})) for name, v in sampled.items()]
     assert len(set(names) | {str(DEFAULT)}) == len(names) + 1
 
 

@@ -18,37 +18,37 @@ def histories(seed=0, rows=40, size=9, vocabulary=5):
 @pytest.mark.parametrize("ngram", [1, 2, 3, 10])
 def test_an_ngram_that_was_there_does_not_come_again(ngram, length):
     history = histories()
-    found = sampling.repeated_ngrams(history, jnp.int32(length), ngram=ngram, vocabulary=5)
-    for row, tokens in zip(np.asarray(found), history.tolist(), strict=True):
-        said = tokens[:length]
-        there = {tuple(said[i : i + ngram]) for i in range(length - ngram + 1)}
+    repeated = sampling.repeated_ngrams(history, jnp.int32(length), ngram=ngram, vocabulary=5)
+    for row, tokens in zip(np.asarray(repeated), history.tolist(), strict=True):
+        decoded = tokens[:length]
+        ngrams = {tuple(decoded[i : i + ngram]) for i in range(length - ngram + 1)}
         for token in range(5):
-            now = tuple([*said, token][-ngram:])
-            assert row[token] == (len(now) == ngram and now in there)
+            now = tuple([*decoded, token][-ngram:])
+            assert row[token] == (len(now) == ngram and now in ngrams)
 
 
 @pytest.mark.parametrize("by", [1.5, 0.5])
 def test_what_was_said_is_less_or_more_likely(by):
     history, length = histories(), 3
     logprobs = jax.nn.log_softmax(jax.random.normal(jax.random.key(0), (40, 7)))
-    found = sampling.apply_repetition_penalty(logprobs, history, jnp.int32(length), by)
+    penalised = sampling.apply_repetition_penalty(logprobs, history, jnp.int32(length), by)
     for row, tokens in enumerate(history.tolist()):
         for token in range(7):
             expected = logprobs[row, token] * (by if token in tokens[:length] else 1)
-            np.testing.assert_allclose(found[row, token], expected, rtol=1e-6)
+            np.testing.assert_allclose(penalised[row, token], expected, rtol=1e-6)
 
 
 def likely(logits, temperature, top_k, top_p):
     """The distribution to draw from, in float64, one token after another."""
     weights = np.exp(np.float64(logits) / temperature)
     best = np.argsort(-weights)[: top_k or None]
-    total, kept, share = weights[best].sum(), [], 0.0
+    total, chosen, share = weights[best].sum(), [], 0.0
     for token in best:
         if share < top_p:
-            kept.append(token)
+            chosen.append(token)
         share += weights[token] / total
     expected = np.zeros(len(logits))
-    expected[kept] = weights[kept] / weights[kept].sum()
+    expected[chosen] = weights[chosen] / weights[chosen].sum()
     return expected
 
 
@@ -58,11 +58,11 @@ CHOICES = [(1.0, 0, 1.0), (0.6, 0, 1.0), (1.0, 5, 1.0), (1.0, 0, 0.7), (1.7, 8, 
 @pytest.mark.parametrize("temperature, top_k, top_p", CHOICES)
 def test_the_likely_tokens_are_kept(temperature, top_k, top_p):
     logits = np.random.default_rng(1).normal(size=(20, 30)).astype(np.float32) * 2
-    kept = sampling.top_k_top_p_filter(
+    filtered = sampling.top_k_top_p_filter(
         jnp.asarray(logits), temperature=temperature, top_k=top_k, top_p=top_p
     )
-    for row, own in zip(logits, np.asarray(jax.nn.softmax(kept)), strict=True):
-        np.testing.assert_allclose(own, likely(row, temperature, top_k, top_p), atol=1e-6)
+    for row, probabilities in zip(logits, np.asarray(jax.nn.softmax(filtered)), strict=True):
+        np.testing.assert_allclose(probabilities, likely(row, temperature, top_k, top_p), atol=1e-6)
 
 
 @pytest.mark.parametrize("top_p", [1e-6, 0.1, 0.5, 0.9, 0.999])
@@ -72,15 +72,16 @@ def test_the_smallest_set_of_the_best_with_all_that_are_equal(top_p, sharpness):
     random = np.random.default_rng(3)
     logits = (random.integers(-9, 9, (50, 500)) * np.float32(sharpness)).astype(np.float32)
     logits[random.random(logits.shape) < 0.3] = -np.inf
-    kept = sampling.top_k_top_p_filter(jnp.asarray(logits), temperature=1.0, top_k=0, top_p=top_p)
-    for row, own in zip(logits, np.asarray(kept), strict=True):
+    logits = jnp.asarray(logits)
+    limited = sampling.top_k_top_p_filter(logits, temperature=1.0, top_k=0, top_p=top_p)
+    for row, limited_row in zip(logits, np.asarray(limited), strict=True):
         weights = np.exp(np.float64(row) - row.max())
         weights /= weights.sum()
-        better = np.array([weights[row > one].sum() for one in row])
+        better = np.array([weights[row > weight].sum() for weight in row])
         sure = np.abs(better - top_p) > 1e-5
         assert sure.mean() > 0.9
         stays = (better < top_p) & (weights > 1e-30)
-        np.testing.assert_array_equal(own[sure], np.where(stays, row, -np.inf)[sure])
+        np.testing.assert_array_equal(limited_row[sure], np.where(stays, row, -np.inf)[sure])
 
 
 @pytest.mark.parametrize("temperature, top_k, top_p", CHOICES[:5])
@@ -95,24 +96,24 @@ def test_a_search_draws_by_the_probabilities(temperature, top_k, top_p):
 
     @jax.jit
     def run(noise):
-        asked = beam_search.RowLimits(jnp.full(rows, 2), noise=noise)
+        row_limits = beam_search.RowLimits(jnp.full(rows, 2), noise=noise)
         logits_of = lambda tokens, cache: (jnp.tile(logits, (rows, 1)), cache)  # noqa: E731
-        return beam_search.beam_search(logits_of, (), limits=asked, settings=settings)
+        return beam_search.beam_search(logits_of, (), limits=row_limits, settings=settings)
 
-    found = run(noise)
-    tokens = np.asarray(found.tokens[:, 0])
+    hypotheses = run(noise)
+    tokens = np.asarray(hypotheses.tokens[:, 0])
     first, second = tokens[:, 0], tokens[tokens[:, 0] != 1, 1]
     expected = likely(np.where(np.arange(10) == 0, -np.inf, logits), temperature, top_k, top_p)
     for drawn in (first, second):
         counts = np.bincount(drawn, minlength=10)
         assert not counts[expected == 0].any()
-        there = expected > 0
-        test = scipy.stats.chisquare(counts[there], expected[there] * len(drawn))
+        possible = expected > 0
+        test = scipy.stats.chisquare(counts[possible], expected[possible] * len(drawn))
         assert test.pvalue > 1e-4
     repeated = np.mean(first[first != 1] == second)  # steps are independent of each other
     going_on = np.where(np.arange(10) == 1, 0, expected)
     assert abs(repeated - (going_on / going_on.sum() * expected).sum()) < 0.02
     # the scores are the model's own, pad's share included
     np.testing.assert_allclose(
-        found.token_scores[:, 0, 0], jax.nn.log_softmax(logits)[first], rtol=1e-4
+        hypotheses.token_scores[:, 0, 0], jax.nn.log_softmax(logits)[first], rtol=1e-4
     )

@@ -24,11 +24,11 @@ def example(tokens=24, experts=5, groups=2, *, skew=0.0, padding=0.2, seed=0):
     random = np.random.default_rng(seed)
     logits = random.normal(size=(groups, tokens, experts)) * 1.5
     logits[..., 0] += skew
-    real = random.random((groups, tokens)) >= padding
+    padding_mask = random.random((groups, tokens)) >= padding
     noise, x = random.random((groups, tokens)), random.normal(size=(groups, tokens, 3))
     arrays = (a.astype(np.float32) for a in (logits, noise, x))
     logits, noise, x = map(jnp.asarray, arrays)
-    return logits, jnp.asarray(real), noise, x
+    return logits, jnp.asarray(padding_mask), noise, x
 
 
 def weights(experts, seed=1):
@@ -64,11 +64,11 @@ def test_all_ways_are_the_loop_in_value_and_one_another_in_every_gradient(case):
     paper, products with one-hot masks, are plain autodiff.
     """
     router, options, factor = CASES[case]
-    logits, real, noise, x = example(**options)
+    logits, padding_mask, noise, x = example(**options)
     ws = weights(logits.shape[-1])
 
     def run(way, x, logits, ws):
-        r = ROUTERS[router](logits, real, capacity_factor=factor, uniform=noise)
+        r = ROUTERS[router](logits, padding_mask, capacity_factor=factor, uniform=noise)
 
         def mlp(rows, weights, product):
             return product(jnp.tanh(product(rows, weights[0])), weights[1])
@@ -77,10 +77,10 @@ def test_all_ways_are_the_loop_in_value_and_one_another_in_every_gradient(case):
         return jnp.sum(jnp.sin(y)) + r.measures["moe_aux_loss"], (y, r)
 
     gradient = jax.grad(run, (1, 2, 3), has_aux=True)
-    found = jit(lambda *args: {way: gradient(way, *args) for way in EVERY_WAY})(x, logits, ws)
-    want, (_, r) = found["one_hot"]
+    gradients = jit(lambda *args: {way: gradient(way, *args) for way in EVERY_WAY})(x, logits, ws)
+    want, (_, r) = gradients["one_hot"]
     loops = in_loops(x, r, *ws)
-    for way, (got, (y, _)) in found.items():
+    for way, (got, (y, _)) in gradients.items():
         np.testing.assert_allclose(y, loops, rtol=1e-5, atol=1e-5, err_msg=way)
         for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=way)
@@ -88,11 +88,11 @@ def test_all_ways_are_the_loop_in_value_and_one_another_in_every_gradient(case):
 
 @pytest.mark.parametrize("router", ROUTERS)
 def test_buffers(router):
-    logits, real, noise, x = example()
+    logits, padding_mask, noise, x = example()
 
     @jit
     def there_and_back(x):
-        r = ROUTERS[router](logits, real, capacity_factor=0.7, uniform=noise)
+        r = ROUTERS[router](logits, padding_mask, capacity_factor=0.7, uniform=noise)
         buffers = dispatch.to_buffers(x, r)
         scaled = buffers * (1 + jnp.arange(5)[:, None, None, None])  # expert e times e + 1
         return r, buffers, dispatch.from_buffers(scaled, r)

@@ -164,8 +164,8 @@ def test_dropout_of_attention_is_alike_for_all_queries(attention):
 @pytest.mark.parametrize("activations", [("gelu", "linear"), ("relu",)])
 def test_mlp(activations):
     mlp = layers.Mlp(hidden=5, activations=activations, dropout_rate=0.0, dtype=F32)
-    x, real = normal(2, 3, 4), jnp.ones((2, 3), bool)
-    params = init(mlp, x, real)
+    x, padding_mask = normal(2, 3, 4), jnp.ones((2, 3), bool)
+    params = init(mlp, x, padding_mask)
     p = {name: np.asarray(w, np.float64) for name, w in params["params"].items()}
     x64 = np.asarray(x, np.float64)
     h = x64 @ p["wi_0"]
@@ -174,7 +174,8 @@ def test_mlp(activations):
     else:
         h = 0.5 * h * (1 + np.tanh(math.sqrt(2 / math.pi) * (h + 0.044715 * h**3)))
         h = h * (x64 @ p["wi_1"])
-    np.testing.assert_allclose(mlp.apply(params, x, real), h @ p["wo"], rtol=1e-4, atol=1e-5)
+    y = mlp.apply(params, x, padding_mask)
+    np.testing.assert_allclose(y, h @ p["wo"], rtol=1e-4, atol=1e-5)
 
 
 def test_an_unknown_token_id_is_not_silently_another_token():

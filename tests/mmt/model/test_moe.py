@@ -24,8 +24,8 @@ def layer(router="gshard", experts=4, **options):
     return moe.MoeMlp(hidden=8, activations=("gelu", "linear"), dtype=F32, config=config)
 
 
-def parameters(module, x, real):
-    params = nn.meta.unbox(jit(module.init)(jax.random.key(0), x, real))["params"]
+def parameters(module, x, padding_mask):
+    params = nn.meta.unbox(jit(module.init)(jax.random.key(0), x, padding_mask))["params"]
     params["router"] *= 10  # clear preferences
     return {"params": params}
 
@@ -33,21 +33,21 @@ def parameters(module, x, real):
 @pytest.fixture
 def tokens():
     x = jax.random.normal(jax.random.key(3), (6, 7, 5))
-    real = jnp.asarray(np.random.default_rng(0).random((6, 7)) > 0.2)
-    return x, real
+    padding_mask = jnp.asarray(np.random.default_rng(0).random((6, 7)) > 0.2)
+    return x, padding_mask
 
 
 def training(module):
     """The layer in training, compiled: (params, x, real, seed) -> y."""
 
     @jit
-    def run(params, x, real, seed):
-        return module.apply(params, x, real, True, rngs={"dropout": jax.random.key(seed)})
+    def run(params, x, padding_mask, seed):
+        return module.apply(params, x, padding_mask, True, rngs={"dropout": jax.random.key(seed)})
 
     return run
 
 
-def every_expert(params, x, real, choices):
+def every_expert(params, x, padding_mask, choices):
     """All experts on all tokens, then the sum over each token's first `choices`: no dispatch."""
     p = params["params"]
     gates = jax.nn.softmax(x @ p["router"])
@@ -58,7 +58,7 @@ def every_expert(params, x, real, choices):
     gates = jnp.where(gates >= top, gates, 0.0)
     if choices > 1:
         gates = gates / gates.sum(-1, keepdims=True)
-    return jnp.einsum("bte,bted->btd", gates, outputs) * real[..., None]
+    return jnp.einsum("bte,bted->btd", gates, outputs) * padding_mask[..., None]
 
 
 # (GShard drops second experts at random in training.)
@@ -67,17 +67,17 @@ def every_expert(params, x, real, choices):
 )
 def test_with_room_for_all_the_layer_is_a_sum_over_experts(router, in_training, tokens):
     """In value and in every gradient; also where all tokens choose one expert."""
-    x, real = tokens
+    x, padding_mask = tokens
     x = x.at[..., 0].set(1.0)
     module = layer(router, capacity_factor=4.0)
-    params = parameters(module, x, real)
+    params = parameters(module, x, padding_mask)
 
     def loss(run):
         return jit(jax.value_and_grad(lambda *a: jnp.sum(jnp.sin(run(*a))), (0, 1)))
 
     rngs = {"dropout": jax.random.key(0)}
-    ours = loss(lambda p, x: module.apply(p, x, real, in_training, rngs=rngs))
-    plain = loss(lambda p, x: every_expert(p, x, real, 2 if router == "gshard" else 1))
+    ours = loss(lambda p, x: module.apply(p, x, padding_mask, in_training, rngs=rngs))
+    plain = loss(lambda p, x: every_expert(p, x, padding_mask, 2 if router == "gshard" else 1))
     for favour in (0.0, 40.0):
         params["params"]["router"] = params["params"]["router"].at[0, 1].add(favour)
         got, want = ours(params, x), plain(params, x)
@@ -86,86 +86,86 @@ def test_with_room_for_all_the_layer_is_a_sum_over_experts(router, in_training, 
 
 @pytest.mark.parametrize("router", ROUTERS)
 def test_without_training_no_token_depends_on_another(router, tokens):
-    x, real = tokens
+    x, padding_mask = tokens
     module = layer(router)
-    params = parameters(module, x, real)
-    run = jit(lambda x, real: module.apply(params, x, real))
-    base = run(x, real)
+    params = parameters(module, x, padding_mask)
+    run = jit(lambda x, padding_mask: module.apply(params, x, padding_mask))
+    base = run(x, padding_mask)
     for seed in range(5):
         others = jax.random.normal(jax.random.key(seed), x.shape) * 3
-        changed = run(x.at[1:].set(others[1:]), real.at[1:].set(True))
+        changed = run(x.at[1:].set(others[1:]), padding_mask.at[1:].set(True))
         np.testing.assert_array_equal(changed[0], base[0])  # the same program: to the bit
-    alone = run(x[:1], real[:1])
+    alone = run(x[:1], padding_mask[:1])
     np.testing.assert_allclose(alone[0], base[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("router", ROUTERS)
 def test_noise_belongs_to_the_token_whatever_the_groups(router, tokens):
-    x, real = tokens
+    x, padding_mask = tokens
     outputs = []
     for size in (42, 5):  # 42 tokens: in one group, and in 9 of 5 with three to fill up
         module = layer(router, capacity_factor=4.0, jitter=0.1)
         module = module.clone(config=dataclasses.replace(module.config, group_size=size))
-        outputs.append(training(module)(parameters(module, x, real), x, real, 7))
+        outputs.append(training(module)(parameters(module, x, padding_mask), x, padding_mask, 7))
     for other in outputs[1:]:
         np.testing.assert_allclose(other, outputs[0], rtol=1e-5, atol=1e-6)
 
 
 def test_tokens_without_room_get_nothing(tokens):
-    x, real = tokens
+    x, padding_mask = tokens
     module = layer("switch", capacity_factor=0.25)
-    params = parameters(module, x, real)
+    params = parameters(module, x, padding_mask)
     options = {"rngs": {"dropout": jax.random.key(0)}, "mutable": ["intermediates"]}
-    y, state = jit(lambda x: module.apply(params, x, real, True, **options))(x)
+    y, state = jit(lambda x: module.apply(params, x, padding_mask, True, **options))(x)
     dropped = float(moe.summarize(state["intermediates"])["moe_dropped"])
     nothing = np.asarray((y == 0).all(-1))
     assert dropped > 0.3
-    assert (nothing & np.asarray(real)).sum() == round(dropped * int(real.sum()))
-    assert nothing[~np.asarray(real)].all()
+    assert (nothing & np.asarray(padding_mask)).sum() == round(dropped * int(padding_mask.sum()))
+    assert nothing[~np.asarray(padding_mask)].all()
 
 
 def test_expert_dropout_and_jitter_only_in_training(tokens):
-    x, real = tokens
+    x, padding_mask = tokens
     module = layer("switch", capacity_factor=4.0, jitter=0.3, expert_dropout=0.5)
-    params = parameters(module, x, real)
-    plain = jit(lambda x: module.apply(params, x, real))(x)  # needs no random numbers
+    params = parameters(module, x, padding_mask)
+    plain = jit(lambda x: module.apply(params, x, padding_mask))(x)  # needs no random numbers
     run = training(module)
-    noisy = [run(params, x, real, seed) for seed in (0, 0, 1)]
+    noisy = [run(params, x, padding_mask, seed) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(noisy[0], noisy[1])
     assert not np.allclose(noisy[0], noisy[2]) and not np.allclose(noisy[0], plain)
 
 
 def test_the_router_computes_in_float32(tokens):
-    x, real = tokens
+    x, padding_mask = tokens
     module = layer()
-    params = parameters(module, x, real)
+    params = parameters(module, x, padding_mask)
     x = x.astype(jnp.bfloat16)
     seen = {}
 
-    def spy(logits, real, **options):
+    def spy(logits, padding_mask, **options):
         seen["dtype"] = logits.dtype
-        return moe.gshard_top2(logits, real, **options)
+        return moe.gshard_top2(logits, padding_mask, **options)
 
     config = dataclasses.replace(module.config, router=spy)
     half = module.clone(dtype=jnp.dtype("bfloat16"), config=config)
-    y = jit(half.apply)(params, x, real)
+    y = jit(half.apply)(params, x, padding_mask)
     assert seen["dtype"] == jnp.float32 and y.dtype == jnp.bfloat16
-    full = jit(module.apply)(params, x.astype(jnp.float32), real)
+    full = jit(module.apply)(params, x.astype(jnp.float32), padding_mask)
     np.testing.assert_allclose(y.astype(jnp.float32), full, atol=0.03)
 
 
 def test_bfloat16_routers_are_there_to_be_compared(tokens):
     """All of the router in bfloat16: near the float32 one, and not it."""
-    x, real = tokens
+    x, padding_mask = tokens
     module = layer()
-    params = parameters(module, x, real)
+    params = parameters(module, x, padding_mask)
     config = dataclasses.replace(module.config, router_dtype="bfloat16")
     half = module.clone(config=config)
-    one, other = (jit(m.apply)(params, x, real) for m in (module, half))
-    assert 0 < float(jnp.abs(one - other).max()) < 0.1
+    in_float32, in_bfloat16 = (jit(m.apply)(params, x, padding_mask) for m in (module, half))
+    assert 0 < float(jnp.abs(in_float32 - in_bfloat16).max()) < 0.1
 
 
-def plain_layer(params, x, real, *, choices, capacity, losses):
+def plain_layer(params, x, padding_mask, *, choices, capacity, losses):
     """One group in float64 loops, from tokens to loss: router, capacity, experts, both losses.
 
     Written for finite differences; no choice is dropped at random.
@@ -176,15 +176,15 @@ def plain_layer(params, x, real, *, choices, capacity, losses):
     order = np.argsort(-gates, axis=-1)[:, :choices]
     y, counter, first = np.zeros_like(x), [0] * gates.shape[1], np.zeros(gates.shape[1])
     for k in range(choices):
-        for s in np.flatnonzero(real):
+        for s in np.flatnonzero(padding_mask):
             e = order[s, k]
             first[e] += k == 0
             if counter[e] < capacity:
                 gate = gates[s, e] / (gates[s, order[s]].sum() if choices > 1 else 1.0)
                 y[s] += gate * (np.maximum(x[s] @ params["wi_0"][e], 0) @ params["wo"][e])
             counter[e] += 1
-    aux = gates.shape[1] * np.sum(first / real.sum() * gates[real].mean(0))
-    return np.sin(y).sum() + losses[0] * aux + losses[1] * z[real].mean()
+    aux = gates.shape[1] * np.sum(first / padding_mask.sum() * gates[padding_mask].mean(0))
+    return np.sin(y).sum() + losses[0] * aux + losses[1] * z[padding_mask].mean()
 
 
 @pytest.mark.parametrize("favour", [0.0, 40.0])
@@ -193,13 +193,13 @@ def test_every_gradient_of_the_layer_is_the_slope_of_plain_loops(router, choices
     """Through gates, dispatch, experts and both losses, with tokens dropped; also where all choose
     one expert. By slopes along random directions.
     """
-    x, real = tokens[0].reshape(1, 42, 5).at[..., 0].set(1.0), tokens[1].reshape(1, 42)
+    x, padding_mask = tokens[0].reshape(1, 42, 5).at[..., 0].set(1.0), tokens[1].reshape(1, 42)
     all_wanted = functools.partial(
         lambda route, *a, uniform, **k: route(*a, uniform=0 * uniform, **k), ROUTERS[router]
     )
     config = moe.MoeConfig(4, all_wanted, group_size=42, capacity_factor=0.7)
     module = moe.MoeMlp(8, ("relu",), F32, config)
-    params = parameters(module, x, real)
+    params = parameters(module, x, padding_mask)
     params["params"]["router"] = params["params"]["router"].at[0, 1].add(favour)
     weights = 0.5, 0.01
 
@@ -207,7 +207,7 @@ def test_every_gradient_of_the_layer_is_the_slope_of_plain_loops(router, choices
     @jax.value_and_grad
     def ours(both):
         options = {"rngs": {"dropout": jax.random.key(0)}, "mutable": ["intermediates"]}
-        y, state = module.apply(both[0], both[1], real, True, **options)
+        y, state = module.apply(both[0], both[1], padding_mask, True, **options)
         measured = moe.summarize(state["intermediates"])
         losses = weights[0] * measured["moe_aux_loss"] + weights[1] * measured["moe_z_loss"]
         return jnp.sum(jnp.sin(y)) + losses
@@ -216,7 +216,7 @@ def test_every_gradient_of_the_layer_is_the_slope_of_plain_loops(router, choices
 
     def plain(both):
         return plain_layer(
-            both[0]["params"], both[1][0], np.asarray(real[0]),
+            both[0]["params"], both[1][0], np.asarray(padding_mask[0]),
             choices=choices, capacity=capacity, losses=weights,
         )  # fmt: skip
 
@@ -266,20 +266,21 @@ def test_output_masking_leaves_out_whole_outputs(router, choices, tokens):
     all are weighted by 1 - p.
     """
     x = jax.random.normal(jax.random.key(5), (40, 25, 5))
-    real = jnp.ones(x.shape[:2], bool)
+    padding_mask = jnp.ones(x.shape[:2], bool)
     plain = layer(router, capacity_factor=4.0)
     config = dataclasses.replace(plain.config, output_masking=0.2)
-    params = parameters(plain, x, real)
+    params = parameters(plain, x, padding_mask)
     masked = plain.clone(config=config)
-    y, want = (jit(m.apply)(params, x, real) for m in (masked, plain))
+    y, want = (jit(m.apply)(params, x, padding_mask) for m in (masked, plain))
     np.testing.assert_allclose(y, 0.8 * want, rtol=1e-5, atol=1e-7)
 
     options = {"rngs": {"dropout": jax.random.key(0)}, "mutable": ["intermediates"]}
-    (one, masked_state), (other, state) = (
-        jit(lambda p, m=m: m.apply(p, x, real, True, **options))(params) for m in (masked, plain)
+    (masked_output, masked_state), (output, state) = (
+        jit(lambda p, m=m: m.apply(p, x, padding_mask, True, **options))(params)
+        for m in (masked, plain)
     )
-    same = np.isclose(one, other, rtol=1e-5, atol=1e-7).all(-1)
-    none = np.asarray((one == 0).all(-1))
+    same = np.isclose(masked_output, output, rtol=1e-5, atol=1e-7).all(-1)
+    none = np.asarray((masked_output == 0).all(-1))
     if choices == 1:
         assert (same | none).all()
         assert none.mean() == pytest.approx(0.2, abs=0.04)
@@ -287,7 +288,7 @@ def test_output_masking_leaves_out_whole_outputs(router, choices, tokens):
         assert none.mean() > 0.2**2 - 0.02 and 0.8**2 - 0.05 < same.mean() < 0.8 + 0.05
         assert not (same | none).all()
     masked_measures, measures = (
-        moe.summarize(found["intermediates"]) for found in (masked_state, state)
+        moe.summarize(sown["intermediates"]) for sown in (masked_state, state)
     )
     assert masked_measures == measures  # it is no token without room
 
@@ -307,10 +308,10 @@ def test_expert_dropout_leaves_out_hidden_units_of_an_expert():
         400, ("linear",), F32, moe.MoeConfig(2, moe.switch_top1, expert_dropout=0.4)
     )
     x = jax.random.normal(jax.random.key(0), (1, 6, 400))
-    real = jnp.ones((1, 6), bool)
-    one = jnp.broadcast_to(jnp.eye(400), (2, 400, 400))
-    params = {"params": {"router": jnp.zeros((400, 2)), "wi_0": one, "wo": one}}  # y = x / 2
-    y = training(module)(params, x, real, 0)[0, :3]  # three have room: the same expert
+    padding_mask = jnp.ones((1, 6), bool)
+    eye = jnp.broadcast_to(jnp.eye(400), (2, 400, 400))
+    params = {"params": {"router": jnp.zeros((400, 2)), "wi_0": eye, "wo": eye}}  # y = x / 2
+    y = training(module)(params, x, padding_mask, 0)[0, :3]  # three have room: the same expert
     ratio = np.asarray(y / (x[0, :3] / 2))
     np.testing.assert_allclose(ratio, np.where(ratio > 0, 1 / 0.6, 0.0), rtol=1e-5)
     np.testing.assert_array_equal(ratio > 0, np.broadcast_to(ratio[0] > 0, ratio.shape))
@@ -319,15 +320,15 @@ def test_expert_dropout_leaves_out_hidden_units_of_an_expert():
 
 def test_all_ways_of_dispatch_give_the_layer_the_same_numbers(tokens):
     """With the same noise: jitter, second experts, dropout inside them, masked outputs."""
-    x, real = tokens
+    x, padding_mask = tokens
     module = layer(expert_dropout=0.4, jitter=0.1, output_masking=0.2)
-    params = parameters(module, x, real)
-    found = []
+    params = parameters(module, x, padding_mask)
+    outputs = []
     for way in ("auto", *dispatch.DISPATCHERS):
         chosen = module.clone(config=dataclasses.replace(module.config, dispatch=way))
-        found.append(training(chosen)(params, x, real, 1))
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=1e-5, atol=1e-6)
+        outputs.append(training(chosen)(params, x, padding_mask, 1))
+    for other in outputs[1:]:
+        np.testing.assert_allclose(other, outputs[0], rtol=1e-5, atol=1e-6)
 
 
 def test_initial_scale():

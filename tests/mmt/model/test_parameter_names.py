@@ -25,20 +25,20 @@ def parameters(model):
     ("period", "per_layer"),
     [(0, True), (1, False)]
     + [
-        pytest.param(*one, marks=pytest.mark.slow)
-        for one in ((0, False), (1, True), (2, False), (2, True))
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in ((0, False), (1, True), (2, False), (2, True))
     ],
 )
 def test_round_trip(period, per_layer):
     m = model(moe_period=period, relative_bias_per_layer=per_layer)
     params = parameters(m)
-    found = parameter_names.to_flat(params, m.config)
-    assert {name: leaf.shape for name, leaf in found.items()} == parameter_names.shapes(m)
-    jax.tree.map(np.testing.assert_array_equal, parameter_names.from_flat(found, m), params)
+    flat = parameter_names.to_flat(params, m.config)
+    assert {name: leaf.shape for name, leaf in flat.items()} == parameter_names.shapes(m)
+    jax.tree.map(np.testing.assert_array_equal, parameter_names.from_flat(flat, m), params)
     for layer in range(3):
         experts = period and layer % period == period - 1
-        assert (f"encoder/{layer}/mlp/router" in found) == bool(experts)
-        assert (f"encoder/{layer}/relative_bias/embedding" in found) == per_layer
+        assert (f"encoder/{layer}/mlp/router" in flat) == bool(experts)
+        assert (f"encoder/{layer}/relative_bias/embedding" in flat) == per_layer
 
 
 def test_layers_of_a_dense_and_a_sparse_model_have_the_same_names():
@@ -52,11 +52,11 @@ def test_layers_of_a_dense_and_a_sparse_model_have_the_same_names():
 
 def test_everything_wrong_is_listed_at_once():
     m = model()
-    found = parameter_names.shapes(m)
-    found.pop("encoder/2/mlp/wo")
-    found |= {"encoder/3/mlp/wo": (24, 16), "encoder/norm/scale": (17,)}
+    shapes = parameter_names.shapes(m)
+    shapes.pop("encoder/2/mlp/wo")
+    shapes |= {"encoder/3/mlp/wo": (24, 16), "encoder/norm/scale": (17,)}
     with pytest.raises(ValueError) as error:
-        parameter_names.check(found, m)
+        parameter_names.check(shapes, m)
     for part in (
         "encoder/2/mlp/wo: missing", "encoder/3/mlp/wo: not in the model",
         "encoder/norm/scale: (17,), in the model (16,)",

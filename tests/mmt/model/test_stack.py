@@ -28,16 +28,17 @@ def init(config):
 @pytest.mark.slow
 def test_a_bias_in_every_layer_is_that_of_the_stack_where_all_are_equal():
     shared, params = init(CONFIG)
-    own = Transformer(dataclasses.replace(CONFIG, relative_bias_per_layer=True))
+    layered = Transformer(dataclasses.replace(CONFIG, relative_bias_per_layer=True))
     by_layer = parameter_names.to_flat(params, CONFIG)
     for stack, layers in (("encoder", 2), ("decoder", 3)):
         table = by_layer.pop(f"{stack}/relative_bias/embedding")
         by_layer |= {f"{stack}/{i}/relative_bias/embedding": table for i in range(layers)}
     expected = shared.apply({"params": params}, SOURCE, TARGET)
-    logits = own.apply({"params": parameter_names.from_flat(by_layer, own)}, SOURCE, TARGET)
+    logits = layered.apply({"params": parameter_names.from_flat(by_layer, layered)}, SOURCE, TARGET)
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
     by_layer["decoder/2/relative_bias/embedding"] = table + jnp.arange(8.0)[:, None]
-    changed = own.apply({"params": parameter_names.from_flat(by_layer, own)}, SOURCE, TARGET)
+    params = {"params": parameter_names.from_flat(by_layer, layered)}
+    changed = layered.apply(params, SOURCE, TARGET)
     assert float(jnp.abs(changed - expected).max()) > 1e-3
 
 
@@ -113,10 +114,10 @@ def test_word_dropout_takes_whole_words_of_its_side_in_training_alone(side):
         return model.apply({"params": params}, words, words, **options)
 
     whole = seen()
-    found = seen(enable_dropout=True, rngs={"dropout": jax.random.key(2)})
-    dropped = (found == 0).all(-1)
+    embedded = seen(enable_dropout=True, rngs={"dropout": jax.random.key(2)})
+    dropped = (embedded == 0).all(-1)
     assert abs(float(dropped.mean()) - 0.4) < 0.05
-    np.testing.assert_allclose(found[~dropped], whole[~dropped], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(embedded[~dropped], whole[~dropped], rtol=1e-4, atol=1e-6)
     assert bool((whole != 0).any(-1).all())
     other = "target" if side == "source" else "source"
     model = Transformer(dataclasses.replace(CONFIG, **layers, **{f"{other}_word_dropout": 0.4}))

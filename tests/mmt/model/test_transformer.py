@@ -96,12 +96,12 @@ class T5:
 
     def layers(self, p):
         """Every layer's own parameters, from the scanned blocks and the rest."""
-        blocks, rest = p.get("blocks", {}), p.get("rest", {})
+        blocks, remainder = p.get("blocks", {}), p.get("rest", {})
         for i in range(len(jax.tree.leaves(blocks)[0]) if blocks else 0):
             for name in sorted(blocks):
                 yield jax.tree.map(lambda x, i=i: x[i], blocks[name])
-        for name in sorted(rest):
-            yield rest[name]
+        for name in sorted(remainder):
+            yield remainder[name]
 
     def norm(self, x, p):
         return x / np.sqrt(np.mean(x**2, axis=-1, keepdims=True) + 1e-6) * p["scale"]
@@ -141,8 +141,8 @@ class T5:
             chosen = np.argsort(-gates)[:choices]
             total = gates[chosen].sum() if choices == 2 else 1.0
             for e in chosen:
-                own = {name: w[e] for name, w in p.items() if name != "router"}
-                result[at] += gates[e] / total * self.mlp(own, x[at])
+                expert_weights = {name: w[e] for name, w in p.items() if name != "router"}
+                result[at] += gates[e] / total * self.mlp(expert_weights, x[at])
         return result
 
     def mlp(self, p, x):
@@ -163,8 +163,8 @@ def test_logits_are_t5s(variant):
     source, target = batch()
     got, want = apply({"params": params}, source, target), T5(model.config, params)(source, target)
     assert got.dtype == jnp.float32
-    real = np.asarray(target != 0) | (np.arange(target.shape[1]) == 0)
-    np.testing.assert_allclose(got[real], want[real], rtol=1e-3, atol=2e-4)
+    padding_mask = np.asarray(target != 0) | (np.arange(target.shape[1]) == 0)
+    np.testing.assert_allclose(got[padding_mask], want[padding_mask], rtol=1e-3, atol=2e-4)
 
 
 def test_decoding_step_by_step_gives_the_teacher_forced_logits(variant):
@@ -269,12 +269,13 @@ def test_every_parameter_learns_and_measures_come_out(trained):
 
 
 @pytest.mark.parametrize(
-    "kept", ["full", *(pytest.param(kept, marks=pytest.mark.slow) for kept in ("none", "minimal"))]
+    "policy",
+    ["full", *(pytest.param(name, marks=pytest.mark.slow) for name in ("none", "minimal"))],
 )
-def test_remat_changes_nothing(trained, kept):
+def test_remat_changes_nothing(trained, policy):
     model, params, step = trained
     (loss, _), gradients = step(params, 0)
-    remat = Transformer(dataclasses.replace(model.config, remat=kept))
+    remat = Transformer(dataclasses.replace(model.config, remat=policy))
     (other, _), others = training(remat)(params, 0)
     np.testing.assert_allclose(other, loss, rtol=1e-5)
     jax.tree.map(

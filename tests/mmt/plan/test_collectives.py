@@ -66,7 +66,7 @@ def test_loops_multiply():
 
 
 def test_an_asynchronous_pair_is_one():
-    found = collectives.read(program(
+    exchanges_read = collectives.read(program(
         "%x = f32[8]{0} parameter(0)",
         "%s = (f32[8]{0}, f32[32]{0}) all-gather-start(%x), replica_groups={{0,1,2,3}}",
         "%d = f32[32]{0} all-gather-done(%s)",
@@ -75,7 +75,7 @@ def test_an_asynchronous_pair_is_one():
         "%rs = f32[2]{0} all-reduce-start(%x), replica_groups={{0,1},{2,3}}, to_apply=%add",
         "ROOT %rd = f32[2]{0} all-reduce-done(%rs)",
     ))  # fmt: skip
-    assert [(one.kind, one.bytes, one.group) for one in found] == [
+    assert [(exchange.kind, exchange.bytes, exchange.group) for exchange in exchanges_read] == [
         ("all-gather", 128, 4), ("collective-permute", 32, 4), ("all-reduce", 8, 2)
     ]  # fmt: skip
 
@@ -90,13 +90,14 @@ def test_an_exchange_that_another_computation_holds():
         "%wrapped (p: f32[8]) -> f32[8] {\n  %p = f32[8]{0} parameter(0)\n"
         "  ROOT %r = f32[2]{0} reduce-scatter(%p), replica_groups={}, to_apply=%add\n}\n\n"
     )
-    (one,) = collectives.read(text.replace("ENTRY", wrapped + "ENTRY"))
-    assert (one.kind, one.bytes, one.group) == ("reduce-scatter", 32, 4)  # what a device gives
+    (exchange,) = collectives.read(text.replace("ENTRY", wrapped + "ENTRY"))
+    assert (exchange.kind, exchange.group) == ("reduce-scatter", 4)
+    assert exchange.bytes == 32  # that a device gives
 
 
 def test_a_loop_that_ends_by_what_it_finds_counts_once():
     text = NESTED.replace("known_trip_count", "unknown").replace("direction=LT", "direction=NE")
-    assert [one.executed for one in collectives.read(text)] == [1, 1]
+    assert [exchange.executed for exchange in collectives.read(text)] == [1, 1]
 
 
 def test_what_is_no_program():
@@ -116,17 +117,17 @@ SMALL = [
 
 def exchanges(*bindings: str, mesh: str = "") -> list[collectives.Collective]:
     files = ["gin_configs/models/tiny_moe.gin", *([f"gin_configs/meshes/{mesh}.gin"] * bool(mesh))]
-    found = plan.plan(files, [*SMALL, *bindings], "cpu:8").exchanges
-    assert found is not None
-    return found
+    planned = plan.plan(files, [*SMALL, *bindings], "cpu:8").exchanges
+    assert planned is not None
+    return planned
 
 
-def stage(one: collectives.Collective) -> tuple[str, str]:
+def stage(exchange: collectives.Collective) -> tuple[str, str]:
     """The stack, and forward, recomputed or backward, by where it comes from in the model."""
-    stack = "encoder" if "encode" in one.source else "decoder"
-    if "rematted_computation" in one.source:
+    stack = "encoder" if "encode" in exchange.source else "decoder"
+    if "rematted_computation" in exchange.source:
         return stack, "recomputed"
-    return stack, "backward" if "transpose(jvp" in one.source else "forward"
+    return stack, "backward" if "transpose(jvp" in exchange.source else "forward"
 
 
 @pytest.mark.mesh
@@ -135,32 +136,32 @@ def test_tokens_go_out_and_back_once_in_each_pass(router):
     """Dispatch and combine in the forward, the recomputed and the backward pass of both scans; no
     other all-to-all, and each as large as its buffers.
     """
-    found = exchanges("transformer.Config.remat='full'", f"moe.MoeConfig.router=@moe.{router}")
-    sent = [one for one in found if one.kind == "all-to-all"]
+    planned = exchanges("transformer.Config.remat='full'", f"moe.MoeConfig.router=@moe.{router}")
+    sent = [exchange for exchange in planned if exchange.kind == "all-to-all"]
     passes = [(s, p) for s in ("decoder", "encoder") for p in ("backward", "forward", "recomputed")]
     assert sorted(map(stage, sent)) == sorted(2 * passes)
-    assert {one.executed for one in sent} == {BLOCKS}
+    assert {exchange.executed for exchange in sent} == {BLOCKS}
     chosen = 2 if router == "gshard_top2" else 1
     capacity = math.ceil(chosen * 64 / EXPERTS)
     groups = ROWS * LENGTH // 64
-    assert {one.bytes for one in sent} == {groups * EXPERTS * capacity * WIDTH * 4 // 8}
-    assert {one.group for one in sent} == {8}
-    assert not [one for one in found if one.kind == "all-gather"]
+    assert {exchange.bytes for exchange in sent} == {groups * EXPERTS * capacity * WIDTH * 4 // 8}
+    assert {exchange.group for exchange in sent} == {8}
+    assert not [exchange for exchange in planned if exchange.kind == "all-gather"]
 
 
 @pytest.mark.mesh
 @pytest.mark.parametrize("mesh", ["data_model", "expert_data", "expert_data_model"])
 def test_nothing_large_is_gathered_where_experts_lie_cut(mesh):
-    found = exchanges("transformer.Config.remat='full'", mesh=mesh)
-    assert len([one for one in found if one.kind == "all-to-all"]) == 12
+    planned = exchanges("transformer.Config.remat='full'", mesh=mesh)
+    assert len([exchange for exchange in planned if exchange.kind == "all-to-all"]) == 12
     tokens, weights = ROWS * LENGTH * WIDTH * 4, EXPERTS * WIDTH * HIDDEN * 4
-    gathered = [one.largest for one in found if one.kind == "all-gather"]
+    gathered = [exchange.largest for exchange in planned if exchange.kind == "all-gather"]
     assert max(gathered, default=0) < min(tokens, weights) / 8
 
 
 @pytest.mark.mesh
 def test_what_is_kept_is_not_exchanged_again():
-    found = exchanges("transformer.Config.remat='none'")
-    sent = [stage(one) for one in found if one.kind == "all-to-all"]
+    planned = exchanges("transformer.Config.remat='none'")
+    sent = [stage(exchange) for exchange in planned if exchange.kind == "all-to-all"]
     passes = [(s, p) for s in ("decoder", "encoder") for p in ("backward", "forward")]
     assert sorted(sent) == sorted(2 * passes)

@@ -30,8 +30,8 @@ FILES = ["gin_configs/runs/train.gin", "gin_configs/models/tiny.gin"]
 )
 def test_one_axis_where_everything_divides(devices, experts, rows, parts):
     def parts_of(moe_period: int) -> int:
-        own = MoeConfig(num_experts=experts, group_size=128)
-        model = Transformer(Config(vocab_size=8, moe_period=moe_period, moe=own))
+        config = MoeConfig(num_experts=experts, group_size=128)
+        model = Transformer(Config(vocab_size=8, moe_period=moe_period, moe=config))
         return compile.data_parts(devices, rows=rows, lengths=(128, 128), model=model)
 
     assert parts_of(2) == parts
@@ -43,31 +43,31 @@ def test_the_batch_is_the_pipelines():
     config.load(FILES, ["BATCH_SIZE=8", "TASK_FEATURE_LENGTHS={'inputs': 6, 'targets': 7}"],
                 may_leave_open=True)  # fmt: skip
     shapes = compile.batch_shapes(sharding.Layout())
-    real = {name: x for name, x in next(ToyBatches()).items() if "positions" not in name}
+    batch = {name: x for name, x in next(ToyBatches()).items() if "positions" not in name}
     assert {name: (x.shape, x.dtype) for name, x in shapes.items()} == {
-        name: (x.shape, jnp.dtype(x.dtype)) for name, x in real.items()
+        name: (x.shape, jnp.dtype(x.dtype)) for name, x in batch.items()
     }
     assert set(trainer.FEATURES) <= shapes.keys()
 
 
 @pytest.mark.parametrize(
-    ("binding", "said"),
+    ("binding", "message"),
     [
         ("BATCH_SIZE=0", "BATCH_SIZE = 0; allowed: 1 or more"),
         ("TASK_FEATURE_LENGTHS={'inputs': 8}", "TASK_FEATURE_LENGTHS = {'inputs': 8}; allowed"),
     ],
 )
-def test_no_batch(binding, said):
+def test_no_batch(binding, message):
     config.load(FILES, [binding], may_leave_open=True)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         compile.batch_shapes(sharding.Layout())
 
 
 def test_what_is_refused_is_the_answer(monkeypatch, capsys):
-    asked = {"files": ["gin_configs/models/tinny.gin"], "bindings": [], "topology": "cpu:1"}
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(asked)))
+    arguments = {"files": ["gin_configs/models/tinny.gin"], "bindings": [], "topology": "cpu:1"}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(arguments)))
     cached = jax.config.jax_enable_compilation_cache
-    monkeypatch.setattr(compile, "_devices", lambda machine, there: jax.devices())
+    monkeypatch.setattr(compile, "_devices", lambda machine, topology: jax.devices())
     assert compile.main() == 0
     answer = json.loads(capsys.readouterr().out)
     assert "nearest: gin_configs/models/tiny.gin" in answer["error"]

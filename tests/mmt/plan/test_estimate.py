@@ -42,8 +42,8 @@ def made(name: str = "v4:4x4x4", **changes) -> plan.Plan:
 
 
 def without(*names: str, name: str = "v4:4x4x4") -> plan.Plan:
-    rest = {key: value for key, value in found().items() if key not in names}
-    return plan.Plan(topology.parse(name), rest)
+    values = {key: value for key, value in found().items() if key not in names}
+    return plan.Plan(topology.parse(name), values)
 
 
 def test_bytes_of_a_device():
@@ -54,8 +54,8 @@ def test_bytes_of_a_device():
 
 
 def test_too_large_says_by_how_much_and_what_to_change():
-    one = without("memory", "collectives", name="v3:4x8")
-    large = plan.Plan(one.machine, {**one.answer, "exhausted": EXHAUSTED})
+    result = without("memory", "collectives", name="v3:4x8")
+    large = plan.Plan(result.machine, {**result.answer, "exhausted": EXHAUSTED})
     assert large.fits is False
     assert large.bytes_per_device["total"] == pytest.approx(19.3 * GIB)
     note = large.notes[0]
@@ -63,7 +63,7 @@ def test_too_large_says_by_how_much_and_what_to_change():
     for change in ("remat", "fully_sharded", "BATCH_SIZE", "microbatches"):
         assert change in note
     assert large.to_json()["collectives"] is None
-    part = plan.Plan(one.machine, {**one.answer, "exhausted": TEMPORARIES}).bytes_per_device
+    part = plan.Plan(result.machine, {**result.answer, "exhausted": TEMPORARIES}).bytes_per_device
     assert part["temporary"] == pytest.approx(25.45 * GIB)
     assert part["total"] == pytest.approx((25.45 + 4.5) * GIB)
 
@@ -101,8 +101,8 @@ def test_gshards_days_are_those_of_its_steps_a_second():
 
 
 def test_decoding_has_no_days():
-    one = made(tokens_per_step=None)
-    assert one.days is None and one.to_json()["chip_years"] is None
+    result = made(tokens_per_step=None)
+    assert result.days is None and result.to_json()["chip_years"] is None
 
 
 def test_the_keys():
@@ -112,8 +112,8 @@ def test_the_keys():
     }  # fmt: skip
     assert set(row["parameters"]) == {"total", "active"}
     assert row["collectives"] == {"all-to-all": {"count": 1, "executed": 3, "bytes": 3 * 10**9}}
-    wanted = {"devices", "fits", "flops_per_step", "compile_seconds", "step_seconds_estimate"}
-    assert wanted <= set(row)
+    required = {"devices", "fits", "flops_per_step", "compile_seconds", "step_seconds_estimate"}
+    assert required <= set(row)
     json.dumps(row)
 
 
@@ -134,16 +134,16 @@ def test_comparing_keeps_what_was_refused():
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--topology", "v7:8x8"], "unknown topology 'v7:8x8'; nearest: v"),
         (["--topology", "v4:8x16"], "v4 is NxNxN, as in v4:8x16x16"),
         (["--topology", "v4:8x16", "--compare"], "v4 is NxNxN"),
     ],
 )
-def test_topologies_are_checked_before_anything_starts(flags, said, capsys):
+def test_topologies_are_checked_before_anything_starts(flags, message, capsys):
     assert main.main(["plan", TINY, *flags]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_one_of_params_and_topology(capsys):
@@ -164,16 +164,16 @@ needs_libtpu = pytest.mark.skipif(
 
 def test_a_gpus_plan_is_shapes_and_arithmetic():
     """FLOPs by the usual 6·N·D, a token's active parameters being those of its own side."""
-    one = plan.plan(["gin_configs/models/tiny.gin"], SMALL, "gpu:8")
-    assert one.bytes_per_device["parameters"] == 4 * one.answer["parameters"]["total"]
-    assert one.fits is None and one.exchanges is None and one.step_seconds > 0
-    assert "no compiler for GPUs" in one.notes[0]
-    products = 6 * 16 * 16 * one.answer["parameters"]["active"]
-    assert products < one.answer["work"]["flops"] < 1.5 * products  # and attention, dots kept
+    result = plan.plan(["gin_configs/models/tiny.gin"], SMALL, "gpu:8")
+    assert result.bytes_per_device["parameters"] == 4 * result.answer["parameters"]["total"]
+    assert result.fits is None and result.exchanges is None and result.step_seconds > 0
+    assert "no compiler for GPUs" in result.notes[0]
+    products = 6 * 16 * 16 * result.answer["parameters"]["active"]
+    assert products < result.answer["work"]["flops"] < 1.5 * products  # and attention, dots kept
 
 
 @pytest.mark.parametrize(
-    ("files", "bindings", "said"),
+    ("files", "bindings", "message"),
     [
         (["gin_configs/models/tiny.gin"], ["BATCH_SIZE=0"], "BATCH_SIZE"),
         (["gin_configs/meshes/data.gin"], [], "no MODEL"),
@@ -181,8 +181,8 @@ def test_a_gpus_plan_is_shapes_and_arithmetic():
          ["sharding.device_mesh.axes={'data': 16, 'model': 1}"], "does not f"),
     ],
 )  # fmt: skip
-def test_what_the_program_refuses(files, bindings, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_the_program_refuses(files, bindings, message):
+    with pytest.raises(ValueError, match=message):
         plan.plan(files, bindings, "gpu:8")
 
 
@@ -206,11 +206,11 @@ def test_the_command_compiles_for_made_up_devices(capsys):
 @pytest.mark.mesh
 def test_the_command_compiles_the_search():
     files = ["gin_configs/models/tiny_moe.gin"]
-    one = plan.plan(files, [*SMALL, GROUPS], "cpu:8", decode=True)
-    assert one.answer["optimizer_bytes"] == 0 and one.days is None
-    sizes = one.bytes_per_device  # the encoder's parameters too, which the step does not read
+    result = plan.plan(files, [*SMALL, GROUPS], "cpu:8", decode=True)
+    assert result.answer["optimizer_bytes"] == 0 and result.days is None
+    sizes = result.bytes_per_device  # the encoder's parameters too, which the step does not read
     assert sizes["total"] > sizes["parameters"] + sizes["temporary"]
-    assert 0 < one.answer["work"]["flops"] < 2 * 8 * 4 * 8 * one.answer["parameters"]["total"]
+    assert 0 < result.answer["work"]["flops"] < 2 * 8 * 4 * 8 * result.answer["parameters"]["total"]
 
 
 @pytest.mark.mesh
@@ -222,9 +222,9 @@ def test_gshards_layers_for_a_tpu(monkeypatch):
     monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
     bindings = ["moe.MoeConfig.num_experts=16", "BATCH_SIZE=256", "VOCAB_SIZE=4096",
                 "transformer.Config.mlp_dim=512", "transformer.Config.emb_dim=256"]  # fmt: skip
-    one = plan.plan(["gin_configs/models/gshard_600b.gin"], bindings, "v4:2x2x4").to_json()
-    assert one["fits"] is True and one["bytes_per_device"]["limit"] == 30.75 * GIB
-    sent = one["collectives"]
+    result = plan.plan(["gin_configs/models/gshard_600b.gin"], bindings, "v4:2x2x4").to_json()
+    assert result["fits"] is True and result["bytes_per_device"]["limit"] == 30.75 * GIB
+    sent = result["collectives"]
     assert sent["all-to-all"]["count"] == 12
     assert sent["all-to-all"]["executed"] == 12 * 9  # pairs of 18 layers
     assert sent.get("all-gather", {"bytes": 0})["bytes"] < 16 * 256 * 4
@@ -235,9 +235,9 @@ def test_gshards_layers_for_a_tpu(monkeypatch):
 def test_what_a_tpu_refuses(monkeypatch):
     monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
     large = ["BATCH_SIZE=4096", "TASK_FEATURE_LENGTHS={'inputs': 2048, 'targets': 2048}"]
-    one = plan.plan(["gin_configs/models/large.gin"], large, "v5e:2x2")
-    assert one.fits is False
-    assert one.bytes_per_device["total"] > one.bytes_per_device["limit"]
+    result = plan.plan(["gin_configs/models/large.gin"], large, "v5e:2x2")
+    assert result.fits is False
+    assert result.bytes_per_device["total"] > result.bytes_per_device["limit"]
     with pytest.raises(ValueError, match="v5e:32x64"):
         plan.plan(["gin_configs/models/tiny.gin"], ["BATCH_SIZE=2048"], "v5e:32x64")
 

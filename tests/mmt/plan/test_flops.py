@@ -12,8 +12,8 @@ def work(function, *shapes):
 
 
 def test_a_product_of_batches():
-    found = work(lambda a, b: jnp.einsum("bij,bjk->bik", a, b), (3, 4, 5), (3, 5, 7))
-    assert found == flops.Work(2 * 3 * 4 * 5 * 7, 4 * (3 * 4 * 5 + 3 * 5 * 7 + 3 * 4 * 7))
+    counted = work(lambda a, b: jnp.einsum("bij,bjk->bik", a, b), (3, 4, 5), (3, 5, 7))
+    assert counted == flops.Work(2 * 3 * 4 * 5 * 7, 4 * (3 * 4 * 5 + 3 * 5 * 7 + 3 * 4 * 7))
 
 
 def test_a_scan_counts_as_often_as_it_runs():
@@ -33,11 +33,11 @@ def test_recomputation_counts():
 
     shapes = [(8, 8), (8, 8)], jnp.zeros((4, 8))
     weights = [jnp.zeros(shape) for shape in shapes[0]]
-    one = 2 * 4 * 8 * 8
+    product = 2 * 4 * 8 * 8
     plain = flops.count(jax.make_jaxpr(jax.grad(loss))(weights, shapes[1]))
     again = flops.count(jax.make_jaxpr(jax.grad(jax.checkpoint(loss)))(weights, shapes[1]))
-    assert plain.flops == 5 * one
-    assert again.flops == 7 * one
+    assert plain.flops == 5 * product
+    assert again.flops == 7 * product
 
 
 def test_branches_and_loops_without_a_fixed_end():
@@ -59,7 +59,7 @@ def test_inside_what_is_compiled_or_has_its_own_gradient():
 @pytest.mark.parametrize("groups", [2, 4])
 def test_a_ragged_product_costs_its_rows(groups):
     sizes = jnp.array([6] + [0] * (groups - 1), jnp.int32)
-    found = jax.make_jaxpr(lambda a, b: jax.lax.ragged_dot(a, b, sizes))(
+    jaxpr = jax.make_jaxpr(lambda a, b: jax.lax.ragged_dot(a, b, sizes))(
         jnp.zeros((6, 3)), jnp.zeros((groups, 3, 5))
     )
-    assert flops.count(found).flops == 2 * 6 * 3 * 5
+    assert flops.count(jaxpr).flops == 2 * 6 * 3 * 5

@@ -79,7 +79,7 @@ def by_arithmetic(sizes, depth, rows, matrices, sparse) -> dict[str, int]:
 @pytest.mark.parametrize("name", MODELS)
 def test_counts_are_arithmetic_and_what_is_printed(name, counts):
     *columns, printed = MODELS[name]
-    parts = {part: one.total for part, one in counts[name].parts.items()}
+    parts = {part: count_of_part.total for part, count_of_part in counts[name].parts.items()}
     parts["tables"] = parts.pop("embeddings") + parts.pop("logits", 0)
     assert parts == {part: size for part, size in by_arithmetic(*columns).items() if size}
     total = counts[name].whole.total
@@ -91,14 +91,14 @@ def test_counts_are_arithmetic_and_what_is_printed(name, counts):
 
 @pytest.mark.parametrize("name", [name for name in MODELS if "switch" in name or "gshard" in name])
 def test_active_is_all_but_what_a_token_passes_by(name, counts):
-    found, (layers, experts) = counts[name], MODELS[name][4]
+    counted, (layers, experts) = counts[name], MODELS[name][4]
     (d, ff, *_), matrices = MODELS[name][0], MODELS[name][3]
     chosen = min(experts, 1 if "switch" in name else 2)
     passed_by = layers * (experts - chosen) * matrices * d * ff
-    assert found.whole.active == (
-        found.whole.total - passed_by - found.parts["embeddings"].total
+    assert counted.whole.active == (
+        counted.whole.total - passed_by - counted.parts["embeddings"].total
     )
-    assert (found.experts, found.choices) == (experts, chosen)
+    assert (counted.experts, counted.choices) == (experts, chosen)
 
 
 def test_active_counts_of_the_papers(counts):
@@ -120,8 +120,8 @@ def test_one_table_for_all_is_active_where_it_makes_the_logits(counts):
     parts = counts["nllb"].parts
     assert "logits" not in parts
     assert parts["embeddings"].active == parts["embeddings"].total == 256_206 * 2048
-    own = count("nllb", "TARGET_VOCAB_SIZE=1000").parts["embeddings"]
-    assert (own.active, own.total) == (1000 * 2048, 257_206 * 2048)
+    untied = count("nllb", "TARGET_VOCAB_SIZE=1000").parts["embeddings"]
+    assert (untied.active, untied.total) == (1000 * 2048, 257_206 * 2048)
 
 
 def test_layers_of_their_own_bias_and_a_rest_without_experts():
@@ -157,15 +157,15 @@ def test_readable(size, text):
 
 
 def test_the_command_prints_a_table_and_json(capsys, counts):
-    asked = ["plan", "--params", "--gin_file=gin_configs/models/gshard_200b.gin"]
-    assert main.main(asked) == 0
+    command = ["plan", "--params", "--gin_file=gin_configs/models/gshard_200b.gin"]
+    assert main.main(command) == 0
     rows = [line.rsplit(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
     assert ["total", "206.55", "B", "498.37", "M"] in rows
-    assert main.main([*asked, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["parameters"]
-    parts, whole = found.pop("parts"), counts["gshard_200b"].whole
-    assert found == {"total": whole.total, "active": whole.active}
-    assert found == {key: sum(part[key] for part in parts.values()) for key in found}
+    assert main.main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["parameters"]
+    parts, whole = printed.pop("parts"), counts["gshard_200b"].whole
+    assert printed == {"total": whole.total, "active": whole.active}
+    assert printed == {key: sum(part[key] for part in parts.values()) for key in printed}
 
 
 def test_a_model_is_enough_and_a_run_may_stand_before_it(capsys):
@@ -189,7 +189,7 @@ def test_the_widest_and_the_deepest_are_counted_from_shapes():
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--gin_file=gin_configs/models/gshard_60b.gin"], "models/gshard_600b.gin"),
         (["--gin_file=gin_configs/runs/train.gin"], "no MODEL; add a --gin_file of gin"),
@@ -205,6 +205,6 @@ def test_the_widest_and_the_deepest_are_counted_from_shapes():
         ),
     ],
 )
-def test_errors(flags, said, capsys, as_users_have_it):
+def test_errors(flags, message, capsys, as_users_have_it):
     assert main.main(["plan", "--params", *flags]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -12,13 +12,13 @@ from mmt.plan import topology
 )  # fmt: skip
 def test_chips_and_devices(name, chips, devices):
     """GShard's 2,048 v3 cores are 1,024 chips; v4's cores make one device of a chip."""
-    found = topology.parse(name)
-    assert (found.chips, found.devices) == (chips, devices)
-    assert found.tpu == name.startswith("v")
+    topology_parsed = topology.parse(name)
+    assert (topology_parsed.chips, topology_parsed.devices) == (chips, devices)
+    assert topology_parsed.tpu == name.startswith("v")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("v4:8x16", "v4 is NxNxN, as in v4:8x16x16"),
         ("v5litepod:16x16", "nearest: v5"),
@@ -29,10 +29,10 @@ def test_chips_and_devices(name, chips, devices):
         ("", "unknown topology ''"),
     ],
 )
-def test_what_is_no_topology(name, said):
+def test_what_is_no_topology(name, message):
     with pytest.raises(ValueError, match="v3:32x32, v4:8x16x16, .*cpu:8") as error:
         topology.parse(name)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_an_all_to_all_is_bound_by_the_torus_middle():
@@ -59,6 +59,6 @@ def test_beyond_a_node_gpus_have_the_network():
 
 
 def test_made_up_devices_share_the_machine():
-    one, eight = topology.parse("cpu:1"), topology.parse("cpu:8")
-    assert one.chip.memory == pytest.approx(8 * eight.chip.memory)
+    single, eight = topology.parse("cpu:1"), topology.parse("cpu:8")
+    assert single.chip.memory == pytest.approx(8 * eight.chip.memory)
     assert eight.rate(all_to_all=True, devices=8) is None

@@ -50,9 +50,9 @@ def test_two_processes_do_not_make_the_same(tmp_path, key):
     with atomic.working(tmp_path / "out", "a") as work:
         other = context.Process(target=_refused, args=(tmp_path / "out", key, result))
         other.start()
-        said = result.get(timeout=30)
+        message = result.get(timeout=30)
         other.join()
-        assert ("another process is making" in said) == (key == "a")
+        assert ("another process is making" in message) == (key == "a")
         assert work.exists()
 
 

@@ -19,10 +19,10 @@ def test_what_is_written_is_read(tmp_path):
     file = tmp_path / "environment.json"
     assert environment.read(file) is None
     environment.write(file)
-    found = environment.read(file)
-    assert found == environment.here()
-    assert found.devices == environment.cores() and found.device.endswith(" core")
-    assert {"python", "jax", "mmt"} <= found.versions.keys()
+    read = environment.read(file)
+    assert read == environment.here()
+    assert read.devices == environment.cores() and read.device.endswith(" core")
+    assert {"python", "jax", "mmt"} <= read.versions.keys()
 
 
 def test_a_broken_file_is_named(tmp_path):
@@ -48,10 +48,10 @@ needs_tunables = pytest.mark.skipif(
 def started(folder, *command, **variables):
     """The process of a program, which has ended, and the words that it printed."""
     (folder / "program.py").write_text(PROGRAM)
-    kept = {name: value for name, value in os.environ.items() if name != environment.TUNABLES}
+    inherited = {name: value for name, value in os.environ.items() if name != environment.TUNABLES}
     paths = os.pathsep.join([str(folder), str(ROOT)])
     with subprocess.Popen(
-        [sys.executable, *command], cwd=folder, env={**kept, "PYTHONPATH": paths, **variables},
+        [sys.executable, *command], cwd=folder, env={**inherited, "PYTHONPATH": paths, **variables},
         stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         words = process.communicate(timeout=300)[0].split()

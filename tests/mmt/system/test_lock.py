@@ -58,8 +58,8 @@ def test_of_another_host_only_who_still_counts_is_in_the_way(tmp_path, monkeypat
     path.write_text(json.dumps({"host": "node7", "pid": 12, "count": 3}))
     with lock.held(tmp_path):
         assert json.loads(path.read_text())["host"] == socket.gethostname()
-    said = capsys.readouterr().err
-    assert "process 12 on host node7" in said and "taking over" in said
+    error = capsys.readouterr().err
+    assert "process 12 on host node7" in error and "taking over" in error
     path.write_text(json.dumps({"host": "node7", "pid": 12, "count": 3}))
     seen, read = iter(range(4, 1000)), lock._read
     monkeypatch.setattr(lock, "_read", lambda path: {**read(path), "count": next(seen)})

@@ -63,13 +63,13 @@ def test_a_stream_is_read_little_ahead_and_its_errors_come_in_turn(processes):
         assert len(read) <= 12 + 4 * processes
         with pytest.raises(ValueError, match="twenty"):
             list(results)
-        read, found = [], []
+        read, received = [], []
         with pytest.raises(OSError, match="cannot read on"):
-            for one in stream(tenfold, endless(read, 9)):
-                found.append(one)
+            for result in stream(tenfold, endless(read, 9)):
+                received.append(result)
         with pytest.raises(ValueError, match="twenty"):  # before what is read after it
             list(stream(tenfold, endless([], 22)))
-    assert found == [10 * n for n in range(1, 10)]
+    assert received == [10 * n for n in range(1, 10)]
 
 
 @pytest.mark.slow

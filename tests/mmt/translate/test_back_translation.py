@@ -63,25 +63,25 @@ def write(corpus, tmp_path, as_users_have_it):
 
 
 def test_the_corpus_has_both_and_says_which_is_which(corpus, tmp_path, write):
-    found, own = write(Reverse()), corpora.load(corpus)
-    assert found.name == "zoo_back_translated" and found.languages == own.languages
-    for code in own.languages:
-        pairs = list(found.pairs(code, "train"))
+    written, before = write(Reverse()), corpora.load(corpus)
+    assert written.name == "zoo_back_translated" and written.languages == before.languages
+    for code in before.languages:
+        pairs = list(written.pairs(code, "train"))
         genuine = [pair for pair in pairs if not pair.back_translated]
-        assert [pair[:2] for pair in genuine] == [pair[:2] for pair in own.pairs(code, "train")]
+        assert [pair[:2] for pair in genuine] == [pair[:2] for pair in before.pairs(code, "train")]
         made = [pair for pair in pairs if pair.back_translated]
         assert {pair.corpus for pair in made} == {"back_translated/news.txt"}
-        wanted = [line.replace("\t", " ") for line in ENGLISH if line != "null"]
-        assert [pair.target for pair in made] == wanted
-        assert [pair.source for pair in made] == [f"{code.upper()} {line}" for line in wanted]
+        english = [line.replace("\t", " ") for line in ENGLISH if line != "null"]
+        assert [pair.target for pair in made] == english
+        assert [pair.source for pair in made] == [f"{code.upper()} {line}" for line in english]
         rows = (tmp_path / f"bt/train.{code}.tsv").read_text().splitlines()
         numbers = [int(row.split("\t")[0]) for row in rows]
-        assert [ENGLISH[number - 1].replace("\t", " ") for number in numbers] == wanted
-    assert list(found.pairs("deu", "validation"))[0].target == "lion"
-    said = json.loads((tmp_path / "bt" / PROVENANCE).read_text())
-    assert said["written"]["deu_Latn"] == {"lines": 26, "empty": 4}
-    assert said["text"] == ["news.txt"] and said["decoding"] == str(DEFAULT)
-    assert said["corpus"] == own.hash() and len(said["model_digest"]) == 16
+        assert [ENGLISH[number - 1].replace("\t", " ") for number in numbers] == english
+    assert list(written.pairs("deu", "validation"))[0].target == "lion"
+    provenance = json.loads((tmp_path / "bt" / PROVENANCE).read_text())
+    assert provenance["written"]["deu_Latn"] == {"lines": 26, "empty": 4}
+    assert provenance["text"] == ["news.txt"] and provenance["decoding"] == str(DEFAULT)
+    assert provenance["corpus"] == before.hash() and len(provenance["model_digest"]) == 16
 
 
 @pytest.mark.parametrize("killed", [3, 29, 30, 31, 59])
@@ -108,10 +108,10 @@ def _files(tmp_path, _):
 
 def test_so_many_lines_of_some_languages_spread_evenly(write):
     translator = Reverse()
-    found = write(translator, into=["Swahili"], lines=10)
+    written = write(translator, into=["Swahili"], lines=10)
     assert translator.asked == [("swh_Latn", line) for line in ENGLISH[2::3]]
-    assert found.languages == ("deu_Latn", "swh_Latn")
-    assert not any(pair.back_translated for pair in found.pairs("deu", "train"))
+    assert written.languages == ("deu_Latn", "swh_Latn")
+    assert not any(pair.back_translated for pair in written.pairs("deu", "train"))
 
 
 @pytest.mark.parametrize(

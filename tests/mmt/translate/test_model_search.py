@@ -42,10 +42,10 @@ def sources(count, seed=0):
 def test_ids_are_the_models_and_one_that_diverged_says_so(trained):
     model, params = trained
     model = type(model)(dataclasses.replace(model.config, pad_id=0, eos_id=2, start_id=3))
-    texts = [Source([*one.tokens[:-1], 2]) for one in sources(9)]
-    found = make((model, params)).search(texts)
-    for one in (one for each in found for one in each):
-        assert 0 not in one.tokens and 2 not in one.tokens[:-1] and one.tokens[-1] == 2
+    texts = [Source([*source.tokens[:-1], 2]) for source in sources(9)]
+    results = make((model, params)).search(texts)
+    for source in (source for each in results for source in each):
+        assert 0 not in source.tokens and 2 not in source.tokens[:-1] and source.tokens[-1] == 2
     broken = jax.tree.map(lambda leaf: leaf * np.nan, params)
     with pytest.raises(ValueError, match="not a number .*diverge"):
         make((model, broken)).search(texts)

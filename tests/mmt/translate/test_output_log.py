@@ -8,11 +8,11 @@ from mmt.system import lock
 from mmt.translate import output_log
 
 
-def rows(parts, said):
+def rows(parts, translated):
     """The lines that the parts lack, each told to `said`."""
     for part in parts:
         for number in range(part.done, part.total):
-            said.append((part.path.name, number))
+            translated.append((part.path.name, number))
             yield output_log.row(str(number), f"{part.path.stem} {number}")
 
 
@@ -21,10 +21,10 @@ def test_a_kill_loses_no_line_and_repeats_none(tmp_path, killed):
     def parts():
         return [output_log.OutputFile(tmp_path / name, 7) for name in ("a.tsv", "b.tsv")]
 
-    said = []
+    translated = []
 
     def dying():
-        for place, row in enumerate(rows(parts(), said)):
+        for place, row in enumerate(rows(parts(), translated)):
             if place == killed:
                 raise KeyboardInterrupt
             yield row
@@ -34,12 +34,12 @@ def test_a_kill_loses_no_line_and_repeats_none(tmp_path, killed):
     for path in tmp_path.glob("*.part"):
         with path.open("a") as file:
             file.write("3\thalf a li")
-    before, said[:] = len(said), []
-    output_log.write(parts(), rows(parts(), said))
-    assert len(said) == 14 - min(killed, before)
+    before, translated[:] = len(translated), []
+    output_log.write(parts(), rows(parts(), translated))
+    assert len(translated) == 14 - min(killed, before)
     for name in ("a", "b"):
-        wanted = "".join(f"{number}\t{name} {number}\n" for number in range(7))
-        assert (tmp_path / f"{name}.tsv").read_text() == wanted
+        expected = "".join(f"{number}\t{name} {number}\n" for number in range(7))
+        assert (tmp_path / f"{name}.tsv").read_text() == expected
     assert len(list(tmp_path.iterdir())) == 2
     output_log.write(parts(), iter(()))  # whole: nothing is asked for
 

@@ -10,10 +10,11 @@ def test_outputs_are_single_lines():
 
 def test_formats():
     piece = Translation("c", (Hypothesis("d", -0.25),))
-    found = Translation("a b", (Hypothesis("x y", -0.5), Hypothesis("z", -1.0)), (piece, piece), 7)
-    assert format_text(found) == "x y"
-    assert format_text(found, nbest=2) == "7 ||| x y ||| -0.500000\n7 ||| z ||| -1.000000"
-    assert to_json(found) == {
+    nbest = Hypothesis("x y", -0.5), Hypothesis("z", -1.0)
+    example = Translation("a b", nbest, (piece, piece), 7)
+    assert format_text(example) == "x y"
+    assert format_text(example, nbest=2) == "7 ||| x y ||| -0.500000\n7 ||| z ||| -1.000000"
+    assert to_json(example) == {
         "source": "a b",
         "hypotheses": [{"text": "x y", "score": -0.5}, {"text": "z", "score": -1.0}],
         "pieces": [{"source": "c", "hypotheses": [{"text": "d", "score": -0.25}]}] * 2,

@@ -58,15 +58,15 @@ def translator(vocabulary):
     return make(vocabulary)
 
 
-def assert_alike(found, expected):
+def assert_alike(translations, expected):
     """The same text; scores may differ in the last bits from one compiled program to another."""
-    assert [line.source for line in found] == [line.source for line in expected]
-    assert [[h.text for h in line.hypotheses] for line in found] == [
+    assert [line.source for line in translations] == [line.source for line in expected]
+    assert [[h.text for h in line.hypotheses] for line in translations] == [
         [h.text for h in line.hypotheses] for line in expected
     ]
-    for one, other in zip(found, expected, strict=True):
+    for ours, other in zip(translations, expected, strict=True):
         np.testing.assert_allclose(
-            [h.score for h in one.hypotheses], [h.score for h in other.hypotheses], rtol=1e-4
+            [h.score for h in ours.hypotheses], [h.score for h in other.hypotheses], rtol=1e-4
         )
 
 
@@ -101,9 +101,8 @@ def test_one_beam_is_argmax_of_the_teacher_forced_logits(vocabulary):
     translator = make(vocabulary, spare=40, seed=1)  # no spare piece may come out
     model, params = translator.model, translator.params
     for line in LINES[1:4]:
-        found = next(translator.translate([line], decoding=Decoding(beam=1, alpha=0.0))).hypotheses[
-            0
-        ]
+        translation = next(translator.translate([line], decoding=Decoding(beam=1, alpha=0.0)))
+        greedy = translation.hypotheses[0]
         source = [*vocabulary.encode(f"<2eng> {line}"), vocab.EOS]
         limit = 2 * len(source) + 16
         tokens, total = [vocab.PAD], 0.0
@@ -116,40 +115,40 @@ def test_one_beam_is_argmax_of_the_teacher_forced_logits(vocabulary):
             last = len(tokens) == limit
             tokens.append(vocab.EOS if last else 1 + int(np.argmax(logprobs[1:])))
             total += logprobs[tokens[-1]]
-        assert found.text == " ".join(vocabulary.decode(tokens[1:]).split("\n")).strip()
-        np.testing.assert_allclose(found.score, total, rtol=1e-3)
+        assert greedy.text == " ".join(vocabulary.decode(tokens[1:]).split("\n")).strip()
+        np.testing.assert_allclose(greedy.score, total, rtol=1e-3)
 
 
 def test_empty_lines_give_empty_lines(translator):
-    found = list(translator.translate(["", LINES[0], " \t", "\u3000"], decoding=TWO))
-    assert [line.text == "" for line in found] == [True, False, True, True]
-    assert found[0].hypotheses == (Hypothesis("", 0.0),)
-    assert found[2].source == " \t"
+    translations = list(translator.translate(["", LINES[0], " \t", "\u3000"], decoding=TWO))
+    assert [line.text == "" for line in translations] == [True, False, True, True]
+    assert translations[0].hypotheses == (Hypothesis("", 0.0),)
+    assert translations[2].source == " \t"
     assert list(translator.translate([])) == []
 
 
 def test_nbest_is_sorted_and_its_first_is_the_best(translator):
     best = list(translator.translate(LINES[:5]))
-    found = translator.translate(LINES[:5], decoding=Decoding(nbest=4))
-    for line, many in zip(best, found, strict=True):
-        scores = [found.score for found in many.hypotheses]
+    translations = translator.translate(LINES[:5], decoding=Decoding(nbest=4))
+    for line, translation in zip(best, translations, strict=True):
+        scores = [translations.score for translations in translation.hypotheses]
         assert len(scores) == 4
         assert scores == sorted(scores, reverse=True)
-        assert many.hypotheses[0] == line.hypotheses[0]
+        assert translation.hypotheses[0] == line.hypotheses[0]
 
 
 def test_a_line_too_long_is_translated_in_pieces_that_together_are_the_line(translator):
     translator = dataclasses.replace(translator, max_source_length=16)
     long = ("eins zwei drei vier fünf sechs. sieben acht neun. " * 4).strip()
     unbroken = "三" * 20  # three bytes and so three tokens each; no space anywhere
-    found, short, other = translator.translate([long, LINES[0], unbroken], decoding=TWO)
-    assert " ".join(piece.source for piece in found.pieces) == long
-    assert all(piece.source.endswith(".") for piece in found.pieces)
+    translation, short, other = translator.translate([long, LINES[0], unbroken], decoding=TWO)
+    assert " ".join(piece.source for piece in translation.pieces) == long
+    assert all(piece.source.endswith(".") for piece in translation.pieces)
     for rank in range(2):
-        texts = [piece.hypotheses[rank].text for piece in found.pieces]
-        assert found.hypotheses[rank].text == " ".join(filter(None, texts))
-    alone = next(translator.translate([found.pieces[0].source], decoding=TWO))
-    assert alone.hypotheses == found.pieces[0].hypotheses
+        texts = [piece.hypotheses[rank].text for piece in translation.pieces]
+        assert translation.hypotheses[rank].text == " ".join(filter(None, texts))
+    alone = next(translator.translate([translation.pieces[0].source], decoding=TWO))
+    assert alone.hypotheses == translation.pieces[0].hypotheses
     assert not short.pieces
     assert "".join(piece.source for piece in other.pieces) == unbroken
 
@@ -171,20 +170,20 @@ def test_what_has_arrived_is_translated_before_more_is_read(translator):
     writer = threading.Thread(target=write_lines, daemon=True)
     writer.start()
     with os.fdopen(read, "rb") as stream:
-        found = []
+        translations = []
         for line in translator.translate(translate.arriving_lines(stream)):
-            found.append(line)
+            translations.append(line)
             answered.release()
     writer.join()
-    assert found == list(translator.translate(LINES[:3]))
+    assert translations == list(translator.translate(LINES[:3]))
 
 
 def test_an_iterable_is_read_a_window_at_a_time(translator, monkeypatch):
     monkeypatch.setattr(translate, "WINDOW", 4)
     given = []
-    found = translator.translate(given.append(line) or line for line in LINES)
+    translations = translator.translate(given.append(line) or line for line in LINES)
     assert given == []
-    next(found)
+    next(translations)
     assert given == LINES[:4]
 
 
@@ -256,9 +255,9 @@ def test_new_params_are_used_without_compiling(vocabulary, translator):
     list(translator.translate(LINES[:4]))
     before = model_search.prefill._cache_size(), model_search.decode_segment._cache_size()
     other = dataclasses.replace(translator, params=make(vocabulary, seed=5).params)
-    found = list(other.translate(LINES[:4]))
+    translations = list(other.translate(LINES[:4]))
     assert (model_search.prefill._cache_size(), model_search.decode_segment._cache_size()) == before
-    assert found != list(translator.translate(LINES[:4]))
+    assert translations != list(translator.translate(LINES[:4]))
 
 
 def test_a_vocabulary_of_another_model_is_an_error(translator):
@@ -279,19 +278,19 @@ def test_a_model_that_diverged_says_so(translator):
 
 
 def test_hypotheses_have_tokens_and_their_scores(translator, vocabulary):
-    found = list(
+    translations = list(
         translator.translate(LINES[:4], decoding=Decoding(nbest=3), token_scores=True)
     )
-    for line in found:
-        for one in line.hypotheses:
-            assert len(one.tokens) == len(one.token_scores)
-            assert vocabulary.decode(map(vocabulary.id, one.tokens)).strip() == one.text
-            total = one.score * ((5 + len(one.tokens)) / 6) ** 0.8
-            np.testing.assert_allclose(sum(one.token_scores), total, rtol=1e-4)
-    shown = to_json(found[0])["hypotheses"][0]
-    assert shown["tokens"] == list(found[0].hypotheses[0].tokens)
+    for line in translations:
+        for each in line.hypotheses:
+            assert len(each.tokens) == len(each.token_scores)
+            assert vocabulary.decode(map(vocabulary.id, each.tokens)).strip() == each.text
+            total = each.score * ((5 + len(each.tokens)) / 6) ** 0.8
+            np.testing.assert_allclose(sum(each.token_scores), total, rtol=1e-4)
+    shown = to_json(translations[0])["hypotheses"][0]
+    assert shown["tokens"] == list(translations[0].hypotheses[0].tokens)
     np.testing.assert_allclose(
-        shown["token_scores"], found[0].hypotheses[0].token_scores, atol=1e-6
+        shown["token_scores"], translations[0].hypotheses[0].token_scores, atol=1e-6
     )
     plain = next(translator.translate(LINES[:1])).hypotheses[0]
     assert plain.tokens and not plain.token_scores

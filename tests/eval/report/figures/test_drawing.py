@@ -24,8 +24,8 @@ def test_every_mark_has_its_own_title():
 
 
 def test_a_quotation_mark_ends_no_title():
-    found = titles(drawing.svg(drawn("the \"big\" one's")))
-    assert found[0] == "one the ”big” one's"
+    shown = titles(drawing.svg(drawn("the \"big\" one's")))
+    assert shown[0] == "one the ”big” one's"
 
 
 def test_a_name_with_a_low_line_has_its_place_in_the_legend():

@@ -12,17 +12,17 @@ NOTHING = AnalysisIndex([])
 
 
 def test_overlap_is_the_mean_weighted_by_lines():
-    rows, found = made_up(6, ("moe",))
+    rows, analyses = made_up(6, ("moe",))
     (comparison,) = compare(rows)
-    figure = overlap.bleu_by_overlap(comparison, AnalysisIndex(found))
+    figure = overlap.bleu_by_overlap(comparison, AnalysisIndex(analyses))
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
     counted = {e.language.code for e in comparison.all.entries}
     assert len(counted) == 5
     for label, system in (("moe", "moe"), ("bilingual baselines", "bilingual")):
-        bins = [one.bins for one in found
-                if one.kind == "overlap" and one.system == system and one.source in counted]
+        bins = [item.bins for item in analyses
+                if item.kind == "overlap" and item.system == system and item.source in counted]
         for place, value in enumerate(lines[label]):
-            here = [one[place] for one in bins]
+            here = [each[place] for each in bins]
             expected = np.average([b.bleu for b in here], weights=[b.sentences for b in here])
             assert value == pytest.approx(expected)
     assert overlap.bleu_by_overlap(comparison, NOTHING) is None

@@ -28,12 +28,12 @@ LOADS = {"deu_Latn": (0.7, 0.2, 0.1), "swh_Latn": (0.0, 0.1, 0.9), "nld_Latn": (
 def test_what_languages_share_is_the_overlap_of_their_loads():
     rows = [routing(code, load) for code, load in LOADS.items()]
     rows += [routing(code, load[::-1], "decoder.1") for code, load in LOADS.items()]
-    found = figures_routing.layers(rows)
-    assert list(found.by_layer) == ["encoder.1", "decoder.1"] and len(found.codes) == 4
-    shared = figures_routing.shared(found)
-    for i, one in enumerate(found.codes):
-        for j, other in enumerate(found.codes):
-            expected = sum(min(a, b) for a, b in zip(LOADS[one], LOADS[other], strict=True))
+    layers = figures_routing.layers(rows)
+    assert list(layers.by_layer) == ["encoder.1", "decoder.1"] and len(layers.codes) == 4
+    shared = figures_routing.shared(layers)
+    for i, language in enumerate(layers.codes):
+        for j, other in enumerate(layers.codes):
+            expected = sum(min(a, b) for a, b in zip(LOADS[language], LOADS[other], strict=True))
             assert shared[i, j] == pytest.approx(expected)
     np.testing.assert_allclose(np.diag(shared), 1)
 
@@ -59,8 +59,8 @@ def test_few_languages_need_no_tree(count):
 def test_languages_without_a_layer_are_left_out_and_counted():
     rows = [routing(code, load) for code, load in LOADS.items()]
     rows += [routing(code, load, "decoder.1") for code, load in list(LOADS.items())[1:]]
-    found = figures_routing.layers(rows)
-    assert len(found.codes) == 3 and found.left_out == 1
+    layers = figures_routing.layers(rows)
+    assert len(layers.codes) == 3 and layers.left_out == 1
     (figure,) = figures_routing.experts("moe", rows)
     assert "languages left out: 1" in figure.get_suptitle()
     assert not figures_routing.experts("moe", [rows[0], rows[4]])
@@ -73,21 +73,21 @@ def test_a_layer_has_one_number_of_experts():
 
 
 def test_a_figure_shows_every_load_once():
-    rows = [one for one in made_up(5, ("dense", "moe"))[1] if one.kind == "routing"]
+    rows = [item for item in made_up(5, ("dense", "moe"))[1] if item.kind == "routing"]
     (figure,) = figures_routing.experts("moe", rows)
     heat = {axes.get_title().split(",")[0]: axes for axes in figure.axes if axes.images}
-    found = figures_routing.layers(rows)
+    layers = figures_routing.layers(rows)
     names = [label.get_text() for label in figure.axes[1].get_yticklabels()]
-    codes = figures_routing.tree(found).codes
+    codes = figures_routing.tree(layers).codes
     assert names == [languages.find(code).name for code in codes]
-    for layer, here in found.by_layer.items():
+    for layer, here in layers.by_layer.items():
         experts = [int(label.get_text()) - 1 for label in heat[layer].get_xticklabels()]
         strength = np.asarray(heat[layer].images[0].get_array())[..., 3]
         expected = np.array([here[code].load for code in codes])[:, experts] * len(experts) / 4
         np.testing.assert_allclose(strength, np.minimum(expected, 1))
     tips = titles(drawing.svg(figure))
-    assert [tip.split(":")[0] for tip in tips] == names
-    assert all(layer in tip for tip in tips for layer in found.by_layer)
+    assert [tooltip.split(":")[0] for tooltip in tips] == names
+    assert all(layer in tooltip for tooltip in tips for layer in layers.by_layer)
 
 
 def test_many_layers_are_several_figures_and_many_experts_have_no_numbers():

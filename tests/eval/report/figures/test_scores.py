@@ -16,56 +16,57 @@ NOTHING = AnalysisIndex([])
 
 
 def test_a_bar_per_language_with_a_baseline():
-    (found,) = compare(seven())
-    tips = titles(drawing.svg(scores.delta_bleu(found, NOTHING)))
+    (comparison,) = compare(seven())
+    tips = titles(drawing.svg(scores.delta_bleu(comparison, NOTHING)))
     assert len(tips) == 4
     assert tips[1] == "Swahili: 42.0 BLEU, multi; 40.0 bilingual; Δ +2.0; 998 training pairs"
 
 
 def test_a_dot_per_language_and_per_baseline():
-    (found,) = compare(seven())
-    tips = titles(drawing.svg(scores.bleu_by_size(found, NOTHING)))
-    names = [tip.split(":")[0] for tip in tips]
+    (comparison,) = compare(seven())
+    tips = titles(drawing.svg(scores.bleu_by_size(comparison, NOTHING)))
+    names = [tooltip.split(":")[0] for tooltip in tips]
     assert len(set(names)) == 7 and len(tips) == 7 + 4
 
 
 def test_bars_up_and_down_and_the_sliding_mean_with_its_interval():
-    (found,) = compare(seven())
-    axes = scores.delta_bleu(found, NOTHING).axes[0]
+    (comparison,) = compare(seven())
+    axes = scores.delta_bleu(comparison, NOTHING).axes[0]
     assert [bar.get_height() for bar in axes.patches] == [-10, 2, 14, 26]
     assert [line for line in axes.lines if list(line.get_ydata()) == [8, 8, 8, 8]]
     assert max(line.get_zorder() for line in axes.lines if len(line.get_ydata()) == 4) < 2
-    assert not [one for one in axes.collections if len(one.get_paths()[0].vertices) > 8]  # too few
+    # too few languages for the mean's interval
+    assert not [band for band in axes.collections if len(band.get_paths()[0].vertices) > 8]
 
 
 def test_the_sliding_mean_has_its_interval_from_five_languages_on():
     deltas = dict(zip(("deu", "fra", "spa", "swh", "zul"), (-10, 2, 14, 26, 3), strict=True))
     rows = [row(source=f"{code}_Latn", bleu=20.0 + delta) for code, delta in deltas.items()]
-    (found,) = compare([*rows, *(baseline(source=one.source, bleu=20.0) for one in rows)])
-    axes = scores.delta_bleu(found, NOTHING).axes[0]
-    (band,) = (one for one in axes.collections if len(one.get_paths()[0].vertices) > 8)
+    (comparison,) = compare([*rows, *(baseline(source=r.source, bleu=20.0) for r in rows)])
+    axes = scores.delta_bleu(comparison, NOTHING).axes[0]
+    (band,) = (c for c in axes.collections if len(c.get_paths()[0].vertices) > 8)
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx(mean_interval(list(deltas.values())))
 
 
 @pytest.mark.parametrize("systems", [("moe",), ("dense", "moe")])
 def test_tested_languages_show_their_intervals(systems):
-    rows, found = made_up(5, systems)
+    rows, analyses = made_up(5, systems)
     (comparison,) = compare(rows)
-    axes = scores.delta_bleu(comparison, AnalysisIndex(found)).axes[0]
-    drawn = [tuple(segment[:, 1]) for one in axes.collections if hasattr(one, "get_segments")
-             for segment in one.get_segments()]  # fmt: skip
-    tests = [one for one in found if one.kind == "paired"]
-    assert sorted(drawn) == sorted((one.delta_low, one.delta_high) for one in tests)
+    axes = scores.delta_bleu(comparison, AnalysisIndex(analyses)).axes[0]
+    drawn = [tuple(segment[:, 1]) for item in axes.collections if hasattr(item, "get_segments")
+             for segment in item.get_segments()]  # fmt: skip
+    tests = [item for item in analyses if item.kind == "paired"]
+    assert sorted(drawn) == sorted((item.delta_low, item.delta_high) for item in tests)
     assert len(tests) == 5 * len(systems)
 
 
 @pytest.mark.parametrize(("count", "bands"), [(2, 2), (6, 6), (7, 0)])
 def test_means_of_several_systems_have_their_intervals(count, bands):
     systems = tuple(f"_{place}" for place in range(count))
-    rows, found = made_up(12, systems)
-    axes = scores.delta_bleu(compare(rows)[0], AnalysisIndex(found)).axes[0]
-    drawn = [one for one in axes.collections if isinstance(one, FillBetweenPolyCollection)]
+    rows, analyses = made_up(12, systems)
+    axes = scores.delta_bleu(compare(rows)[0], AnalysisIndex(analyses)).axes[0]
+    drawn = [band for band in axes.collections if isinstance(band, FillBetweenPolyCollection)]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert len(drawn) == bands and len(labels) == count
     assert sum(" to " in text for text in labels) == bands
@@ -83,14 +84,14 @@ def test_languages_with_few_sentences_are_pale_and_in_no_mean():
 
 @pytest.mark.parametrize(("count", "slides"), [(12, False), (18, False), (40, True)])
 def test_only_many_languages_have_a_sliding_mean(count, slides):
-    rows, found = made_up(count + 1, ("moe",))  # one of them has few sentences
+    rows, analyses = made_up(count + 1, ("moe",))  # one of them has few sentences
     (comparison,) = compare(rows)
     for draw in (scores.delta_bleu, scores.bleu_by_size):
-        axes = draw(comparison, AnalysisIndex(found)).axes[0]
+        axes = draw(comparison, AnalysisIndex(analyses)).axes[0]
         means = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) >= count]
         assert any(len(set(values)) > 1 for values in means) is slides
         assert f"mean over {scores.WINDOW}" in " ".join(
-            captions.of(draw.__name__, comparison, AnalysisIndex(found))
+            captions.of(draw.__name__, comparison, AnalysisIndex(analyses))
         ) or not slides
 
 
@@ -98,11 +99,11 @@ def test_only_many_languages_have_a_sliding_mean(count, slides):
 @pytest.mark.parametrize("systems", [("moe",), ("dense", "moe"), tuple("abcdefg")])
 @pytest.mark.parametrize("count", [7, 12, 30, 70])
 def test_nothing_of_a_figure_is_cut(width, systems, count):
-    rows, found = made_up(count, systems)
+    rows, analyses = made_up(count, systems)
     (comparison,) = compare(rows)
     for draw in (scores.delta_bleu, scores.bleu_by_size,
                  overlap.bleu_by_overlap):  # fmt: skip
-        figure = draw(comparison, AnalysisIndex(found), width)
+        figure = draw(comparison, AnalysisIndex(analyses), width)
         figure.suptitle("")  # a page has it as a heading
         with drawing.styled():
             figure.draw_without_rendering()
@@ -113,8 +114,8 @@ def test_nothing_of_a_figure_is_cut(width, systems, count):
 
 @pytest.mark.parametrize("width", [drawing.WIDE, drawing.NARROW])
 def test_the_numbers_of_bars_do_not_touch(width):
-    rows, found = made_up(10, ("moe",))
-    figure = scores.delta_bleu(compare(rows)[0], AnalysisIndex(found), width)
+    rows, analyses = made_up(10, ("moe",))
+    figure = scores.delta_bleu(compare(rows)[0], AnalysisIndex(analyses), width)
     with drawing.styled():
         figure.draw_without_rendering()
     numbers = [text for text in figure.axes[0].texts if text.get_text()[0] in "+−"]
@@ -126,12 +127,12 @@ def test_the_numbers_of_bars_do_not_touch(width):
 
 
 def test_of_many_systems_the_best_has_dots():
-    rows, found = made_up(40, tuple("abcdefg"))
+    rows, analyses = made_up(40, tuple("abcdefg"))
     (comparison,) = compare(rows)
     for draw in (scores.delta_bleu, scores.bleu_by_size):
-        tips = titles(drawing.svg(draw(comparison, AnalysisIndex(found))))
-        ours = [tip for tip in tips if "bilingual" not in tip.split(";")[0]]
-        assert len(ours) == 40 and all(f"BLEU, {comparison.lead};" in tip for tip in ours)
+        tips = titles(drawing.svg(draw(comparison, AnalysisIndex(analyses))))
+        ours = [tooltip for tooltip in tips if "bilingual" not in tooltip.split(";")[0]]
+        assert len(ours) == 40 and all(f"BLEU, {comparison.lead};" in tooltip for tooltip in ours)
 
 
 @pytest.mark.parametrize("draw", [scores.delta_bleu, scores.bleu_by_size])
@@ -149,8 +150,8 @@ def test_of_many_systems_the_best_has_dots():
          "many systems"],
 )  # fmt: skip
 def test_a_figure_is_drawn_where_it_has_something_to_show(draw, rows, shown):
-    (found,) = compare(rows)
-    figure = draw(found, NOTHING)
+    (comparison,) = compare(rows)
+    figure = draw(comparison, NOTHING)
     assert (figure is not None) is shown
     if figure:
         ElementTree.fromstring(drawing.svg(figure))

@@ -14,42 +14,42 @@ from tests.helpers.report_rows import titles
 
 @pytest.fixture(scope="module")
 def whole():
-    rows, found = made_up(6)
-    return compare(rows)[0], AnalysisIndex(found)
+    rows, analyses = made_up(6)
+    return compare(rows)[0], AnalysisIndex(analyses)
 
 
 def test_quality_against_every_cost(whole):
-    comparison, evidence = whole
-    figure = training.quality_by_cost(comparison, evidence)
+    comparison, index = whole
+    figure = training.quality_by_cost(comparison, index)
     assert [axes.get_xlabel() for axes in figure.axes] == [
         "device-hours", "parameters", "target tokens seen in training",
     ]  # fmt: skip
     for axes, field in zip(figure.axes, ("device_hours", "parameters", "tokens"), strict=True):
         points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines]
-        spent = {s: getattr(evidence.costs(s)[0], field) for s in comparison.systems}
+        spent = {s: getattr(index.costs(s)[0], field) for s in comparison.systems}
         spent["student"] += spent["moe"] if field != "parameters" else 0  # its teacher
         expected = [(cost, comparison.compared.delta(system)) for system, cost in spent.items()]
-        expected.append((sum(getattr(c, field) for c in evidence.costs("bilingual")), 0))
+        expected.append((sum(getattr(c, field) for c in index.costs("bilingual")), 0))
         assert points == [pytest.approx(point) for point in expected]
     assert len(titles(drawing.svg(figure))) == 3 * 4
-    one = AnalysisIndex(evidence.costs("moe"))
-    assert training.quality_by_cost(comparison, one) is None
+    costs = AnalysisIndex(index.costs("moe"))
+    assert training.quality_by_cost(comparison, costs) is None
 
 
 def test_without_baselines_quality_is_bleu(whole):
-    comparison, evidence = whole
+    comparison, index = whole
     rows = [row for row in comparison.used if row.kind == "multilingual"]
-    (found,) = compare(rows)
-    axes = training.quality_by_cost(found, evidence).axes[0]
+    (without,) = compare(rows)
+    axes = training.quality_by_cost(without, index).axes[0]
     assert axes.get_ylabel() == "mean BLEU" and len(axes.lines) == 3
     assert axes.lines[0].get_ydata()[0] == pytest.approx(
-        fmean(found.all.values(found.systems[0], "bleu"))
+        fmean(without.all.values(without.systems[0], "bleu"))
     )
 
 
 def test_a_cost_that_all_share_has_no_panel(whole):
-    comparison, evidence = whole
-    costs = [cost for system in ("dense", "moe") for cost in evidence.costs(system)]
+    comparison, index = whole
+    costs = [cost for system in ("dense", "moe") for cost in index.costs(system)]
     alike = [dataclasses.replace(cost, device_hours=1.0, tokens=9e6) for cost in costs]
     figure = training.quality_by_cost(comparison, AnalysisIndex(alike))
     assert [axes.get_xlabel() for axes in figure.axes] == ["parameters"]
@@ -60,8 +60,8 @@ def test_a_cost_that_all_share_has_no_panel(whole):
 @pytest.mark.parametrize("factor", [1.2, 3, 40])
 @pytest.mark.parametrize("width", [drawing.WIDE, drawing.NARROW])
 def test_no_two_numbers_of_an_axis_read_alike(whole, factor, width):
-    comparison, evidence = whole
-    costs = [cost for system in ("dense", "moe") for cost in evidence.costs(system)]
+    comparison, index = whole
+    costs = [cost for system in ("dense", "moe") for cost in index.costs(system)]
     hours = (0.133, 0.133 * factor)
     near = [dataclasses.replace(cost, device_hours=h) for cost, h in zip(costs, hours, strict=True)]
     axes = training.quality_by_cost(comparison, AnalysisIndex(near), width).axes[0]
@@ -72,13 +72,13 @@ def test_no_two_numbers_of_an_axis_read_alike(whole, factor, width):
 
 
 def test_curves_are_drawn_where_measured(whole):
-    comparison, evidence = whole
-    figure = training.loss_by_tokens(comparison.systems, evidence)
+    comparison, index = whole
+    figure = training.loss_by_tokens(comparison.systems, index)
     loss, bleu = figure.axes
     drawn = [list(zip(*line.get_data(), strict=True)) for line in (*loss.lines, *bleu.lines)]
     for system in comparison.systems:
-        curve = evidence.curve(system)
+        curve = index.curve(system)
         for values in (curve.loss, curve.validation_loss, curve.bleu):
             assert measured(curve, values) in drawn
-    assert loss.get_ylim()[0] <= min(evidence.curve("student").loss)
-    assert training.loss_by_tokens(["other"], evidence) is None
+    assert loss.get_ylim()[0] <= min(index.curve("student").loss)
+    assert training.loss_by_tokens(["other"], index) is None

@@ -60,17 +60,17 @@ def test_what_is_built_is_read_anywhere(tmp_path, models):
     )
     assert os.listdir(tmp_path) == ["made"]
     moved = (tmp_path / "made").rename(tmp_path / "moved")
-    found = cache.open_cache(moved)
-    assert found.manifest == manifest
+    opened = cache.open_cache(moved)
+    assert opened.manifest == manifest
     for (split, language), examples in EXAMPLES.items():
         expected = list(examples())
-        reader = found.records(language, split)
+        reader = opened.records(language, split)
         assert len(reader) == len(expected)
-        assert found.lengths(language, split).tolist() == [[len(a), len(b)] for a, b in expected]
+        assert opened.lengths(language, split).tolist() == [[len(a), len(b)] for a, b in expected]
         for index in {0, len(expected) // 2, len(expected) - 1} if expected else ():
             example = {key: value.tolist() for key, value in reader[index].items()}
             assert example == dict(zip(("inputs", "targets"), expected[index], strict=True))
-    files = found.vocabulary_files()
+    files = opened.vocabulary_files()
     assert {side: path.name for side, path in files.items()} == {
         "source": "vocabulary.source.model",
         "target": "vocabulary.target.model",
@@ -82,26 +82,26 @@ def test_the_manifest_tells_the_corpora_in_the_records_order(tmp_path, models):
     names = ["bible", "bible", "news", "bible"]
     named = {("train", "deu_Latn"): lambda: (([3], [4], name) for name in names)}
     build(tmp_path / "made", models, named | {("train", "swh_Latn"): made_up(2)})
-    found = cache.open_cache(tmp_path / "made").manifest
+    manifest = cache.open_cache(tmp_path / "made").manifest
     runs = {"deu_Latn": [["bible", 2], ["news", 1], ["bible", 1]]}
-    assert found.corpora == {"train": runs}
-    assert found.only(["deu_Latn"]).corpora == {"train": runs}
-    assert found.only(["swh_Latn"]).corpora == {"train": {}}
+    assert manifest.corpora == {"train": runs}
+    assert manifest.only(["deu_Latn"]).corpora == {"train": runs}
+    assert manifest.only(["swh_Latn"]).corpora == {"train": {}}
 
 
 def test_one_vocabulary_for_both_sides_is_one_file(tmp_path, models):
     build(tmp_path / "made", dict.fromkeys(models, models["source"]))
-    found = cache.open_cache(tmp_path / "made")
-    assert {path.name for path in found.vocabulary_files().values()} == {"vocabulary.model"}
+    opened = cache.open_cache(tmp_path / "made")
+    assert {path.name for path in opened.vocabulary_files().values()} == {"vocabulary.model"}
 
 
 def test_unknown_language_or_split_names_the_nearest(tmp_path, models):
     build(tmp_path / "made", models)
-    found = cache.open_cache(tmp_path / "made")
+    opened = cache.open_cache(tmp_path / "made")
     with pytest.raises(ValueError, match="no 'deu_Ltn'; nearest: deu_Latn"):
-        found.records("deu_Ltn", "train")
+        opened.records("deu_Ltn", "train")
     with pytest.raises(ValueError, match="no 'valid'; nearest: validation"):
-        found.lengths("deu_Latn", "valid")
+        opened.lengths("deu_Latn", "valid")
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_a_cache_that_lacks_a_file_is_incomplete(tmp_path, models):
 
 def test_stale_caches_say_what_changed(tmp_path, models):
     manifest = build(tmp_path / "made", models)
-    found = cache.open_cache(tmp_path / "made")
-    cache.check_fresh(found, corpus_hash="c0ffee", vocabulary_hash=manifest.vocabulary_hash)
+    opened = cache.open_cache(tmp_path / "made")
+    cache.check_fresh(opened, corpus_hash="c0ffee", vocabulary_hash=manifest.vocabulary_hash)
     with pytest.raises(ValueError, match=r"made is stale: the corpus changed.*rm -r .*made"):
-        cache.check_fresh(found, corpus_hash="1", vocabulary_hash=manifest.vocabulary_hash)
+        cache.check_fresh(opened, corpus_hash="1", vocabulary_hash=manifest.vocabulary_hash)
     other = manifest.vocabulary_hash | {"target": "0"}
     with pytest.raises(ValueError, match="the corpus and the target vocabulary changed"):
-        cache.check_fresh(found, corpus_hash="1", vocabulary_hash=other)
+        cache.check_fresh(opened, corpus_hash="1", vocabulary_hash=other)
 
 
 BUILD = """

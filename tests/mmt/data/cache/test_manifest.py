@@ -24,17 +24,17 @@ def file(tmp_path):
 
 def test_what_is_written_is_read(file):
     assert read_manifest(file) == WHOLE
-    one = WHOLE.only(["deu_Latn"])
-    assert one.languages == ("deu_Latn",) and one.counts == {"train": {"deu_Latn": 3}}
-    assert one.corpora == {"train": {"deu_Latn": [["bible", 2], ["news", 1]]}}
+    german = WHOLE.only(["deu_Latn"])
+    assert german.languages == ("deu_Latn",) and german.counts == {"train": {"deu_Latn": 3}}
+    assert german.corpora == {"train": {"deu_Latn": [["bible", 2], ["news", 1]]}}
 
 
 def test_an_older_manifest_has_the_usual_ids(file):
     old = {name: value for name, value in json.loads(file.read_text()).items()
            if name not in ("pad", "eos", "start", "corpora", "source")}  # fmt: skip
     file.write_text(json.dumps(old))
-    found = read_manifest(file)
-    assert (found.pad, found.eos, found.start, found.corpora) == (0, 1, 0, {})
+    manifest = read_manifest(file)
+    assert (manifest.pad, manifest.eos, manifest.start, manifest.corpora) == (0, 1, 0, {})
 
 
 def test_ids_are_those_of_the_model(tmp_path):

@@ -12,12 +12,12 @@ IDS = st.lists(st.integers(0, 2**31 - 1), max_size=200)
 
 @given(st.lists(st.tuples(IDS, IDS, st.integers(0, 1000)), min_size=1, max_size=5))
 def test_decode_is_the_inverse_of_encode(examples):
-    found = records.decode([records.encode(*example) for example in examples])
-    assert found.input_lengths.tolist() == [len(inputs) for inputs, _, _ in examples]
-    assert found.target_lengths.tolist() == [len(targets) for _, targets, _ in examples]
-    assert found.inputs.tolist() == [i for inputs, _, _ in examples for i in inputs]
-    assert found.targets.tolist() == [i for _, targets, _ in examples for i in targets]
-    assert found.languages.tolist() == [language for _, _, language in examples]
+    decoded = records.decode([records.encode(*example) for example in examples])
+    assert decoded.input_lengths.tolist() == [len(inputs) for inputs, _, _ in examples]
+    assert decoded.target_lengths.tolist() == [len(targets) for _, targets, _ in examples]
+    assert decoded.inputs.tolist() == [i for inputs, _, _ in examples for i in inputs]
+    assert decoded.targets.tolist() == [i for _, targets, _ in examples for i in targets]
+    assert decoded.languages.tolist() == [language for _, _, language in examples]
 
 
 def test_tensorflow_reads_and_writes_the_same_bytes():

@@ -84,10 +84,10 @@ def test_no_held_out_english_is_in_any_training_data(pairs: Pairs) -> None:
         for split, of in pairs.items()
     }
     near = {split: {loose(english) for english in them} for split, them in exact.items()}
-    for one, other in (("train", "test"), ("train", "validation"), ("validation", "test")):
-        assert not exact[one] & exact[other]
+    for first, other in (("train", "test"), ("train", "validation"), ("validation", "test")):
+        assert not exact[first] & exact[other]
         # Without its points and spaces "1.15 euros" is "115 euros": only words must differ truly.
-        assert not {t for t in near[one] & near[other] if not re.search(r"\d", t)}
+        assert not {t for t in near[first] & near[other] if not re.search(r"\d", t)}
     held_out = exact["test"] | exact["validation"]
     spaced = {" ".join(text.casefold().split()) for text in held_out}
     assert not spaced & {" ".join(text.casefold().split()) for text in exact["train"]}
@@ -170,8 +170,8 @@ def test_test_sets_are_comparable(pairs: Pairs) -> None:
         shared = sum(common[english] > len(pairs["test"]) / 2 for _, english in rows)
         assert shared >= 50, (code, shared)
         for pattern, least in kinds.items():
-            found = sum(bool(re.search(pattern, english)) for _, english in rows)
-            assert found >= least, (code, pattern, found)
+            matches = sum(bool(re.search(pattern, english)) for _, english in rows)
+            assert matches >= least, (code, pattern, matches)
 
 
 SMALL = """
@@ -202,8 +202,8 @@ def test_the_same_in_every_process_and_safe_when_two_start_at_once(tmp_path: Pat
     assert [child.name for child in (tmp_path / "a").iterdir()] == [Path(outputs[0]).name]
     files = [sorted(p for p in Path(out).rglob("*") if p.is_file()) for out in outputs[1:]]
     assert len(files[0]) == 10
-    for one, other in zip(*files, strict=True):
-        assert one.read_bytes() == other.read_bytes()
+    for file, other in zip(*files, strict=True):
+        assert file.read_bytes() == other.read_bytes()
 
 
 def few_held_out(weights: dict[str, int]) -> Iterator[str]:

@@ -88,9 +88,9 @@ def test_speakers_say_what_babel_says_where_nothing_is_missing(locale: str) -> N
             )
     for count in (2, 3, 4):
         items = tuple(Phrase("weekday", (day,)) for day in range(count))
-        said = [speaker.say(item) for item in items]
+        texts = [speaker.say(item) for item in items]
         assert speaker.say(Phrase("listing", ("or", items))) == plain(
-            lists.format_list(said, "or", locale=locale)
+            lists.format_list(texts, "or", locale=locale)
         )
     future = Phrase("relative", ("day", "future", 5))
     assert speaker.say(future) == plain(

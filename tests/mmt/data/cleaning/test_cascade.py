@@ -29,9 +29,9 @@ def test_rules_follow_one_another_and_the_first_that_drops_is_named():
 def test_an_empty_side_is_dropped_whatever_the_rules():
     for settings in ({}, {"normalise": {}, "length": {"characters": (1, 9)}}):
         cleaner = Cleaner(settings, ABOUT)
-        for one in (pair(""), pair("a", " \u00a0"), pair("\x00 " if settings else "\t")):
-            assert cleaner(one).result.reason == "empty"
-            assert list(cleaner.steps(one))[-1][1] == cleaner(one).result
+        for empty in (pair(""), pair("a", " \u00a0"), pair("\x00 " if settings else "\t")):
+            assert cleaner(empty).result.reason == "empty"
+            assert list(cleaner.steps(empty))[-1][1] == cleaner(empty).result
 
 
 def test_a_tally_counts_all_and_its_examples_do_not_depend_on_the_order():
@@ -39,29 +39,29 @@ def test_a_tally_counts_all_and_its_examples_do_not_depend_on_the_order():
     pairs = [pair(f"{line} und", f"{line + line % 2}  and", line) for line in range(1, 101)]
     tallies = [Tally(), Tally()]
     for tally, order in zip(tallies, (pairs, pairs[::-1]), strict=True):
-        for one in order:
-            tally.add(one, cleaner(one))
-    one, other = tallies
-    assert (one.read, one.kept, one.dropped, one.changed) == (
+        for each in order:
+            tally.add(each, cleaner(each))
+    forward, backward = tallies
+    assert (forward.read, forward.kept, forward.dropped, forward.changed) == (
         100, 50, {"numbers": 50}, {"normalise": 100},
     )  # fmt: skip
-    assert one.examples == other.examples
-    assert {reason: len(found) for reason, found in one.examples.items()} == {
+    assert forward.examples == backward.examples
+    assert {reason: len(examples) for reason, examples in forward.examples.items()} == {
         "numbers": 5, "changed: normalise": 5,
     }  # fmt: skip
-    assert Tally.from_json(one.to_json()).examples == one.examples
+    assert Tally.from_json(forward.to_json()).examples == forward.examples
     halves = [Tally(), Tally()]
     for place, each in enumerate(pairs):
         halves[place % 2].add(each, cleaner(each))
     both = halves[0].plus(halves[1])
-    assert both.examples == one.examples and both.dropped == one.dropped
+    assert both.examples == forward.examples and both.dropped == forward.dropped
 
 
 def test_a_later_stage_moves_pairs_from_kept_to_dropped():
     tally = Tally()
     pairs = [pair(str(line), "a target", line) for line in range(9)]
-    for one in pairs:
-        tally.add(one, cascade.Outcome(one))
+    for counted in pairs:
+        tally.add(counted, cascade.Outcome(counted))
     cleaner = Cleaner({"one_side": {"most": 4}}, About("deu_Latn", "eng_Latn", pairs=9))
     assert list(tally.filtered(pairs, cleaner)) == pairs[:4]
     assert (tally.read, tally.kept, tally.dropped) == (9, 4, {"one_side": 5})
@@ -69,15 +69,15 @@ def test_a_later_stage_moves_pairs_from_kept_to_dropped():
 
 def test_the_corpus_own_splits_are_test_sets(toy_corpus):
     corpus = corpora.load(toy_corpus)
-    found = cascade.test_sets(corpus, {"given": {"deu_Latn": ["eins"]}})
-    assert found["given"] == {"deu_Latn": ["eins"]}
+    testsets = cascade.test_sets(corpus, {"given": {"deu_Latn": ["eins"]}})
+    assert testsets["given"] == {"deu_Latn": ["eins"]}
     for split in corpora.SPLITS[1:]:
-        own = found[f"{corpus.name} {split}"]
+        sentences = testsets[f"{corpus.name} {split}"]
         for code in corpus.files[split]:
-            assert own[code] == [one.source for one in corpus.pairs(code, split)]
-        targets = Counter(one.target for code in corpus.files[split]
-                          for one in corpus.pairs(code, split))  # fmt: skip
-        assert set(own[corpus.target]) == set(targets)
+            assert sentences[code] == [each.source for each in corpus.pairs(code, split)]
+        targets = Counter(each.target for code in corpus.files[split]
+                          for each in corpus.pairs(code, split))  # fmt: skip
+        assert set(sentences[corpus.target]) == set(targets)
 
 
 def test_rules_given_go_before_the_corpus_own_and_these_before_the_default(toy_corpus, tmp_path):

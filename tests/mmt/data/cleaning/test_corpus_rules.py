@@ -38,19 +38,19 @@ def test_the_usual_ratio_is_the_median_and_the_mad():
     for number, (source, target) in enumerate(sizes):
         (lengths if number % 2 else other).add(sized(source, target))
     lengths.update(other)
-    found = lengths.learnt()
+    ratio = lengths.learnt()
     logs = np.log(sizes[:, 1] / sizes[:, 0])
-    assert found.pairs == 801
-    assert abs(found.median - np.median(logs)) < 1 / 128
-    assert abs(found.mad - np.median(np.abs(logs - np.median(logs)))) < 1 / 64
+    assert ratio.pairs == 801
+    assert abs(ratio.median - np.median(logs)) < 1 / 128
+    assert abs(ratio.mad - np.median(np.abs(logs - np.median(logs)))) < 1 / 64
 
 
 def test_a_third_of_junk_does_not_hide_itself():
     lengths = Lengths()
     random = np.random.default_rng(1)
     for number in range(900):
-        usual = 2.0 * math.exp(random.normal(0, 0.15))
-        lengths.add(sized(100, 100 * (usual if number % 3 else 15)))
+        typical = 2.0 * math.exp(random.normal(0, 0.15))
+        lengths.add(sized(100, 100 * (typical if number % 3 else 15)))
     rule = ratio(about(learnt=lengths.learnt()))
     assert rule(sized(100, 200)) == sized(100, 200)
     assert rule(sized(100, 1500)).reason == rule(sized(100, 60)).reason == "ratio"
@@ -113,22 +113,22 @@ def test_a_pair_is_kept_once_and_a_side_so_often():
     known = about(seen={}, pairs=len(pairs))
     rules = [duplicates(known), one_side(known, most=3)]
     again = duplicates(known)  # of another entry of the language: the same state
-    kept, sides, there = [], (Counter(), Counter()), set()
-    for one in pairs:
-        texts = normalised(one.source), normalised(one.target)
-        expected = texts not in there and all(
+    kept, sides, seen = [], (Counter(), Counter()), set()
+    for each in pairs:
+        texts = normalised(each.source), normalised(each.target)
+        expected = texts not in seen and all(
             count[text] < 3 for count, text in zip(sides, texts, strict=True)
         )
-        if texts not in there and expected:
+        if texts not in seen and expected:
             for count, text in zip(sides, texts, strict=True):
                 count[text] += 1
-        there.add(texts)
-        result = rules[0](one)
+        seen.add(texts)
+        result = rules[0](each)
         if not isinstance(result, Dropped):
-            result = rules[1](one)
+            result = rules[1](each)
         assert (not isinstance(result, Dropped)) == expected
-        kept += [one] if expected else []
-    assert len(kept) > 20 and all(isinstance(again(one), Dropped) for one in pairs)
+        kept += [each] if expected else []
+    assert len(kept) > 20 and all(isinstance(again(each), Dropped) for each in pairs)
 
 
 def test_minhash_finds_what_differs_little():

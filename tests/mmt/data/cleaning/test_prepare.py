@@ -51,8 +51,8 @@ def test_the_counts_are_those_of_the_dirt(made):
     assert len({code for code, _, _ in expected}) == 12
     for (code, entry), tally in report.tallies.items():
         known = {reason: n for (*at, reason), n in expected.items() if at == [code, entry]}
-        found = tally.dropped | {f"~{rule}": n for rule, n in tally.changed.items()}
-        assert found == {reason: n for reason, n in known.items() if reason}, (code, entry)
+        counts = tally.dropped | {f"~{rule}": n for rule, n in tally.changed.items()}
+        assert counts == {reason: n for reason, n in known.items() if reason}, (code, entry)
         changed = sum(n for reason, n in known.items() if reason.startswith("~"))
         assert tally.kept == known[""] + changed
         assert tally.read == sum(known.values())
@@ -84,8 +84,8 @@ def test_what_is_left_loads_and_every_pair_is_traced(made):
         changed = sum(sum(tally.changed.values()) for tally in tallies)
         assert len(pairs) - same == changed
         for split in SPLITS[1:]:
-            own, before = clean.pairs(code, split), corpus.pairs(code, split)
-            assert [pair[:2] for pair in own] == [pair[:2] for pair in before]
+            cleaned, before = clean.pairs(code, split), corpus.pairs(code, split)
+            assert [pair[:2] for pair in cleaned] == [pair[:2] for pair in before]
 
 
 def prepared_raw(corpus, code):
@@ -143,8 +143,8 @@ def test_a_killed_run_is_gone_on_with(few, tmp_path, where, times, monkeypatch):
     left = list(tmp_path.glob(".out.*.unfinished/part/*.json"))
     assert left
     work = []
-    real = prepare.Cleaner
-    monkeypatch.setattr(prepare, "Cleaner", lambda *given: work.append(given) or real(*given))
+    original = prepare.Cleaner
+    monkeypatch.setattr(prepare, "Cleaner", lambda *given: work.append(given) or original(*given))
     prepare.prepare(few, tmp_path / "out", processes=1)
     assert len(work) < 6 + 6 + 2 * 6  # of train, of the others, of train once more
     assert files(tmp_path / "out") == files(tmp_path / "whole")
@@ -168,7 +168,7 @@ def test_a_language_of_which_nothing_is_left_is_left_out_and_said(few, tmp_path)
 
 
 def test_a_full_disk_is_named_and_what_is_finished_is_kept(few, tmp_path, monkeypatch):
-    real = atomic.zstandard.open
+    original = atomic.zstandard.open
 
     class Full:
         def write(self, _):
@@ -178,7 +178,7 @@ def test_a_full_disk_is_named_and_what_is_finished_is_kept(few, tmp_path, monkey
             pass
 
     def opened(path, mode):
-        return Full() if "/train/tha" in str(path) else real(path, mode)
+        return Full() if "/train/tha" in str(path) else original(path, mode)
 
     monkeypatch.setattr(atomic.zstandard, "open", opened)
     with pytest.raises(OSError, match=r"cannot write .*tha_Thai.*: No space left"):
@@ -281,9 +281,9 @@ def test_explain_says_which_rule_and_writes_nothing(few, tmp_path, capsys):
     ],
 )
 def test_what_the_command_cannot_do_it_says(few, capsys, arguments, message):
-    given = [one.replace("CORPUS", str(few.root)) for one in arguments]
-    status, _, said = run(capsys, *given)
-    assert status == 1 and message in said and not Path("x").exists()
+    given = [argument.replace("CORPUS", str(few.root)) for argument in arguments]
+    status, _, error = run(capsys, *given)
+    assert status == 1 and message in error and not Path("x").exists()
 
 
 def test_rules_for_entries_that_are_not_there_are_said(few, tmp_path):

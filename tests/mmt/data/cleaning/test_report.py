@@ -19,10 +19,10 @@ def report():
     for place, at in enumerate([("arb_Arab", "web"), ("arb_Arab", "news"), ("deu_Latn", "web")]):
         tally = tallies[at] = Tally()
         for line in range(1, 1201):
-            one = Pair(f"<b>Satz</b> & {line}", f"sentence {line}", at[0], at[1], line)
+            example = Pair(f"<b>Satz</b> & {line}", f"sentence {line}", at[0], at[1], line)
             reason = ["", "tags", "overlap: a", "overlap: a + b", "numbers"][line % (3 + place)]
-            dropped = Dropped(reason, "why") if reason else one
-            tally.add(one, Outcome(dropped, ("normalise",) if line == 7 else ()))
+            dropped = Dropped(reason, "why") if reason else example
+            tally.add(example, Outcome(dropped, ("normalise",) if line == 7 else ()))
     learnt = {"arb_Arab": Learnt(2400, 0.1, 0.2), "deu_Latn": Learnt(42, 0.0, 0.1)}
     rules = "[clean]\nratio = { pairs = 100 }\n"
     return Report("dirty", rules, learnt, tallies, "abc", ("deu_Latn",))

@@ -78,10 +78,10 @@ def test_what_is_printed_is_read_the_same(rules, text):
     again = rules(book.text())
     for place in [("deu_Latn", "a"), ("zho_Hans", "b"), ("zho_Hans", "europarl")]:
         filled = {
-            name: rulebook.defaults(name) | own for name, own in book.settings(*place).items()
+            name: rulebook.defaults(name) | given for name, given in book.settings(*place).items()
         }
-        found = again.settings(*place)
-        assert {name: rulebook.defaults(name) | own for name, own in found.items()} == filled
+        read = again.settings(*place)
+        assert {name: rulebook.defaults(name) | given for name, given in read.items()} == filled
     assert again.hash() == rules(again.text()).hash()
     assert tomllib.loads(book.text())["clean"]
 

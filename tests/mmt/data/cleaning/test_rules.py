@@ -12,11 +12,11 @@ from mmt.data.cleaning.rules import About, Dropped
 from mmt.data.pair import Pair
 
 
-def judged(rule, source, target, language="deu_Latn", **own):
+def judged(rule, source, target, language="deu_Latn", **settings):
     """What a rule makes of a pair: the reason, the changed sides, or None."""
     about = About(language, "eng_Latn")
     pair = Pair(source, target, language, "made_up", 1)
-    result = getattr(rules, rule)(about, **own)(pair)
+    result = getattr(rules, rule)(about, **settings)(pair)
     if isinstance(result, Dropped):
         return result.reason
     return None if result == pair else result[:2]
@@ -79,7 +79,7 @@ def test_what_stays(rule, source, target):
 
 
 @pytest.mark.parametrize(
-    ("code", "own", "other"),
+    ("code", "native", "other"),
     [
         ("jpn_Jpan", "ここはカフェと学校です", "여기는 학교입니다"),
         ("kor_Hang", "여기는 학교입니다", "ここはカフェです"),
@@ -90,8 +90,8 @@ def test_what_stays(rule, source, target):
         ("khm_Khmr", "នេះជាសាលារៀន", "นี่คือโรงเรียน"),
     ],
 )
-def test_every_script_knows_its_own(code, own, other):
-    assert judged("script", own, "this is a school", code) is None
+def test_every_script_knows_its_own(code, native, other):
+    assert judged("script", native, "this is a school", code) is None
     assert judged("script", other, "this is a school", code) == "script"
 
 
@@ -124,7 +124,7 @@ def test_joiners_that_spelling_needs_stay():
 
 
 @pytest.mark.parametrize(
-    ("rule", "own", "message"),
+    ("rule", "settings", "message"),
     [
         ("length", {"characters": (5, 3)}, "characters are 5 to 3"),
         ("script", {"least": 1.5}, "least is 1.5; allowed: 0 to 1"),
@@ -132,9 +132,9 @@ def test_joiners_that_spelling_needs_stay():
         ("repeats", {"characters": 0}, "characters is 0"),
     ],
 )
-def test_settings_out_of_range_are_errors(rule, own, message, as_users_have_it):
+def test_settings_out_of_range_are_errors(rule, settings, message, as_users_have_it):
     with pytest.raises(ValueError, match=message):
-        getattr(rules, rule)(About("deu_Latn", "eng_Latn"), **own)
+        getattr(rules, rule)(About("deu_Latn", "eng_Latn"), **settings)
 
 
 def test_a_line_in_another_language_is_dropped_where_that_can_be_told():

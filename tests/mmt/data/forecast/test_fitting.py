@@ -24,14 +24,14 @@ def test_a_cap_is_kept(make, most):
     ["epochs<=4,share>=0.01", "share >= 30%", "epochs<=2.5", "epochs<=1", "share>=0.33333333333"],
 )
 def test_what_fits_keeps_to_its_bounds(make, bounds):
-    mixture, found = fitting.fit(make, bounds, mixing.Mixing(temperature=3.0), STEPS)
+    mixture, expected = fitting.fit(make, bounds, mixing.Mixing(temperature=3.0), STEPS)
     most, least = {
         "epochs<=4,share>=0.01": (4, 0.01), "share >= 30%": (1e9, 0.3), "epochs<=2.5": (2.5, 0),
         "epochs<=1": (1, 0), "share>=0.33333333333": (1e9, 0.33333333333),
     }[bounds]  # fmt: skip
     assert mixture.temperature >= 3.0
     again = forecast.forecast(make(mixture), STEPS)
-    assert again == found
+    assert again == expected
     assert max(row["epochs"] for row in again.rows) <= most
     assert min(row["share"] for row in again.rows) >= least * (1 - 1e-6)
     assert sum(row["share"] for row in again.rows) == pytest.approx(1)
@@ -75,10 +75,11 @@ def test_what_is_said_to_be_possible_is(make, bounds, steps, lines):
         fitting.fit(make, bounds, mixing.Mixing(), steps)
     possible = str(raised.value).split("possible: ")[1].split(", or ")
     assert len(possible) == lines
-    for one in possible:
-        languages = [*COUNTS][:2] if one == "without yor_Latn" else None
-        bound, number = re.split("(?<==)", one) if "=" in one else (one, "")
-        asked = ",".join(one if part.startswith(bound) else part for part in bounds.split(","))
-        few = int(one.split()[0].replace(",", "")) if one.endswith(" steps") else steps
-        found, foreseen = fitting.fit(make, asked, mixing.Mixing(languages=languages), few)
-        assert found and number in asked and foreseen.steps == few
+    for option in possible:
+        languages = [*COUNTS][:2] if option == "without yor_Latn" else None
+        bound, number = re.split("(?<==)", option) if "=" in option else (option, "")
+        parts = bounds.split(",")
+        proposed = ",".join(option if part.startswith(bound) else part for part in parts)
+        few = int(option.split()[0].replace(",", "")) if option.endswith(" steps") else steps
+        mixture, foreseen = fitting.fit(make, proposed, mixing.Mixing(languages=languages), few)
+        assert mixture and number in proposed and foreseen.steps == few

@@ -14,7 +14,7 @@ from tests.mmt.data.forecast.conftest import BATCH, COUNTS, STEPS
 @pytest.mark.parametrize("packing", [True, False])
 def test_it_is_what_the_batches_hold(make, directory, packing):
     mixture = mixing.Mixing(temperature=2.0)
-    found = forecast.forecast(make(mixture, packing=packing), STEPS)
+    foreseen = forecast.forecast(make(mixture, packing=packing), STEPS)
     stream = pipeline.train_batches(
         directory, feature_lengths=LENGTHS, batch_size=BATCH, mixing=mixture, packing=packing
     )
@@ -30,12 +30,12 @@ def test_it_is_what_the_batches_hold(make, directory, packing):
     stream.close()
     total = sum(drawn.values())
     rel = 0.03 if packing else 1e-9  # how many examples a row holds is known on average
-    assert found.examples_a_row * STEPS * BATCH == pytest.approx(total, rel=rel)
-    assert sum(row["source_tokens"] for row in found.rows) == pytest.approx(
+    assert foreseen.examples_a_row * STEPS * BATCH == pytest.approx(total, rel=rel)
+    assert sum(row["source_tokens"] for row in foreseen.rows) == pytest.approx(
         tokens["encoder"], rel=rel
     )
-    assert sum(row["tokens"] for row in found.rows) == pytest.approx(tokens.total(), rel=rel)
-    for number, row in enumerate(found.rows):
+    assert sum(row["tokens"] for row in foreseen.rows) == pytest.approx(tokens.total(), rel=rel)
+    for number, row in enumerate(foreseen.rows):
         assert row["pairs"] == list(COUNTS.values())[number]
         assert row["examples"] == pytest.approx(drawn[number], rel=rel, abs=2)
         assert row["epochs"] == row["examples"] / row["pairs"]
@@ -46,29 +46,29 @@ def test_it_is_what_the_batches_hold(make, directory, packing):
 
 
 def test_a_language_that_does_not_come_says_so(make):
-    found = forecast.forecast(make(mixing.Mixing(temperature=1.0), packing=False), 1)
-    last = found.rows[-1]
+    foreseen = forecast.forecast(make(mixing.Mixing(temperature=1.0), packing=False), 1)
+    last = foreseen.rows[-1]
     assert (last["examples"], last["first"], last["last"], last["tokens"]) == (0, None, None, 0)
-    assert "never" in forecast.table(found)
+    assert "never" in forecast.table(foreseen)
 
 
 def test_a_cap_made_for_fewer_examples_is_not_kept_in_silence(make):
     short = mixing.Mixing(max_epochs=3.0, examples=200)
     foreseen = forecast.forecast(make(short, packing=False), STEPS)
     assert max(row["epochs"] for row in foreseen.rows) > 3
-    said = f"examples = 200, but the run draws about {STEPS * BATCH}; bind examples"
-    assert said in foreseen.notes[0] and said in forecast.table(foreseen)
+    message = f"examples = 200, but the run draws about {STEPS * BATCH}; bind examples"
+    assert message in foreseen.notes[0] and message in forecast.table(foreseen)
     two = [Stage({"steps": 20}, short), Stage(mixing=mixing.Mixing())]
     assert not make(None, packing=False, stages=two).warnings(25)
     two = [Stage({"steps": 60}, short), Stage(mixing=mixing.Mixing())]
-    (found,) = make(None, packing=False, stages=two).warnings(70)
-    assert "but stage 1 draws about 480;" in found
+    (warning,) = make(None, packing=False, stages=two).warnings(70)
+    assert "but stage 1 draws about 480;" in warning
 
 
 def test_a_stage_that_never_begins_is_warned_of(make):
     two = [Stage({"steps": 60}, mixing.Mixing()), Stage(mixing=mixing.Mixing())]
-    said = "stage 2 of 2 never begins: the one before ends after 480 examples, and the run draws"
-    assert make(None, packing=False, stages=two).warnings(60) == [f"{said} about 480"]
+    message = "stage 2 of 2 never begins: the one before ends after 480 examples, and the run draws"
+    assert make(None, packing=False, stages=two).warnings(60) == [f"{message} about 480"]
     assert not make(None, packing=False, stages=two).warnings(61)
 
 
@@ -77,14 +77,14 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
     with pytest.raises(IndexError):
         opened.records("deu", "train").raw(0)
     batches = pipeline.train_batches(opened, feature_lengths=forecast.LENGTHS, batch_size=8)
-    found = forecast.forecast(batches, 10)
+    foreseen = forecast.forecast(batches, 10)
     batches.close()
-    assert {row["language"]: row["pairs"] for row in found.rows} == {
+    assert {row["language"]: row["pairs"] for row in foreseen.rows} == {
         "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60,
     }  # fmt: skip
-    assert all(row["estimated"] and row["tokens"] > 0 for row in found.rows)
-    assert "estimates" in found.notes[0]
-    for line in forecast.table(found).splitlines()[1:5]:  # epochs, repeats, tokens
+    assert all(row["estimated"] and row["tokens"] > 0 for row in foreseen.rows)
+    assert "estimates" in foreseen.notes[0]
+    for line in forecast.table(foreseen).splitlines()[1:5]:  # epochs, repeats, tokens
         assert line.count("~") == 3
     (tmp_path / "corpus.toml").write_text('[test]\ndeu = "deu.tsv"\n')
     (tmp_path / "deu.tsv").write_text("eins\tone\n")
@@ -93,16 +93,16 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
     (tmp_path / "corpus.toml").write_text(
         '[train]\ndeu = "deu.tsv"\n[monolingual]\nfra = "deu.tsv"\n'
     )
-    for mixture, wanted in (
+    for mixture, expected in (
         ("toy_to_eng", {"deu_Latn"}),
         ("toy_mixed", {"deu_Latn", "fra_Latn.monolingual"}),
         ("toy_monolingual", {"fra_Latn.monolingual"}),
     ):
         opened = forecast.open_source(str(tmp_path), mixture)
         batches = pipeline.train_batches(opened, feature_lengths=LENGTHS, batch_size=4)
-        found = forecast.forecast(batches, 5)
-        assert {row["language"] for row in found.rows} == wanted
-        names = {row["name"] for row in found.rows if "." in row["language"]}
+        foreseen = forecast.forecast(batches, 5)
+        assert {row["language"] for row in foreseen.rows} == expected
+        names = {row["name"] for row in foreseen.rows if "." in row["language"]}
         assert names <= {"French, monolingual"}
     with pytest.raises(ValueError, match="no corpus at"):
         forecast.open_source(str(tmp_path / "nothing"))

@@ -30,9 +30,9 @@ def by_hand(directory, mixture, steps=50, lengths=LENGTHS, batch_size=8):
 
 
 def test_flags_alone(directory):
-    found, fitted = request.foresee(Asked(str(directory), 50, 8, 3.0))
+    foreseen, fitted = request.foresee(Asked(str(directory), 50, 8, 3.0))
     assert fitted is None
-    assert found == by_hand(directory, mixing.Mixing(3.0), lengths=forecast.LENGTHS)
+    assert foreseen == by_hand(directory, mixing.Mixing(3.0), lengths=forecast.LENGTHS)
     capped, _ = request.foresee(Asked(str(directory), 6, 4, 3.0, max_epochs=1.5))
     assert max(row["epochs"] for row in capped.rows) < 1.6
 
@@ -42,18 +42,18 @@ def test_a_gin_file_says_the_rest_and_flags_win(directory):
         f"CACHE_DIR={directory}", f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8",
         "TRAIN_STEPS=50", "TEMPERATURE=2.0", "MIXTURE_OR_TASK_NAME=toy",
     ]  # fmt: skip
-    found, _ = request.foresee(Asked(), [MODEL, GIN], bindings)
-    assert found == by_hand(directory, mixing.Mixing(2.0))
-    found, _ = request.foresee(Asked(steps=70, temperature=4.0), [MODEL, GIN], bindings)
-    assert found == by_hand(directory, mixing.Mixing(4.0), steps=70)
-    found, fitted = request.foresee(Asked(fit="share>=0.3"), [MODEL, GIN], bindings)
-    assert found == by_hand(directory, fitted)
-    found, _ = request.foresee(Asked(str(directory), 50), [MODEL, GIN], bindings[1:-1])
-    assert found == by_hand(directory, mixing.Mixing(2.0))
+    foreseen, _ = request.foresee(Asked(), [MODEL, GIN], bindings)
+    assert foreseen == by_hand(directory, mixing.Mixing(2.0))
+    foreseen, _ = request.foresee(Asked(steps=70, temperature=4.0), [MODEL, GIN], bindings)
+    assert foreseen == by_hand(directory, mixing.Mixing(4.0), steps=70)
+    foreseen, fitted = request.foresee(Asked(fit="share>=0.3"), [MODEL, GIN], bindings)
+    assert foreseen == by_hand(directory, fitted)
+    foreseen, _ = request.foresee(Asked(str(directory), 50), [MODEL, GIN], bindings[1:-1])
+    assert foreseen == by_hand(directory, mixing.Mixing(2.0))
 
 
 @pytest.mark.parametrize(
-    ("asked", "files", "message"),
+    ("flags", "files", "message"),
     [
         (Asked(), [], "say CORPUS, --steps, --batch, or name the run's --gin_file"),
         (Asked(fit="epochs<=9", max_epochs=3.0), [], "allowed: --fit 'epochs<=N'"),
@@ -63,9 +63,9 @@ def test_a_gin_file_says_the_rest_and_flags_win(directory):
         (Asked("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor the desc"),
     ],
 )
-def test_what_lacks_is_named(asked, files, message):
+def test_what_lacks_is_named(flags, files, message):
     with pytest.raises(ValueError, match=message):
-        request.foresee(asked, files)
+        request.foresee(flags, files)
 
 
 def test_a_run_is_no_cache(directory, tmp_path):
@@ -79,18 +79,18 @@ def test_a_run_is_no_cache(directory, tmp_path):
 def test_the_command(directory, tmp_path, capsys):
     command = ["data", "shares", str(directory), "--steps=50", "--batch=8"]
     assert main([*command, "--json", f"--figure={tmp_path / 'a.png'}", "--fit=share>=0.3"]) == 0
-    out, told = capsys.readouterr()
+    out, error = capsys.readouterr()
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["language"] for row in rows] == list(COUNTS)
     for row in rows:
         assert row["share"] >= 0.3
         assert row.keys() >= {"language", "pairs", "share", "epochs", "tokens"}
-    assert "mixing.Mixing.temperature = " in told
+    assert "mixing.Mixing.temperature = " in error
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert main(command) == 0
     assert "deu_Latn" in capsys.readouterr().out
-    for wrong, said in (("--fit=", "no bound ''"), ("--batch=0", "batch_size 0; allowed: 1 or")):
+    for wrong, message in (("--fit=", "no bound ''"), ("--batch=0", "batch_size 0; allowed: 1 or")):
         assert main([*command, wrong]) == 1
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert main([*command, "--gin.TEMPERATURE=2"]) == 1
     assert "name it with --gin_file" in capsys.readouterr().err

@@ -23,9 +23,9 @@ def test_sides_are_found_by_any_name_of_their_language():
     files = Files(Path("a.tmx"), languages=("pes_Arab", "eng_Latn"))
     for persian, english in (("fa", "EN"), ("fas", "en_US"), ("pes-Arab", "English")):
         assert sides_of({english: 1, "xx": 3, persian: 2}, files, "a") == (2, 1)
-    for there in (("de-AT", "de", "en-US", "en-GB"), ("de", "de-AT", "en-US", "en-GB", "eng-GB")):
+    for names in (("de-AT", "de", "en-US", "en-GB"), ("de", "de-AT", "en-US", "en-GB", "eng-GB")):
         german = files._replace(languages=("deu_Latn", "eng_Latn"))
-        assert sides_of({name: name for name in there}, german, "a") == ("de", "en-US")
+        assert sides_of({name: name for name in names}, german, "a") == ("de", "en-US")
     with pytest.raises(ValueError, match=r"^a:3: no pes_Arab and no eng_Latn; there: xx \(unknow"):
         sides_of({"xx": 1}, files, "a:3")
     with pytest.raises(ValueError, match="there: none"):

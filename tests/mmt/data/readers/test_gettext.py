@@ -38,9 +38,9 @@ FOUND = [(8, "eins", "one"), (22, "%d Datei", "%d file"), (22, "%d Dateien", "%d
 
 def pairs(path, *languages, **options):
     files = Files(path, languages=languages, **options)
-    found = [sides[:3] for sides in readers.read(files)]
-    assert readers.count(files) == len(found)
-    return found
+    read = [sides[:3] for sides in readers.read(files)]
+    assert readers.count(files) == len(read)
+    return read
 
 
 def test_po_is_read_in_either_direction(tmp_path):
@@ -54,16 +54,16 @@ def test_po_is_read_in_either_direction(tmp_path):
 
 def test_mo_is_read_as_its_po(tmp_path):
     made = catalog.Catalog("de")
-    for one, other in (("two", "zwei"), ("one", "eins"), (("day", "days"), ("Tag", "Tage"))):
-        made.add(one, other)
+    for source, other in (("two", "zwei"), ("one", "eins"), (("day", "days"), ("Tag", "Tage"))):
+        made.add(source, other)
     with open(tmp_path / "a.mo", "wb") as mo, open(tmp_path / "a.po", "wb") as po:
         mofile.write_mo(mo, made)
         pofile.write_po(po, made)
-    found = pairs(tmp_path / "a.mo", "deu_Latn", "eng_Latn")
-    assert [line for line, *_ in found] == [1, 1, 2, 3]
+    of_mo = pairs(tmp_path / "a.mo", "deu_Latn", "eng_Latn")
+    assert [line for line, *_ in of_mo] == [1, 1, 2, 3]
     of_po = pairs(tmp_path / "a.po", "deu_Latn", "eng_Latn")
-    assert {both[1:] for both in found} == {both[1:] for both in of_po}
-    assert ("Tage", "days") in {both[1:] for both in found}
+    assert {both[1:] for both in of_mo} == {both[1:] for both in of_po}
+    assert ("Tage", "days") in {both[1:] for both in of_mo}
 
 
 def test_a_language_with_one_form_has_the_plural_alone(tmp_path):
@@ -96,8 +96,8 @@ def test_faults_are_named(tmp_path, old, new, message):
 
 def test_a_message_may_be_there_again_in_another_context(tmp_path):
     (tmp_path / "a.po").write_text(PO + 'msgid "%d file"\nmsgstr "eine \\"Datei\\""\n', "utf-8")
-    found = pairs(tmp_path / "a.po", "deu_Latn", "eng_Latn")
-    assert found == [*FOUND, (27, 'eine "Datei"', "%d file")]
+    read = pairs(tmp_path / "a.po", "deu_Latn", "eng_Latn")
+    assert read == [*FOUND, (27, 'eine "Datei"', "%d file")]
 
 
 def test_a_catalogue_without_translations_has_no_pairs(tmp_path):

@@ -58,11 +58,11 @@ def test_data_sets_are_read_from_the_cache(tmp_path, cache):
     units = "".join(f"<tuv xml:lang='{code}'><seg>{text}</seg></tuv>" for code, text in both)
     tmx = f"<tmx><tu>{units}</tu></tmx>"
     cache("T-t-1-eng-deu", gzip.compress(tmx.encode()), "t.tmx.gz", ext="tmx.gz")
-    found = {
+    read = {
         "S-news-1-eng-deu": ("eins", "one"), "S-cols-1-deu-eng": ("vier", "four"),
         "O-x-v1-deu-eng": ("zwei", "two"), "T-t-1-eng-deu": ("drei", "three"),
     }  # fmt: skip
-    for did, sides in found.items():
+    for did, sides in read.items():
         assert german(tmp_path, f'[train]\nde = {{ mtdata = "{did}" }}') == [(did, 1, *sides)]
     (tmp_path / "mtdata/mtdata.recipes.yml").write_text(
         "- id: mine\n  langs: deu-eng\n  train:\n  - S-news-1-eng-deu,O-x-v1-deu-eng\n"

@@ -15,9 +15,9 @@ TRANSLATIONS = [{"id": n, "translation": {"en": b, "de": a}} for n, (a, b) in en
 
 def pairs(path, languages=LANGUAGES, **options):
     files = Files(path, languages=languages, **options)
-    found = [sides[:3] for sides in readers.read(files)]
-    assert readers.count(files) == len(found)
-    return found
+    read = [sides[:3] for sides in readers.read(files)]
+    assert readers.count(files) == len(read)
+    return read
 
 
 def numbered(sides):

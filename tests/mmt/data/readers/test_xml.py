@@ -25,9 +25,9 @@ def unit(**texts):
 
 def pairs(path, languages=LANGUAGES, **options):
     files = Files(path, languages=languages, **options)
-    found = [sides[:3] for sides in readers.read(files)]
-    assert readers.count(files) == len(found)
-    return found
+    read = [sides[:3] for sides in readers.read(files)]
+    assert readers.count(files) == len(read)
+    return read
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_tmx_as_other_programs_write_it(tmp_path):
                                     min_size=1)] * 2), min_size=1))  # fmt: skip
 def test_any_text_comes_back(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("any") / "a.tmx"
-    units = (unit(de=escape(one), en=escape(other)) for one, other in texts)
+    units = (unit(de=escape(source), en=escape(target)) for source, target in texts)
     path.write_text(HEAD + "".join(units) + TAIL, "utf-8")
     assert [both[1:] for both in pairs(path)] == texts
 
@@ -123,14 +123,14 @@ def test_no_text_or_tag_fills_the_memory(tmp_path, monkeypatch):
 
 def test_tmx_streams(tmx):
     path = tmx(*[unit(de=f"Satz {n}" + " x" * 4000, en="y" * 800) for n in range(300)], "<broken")
-    found = readers.read(Files(path, languages=LANGUAGES))
-    assert next(found).line == 1
+    stream = readers.read(Files(path, languages=LANGUAGES))
+    assert next(stream).line == 1
     tracemalloc.start()
-    assert sum(1 for _ in zip(range(299), found, strict=False)) == 299
+    assert sum(1 for _ in zip(range(299), stream, strict=False)) == 299
     assert tracemalloc.get_traced_memory()[1] < path.stat().st_size / 3
     tracemalloc.stop()
     with pytest.raises(ValueError, match=r"a\.tmx:304: broken XML"):
-        next(found)
+        next(stream)
 
 
 def test_the_entry_may_name_the_codes_as_written(tmx, tmp_path):
@@ -162,16 +162,16 @@ srcLang="de" trgLang="en">
 
 
 def test_xliff_is_read_in_either_direction(tmp_path):
-    one, two = tmp_path / "a.xlf", tmp_path / "b.xliff"
-    one.write_text(XLIFF1, "utf-8")
-    two.write_text(XLIFF2, "utf-8")
+    first, second = tmp_path / "a.xlf", tmp_path / "b.xliff"
+    first.write_text(XLIFF1, "utf-8")
+    second.write_text(XLIFF2, "utf-8")
     german = [(1, "eins", "one"), (6, "Taste drücken", "Press the key")]
-    assert pairs(one) == german
-    assert pairs(one, LANGUAGES[::-1]) == [(n, b, a) for n, a, b in german]
-    assert pairs(two) == [(1, "eins", "one"), (2, "zwei drei", "two three")]
-    one.write_text(XLIFF1.replace(' target-language="de"', ""), "utf-8")
-    assert pairs(one) == german
-    assert pairs(one, ("fra_Latn", "deu_Latn"), columns=("target", "source")) == german
+    assert pairs(first) == german
+    assert pairs(first, LANGUAGES[::-1]) == [(n, b, a) for n, a, b in german]
+    assert pairs(second) == [(1, "eins", "one"), (2, "zwei drei", "two three")]
+    first.write_text(XLIFF1.replace(' target-language="de"', ""), "utf-8")
+    assert pairs(first) == german
+    assert pairs(first, ("fra_Latn", "deu_Latn"), columns=("target", "source")) == german
 
 
 @pytest.mark.parametrize(
