@@ -129,7 +129,7 @@ def rule_of(name: str) -> str | None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_arrows_and_doors(name):
+def test_imports_follow_the_rules(name):
     for module, _ in imports(MODULES[name]):
         for door in (prefix for prefix in DOORS if within(module, {prefix})):
             assert within(name, DOORS[door]), f"{name} imports {module}; its door is {DOORS[door]}"
@@ -141,7 +141,7 @@ def test_arrows_and_doors(name):
             assert within(module, allowed) or fault, f"{name} may not import {module}"
 
 
-def test_every_rule_is_about_something():
+def test_every_rule_applies_to_a_module():
     for rule in MAY_IMPORT:
         assert any(within(name, {rule}) for name in MODULES), f"MAY_IMPORT: no module {rule}"
         for target in MAY_IMPORT[rule] - {"mmt", "tasks", "eval"}:
@@ -209,7 +209,7 @@ def test_public_classes_have_names_of_their_own():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_sizes(path):
+def test_files_and_functions_are_small(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 400, "a file of over 400 lines: is there a deeper cut?"
     tree = ast.parse(text)

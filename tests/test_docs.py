@@ -51,7 +51,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_links_beside_the_site_lead_somewhere(page):
+def test_links_outside_the_site_have_targets(page):
     for link in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text(encoding="utf-8")):
         assert link.startswith("https://") or (ROOT / link).exists(), link
 

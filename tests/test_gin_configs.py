@@ -43,7 +43,7 @@ def load(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_file_says_what_it_is(file):
+def test_every_file_has_a_header(file):
     head = (ROOT / file).read_text().split("from __gin__")[0]
     assert all(line.startswith("#") for line in head.splitlines() if line), head
     for word in ("hardware", "time", "score", "command:"):
@@ -78,7 +78,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_papers_model_brings_its_batch(name):
+def test_a_papers_model_has_its_papers_batch(name):
     """Named after the run's file, as its head says; a group is what a device then holds."""
     tokens, devices = RUNS[name]
     files = ["gin_configs/runs/train.gin", f"gin_configs/models/{name}.gin"]
@@ -171,7 +171,7 @@ def test_the_benchmarks_systems_cost_the_same_and_the_student_starts_from_its_te
     [BENCHMARK / "study.gin", BENCHMARK / "gpu/study.gin", *BENCHMARK.glob("ablations/*.gin")],
     ids=lambda file: file.name,
 )
-def test_a_study_of_the_benchmark_names_files_that_are_there(file):
+def test_a_study_of_the_benchmark_names_existing_files(file):
     config.load([str(file.relative_to(ROOT))])
     configured = config.configured(study.Study)()
     for run in configured.runs:

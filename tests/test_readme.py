@@ -109,14 +109,14 @@ def test_flags_and_gin_files(line):
 
 
 @pytest.mark.parametrize("line", QUICK)
-def test_what_is_quick_runs(line, toy_corpus, tmp_path, monkeypatch, capsys):
+def test_quick_commands_run(line, toy_corpus, tmp_path, monkeypatch, capsys):
     write_corpus(tmp_path / "my_corpus", toy_corpus)
     monkeypatch.chdir(tmp_path)
     assert main(arguments_of(line)) == 0
     assert capsys.readouterr().out
 
 
-def test_the_makefile_and_the_benchmarks_have_what_is_named():
+def test_named_targets_and_benchmarks_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", TEXT, re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -70,7 +70,7 @@ def test_the_tests_for_two_cores_are_the_same_lines_of_every_language(packs, tmp
     assert len(list(news.pairs("swh_Latn", "test"))) == corpus.FEW_NEWS
 
 
-def test_health_is_a_test_set_where_its_pack_is_there(packs, tmp_path):
+def test_health_is_a_test_set_if_its_pack_exists(packs, tmp_path):
     corpus.describe(packs, tmp_path)
     health = testsets.load(tmp_path / "tico100")
     assert (health.name, health.domain, health.licence) == ("tico100", "health", "CC0")
@@ -98,7 +98,7 @@ def test_a_folder_without_packs_is_named(tmp_path):
      ("swh_Latn", "swx_Latn", r":3: .*swx_Latn"),
      ("swh_Latn", "zul_Latn", r"no .*bible/train/zul_Latn.tsv.gz and 2 others")],
 )  # fmt: skip
-def test_a_broken_manifest_is_told_by_its_line(packs, tmp_path, old, new, message):
+def test_a_broken_manifest_is_named_with_its_line(packs, tmp_path, old, new, message):
     file = packs / "manifest.tsv"
     file.write_text(file.read_text().replace(old, new, 1))
     with pytest.raises(SystemExit, match=message):

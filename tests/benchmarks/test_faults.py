@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_nothing_is_lost():
+def test_a_faulty_run_equals_an_undisturbed_one():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.faults", "--kills", "4", "--seed", "1"], cwd=ROOT,
         capture_output=True, text=True, check=False, env={**os.environ, "JAX_PLATFORMS": "cpu"},

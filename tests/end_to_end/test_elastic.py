@@ -150,7 +150,7 @@ def test_one_two_four_one(runner, tmp_path, model):
 
 
 @pytest.mark.mesh
-def test_a_run_with_fewer_lanes_than_processes_says_so(runner, tmp_path):
+def test_fewer_virtual_shards_than_processes_are_an_error(runner, tmp_path):
     """The number of virtual shards is fixed for a run: process counts must divide it."""
     shards = "--gin.pipeline.train_batches.virtual_shards=2"
     runner.run(tmp_path / "run", *DENSE, shards, steps=1)

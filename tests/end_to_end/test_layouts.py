@@ -77,7 +77,7 @@ def test_a_model_cut_over_eight_devices_translates_as_on_one(mmt_command, toy_ru
         assert a["text"] == b["text"] and a["score"] == pytest.approx(b["score"], abs=1e-4)
 
 
-def test_a_mesh_that_cuts_no_tile_is_refused(mmt_command, toy_run):
+def test_a_mesh_that_cannot_cut_a_batch_is_refused(mmt_command, toy_run):
     done = mmt_command(
         "translate", "--model", toy_run, "--gin.Translator.load.rows=6", stdin=b"eins\n",
         XLA_FLAGS="--xla_force_host_platform_device_count=4",

@@ -139,7 +139,7 @@ def test_a_kill_loses_no_finished_language(run, tmp_path):
     assert len(results.read_rows(tmp_path / "results.jsonl")) == 3
 
 
-def test_rows_of_another_model_or_text_are_not_replaced_in_silence(run, capsys):
+def test_rows_of_another_model_or_text_are_replaced_with_a_warning(run, capsys):
     run(Dictionary())
     assert "replaced" not in capsys.readouterr().err
     run(Dictionary(), system=dataclasses.replace(SYSTEM, config="def456"))
@@ -157,19 +157,19 @@ def test_rows_of_another_model_or_text_are_not_replaced_in_silence(run, capsys):
     [({"system": dataclasses.replace(SYSTEM, name="baseline")}, "called 'baseline'"),
      ({"out": Path("x/analysis.jsonl")}, "the file beside the results")],
 )  # fmt: skip
-def test_what_no_report_could_read_is_refused_before_translating(run, changes, message):
+def test_unreadable_names_are_refused_before_translating(run, changes, message):
     translator = Dictionary()
     with pytest.raises(ValueError, match=message):
         run(translator, **changes)
     assert not translator.seen
 
 
-def test_what_is_done_is_not_done_again(run):
+def test_finished_languages_are_not_translated_again(run):
     first = run(Dictionary())
     assert run(translator := Dictionary()) == first and not translator.seen
 
 
-def test_beside_the_rows_stand_intervals_guards_and_trust(run, tmp_path):
+def test_evaluation_adds_intervals_output_checks_and_testset_quality(run, tmp_path):
     rows = run(Dictionary(ANSWERS | {"tre ore e mezza": "tre ore e mezza"}))
     path = tmp_path / "analysis.jsonl"
     by_kind = {kind: [] for kind in ("interval", "counts", "guards", "trust")}
@@ -189,7 +189,7 @@ def test_beside_the_rows_stand_intervals_guards_and_trust(run, tmp_path):
     assert update.update([tmp_path / "results.jsonl"]) == 0
 
 
-def test_what_a_test_set_says_of_itself_is_kept_as_it_is_now(run, tmp_path):
+def test_domain_and_licence_of_a_test_set_are_kept_as_they_are_now(run, tmp_path):
     def kept():
         rows = analysis.read(tmp_path / "analysis.jsonl")
         return [(row.domain, row.licence, row.citation) for row in rows if row.kind == "texts"]
@@ -213,19 +213,19 @@ def test_other_scores_come_from_the_kept_texts(run):
     assert run(Dictionary()) == rows  # more than what is asked for is no reason to do it again
 
 
-def test_texts_of_another_decoding_are_not_scored_as_one_s_own(run):
+def test_texts_of_another_decoding_are_not_scored(run):
     run(Dictionary())
     run(Dictionary(dict.fromkeys(ANSWERS, "no")), decoding=Decoding(beam=1))
     rows = run(translator := Dictionary(), scores=metrics.Metrics(ter=True))
     assert len(translator.seen) == 6 and rows[0].bleu > 0
 
 
-def test_a_row_says_which_version_of_the_test_set(run):
+def test_a_row_has_the_version_of_its_test_set(run):
     rows = run(Dictionary())
     assert [row.testset_version for row in rows] == [TESTSET.version(code) for code in LANGUAGES]
 
 
-def test_a_broken_analysis_file_is_found_before_translating(run, tmp_path):
+def test_a_broken_analysis_file_is_an_error_before_translating(run, tmp_path):
     (tmp_path / "analysis.jsonl").write_text('{"kind": "guard"}\n')
     translator = Dictionary()
     with pytest.raises(ValueError, match=r"analysis.jsonl:1: kind is 'guard'; .*'guards'"):
@@ -256,7 +256,7 @@ def test_another_text_under_the_same_name_is_translated_again(run):
     assert rows[0].bleu == 0
 
 
-def test_the_bills_add_up_to_the_time_it_took(run):
+def test_seconds_of_the_rows_add_up_to_the_time_spent(run):
     start = time.perf_counter()
     rows = run(Dictionary(window=4, seconds=0.1))
     total = time.perf_counter() - start
@@ -265,7 +265,7 @@ def test_the_bills_add_up_to_the_time_it_took(run):
 
 
 @pytest.mark.parametrize("content", ['{"system": "tiny"}\n', "not JSON\n"])
-def test_a_broken_results_file_is_found_before_translating(run, tmp_path, content):
+def test_a_broken_results_file_is_an_error_before_translating(run, tmp_path, content):
     (tmp_path / "results.jsonl").write_text(content)
     translator = Dictionary()
     with pytest.raises(ValueError, match=r"results.jsonl:1: "):
@@ -273,7 +273,7 @@ def test_a_broken_results_file_is_found_before_translating(run, tmp_path, conten
     assert not translator.seen and (tmp_path / "results.jsonl").read_text() == content
 
 
-def test_a_place_that_cannot_be_written_is_found_before_translating(run, tmp_path):
+def test_an_unwritable_folder_is_an_error_before_translating(run, tmp_path):
     (tmp_path / "file").write_text("")
     translator = Dictionary()
     with pytest.raises(OSError):

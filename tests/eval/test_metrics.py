@@ -30,7 +30,7 @@ def test_scores_are_sacrebleu_s_own():
     )
 
 
-def test_signatures_tell_what_was_done():
+def test_signatures_record_the_settings():
     scores = metrics.score(HYPOTHESES, REFERENCES)
     assert "tok:13a" in scores.bleu_signature and "eff:no" in scores.bleu_signature
     assert "nw:2" in scores.chrf_signature
@@ -38,7 +38,7 @@ def test_signatures_tell_what_was_done():
         assert f"version:{sacrebleu.__version__}" in signature
 
 
-def test_perfect_and_empty():
+def test_perfect_and_empty_outputs_score_100_and_0():
     assert metrics.score(REFERENCES, REFERENCES).bleu == 100
     assert metrics.score(REFERENCES, REFERENCES).chrf == 100
     assert metrics.score([""] * 3, REFERENCES).bleu == 0
@@ -52,12 +52,12 @@ def test_effective_order_is_for_few_short_lines():
 
 
 @pytest.mark.parametrize("lines", [(["a"], ["a", "b"]), ([], [])])
-def test_unequal_or_no_lines(lines):
+def test_unequal_or_no_lines_are_errors(lines):
     with pytest.raises(ValueError, match="hypotheses for"):
         metrics.score(*lines)
 
 
-def test_other_scores_only_where_they_are_asked_for():
+def test_other_scores_are_computed_only_on_request():
     plain = metrics.score(HYPOTHESES, REFERENCES)
     assert plain.ter is plain.ter_signature is plain.spbleu is plain.spbleu_signature is None
     scores = metrics.score(HYPOTHESES, REFERENCES, also=metrics.Metrics(ter=True))
@@ -107,7 +107,7 @@ def test_spbleu_is_that_of_the_command(tmp_path):
     assert ours["spbleu_signature"] == theirs["signature"] and "flores200" in theirs["signature"]
 
 
-def test_a_spbleu_model_that_is_not_there_is_said_at_once(monkeypatch, tmp_path):
+def test_a_missing_spbleu_model_is_an_error_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr(metrics, "SACREBLEU_DIR", str(tmp_path))
     with pytest.raises(ValueError) as error:
         metrics.Metrics(spbleu="flores101")
@@ -148,7 +148,7 @@ def test_counts_of_several_languages_make_the_micro_average():
 
 
 @pytest.mark.parametrize("longest", [40, 300])
-def test_counts_that_are_packed_come_back(longest):
+def test_packed_counts_round_trip(longest):
     rng = np.random.default_rng(0)
     words = [" ".join(map(str, rng.integers(9, size=size))) for size in (0, 1, 2, 3, 7, longest)]
     bleu = metrics.References(list(reversed(words))).statistics(words).bleu
@@ -160,7 +160,7 @@ def test_counts_that_are_packed_come_back(longest):
 
 
 @pytest.mark.parametrize("text", ["Z", "é", "", '"'])
-def test_counts_that_are_damaged_are_refused(text):
+def test_damaged_counts_are_refused(text):
     with pytest.raises(ValueError, match="cannot be unpacked"):
         metrics.unpacked(text, 3)
 

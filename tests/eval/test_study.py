@@ -58,7 +58,7 @@ def make(**changes):
     return study.Study(**settings | changes)
 
 
-def test_a_run_that_is_none_is_named(folder):
+def test_a_run_that_cannot_be_parsed_is_named(folder):
     for run in ("", "train 'a.gin"):
         with pytest.raises(ValueError, match=f"Study.runs: {run!r}"):
             make(runs=[run])
@@ -67,7 +67,7 @@ def test_a_run_that_is_none_is_named(folder):
         make(runs=["train d.gin"]).finish()
 
 
-def test_every_run_is_trained_and_judged_in_its_order_and_then_reported(commands, folder, capsys):
+def test_every_run_is_trained_and_evaluated_in_order_and_then_reported(commands, folder, capsys):
     runs = [RUNS[0], RUNS[1] + " MODEL_DIR=runs/two", RUNS[2]]
     files = make(runs=runs, bindings=["TRAIN_STEPS=50"]).finish()
     judged = "--testset {} --out r.jsonl"
@@ -85,7 +85,7 @@ def test_every_run_is_trained_and_judged_in_its_order_and_then_reported(commands
     assert "0 of 50 steps" in stand and "student" in stand and "0 of 2 models" in stand
 
 
-def test_what_a_run_sets_itself_holds(commands, folder, capsys):
+def test_bindings_of_a_run_win(commands, folder, capsys):
     make(runs=["train a.gin TRAIN_STEPS=500"], bindings=["TRAIN_STEPS=100"]).finish()
     assert "0 of 500 steps" in capsys.readouterr().err
     assert commands[0].endswith("--gin.TRAIN_STEPS=100 --gin.TRAIN_STEPS=500")
@@ -98,12 +98,12 @@ def test_all_are_decoded_and_scored_alike(commands):
     assert commands[-1] == f"evaluate --model runs/moe --testset one --out r.jsonl {bound}"
 
 
-def test_what_was_found_on_the_way_stands_in_the_report(commands, folder):
+def test_remarks_are_in_the_report(commands, folder):
     files = make(remarks={"Dropout": "0.3 helped"}).finish()
     assert "0.3 helped" in files[0].read_text()
 
 
-def test_where_it_stands_is_read_from_the_disk(commands, folder, capsys):
+def test_progress_is_read_from_the_disk(commands, folder, capsys):
     for step in (10, 30):
         (folder / "runs/moe/checkpoints" / str(step)).mkdir(parents=True)
     make().finish()
@@ -117,7 +117,7 @@ def test_a_run_that_fails_ends_the_study(folder):
     assert not (folder / "report").exists()
 
 
-def test_a_study_that_is_stopped_stops_its_run_and_does_not_go_on(folder, monkeypatch):
+def test_a_stopped_study_stops_its_run_and_ends(folder, monkeypatch):
     command = folder / "command"
     command.write_text("#!/bin/sh\ntrap 'touch saved; exit 0' TERM\ntouch begun\nsleep 60 & wait\n")
     command.chmod(0o755)
@@ -155,7 +155,7 @@ def test_a_run_is_a_command_and_a_file(run):
      ({"runs": ["train a.gin", "train a.gin MODEL_DIR=other/moe"]}, "both would be 'moe'"),
      ({"runs": ["baselines b.gin RESULTS=x.jsonl"]}, "rows go into x.jsonl, the study's are in r")],
 )  # fmt: skip
-def test_what_could_not_be_judged_is_said_before_anything_is_trained(commands, changes, message):
+def test_invalid_settings_are_errors_before_anything_is_trained(commands, changes, message):
     with pytest.raises(ValueError, match=message):
         make(**changes).finish()
     assert not commands

@@ -65,7 +65,7 @@ def break_(file: Path, kind: str, example) -> None:
 
 
 @fuzzed(st.data(), short=4, long=1000)
-def test_broken_checkpoints(example, whole):
+def test_a_broken_checkpoint_restores_what_was_saved_or_is_named(example, whole):
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
         shutil.copytree(whole, run)

@@ -165,5 +165,5 @@ def check(files: dict[str, bytes]) -> None:
 
 
 @fuzzed(broken(), short=100)
-def test_broken_corpora(example):
+def test_a_broken_corpus_is_read_or_named(example):
     check(example)

@@ -63,7 +63,7 @@ def configured(draw) -> tuple[bytes, list[str]]:
 
 
 @fuzzed(configured(), short=150)
-def test_broken_gin(example):
+def test_a_broken_gin_file_loads_or_is_an_error(example):
     content, given = example
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "here.gin")

@@ -72,7 +72,7 @@ def letters(text):
 
 
 @fuzzed(st.tuples(BYTES, st.sampled_from([1, 7, 1 << 16])), short=20, long=3000)
-def test_lines_of_any_bytes(example, translator, monkeypatch):
+def test_lines_of_any_bytes_are_translated_line_by_line(example, translator, monkeypatch):
     monkeypatch.setattr(translate, "BucketedBatches", Echo)
     content = b"".join(example[0])
     stream = Chunks(content)

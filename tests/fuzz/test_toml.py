@@ -40,7 +40,7 @@ def described(draw) -> bytes:
 
 
 @fuzzed(described(), short=60)
-def test_broken_rules_and_descriptions(example):
+def test_broken_rules_and_descriptions_are_named(example):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "a.tsv").write_text("ein Satz\ta sentence\n")
         file = Path(folder, "corpus.toml")

@@ -20,7 +20,7 @@ def whole(tmp_path_factory):
 
 
 @fuzzed(st.data(), short=60)
-def test_broken_vocabularies(example, whole):
+def test_a_broken_vocabulary_loads_or_is_named(example, whole):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "vocabulary.model")
         file.write_bytes(example.draw(damage(whole)))

@@ -20,7 +20,7 @@ class Held:
     several: Sequence[str] | None = None
 
 
-def test_what_is_annotated_may_be():
+def test_values_of_the_annotated_type_are_accepted():
     checked.check(Held())
     checked.check(Held(2**31 - 1, 3, 4, False, (), max))
     checked.check(Held(real=float("nan"), perhaps=0.5, call=int, several=["a"]))
@@ -94,7 +94,7 @@ def test_rounding_may_lead_a_little_beyond_a_range_with_slack():
     checked.check(Ranged(rounded=1 + 1e-9))
 
 
-def test_rows_of_a_file_are_told_in_words_of_json():
+def test_errors_of_rows_use_the_types_of_json():
     with pytest.raises(
         ValueError, match=r"^names is \['a'\]; expected a list \(in Python a tuple\)"
     ):

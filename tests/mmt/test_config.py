@@ -61,7 +61,7 @@ def test_plain_text_needs_no_quotes():
          "no object has the scope 'larg'; nearest: large"),
     ],
 )
-def test_what_is_wrong_is_named(files, bindings, message):
+def test_faulty_configurations_are_named(files, bindings, message):
     with pytest.raises(ValueError, match=message):
         config.load(files, bindings)
 

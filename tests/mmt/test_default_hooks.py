@@ -14,7 +14,7 @@ from mmt.run import Run
 from tests.helpers.runs import equal_trees, rows_without_clocks
 
 
-def test_what_is_saved_comes_back(tmp_path, toy_program, toy_batches):
+def test_saved_state_and_position_are_restored(tmp_path, toy_program, toy_batches):
     program, batches = toy_program(), toy_batches()
     shapes = program.shapes(3)
     with Checkpoints(tmp_path) as checkpoints:

@@ -60,7 +60,7 @@ def quiet(program) -> train.Program:
     return train.Program(type(program.model)(config), optax.sgd(1.0))
 
 
-def test_a_step_is_switchs_mix_of_teacher_and_labels(toy_program, toy_teacher, toy_batches):
+def test_a_step_mixes_teacher_and_labels_as_switch_does(toy_program, toy_teacher, toy_batches):
     program = student_of(quiet(toy_program()), toy_teacher, label_smoothing=0.0, teacher=0.25)
     batch = next(toy_batches())
     batch["decoder_loss_weights"][2:, 3:] = 0.0
@@ -85,7 +85,7 @@ def test_a_step_is_switchs_mix_of_teacher_and_labels(toy_program, toy_teacher, t
 
 
 @pytest.mark.slow
-def test_a_student_that_is_its_teacher_stays_as_it_is(tmp_path, toy_program, toy_trained,
+def test_a_student_equal_to_its_teacher_does_not_change(tmp_path, toy_program, toy_trained,
                                                       toy_batches):  # fmt: skip
     dense = quiet(toy_program())
     teacher = toy_trained(dense, tmp_path / "teacher")
@@ -199,7 +199,7 @@ def shouting(monkeypatch, tmp_path):
     return write
 
 
-def test_translations_go_on_after_a_kill_and_lose_no_line(toy_corpus, tmp_path, shouting):
+def test_translations_resume_after_a_kill_and_lose_no_line(toy_corpus, tmp_path, shouting):
     corpus = corpora.load(toy_corpus)
     with pytest.raises(KeyboardInterrupt):
         shouting(toy_corpus, 450)
@@ -223,7 +223,7 @@ def test_translations_go_on_after_a_kill_and_lose_no_line(toy_corpus, tmp_path, 
     assert shouting(toy_corpus, 0).asked == []  # whole: nothing to do
 
 
-def test_so_many_pairs_of_each_language_spread_evenly(toy_corpus, tmp_path, shouting):
+def test_a_limit_of_pairs_takes_them_evenly_spread(toy_corpus, tmp_path, shouting):
     shouting(toy_corpus, 10_000, pairs=100)
     distilled, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
     assert [distilled.count(code, "train") for code in distilled.languages] == [100, 100, 60]
@@ -231,7 +231,7 @@ def test_so_many_pairs_of_each_language_spread_evenly(toy_corpus, tmp_path, shou
     assert [pair.source for pair in distilled.pairs("deu", "train")] == sources[3::4]
 
 
-def test_references_come_beside_the_translations(toy_corpus, tmp_path, shouting):
+def test_references_are_written_beside_the_translations(toy_corpus, tmp_path, shouting):
     shouting(toy_corpus, 10_000, pairs=100, references=True)
     distilled, corpus = corpora.load(tmp_path / "said"), corpora.load(toy_corpus)
     for code in corpus.languages:

@@ -53,7 +53,7 @@ def launched(environment, coordinator="", count=None, index=None):
         ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, {}, None),  # the batch script, not a step
     ],
 )  # fmt: skip
-def test_what_a_process_was_told(environment, arguments, launch):
+def test_the_launcher_s_environment_names_the_process(environment, arguments, launch):
     assert launched(environment, **arguments) == (None if launch is None else Launch(*launch))
 
 
@@ -70,14 +70,14 @@ def test_what_a_process_was_told(environment, arguments, launch):
         (ADDRESS | {"JAX_NUM_PROCESSES": "two"}, {}, "JAX_NUM_PROCESSES is 'two'; allowed: an int"),
     ],
 )
-def test_what_contradicts_itself_is_an_error(environment, arguments, message):
+def test_contradicting_settings_are_errors(environment, arguments, message):
     with pytest.raises(ValueError, match=message):
         launched(environment, **arguments)
     with pytest.raises(ValueError, match="heartbeat is 0; allowed: 1 or more"):
         distributed.start(heartbeat=0)
 
 
-def test_alone_nothing_is_different():
+def test_a_single_process_needs_no_coordination():
     distributed.start()
     assert distributed.is_first()
     assert distributed.gather({"a": 1}) == [{"a": 1}]
@@ -102,7 +102,7 @@ def test_states_are_put_together():
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_those_who_do_not_come_are_waited_for_so_long_and_named(index):
+def test_missing_processes_are_named_after_the_timeout(index):
     """Process 1 finds no coordinator, process 0 nobody else."""
     port = free_port()
     code = f"from mmt import distributed; distributed.start('localhost:{port}', 2, {index}, 2)"
@@ -198,7 +198,7 @@ def running(directory, started, rows=3):
 
 @pytest.mark.mesh
 @pytest.mark.parametrize("victim", [0, 2])
-def test_the_death_of_one_ends_all(runner, tmp_path, victim):
+def test_the_death_of_a_process_ends_all(runner, tmp_path, victim):
     flags = (*DENSE, "--gin.BATCH_SIZE=12")
     started = runner.start(tmp_path / "run", *flags, processes=3, steps=10**6)
     running(tmp_path / "run", started)
@@ -214,7 +214,7 @@ def test_the_death_of_one_ends_all(runner, tmp_path, victim):
 
 @pytest.mark.mesh
 @pytest.mark.parametrize("victim", [0, 1])
-def test_the_death_of_one_while_it_writes_leaves_the_checkpoint_before(runner, tmp_path, victim):
+def test_a_death_while_saving_leaves_the_previous_checkpoint(runner, tmp_path, victim):
     flags = (*DENSE, "--gin.CHECKPOINT_PERIOD=2")
     started = runner.start(tmp_path / "run", *flags, processes=2, steps=10**6)
     running(tmp_path / "run", started, rows=6)
@@ -232,7 +232,7 @@ def test_the_death_of_one_while_it_writes_leaves_the_checkpoint_before(runner, t
 
 
 @pytest.mark.mesh
-def test_sigterm_to_one_ends_all_with_a_checkpoint(runner, tmp_path):
+def test_sigterm_to_a_process_ends_all_with_a_checkpoint(runner, tmp_path):
     started = runner.start(tmp_path / "run", *DENSE, processes=2, steps=10**6)
     running(tmp_path / "run", started)
     os.kill(started[1].pid, signal.SIGTERM)
@@ -255,7 +255,7 @@ def test_sigterm_to_one_ends_all_with_a_checkpoint(runner, tmp_path):
         ([], {1: ("--gin.CORPUS=nowhere", "--gin.CACHE_DIR=nowhere")}, "nowhere"),
     ],
 )  # fmt: skip
-def test_what_cannot_run_is_said_by_all(runner, tmp_path, flags, flags_of, message):
+def test_every_process_reports_what_cannot_run(runner, tmp_path, flags, flags_of, message):
     started = runner.start(tmp_path / "run", *DENSE, *flags, processes=2, flags_of=flags_of)
     ended = finish(started, timeout=120)
     assert [status != 0 for status, _, _ in ended] == [True, True], ended

@@ -28,7 +28,7 @@ def test_validation_loss_weighs_languages_alike(tmp_path, toy_program, toy_batch
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_what_the_source_tells_is_the_loss_with_another_less_its_own(
+def test_source_use_is_the_loss_with_another_source_minus_the_loss(
     tmp_path, toy_program, toy_batches, reads
 ):
     """Of a new model, whose logits depend on everything; nothing where sources are alike."""
@@ -89,7 +89,7 @@ def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batch
     assert int(again.step) == end
 
 
-def test_nothing_to_validate_on_is_said(tmp_path, toy_program, toy_batches):
+def test_a_corpus_without_validation_data_is_an_error(tmp_path, toy_program, toy_batches):
     with pytest.raises(ValueError, match="no validation examples"):
         train.train(
             toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1,
@@ -109,7 +109,7 @@ class StagedBatches(ToyBatches):
         return len(self.told) == 2
 
 
-def test_batches_with_stages_are_told_of_every_validation(
+def test_batches_with_stages_receive_every_validation_loss(
     tmp_path, toy_program, toy_batches, capsys
 ):
     batches = StagedBatches()
@@ -127,7 +127,7 @@ def test_batches_with_stages_are_told_of_every_validation(
     assert "step 4: a stage of the data ends, after 32 examples" in error
 
 
-def test_a_stage_that_waits_for_losses_that_no_hook_gives_is_refused(
+def test_a_stage_that_waits_for_unmeasured_losses_is_refused(
     tmp_path, toy_program, toy_batches
 ):
     batches = StagedBatches()

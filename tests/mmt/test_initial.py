@@ -28,7 +28,7 @@ def parents(model_dir, program) -> dict:
     return parameter_names.to_flat(params, program.model.config)
 
 
-def test_the_same_model_goes_on_bit_for_bit(tmp_path, toy_program, toy_trained):
+def test_the_same_model_starts_from_its_parent_bit_for_bit(tmp_path, toy_program, toy_trained):
     program = toy_program(moe_period=2)
     parent = toy_trained(program, tmp_path / "parent")
     child = started(program, parent, initial.same)

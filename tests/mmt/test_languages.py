@@ -124,7 +124,7 @@ def test_other_codes_of_a_language_are_found():
             assert by_alias.bcp47.split("-")[0] == language.bcp47.split("-")[0], code
 
 
-def test_every_field_of_a_row_finds_it():
+def test_every_field_of_a_row_identifies_its_language():
     for language in ALL:
         script = language.code[4:]
         for text in (language.code, language.bcp47, f"{language.iso3}-{script}"):
@@ -214,7 +214,7 @@ def test_an_unknown_name_is_an_error_naming_the_nearest(name, nearest):
 @pytest.mark.parametrize(
     "name", ["", " ", "-", "xx", "de-en", "de-XY", "de_Cyrl", "zh-traditional", "\0", "(", "*"]
 )
-def test_what_is_no_language_is_an_error(name):
+def test_text_that_is_no_language_is_an_error(name):
     with pytest.raises(ValueError, match="unknown language"):
         find(name)
 

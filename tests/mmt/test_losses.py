@@ -10,7 +10,7 @@ from mmt.losses import Objective, cross_entropy, measure
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("z_loss", [0.0, 1e-2])
-def test_against_a_loop(smoothing, z_loss):
+def test_the_loss_equals_a_loop(smoothing, z_loss):
     random = np.random.default_rng(0)
     logits, targets = random.normal(size=(2, 3, 7)) * 4, random.integers(0, 7, (2, 3))
     loss, nll = cross_entropy(

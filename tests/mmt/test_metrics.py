@@ -11,7 +11,7 @@ from mmt import metrics, train
 from mmt.run import read_metrics
 
 
-def test_by_language_sums():
+def test_losses_are_summed_by_language():
     values = jnp.asarray([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
     ids = jnp.asarray([[0, 2, 2], [0, 0, 1]])
     np.testing.assert_array_equal(metrics.by_language(values, ids, 4), [25.0, 32.0, 6.0, 0.0])
@@ -32,7 +32,7 @@ def test_rows_and_events(tmp_path, toy_program, toy_batches):
     assert list(tmp_path.glob("events.out.tfevents.*"))
 
 
-def test_a_row_is_the_mean_over_the_steps_since_the_one_before(tmp_path, toy_program, toy_batches):
+def test_a_row_is_the_mean_over_the_steps_since_the_last(tmp_path, toy_program, toy_batches):
     every = toy_program(log_every=1, languages_every=100)
     train.train(every, toy_batches(), model_dir=str(tmp_path / "every"), steps=5)
     train.train(toy_program(), toy_batches(), model_dir=str(tmp_path / "fifth"), steps=5)
@@ -46,7 +46,7 @@ def test_a_last_line_cut_short_is_left_out(tmp_path):
     assert read_metrics(tmp_path / "m.jsonl") == [{"step": 1}]
 
 
-def test_rows_wait_for_room_on_the_disk_and_none_is_torn(tmp_path, capsys):
+def test_rows_wait_for_space_on_the_disk_and_are_complete(tmp_path, capsys):
     """A limit on the size of files stands for the disk's; half a line fits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     sizes = {"languages": ["a"], "every": 1, "languages_every": 1}

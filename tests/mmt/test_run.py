@@ -91,7 +91,7 @@ def checkpoints(run, losses):
         (folder / "metadata").write_text(json.dumps(measured))
 
 
-def test_only_whole_ones_count(tmp_path):
+def test_only_complete_checkpoints_count(tmp_path):
     assert Run(tmp_path).checkpoint_steps() == []
     checkpoints(tmp_path, {10: None, 9: None})
     for name in ("11.orbax-checkpoint-tmp", "8.damaged"):
@@ -100,7 +100,7 @@ def test_only_whole_ones_count(tmp_path):
     assert Run(tmp_path).checkpoint_steps() == [9, 10]
 
 
-def test_the_best_is_that_of_least_loss_and_a_broken_measurement_is_named(tmp_path, capsys):
+def test_the_best_checkpoint_has_the_least_loss(tmp_path, capsys):
     checkpoints(tmp_path, {1: 3.0, 2: 1.0, 3: 2.0, 4: None})
     assert Run(tmp_path).best_step() == 2
     (tmp_path / "checkpoints/2/measured/metadata").write_text("{")
@@ -108,7 +108,7 @@ def test_the_best_is_that_of_least_loss_and_a_broken_measurement_is_named(tmp_pa
     assert "checkpoints/2/measured is damaged" in capsys.readouterr().err
 
 
-def test_the_last_are_in_order_or_the_ones_there_are_named(tmp_path):
+def test_the_last_checkpoints_are_in_order(tmp_path):
     checkpoints(tmp_path, {2: None, 4: None, 10: None})
     assert Run(tmp_path).last_steps(2) == [4, 10]
     with pytest.raises(ValueError, match="has 2, 4, 10"):

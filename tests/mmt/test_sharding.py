@@ -14,12 +14,12 @@ def test_one_device_is_a_mesh():
     assert dict(mesh.shape) == {"data": jax.device_count(), "model": 1}
 
 
-def test_a_mesh_that_does_not_fill_the_devices():
+def test_a_mesh_that_does_not_fill_the_devices_is_an_error():
     with pytest.raises(ValueError, match="does not fit"):
         sharding.device_mesh({"data": 3, "model": 5})
 
 
-def test_a_rule_for_an_axis_that_is_not_there():
+def test_a_rule_for_an_unknown_axis_is_an_error():
     with pytest.raises(ValueError, match="no axis 'modl'.*nearest: model"):
         sharding.Layout(rules=(("heads", "modl"),))
 
@@ -55,7 +55,7 @@ def shapes(**sizes):
     return jax.eval_shape(lambda: init(jax.random.key(0), tokens, tokens)["params"])
 
 
-def test_a_mesh_larger_than_the_devices():
+def test_a_mesh_larger_than_the_devices_is_an_error():
     with pytest.raises(ValueError, match="{'data': 64} does not fit 1 devices.*multiply to 1"):
         sharding.device_mesh({"data": 64})
 

@@ -22,7 +22,7 @@ def test_every_hook_is_called_and_any_may_stop():
     assert called == [0, 1, 2] and now.log.stopped
 
 
-def test_after_a_rollback_no_hook_is_called_and_the_run_goes_on():
+def test_after_a_rollback_no_hook_is_called_and_the_run_continues():
     def rollback(now):
         now.state, now.number, now.rolled_back = "old", 0, True
 
@@ -32,5 +32,5 @@ def test_after_a_rollback_no_hook_is_called_and_the_run_goes_on():
     assert not now.log.stopped
 
 
-def test_the_toy_has_all_that_the_loop_needs():
+def test_toy_batches_satisfy_the_protocol():
     assert isinstance(ToyBatches(), step.Batches)

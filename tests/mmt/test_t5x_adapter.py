@@ -345,7 +345,7 @@ def test_train_eval_infer_import_export(
     assert predictions(tmp_path / "again") == predicted
 
 
-def test_t5x_own_network_comes_in_and_goes_out(
+def test_a_t5x_checkpoint_is_imported_and_exported(
     run_t5x, imported, translations, mmt_command, tmp_path
 ):
     """Trained by T5X in its older layout, imported, exported in Orbax's."""

@@ -64,7 +64,7 @@ def test_learns_to_reverse(tmp_path, toy_program, toy_batches):
     assert source_use[0] < source_use[1] and source_use[1] > 1
 
 
-def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_was(tmp_path, toy_program, toy_batches):
+def test_a_run_resumed_after_sigterm_equals_an_undisturbed_one(tmp_path, toy_program, toy_batches):
     program = toy_program()
     whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=10)
 
@@ -114,7 +114,7 @@ def test_a_step_without_finite_loss_changes_nothing_and_is_counted(
     assert rows[0]["target_tokens"] == 3 * 8 * 7  # of the three steps that were
 
 
-def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
+def test_after_too_many_skipped_steps_the_run_rolls_back_and_passes_those_data(
     tmp_path, toy_program, toy_batches
 ):
     """From checkpoint 4 on with the data behind; none is written on the way, and a kill after the
@@ -151,7 +151,7 @@ def test_after_too_many_in_a_row_it_goes_back_and_past_those_data(
     assert training_rows(tmp_path / "run") == training_rows(tmp_path / "whole")
 
 
-def test_what_never_gets_finite_ends_and_says_where(tmp_path, toy_program, toy_batches):
+def test_a_run_that_never_becomes_finite_ends_with_an_error(tmp_path, toy_program, toy_batches):
     with pytest.raises(ValueError, match=r"also after 2 rollbacks to step 4 \(checkpoint.Policy"):
         train.train(
             toy_program(), Poisoned(range(5, 1000)), model_dir=str(tmp_path),
@@ -160,7 +160,7 @@ def test_what_never_gets_finite_ends_and_says_where(tmp_path, toy_program, toy_b
     assert Run(tmp_path).checkpoint_steps() == [4]
 
 
-def test_a_second_sigterm_does_not_tear(tmp_path, toy_program, toy_batches, monkeypatch):
+def test_a_second_sigterm_tears_no_checkpoint(tmp_path, toy_program, toy_batches, monkeypatch):
     """It comes while the checkpoint of the first is on its way to the disk."""
     leave = Checkpoints.__exit__
 
@@ -243,7 +243,7 @@ def test_a_checkpoint_of_another_optimizer_is_refused_and_not_called_damaged(
     assert "damaged" not in capsys.readouterr().err
 
 
-def test_a_run_does_not_write_over_the_model_it_starts_from(tmp_path, toy_program, toy_batches):
+def test_a_run_does_not_overwrite_its_initial_model(tmp_path, toy_program, toy_batches):
     program = toy_program(initial_model_dir=str(tmp_path))
     with pytest.raises(ValueError, match="which the run starts or learns from"):
         train.train(program, toy_batches(), model_dir=f"{tmp_path}/../{tmp_path.name}", steps=1)

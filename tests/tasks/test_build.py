@@ -120,7 +120,7 @@ def test_ensure_cache_builds_once_and_notices_a_changed_corpus(tmp_path, monkeyp
         build.ensure_cache(CacheConfig(str(tmp_path / "cache"), **settings))
 
 
-def test_ensure_cache_tells_what_is_wrong_and_writes_nothing(corpus, tmp_path, monkeypatch):
+def test_ensure_cache_names_faults_and_writes_nothing(corpus, tmp_path, monkeypatch):
     data = tmp_path / "data"
     monkeypatch.setenv("MMT_DATA", str(data))
     folder = write_corpus(tmp_path / "c", name="broken")

@@ -77,7 +77,7 @@ def write_seqio_cache(folder: Path, task: seqio.Task) -> None:
     (directory / "COMPLETED").write_text("")
 
 
-def test_our_cache_is_made_of_seqios(corpus, tmp_path):
+def test_a_cache_is_built_from_seqios_cache(corpus, tmp_path):
     name, folder = "bears_jpn_Jpan_to_eng", str(tmp_path / "seqio")
     here = build.build_cache(by_name.find(name), tmp_path / "here")
     with pytest.raises(ValueError, match=f"no finished cache of the task {name!r}"):
@@ -91,7 +91,7 @@ def test_our_cache_is_made_of_seqios(corpus, tmp_path):
     assert by_seqio(task, "train") == examples["train", "jpn_Jpan"]
 
 
-def test_a_seqio_cache_of_another_corpus_or_vocabulary_is_told(tmp_path, monkeypatch):
+def test_a_seqio_cache_of_another_corpus_or_vocabulary_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
     folder, name = write_corpus(tmp_path / "c", name="foxes"), "foxes_jpn_Jpan_to_eng"
     settings = {"mixture": name, "corpus": str(folder), "seqio_cache": str(tmp_path / "seqio")}

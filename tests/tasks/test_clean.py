@@ -28,7 +28,7 @@ def corpus(tmp_path, monkeypatch):
     return corpora.load(tmp_path / "dirty")
 
 
-def test_tasks_hold_what_the_rules_leave(corpus, tmp_path):
+def test_tasks_contain_the_cleaned_pairs(corpus, tmp_path):
     plain = tmp_path / "plain"
     dirty.make(plain, clean=110, codes=NAMES)
     prepare.prepare(corpora.load(plain), tmp_path / "clean", book=rulebook.DEFAULT, processes=1)
@@ -52,7 +52,7 @@ def test_tasks_hold_what_the_rules_leave(corpus, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cache_is_of_the_rules(corpus, tmp_path):
+def test_a_cache_depends_on_the_cleaning_rules(corpus, tmp_path):
     cache_config = CacheConfig(
         directory=str(tmp_path / "cache"), mixture=f"{corpus.name}_to_eng", corpus=str(corpus.root),
         vocab_size=400,

@@ -94,7 +94,7 @@ def examples(batches, number, code):
     return texts
 
 
-def test_the_cache_holds_the_text_as_it_is(made):
+def test_the_cache_contains_the_unchanged_text(made):
     corpus, opened = made
     vocabulary = vocab.Vocabulary.load(opened.vocabulary_files()["target"])
     assert len(vocabulary.sentinels) == vocab.SENTINELS
@@ -111,7 +111,7 @@ def test_the_cache_holds_the_text_as_it_is(made):
 
 
 @pytest.mark.parametrize("packing", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_what_is_drawn_is_the_text_with_gaps_other_ones_in_each_epoch(made, packing):
+def test_drawn_text_has_noise_spans_that_differ_in_each_epoch(made, packing):
     corpus, opened = made
     vocabulary = vocab.Vocabulary.load(opened.vocabulary_files()["target"])
     texts = {pair.target for pair in corpus.pairs("swh", "monolingual")}
@@ -131,7 +131,7 @@ def test_what_is_drawn_is_the_text_with_gaps_other_ones_in_each_epoch(made, pack
     assert drawn() == epochs
 
 
-def test_the_share_of_text_is_what_was_asked_for_and_the_ledger_says_it(made, tmp_path):
+def test_the_monolingual_fraction_is_kept_and_logged(made, tmp_path):
     _, opened = made
     for part, expected in ((None, 0.5), (0.2, 0.2)):
         batches = pipeline.train_batches(
@@ -153,7 +153,7 @@ def test_the_share_of_text_is_what_was_asked_for_and_the_ledger_says_it(made, tm
         assert drawn_text / number == pytest.approx(expected, abs=0.03)
 
 
-def test_the_state_goes_on_bit_for_bit_and_not_with_other_noise(made):
+def test_the_state_resumes_bit_for_bit_and_not_with_other_noise(made):
     _, opened = made
 
     def start(**how):
@@ -189,7 +189,7 @@ def test_stages_show_the_text_first_and_then_the_pairs(made):
     assert text == [True] * 40 + [False] * 40
 
 
-def test_prefix_language_models_see_no_gaps(made):
+def test_prefix_language_models_have_no_noise_spans(made):
     corpus, opened = made
     vocabulary = vocab.Vocabulary.load(opened.vocabulary_files()["target"])
     batches = pipeline.train_batches(
@@ -201,7 +201,7 @@ def test_prefix_language_models_see_no_gaps(made):
     assert parts and {vocabulary.decode(prefix + target) for prefix, target in parts} <= texts
 
 
-def test_seqio_has_the_same_text_with_gaps(made):
+def test_seqio_has_the_same_text_with_noise_spans(made):
     corpus, opened = made
     vocabulary = vocab.Vocabulary.load(opened.vocabulary_files()["target"])
     task = seqio.get_mixture_or_task("zoo_deu_Latn_monolingual")
@@ -222,7 +222,7 @@ def test_seqio_has_the_same_text_with_gaps(made):
     assert text == pytest.approx(0.5) and len(rates) == 5
 
 
-def test_text_alone_is_a_corpus(tmp_path, monkeypatch):
+def test_monolingual_text_alone_is_a_corpus(tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path))
     folder = write_corpus(tmp_path / "text", pairs=False, name="text")
     with warnings.catch_warnings():
@@ -238,7 +238,7 @@ def test_text_alone_is_a_corpus(tmp_path, monkeypatch):
         by_name.find("text_monolingal")
 
 
-def test_a_made_source_has_a_tag_that_is_a_piece_of_its_own(tmp_path, monkeypatch):
+def test_a_synthetic_source_has_a_tag_that_is_one_piece(tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path))
     (tmp_path / "deu.tsv").write_text("Löwe\tlion\nAffe\tape\n")
     (tmp_path / "bt.tsv").write_text("1\tTigger\ttiger\n3\tein Bär\ta bear\n")
@@ -293,7 +293,7 @@ def test_the_other_way_each_language_has_its_tag(made):
             assert vocabulary.decode(records[i]["targets"].tolist()) == pair.source
 
 
-def test_what_is_wrong_is_named(made, tmp_path, monkeypatch):
+def test_faulty_settings_are_named(made, tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path))
     corpus, opened = made
     with pytest.raises(ValueError, match=r"Mixing\.monolingual = 1\.5; allowed: 0 to 1"):

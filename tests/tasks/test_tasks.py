@@ -231,7 +231,7 @@ def test_registering_again_replaces_only_the_same_corpus(corpus, tmp_path):
         tasks.register(corpus, vocabularies={"inputs": files["source"]})
 
 
-def test_source_refuses_what_it_cannot_do(corpus):
+def test_a_source_refuses_impossible_requests(corpus):
     source = sources.CorpusSource(corpus, "swh_Latn")
     assert len(source.list_shards("train")) == 1 and not source.supports_arbitrary_sharding
     with pytest.raises(ValueError, match="2 shards of 1 entries; shard the dataset"):

@@ -139,7 +139,7 @@ def test_splits_can_be_cut_from_others():
     assert corpus.entries("deu_Latn", "validation") == (pair.corpus,) == ("cut",)
 
 
-def test_a_wrong_set_or_language_is_told():
+def test_an_unknown_data_set_or_language_is_an_error():
     with pytest.raises(ValueError, match="no translations between 'de' and 'en'.*text"):
         tasks_tfds.register_tfds("tiny_pairs/monolingual:1.0.0", source="de", name="mono")
         task = seqio.get_mixture_or_task("mono_deu_Latn_to_eng")
@@ -150,7 +150,7 @@ def test_a_wrong_set_or_language_is_told():
         tasks_tfds.register_tfds("tiny_pairs/plain:1.0.0", source="Klingonisch")
 
 
-def test_opus100_is_as_the_paper_says():
+def test_opus100_has_the_sizes_of_its_paper():
     """Zhang et al. 2020, section 4: 99 pairs, 55M in all, so many of 1M and more, 94 test sets."""
     from tasks import opus100
 

@@ -94,7 +94,7 @@ def test_what_has_its_score_is_not_scored_again(file, model, calls):
     assert len(found(file, "comet")) == 2
 
 
-def test_the_report_shows_it_and_says_who_has_none(file, model, calls, tmp_path, capsys):
+def test_the_report_shows_it_and_names_systems_without_it(file, model, calls, tmp_path, capsys):
     flags = ["--out", str(tmp_path / "out"), "--comet", str(model), "--allow", "small"]
     assert main(["report", str(file), *flags]) == 0
     error = capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_a_run_has_cost_recipe_and_curve(run):
     assert analysis.read(folder / "analysis.jsonl") == [spent, recipe, curve]
 
 
-def test_a_baseline_is_told_by_its_language_and_has_no_curve(run):
+def test_a_baseline_is_identified_by_its_language_and_has_no_curve(run):
     folder = run(metrics(50), languages=("swh_Latn",))
     rows = cost.cost(folder, system_of(folder, step=50, name="bilingual"), chosen="small")
     assert [(row.kind, row.source) for row in rows] == [
@@ -115,7 +115,7 @@ def test_a_long_run_keeps_its_validations_and_few_points_beside(run):
     )
 
 
-def test_what_is_not_known_is_not_there(run, tmp_path):
+def test_what_is_not_known_is_left_out(run, tmp_path):
     folder = run(metrics(100))
     system = system_of(folder, step=100)
     (tmp_path / "cache" / MANIFEST).unlink()

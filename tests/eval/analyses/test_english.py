@@ -36,7 +36,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("line", ENGLISH)
-def test_english_and_what_cannot_be_told_pass(line):
+def test_english_and_undecidable_lines_pass(line):
     assert not english.is_other(line)
 
 
@@ -45,7 +45,7 @@ def test_other_languages_and_scripts_are_found(line):
     assert english.is_other(line)
 
 
-def test_most_phrases_of_the_embedded_corpus_are_told_apart(cldr_folder):
+def test_most_phrases_of_the_embedded_corpus_are_identified(cldr_folder):
     """Babel's phrases are short, so that nothing is known of many: but few English are blamed."""
     from mmt.data import corpora
 
@@ -68,7 +68,7 @@ def test_it_needs_no_network_and_no_training_library():
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the text packs of ../shared/data")
 @pytest.mark.parametrize("pack", ["bible/test", "ntrex"])
-def test_on_real_text_hardly_an_english_line_is_blamed_and_most_others_are_found(pack):
+def test_on_real_text_few_english_lines_are_flagged_and_most_others_are(pack):
     detected, blamed = [], []
     for path in sorted((DATA / pack).rglob("*.tsv.gz")):
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:

@@ -38,7 +38,7 @@ def test_what_is_wrong_with_an_output(output, expected):
     assert flagged(output) == expected
 
 
-def test_a_long_line_that_goes_round_is_looping():
+def test_a_long_line_that_repeats_itself_is_looping():
     psalm = (
         "Let heaven praise him, let the sea praise him, let the hills be glad before him, and let "
         "all that has breath sing to him a new song, for he has come to judge the whole earth."
@@ -67,7 +67,7 @@ def test_a_copy_in_a_script_without_capitals_counts():
     assert "copy" in flagged("他去了海边", source="他去了海边。", reference="He went to the sea.")
 
 
-def test_reciting_needs_the_training_lines():
+def test_memorised_outputs_need_the_training_lines():
     training = TrainingTargets(["In the beginning was the Word.", RIGHT])
     assert output_checks.flags(SOURCE, RIGHT, RIGHT).memorised is None
     assert flagged("in the beginning was the word", training=training) == {"memorised"}
@@ -75,7 +75,7 @@ def test_reciting_needs_the_training_lines():
     assert flagged("In the beginning was a king.", training=training) == set()
 
 
-def test_another_target_is_not_asked_to_be_english():
+def test_another_target_need_not_be_english():
     flags = output_checks.flags(RIGHT, SOURCE, SOURCE, target="deu_Latn")
     assert flags.not_english is None and not any(flags)
 

@@ -79,7 +79,7 @@ def test_a_language_is_routed_as_if_it_were_alone(translator):
             assert alone[layer, code].load == together[layer, code].load
 
 
-def test_drops_come_with_too_little_room_and_go_with_enough(translator):
+def test_tokens_are_dropped_only_if_capacity_is_too_small(translator):
     def dropped(factor):
         routed = rows(with_moe(translator, capacity_factor=factor, group_size=48)).values()
         return [row.drop_rate for row in routed]
@@ -103,7 +103,7 @@ def test_rows_are_packed_as_the_run_was_trained(translator, tmp_path):
     assert routing.as_trained(tmp_path) == {}
 
 
-def test_few_sentences_are_enough_and_dense_models_have_none(translator):
+def test_few_sentences_suffice_and_dense_models_have_no_rows(translator):
     few = rows(translator, sentences=3)
     assert 0 < few["encoder.2", "deu_Latn"].tokens < 30
     config = dataclasses.replace(translator.model.config, moe_period=0)

@@ -53,7 +53,7 @@ def found(file, kind):
     return [item for item in analysis.read(analysis.beside(file)) if item.kind == kind]
 
 
-def test_everything_that_the_texts_tell_is_added_once(whole):
+def test_each_analysis_of_the_texts_is_added_once(whole):
     file, added = whole
     assert added == len(analysis.read(analysis.beside(file)))
     rows = results.read_rows(file)
@@ -114,7 +114,7 @@ def test_systems_in_several_files_meet(tmp_path):
     assert not found(second, "paired") and len(found(second, "interval")) == 1
 
 
-def test_counts_stand_for_texts_that_are_not_there(file):
+def test_counts_replace_missing_texts(file):
     """A result published without its texts: what one adds to it is compared with all of it."""
     paired = found(file, "paired")
     shutil.rmtree(file.parent / "hypotheses")
@@ -138,7 +138,7 @@ def test_counts_stand_for_texts_that_are_not_there(file):
     [({}, "analysis.jsonl: counts of bilingual, .*deu_Latn give .* one of them was changed"),
      ({"references": "others"}, None)],  # fmt: skip
 )
-def test_counts_that_are_not_the_rows_own_are_not_taken(file, change, message):
+def test_counts_of_another_row_are_not_used(file, change, message):
     """Those of another score are named; those of other references left out."""
     shutil.rmtree(file.parent / "hypotheses")
     rows = [item for item in analysis.read(analysis.beside(file)) if item.kind != "paired"]
@@ -171,7 +171,7 @@ def test_a_score_that_its_own_counts_contradict_is_named(file):
         update.update([file])
 
 
-def test_texts_of_another_checkpoint_or_other_references_are_not_taken(tmp_path):
+def test_texts_of_another_checkpoint_or_other_references_are_not_used(tmp_path):
     file = tmp_path / "results.jsonl"
     older = write(file, "moe", "multilingual", 0.3, checkpoint="moe/1")
     newer = write(file, "moe", "multilingual", 0.1, checkpoint="moe/2")
@@ -196,7 +196,7 @@ def test_unequal_numbers_of_lines_name_the_files(file):
     assert f"{stem.with_name('swh_Latn.ref')} has 60" in message
 
 
-def test_training_lines_add_overlap_and_recitation(file):
+def test_training_lines_add_overlap_and_memorised_outputs(file):
     _, references = texts(1, 0.1)
     training = TrainingTargets(references[:20])
     added = update.update([file], training=training)

@@ -17,7 +17,7 @@ from mmt.data.stages import Stage
 COUNTS = {f"{code}_Latn": 10 * size for size, code in enumerate(["yor", "swh", "fra", "deu"], 1)}
 
 
-def test_a_number_is_spread_over_the_sizes():
+def test_a_number_of_languages_is_spread_over_the_sizes():
     assert choose(COUNTS, 2) == ["deu_Latn", "yor_Latn"]
     assert choose(COUNTS, 9) == choose(COUNTS, 4)  # at most so many
     assert choose(COUNTS, 4) == ["deu_Latn", "fra_Latn", "swh_Latn", "yor_Latn"]
@@ -37,7 +37,7 @@ def test_names_in_their_order():
         (["zul"], "zul_Latn.*deu_Latn"), (["Germn"], "German"),
     ],
 )
-def test_what_cannot_be_had(languages, message):
+def test_languages_that_cannot_have_baselines_are_errors(languages, message):
     with pytest.raises(ValueError, match=message):
         choose(COUNTS, languages)
 
@@ -92,7 +92,7 @@ def load(*bindings):
 
 
 @pytest.mark.parametrize(("limit", "batches"), [("None", 3), ("2", 1)])
-def test_the_configuration_says_how_many_examples_decide_when_one_stops(toy, limit, batches):
+def test_the_configuration_bounds_the_examples_of_early_stopping(toy, limit, batches):
     load("BASELINE_BATCH_SIZE=2", f"pipeline.eval_batches.limit={limit}")
     with Class("all").configured() as (program, plan):
         opened = cache.open_cache(toy)
@@ -152,7 +152,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
+def test_a_finished_baseline_keeps_its_description(toy, tmp_path):
     load("BASELINE_BATCH_SIZE=2", "baselines.Plan.steps=(1, 1)")
     done = tmp_path / "deu_Latn"
     (done / "checkpoints" / "1").mkdir(parents=True)
@@ -161,7 +161,7 @@ def test_what_is_done_keeps_the_words_it_was_done_by(toy, tmp_path):
     assert (done / CHOSEN).read_text() == "as it was\n"
 
 
-def test_one_that_diverges_is_named_and_not_judged(toy, tmp_path, monkeypatch):
+def test_a_diverged_baseline_is_named_and_not_evaluated(toy, tmp_path, monkeypatch):
     load("BASELINE_BATCH_SIZE=2")
     judge = Judging()
 
@@ -198,7 +198,7 @@ def test_what_a_class_cannot_have_is_refused_before_anything_is_trained(
     assert not (tmp_path / "out").exists()
 
 
-def test_losses_of_other_tokens_are_compared_by_what_fits(toy):
+def test_losses_of_other_vocabularies_are_compared_on_the_same_sentences(toy):
     load()
     trainer = _Trainer(cache.open_cache(toy))
     bindings = ["VOCAB_SIZE = 270", "baselines.Plan.own_vocabulary = True"]

@@ -83,7 +83,9 @@ def compiled():
 
 
 @pytest.mark.parametrize("at_once", [2, pytest.param(0, marks=pytest.mark.slow)])
-def test_each_is_as_if_alone(tmp_path, toy_program, toy_batches, at_once, compiled):
+def test_models_trained_together_equal_models_trained_alone(
+    tmp_path, toy_program, toy_batches, at_once, compiled
+):
     program, made, begun = toy_program(), jobs(tmp_path, toy_batches), {}
     for job in made:
         job.data.begins = lambda name=job.name: begun.setdefault(name, len(compiled))
@@ -121,7 +123,7 @@ class Diverging:
 
 
 @pytest.mark.slow
-def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
+def test_a_diverged_model_is_named_after_the_others_finish(
     tmp_path, toy_program, toy_batches
 ):
     made = jobs(tmp_path, toy_batches, steps=16, period=4)[:2]
@@ -134,7 +136,7 @@ def test_one_that_diverges_ends_and_is_named_when_the_others_are_done(
 
 
 @pytest.mark.slow
-def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches, monkeypatch):
+def test_stopped_early_and_killed_models_resume(tmp_path, toy_program, toy_batches, monkeypatch):
     program = toy_program()
 
     def two(folder) -> list[BaselineJob]:
@@ -170,12 +172,12 @@ def test_stopped_early_and_killed_they_go_on(tmp_path, toy_program, toy_batches,
 
 
 @pytest.mark.parametrize("wrong", ["steps", "period", "patience"])
-def test_wrong_numbers(tmp_path, toy_batches, wrong):
+def test_numbers_out_of_range_are_errors(tmp_path, toy_batches, wrong):
     with pytest.raises(ValueError, match=f"one: {wrong} 0; allowed: 1 or more"):
         jobs(tmp_path, toy_batches, **{wrong: 0})
 
 
-def test_the_time_left_counts_the_steps_of_those_under_way(monkeypatch, capsys, tmp_path):
+def test_the_time_left_counts_the_steps_of_running_models(monkeypatch, capsys, tmp_path):
     now = [0.0]
     monkeypatch.setattr(simultaneous.time, "perf_counter", lambda: now[0])
     jobs = [BaselineJob(name, tmp_path, dict, steps=100, period=50, patience=2) for name in "abcd"]

@@ -66,7 +66,7 @@ def test_as_many_as_memory_holds(toy_program, toy_batches):
         room(0.00001, 0)
 
 
-def test_slots_that_do_not_divide(toy_program, toy_batches):
+def test_slots_that_do_not_divide_are_errors(toy_program, toy_batches):
     with pytest.raises(ValueError, match="3 slots, 2 mapped together"):
         stack = ModelStack(toy_program(), 3, slots=3, together=2)
         stack.step(stack.empty(), [next(toy_batches())] * 3)

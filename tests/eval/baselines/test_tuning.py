@@ -94,7 +94,7 @@ def test_the_class_of_the_least_validation_loss_trains_them_all(tmp_path):
     assert tune(classes, ["a", "z"], trainer=None, rate=even, directory=tmp_path) == (best, why)
 
 
-def test_losses_of_other_tokens_are_compared_as_of_the_same_text(tmp_path):
+def test_losses_of_other_vocabularies_are_compared_per_text(tmp_path):
     def rate(trial, code) -> float:  # "wet" has 1.5 times the tokens, each easier to predict
         return {"wet": 1.5, "dry": 1.0}[trial.name]
 
@@ -113,7 +113,7 @@ def test_settings_that_diverge_are_not_chosen(tmp_path):
         tune(settings("mad", "wild"), ["a"], trainer=Trained(), rate=even, directory=tmp_path)
 
 
-def test_a_run_that_was_tried_with_other_settings_is_not_taken(tmp_path):
+def test_a_trial_with_other_settings_is_not_reused(tmp_path):
     tune(settings("dry", "wet"), ["a"], trainer=Trained(), rate=even, directory=tmp_path)
     other = [Class("dry", bindings=["A = 'drier'"]), Class("wet", bindings=["A = 'wet'"])]
     with pytest.raises(ValueError, match=r"dry.a has other settings \(tried: .* rename the class"):

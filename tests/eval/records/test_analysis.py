@@ -73,7 +73,7 @@ def test_rows_of_all_kinds_come_back(tmp_path):
     assert len({row.key for row in ROWS}) == len(ROWS)
 
 
-def test_no_file_is_no_rows(tmp_path):
+def test_a_missing_file_has_no_rows(tmp_path):
     assert analysis.read(tmp_path / "analysis.jsonl") == []
 
 
@@ -140,7 +140,7 @@ def test_a_broken_row_names_file_and_line(tmp_path, kind, edit, message):
     assert path.read_text() == content
 
 
-def test_a_row_without_a_kind(tmp_path):
+def test_a_row_without_a_kind_is_an_error(tmp_path):
     (tmp_path / "analysis.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match="jsonl:1: missing key 'kind'"):
         analysis.read(tmp_path / "analysis.jsonl")

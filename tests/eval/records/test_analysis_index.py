@@ -19,7 +19,7 @@ def known():
     return rows, analyses, AnalysisIndex(analyses)
 
 
-def test_a_row_finds_its_own(known):
+def test_a_row_finds_its_analyses(known):
     rows, _, index = known
     for row in rows:
         for about in (index.interval, index.output_checks, index.train_overlap):
@@ -100,7 +100,7 @@ def test_broken_outputs_and_such_without_a_match(known):
     assert AnalysisIndex([]).broken(rows[0]) is AnalysisIndex([]).matchless(rows[0]) is None
 
 
-def test_remarks_are_shown_whoever_they_are_about():
+def test_remarks_are_shown_for_any_system():
     remarks = [analysis.Remark(title=name, text="b", system=name.strip("a")) for name in "ab"]
     assert AnalysisIndex(remarks).remarks == remarks
 

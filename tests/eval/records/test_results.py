@@ -59,7 +59,7 @@ def test_other_lines_stay_byte_for_byte(tmp_path):
     assert [row.source for row in results.read_rows(path)] == ["deu_Latn", "swh_Latn"]
 
 
-def test_rows_of_before_there_were_other_scores_are_read(tmp_path):
+def test_old_rows_without_other_scores_are_read(tmp_path):
     path = tmp_path / "results.jsonl"
     later = ("spbleu", "spbleu_signature", "ter", "ter_signature", "testset_version")
     old = {name: value for name, value in dataclasses.asdict(ROW).items() if name not in later}
@@ -116,7 +116,7 @@ def test_a_broken_row_names_file_and_line(tmp_path, edit, message):
         (b'{"system": "\xff"}', "no UTF-8: byte 13 is 0xff"),
     ],
 )
-def test_a_line_that_is_no_row(tmp_path, line, message):
+def test_a_line_that_is_no_row_is_an_error(tmp_path, line, message):
     path = tmp_path / "results.jsonl"
     path.write_bytes(line + b"\n")
     with pytest.raises(ValueError) as error:
@@ -138,13 +138,13 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_is_not_there_is_told_with_the_nearest(tmp_path):
+def test_a_missing_file_is_an_error_with_the_nearest_name(tmp_path):
     (tmp_path / "results.jsonl").write_text("")
     with pytest.raises(FileNotFoundError, match=r"nearest: 'results\.jsonl': .*resluts\.jsonl"):
         results.read_rows(tmp_path / "resluts.jsonl")
 
 
-def test_a_place_where_nothing_can_be_written(tmp_path):
+def test_an_unwritable_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
         results.add_rows(tmp_path / "file" / "results.jsonl", [ROW])

@@ -29,7 +29,7 @@ def parse(values):
     return rows.make(Made, values)
 
 
-def test_nested_values_come_back_as_they_were(tmp_path):
+def test_nested_values_round_trip(tmp_path):
     path = tmp_path / "rows.jsonl"
     made = [Made("a", (Inner(1), Inner(2)), (1.5, None), {"x": 0.5}), Made("b")]
     rows.add(path, made, parse)
@@ -103,7 +103,7 @@ class Some(rows.Checked):
             raise ValueError("too high")
 
 
-def test_a_field_says_its_range():
+def test_an_error_of_a_field_states_its_range():
     assert Some((0.0, 1.0), "deu_Latn").height == -5
     with pytest.raises(ValueError, match=r"load is 1.5; allowed: 0.0 to 1.0"):
         Some((0.5, 1.5))
@@ -111,7 +111,7 @@ def test_a_field_says_its_range():
         Some((0.5,), "deu")
 
 
-def test_types_come_first_and_what_one_field_does_not_tell_last():
+def test_types_are_checked_first_and_relations_between_fields_last():
     with pytest.raises(ValueError, match="load is 'much'; expected a list"):
         Some("much", "deu", 200.0)
     with pytest.raises(ValueError, match="expected 'deu_Latn'"):

@@ -89,7 +89,7 @@ def words(out) -> str:
     return " ".join("".join(Page((out / "report.html").read_text()).words).split())
 
 
-def test_what_is_written(render, whole):
+def test_a_report_consists_of_these_files(render, whole):
     assert sorted(path.name for path in render(seven()).iterdir()) == [
         "bleu_by_size_cldr.png", "bleu_by_size_cldr.svg", "delta_bleu_cldr.png",
         "delta_bleu_cldr.svg", "means.csv", "report.csv", "report.html", "report.md",
@@ -298,7 +298,7 @@ def test_nothing_in_rows_or_texts_becomes_markup(render, tmp_path):
     ids=["alone", "only baselines", "untrained", "few sentences", "three systems",
          "only an ablation", "several test sets"],
 )  # fmt: skip
-def test_unusual_results(render, rows):
+def test_unusual_results_have_tables_and_no_figures(render, rows):
     out = render(rows)
     page = Page((out / "report.html").read_text())
     tables = [table for name, table in page.tables.items() if str(name).startswith("languages")]
@@ -365,7 +365,7 @@ def test_incomparable_rows_write_nothing_unless_allowed(tmp_path):
     assert "mixed, as allowed" in words(tmp_path / "out")
 
 
-def test_without_a_folder_a_report_lies_beside_its_results(tmp_path, monkeypatch):
+def test_without_a_folder_a_report_is_written_beside_its_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = write(tmp_path / "runs/demo", seven())
     assert main(["report", str(file)]) == 0
@@ -373,7 +373,7 @@ def test_without_a_folder_a_report_lies_beside_its_results(tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_no_such_file(tmp_path):
+def test_a_missing_results_file_is_an_error(tmp_path):
     with pytest.raises(OSError, match=r"nowhere\.jsonl"):
         report.report([tmp_path / "nowhere.jsonl"], tmp_path / "out")
 

@@ -33,7 +33,7 @@ def test_baselines_without_a_multilingual_row_are_named():
     assert "multi has no score for 1 language: Swahili." in text
 
 
-def test_several_rows_and_baselines_are_said():
+def test_several_rows_and_baselines_are_reported():
     text = said([row(checkpoint="multi/2"), row(checkpoint="multi/1")])
     note = "multi has several scores for 1 language; the last one in the file counts: German"
     assert note in text
@@ -42,7 +42,7 @@ def test_several_rows_and_baselines_are_said():
     assert "2 bilingual systems (big, bilingual)" in text
 
 
-def test_unevenness_is_said():
+def test_uneven_settings_are_reported():
     text = said([row(), row(source="swh_Latn", checkpoint="multi/2"), row(system="other"),
                  baseline(train_pairs=10, decode="beam:1|alpha:0")])  # fmt: skip
     assert "scores of multi have more than one checkpoint: multi/1 (1), multi/2 (1)" in text
@@ -51,7 +51,7 @@ def test_unevenness_is_said():
     assert "other has no score for 1 language: Swahili" in text
 
 
-def test_systems_trained_on_other_numbers_of_pairs_are_said():
+def test_systems_trained_on_other_numbers_of_pairs_are_reported():
     text = said([row(), row(system="other", train_pairs=7)])
     assert "different numbers of pairs of 1 language; the page shows the number of the" in text
     assert "different" not in said([row(), row(system="other")])
@@ -74,7 +74,7 @@ def about_outputs(rows, *, looping, matches):
     return AnalysisIndex(analyses)
 
 
-def test_baselines_that_are_broken_are_said_and_with_the_answer():
+def test_broken_baselines_are_reported_also_with_the_answer():
     rows = [row(), baseline()]
     good = about_outputs(rows, looping=0.4, matches=1)
     assert "looping" not in said(rows, good) and caveats.doubts(compare(rows)[0], good) == ""
@@ -103,14 +103,14 @@ def test_the_answer_is_given_without_broken_baselines_too():
     )
 
 
-def test_an_answer_says_that_baselines_were_decoded_otherwise():
+def test_the_answer_reports_baselines_decoded_otherwise():
     (comparison,) = compare([row(decode="beam=1"), baseline(decode="beam=4")])
     assert caveats.doubts(comparison, NOTHING).startswith(
         "However, on 1, the bilingual model was decoded differently (see"
     )
 
 
-def test_what_is_odd_in_an_ablation_is_said_too():
+def test_irregularities_of_an_ablation_are_reported():
     rows = [
         row(system="T:1", sentences=80), row(system="T:5", sentences=80),
         row(system="T:5", sentences=80, bleu=3.0), row(system="T:1", source="swh_Latn"),
@@ -122,7 +122,7 @@ def test_what_is_odd_in_an_ablation_is_said_too():
     assert "Ablation T: T:5 has several scores for 1 language; the last one in the file" in text
 
 
-def test_a_recipe_of_another_config_than_the_scores_is_told():
+def test_a_recipe_of_another_config_than_the_scores_is_reported():
     made = analysis.SystemRecipe(
         system="multi", config="other", text="A = 1\n", seed=0, versions={}, chosen=""
     )
@@ -141,7 +141,7 @@ def test_a_recipe_of_another_config_than_the_scores_is_told():
     ids=["last", "old", "not the best", "not measured", "best", "the only one measured",
          "an average", "an old average", "no step"],
 )  # fmt: skip
-def test_rows_of_an_old_checkpoint_are_told(checkpoint, losses, noted):
+def test_rows_of_an_old_checkpoint_are_reported(checkpoint, losses, noted):
     rows, analyses = made_up(2, ("moe", "T:1"))
     trained = AnalysisIndex([
         dataclasses.replace(item, steps=2400) if item.kind == "cost" else
@@ -159,21 +159,21 @@ def test_rows_of_an_old_checkpoint_are_told(checkpoint, losses, noted):
     assert "scores of bilingual" not in text and text.count("its cost and curve") == 2 * noted
 
 
-def test_few_sentences_are_said_left_out_or_in():
+def test_few_sentences_are_reported_left_out_or_in():
     rows = [row(), row(source="swh_Latn", sentences=99)]
     assert "1 of 2 languages have fewer than 100 sentences; the means exclude them" in said(rows)
     assert "the means include them, as requested: Swahili" in said(rows, allow=["small"])
     assert "sentences" not in said([row()])
 
 
-def test_what_was_allowed_is_said():
+def test_what_was_allowed_is_reported():
     rows = [row(bleu_signature="a"), baseline(bleu_signature="b", sentences=150)]
     text = said(rows, allow=["signatures", "versions"])
     assert "BLEU has several signatures, as allowed: a (1 rows), b (1 rows)" in text
     assert "Versions of the test set are mixed, as allowed, for 1 language: German" in text
 
 
-def test_missing_analysis_is_said_by_kind_and_system():
+def test_missing_analyses_are_reported_by_kind_and_system():
     rows, analyses = made_up(3, ("moe",))
     notes = caveats.on(compare(rows)[0], AnalysisIndex(analyses))
     assert not [note for note in notes if "here " in note.text]
@@ -202,20 +202,20 @@ def test_missing_analysis_is_said_by_kind_and_system():
     assert text in said(rows, bare)
 
 
-def test_an_old_test_of_other_scores_is_missing():
+def test_a_significance_test_of_old_scores_counts_as_missing():
     rows, analyses = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, bleu=r.bleu + (r.kind == "multilingual")) for r in rows]
     text = said(rows, AnalysisIndex(analyses))
     assert "no significance tests against the baseline for moe" in text
 
 
-def test_intervals_of_other_scores_are_missing():
+def test_intervals_of_old_scores_count_as_missing():
     rows, analyses = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, bleu=99.0) if r.kind == "multilingual" else r for r in rows]
     assert "There are no confidence intervals for moe." in said(rows, AnalysisIndex(analyses))
 
 
-def test_versions_that_are_not_known_are_counted():
+def test_unknown_test_set_versions_are_counted():
     rows, analyses = made_up(3, ("moe",))
     rows = [dataclasses.replace(r, testset_version="1" if n else None)
             for n, r in enumerate(rows)]

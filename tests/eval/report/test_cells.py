@@ -22,5 +22,5 @@ from eval.report.comparison import Range
      (cells.Risks(((OUTPUT_CHECKS[0], 0.2), (OUTPUT_CHECKS[1], 0.01))), "risks", "copies 20%"),
      (cells.Risks(()), "risks", "–")],
 )  # fmt: skip
-def test_values_as_people_read_them(value, kind, text):
+def test_values_are_formatted_for_people(value, kind, text):
     assert cells.text(value, kind) == text

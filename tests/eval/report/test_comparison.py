@@ -83,7 +83,7 @@ def test_the_interval_of_a_mean_is_that_of_a_bootstrap():
     np.testing.assert_allclose([low, high], np.percentile(means, [2.5, 97.5]), atol=0.05)
 
 
-def test_the_lead_is_the_best_over_the_baselines():
+def test_the_primary_system_is_the_best_over_the_baselines():
     rows = [row(), row(system="other", bleu=52.0),
             row(system="third", source="swh_Latn", bleu=99.0)]  # fmt: skip
     assert compare(rows)[0].lead == "third"
@@ -159,7 +159,7 @@ def test_allow_is_spelt_right():
         compare([row()], allow=["signature"])
 
 
-def test_an_old_row_of_another_measure_is_no_obstacle():
+def test_an_old_row_of_another_measure_is_ignored():
     old = row(bleu_signature="old", checkpoint="multi/0")
     (comparison,) = compare([old, row(), baseline()])
     assert comparison.entries[0].rows["multi"] == row()

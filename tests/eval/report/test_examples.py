@@ -36,7 +36,7 @@ def shown(rows, folder):
     return examples.examples(compare(rows)[0], dict.fromkeys(rows, folder), AnalysisIndex([]))
 
 
-def test_best_typical_and_worst_by_the_lead(tmp_path):
+def test_best_typical_and_worst_by_the_primary_system(tmp_path):
     references = [f"{LONG} {n}" for n in range(5)]
     outputs = [references[0][:20], references[1], "", references[3][:40], references[4][:30]]
     best_system, other = row(sentences=5, bleu=60.0), row(sentences=5, system="other")
@@ -55,7 +55,7 @@ def test_best_typical_and_worst_by_the_lead(tmp_path):
     assert chrf == sorted(chrf, reverse=True)
 
 
-def test_what_is_wrong_is_said(tmp_path):
+def test_faults_of_an_output_are_named(tmp_path):
     system = row(sentences=2)
     outputs = ["word " * 12, "Der Satz ist noch auf Deutsch, und er ist lang genug"]
     keep(tmp_path, system, ["x", outputs[1]], outputs, [f"{LONG} 1", f"{LONG} 2"])
@@ -73,7 +73,7 @@ def test_easy_short_lines_are_not_the_best(tmp_path):
     assert chosen.examples[0].source is None
 
 
-def test_what_is_missing_or_does_not_fit_is_said(tmp_path):
+def test_missing_or_unequal_texts_are_reported(tmp_path):
     whole, lone, uneven = row(sentences=2), row(source="swh_Latn"), row(source="zul_Latn")
     lines = [f"{LONG} 1", f"{LONG} 2"]
     keep(tmp_path, whole, lines, lines, lines)

@@ -78,7 +78,7 @@ def test_orders_without_a_match_are_smoothed_once_for_all_languages():
     assert of(rows, counts).value == pytest.approx(corpus_bleu(sum(lines, [])))
 
 
-def test_its_interval_draws_languages_anew(seven):
+def test_the_interval_resamples_languages(seven):
     ours, theirs = seven
     rows, counts, _ = zip(*ours[:-1], *theirs, strict=True)
     sums = np.array([metrics.unpacked(c.packed, c.sentences).sum(axis=0).astype(int)
@@ -101,7 +101,7 @@ def test_its_interval_draws_languages_anew(seven):
     assert of(few, known).range is None
 
 
-def test_without_the_counts_of_a_language_there_is_none(seven):
+def test_without_the_counts_of_a_language_there_is_no_micro_mean(seven):
     ours, theirs = seven
     rows, counts, _ = zip(*ours, *theirs, strict=True)
     lacks_baseline, lacks_ours = counts[:-1], counts[1:]

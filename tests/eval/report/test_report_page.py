@@ -172,7 +172,7 @@ def test_sorting_by_number_goes_down_then_up_and_what_is_missing_stays_last(play
     assert shown["now"] == ["ascending"]
 
 
-def test_names_are_sorted_by_alphabet_and_trust_by_grade(played):
+def test_names_are_sorted_by_alphabet_and_quality_by_grade(played):
     shown = played("""
         click("Code"); found.codes = values("Code");
         click("Test settrust"); found.grades = values("Test settrust");
@@ -218,7 +218,7 @@ def test_examples_go_with_their_language_and_a_system_s_columns_with_its_box(pla
     assert shown["before"] == "table-cell" and shown["after"] == "none"
 
 
-def test_the_theme_turns_and_stays_turned(played):
+def test_the_chosen_theme_is_kept(played):
     shown = played("""
         const button = document.getElementById("theme"), paint = () =>
             getComputedStyle(document.body).backgroundColor;

@@ -54,7 +54,7 @@ def curve(system, losses, validation=None):
     )  # fmt: skip
 
 
-def test_tokens_until_a_loss_is_reached():
+def test_tokens_to_a_loss_are_interpolated():
     curves = [curve("slow", [5.0, 4.0, 3.0, 2.5]), curve("fast", [4.0, 2.4, 2.1, 1.5])]
     table = system_tables.efficiency(["slow", "fast", "other"], AnalysisIndex(curves))
     assert [values[0] for values in table.rows] == ["slow", "fast"]
@@ -117,7 +117,7 @@ def test_an_ablation_is_ordered_by_value():
     assert first["mid BLEU"] == first["Mean BLEU"] and first["mid BLEU"].value == 20
 
 
-def test_an_ablation_tells_the_steps_of_its_values_and_references(whole):
+def test_an_ablation_shows_the_steps_of_its_values_and_references(whole):
     _, index = whole
     varied = dataclasses.replace(index.costs("moe")[0], system="T:1", steps=2400)
     (comparison,) = compare([row(system="T:1"), row(system="T:5"), row(system="moe")])
@@ -144,7 +144,7 @@ def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
     assert [by_heading(table, n)["Validation loss"] for n in (0, 1)] == [None, "3.250"]
 
 
-def test_what_was_done_is_counted():
+def test_decoded_languages_and_sentences_are_counted():
     rows = seven()
     others = [row(system="other", source=r.source) for r in rows if r.kind == "multilingual"]
     (comparison,) = compare([*rows, *others[:-1], row(system="T:5")])
@@ -156,7 +156,7 @@ def test_what_was_done_is_counted():
     assert system_tables.signatures(comparison) == [("BLEU", "13a"), ("chrF++", "nw:2")]
 
 
-def test_recipes_are_whole_and_told_once(whole):
+def test_recipes_are_complete_and_shown_once(whole):
     _, index = whole
     made = system_tables.recipes(["moe", "bilingual"], index)
     assert made[0].title == "moe" and made[0].text == index.recipes("moe")[0].text

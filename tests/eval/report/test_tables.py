@@ -59,7 +59,7 @@ def test_a_language_s_row(compared):
     assert not unknown & set(values), "no values"
 
 
-def test_what_is_known_of_a_language_stands_in_its_row(whole):
+def test_a_language_s_row_has_its_analyses(whole):
     comparison, index = whole
     entry = comparison.entries[3]
     values = by_heading(tables.by_language(comparison, index), 3)
@@ -79,7 +79,7 @@ def test_what_is_known_of_a_language_stands_in_its_row(whole):
     assert values["Test set trust"].mark == quality.mark
 
 
-def test_tags_tell_what_a_filter_asks_for(whole):
+def test_tags_are_what_a_filter_matches(whole):
     comparison, index = whole
     table = tables.by_language(comparison, index)
     headings = [column.heading for column in table.columns]

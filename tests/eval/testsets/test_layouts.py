@@ -176,7 +176,7 @@ def test_flores_plus_is_one_version_of_the_text_in_all_its_layouts(write, tmp_pa
     assert rows.languages["deu_Latn"].documents == URLS
 
 
-def test_a_faulty_row_of_parquet_is_told_by_its_number(write):
+def test_a_faulty_row_of_parquet_is_named_by_its_number(write):
     texts = {"eng_Latn": ENGLISH, "deu_Latn": ['{"id": 0, "text": "a"}', '{"id": 1, "text": ""}']}
     folder = write(flores_plus(**texts))
     as_parquet(folder)
@@ -253,7 +253,7 @@ def test_moses_files_of_many_languages(write):
     assert french["swh_Latn"] == (("moja", "mbili", "tatu"), ("un", "deux", "trois"), ())
 
 
-def test_of_several_stems_one_is_named(write):
+def test_with_several_stems_a_folder_needs_one_by_name(write):
     folder = write({"dev.de": GERMAN, "dev.en": ENGLISH, "test.de": ["a"], "test.en": ["b"]})
     with pytest.raises(ValueError, match=r"set: dev, test are test sets each; name one: .*set/dev"):
         testsets.load(folder)
@@ -279,7 +279,7 @@ def test_of_several_stems_one_is_named(write):
         ({"test.de": GERMAN, "test.en": ENGLISH}, "set", {"deu_Latn"}),
     ],
 )  # fmt: skip
-def test_what_lies_beside_a_set(write, files, name, codes):
+def test_files_beside_a_set_are_ignored(write, files, name, codes):
     testset = testsets.load(write(files))
     assert testset.name == name and codes <= set(testset.languages)
 
@@ -368,7 +368,7 @@ def test_a_folder_of_one_stem_and_the_stem_are_the_same_set(write):
         ({"de.src": ["a"], "de.ref": ["a"], "deu.src": ["a"]}, r"de.src and .*deu.src are both"),
     ],
 )  # fmt: skip
-def test_a_faulty_folder(write, files, message):
+def test_a_faulty_folder_is_an_error(write, files, message):
     with pytest.raises(ValueError, match=message):
         testsets.load(write(files))
 
@@ -380,7 +380,7 @@ def test_broken_utf8_names_the_line(write):
         testsets.load(folder)
 
 
-def test_a_split_that_is_not_there_names_those_that_are(write):
+def test_an_unknown_split_is_an_error_with_the_known_ones(write):
     folder = write(flores200() | flores200("dev"))
     with pytest.raises(ValueError, match="FLORES-200 has no 'test' split here, only devtest, dev"):
         testsets.load(folder, split="test")

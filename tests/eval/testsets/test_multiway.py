@@ -30,13 +30,13 @@ def test_all_languages_to_the_target_in_its_order():
         ({1: "eins", 2: "zwei"}, {1: "x"}, r"a/ids has 1 lines, a/eng.txt has 2"),
     ],
 )
-def test_what_is_not_parallel_is_told_by_both_files(sources, documents, message):
+def test_files_that_are_not_parallel_are_both_named(sources, documents, message):
     texts = {"deu_Latn": (FILE, sources), "eng_Latn": (OTHER, {1: "one", 2: "two"})}
     with pytest.raises(ValueError, match=message):
         multiway.to_target(texts, "eng_Latn", (Path("a/ids"), documents))
 
 
-def test_a_target_that_is_not_there_is_told_by_the_nearest():
+def test_an_unknown_target_is_an_error_with_the_nearest_name():
     with pytest.raises(ValueError, match="a: no eng_Latn to translate into; nearest: deu_Latn"):
         multiway.to_target({"deu_Latn": (FILE, {1: "eins"})}, "eng_Latn", (FILE, {}))
 

@@ -168,7 +168,7 @@ def test_a_version_is_that_of_the_text(multiway):
     assert len({version(), *others}) == 1 + len(others)
 
 
-def test_sacrebleus_own_sets(cached, tmp_path):
+def test_sets_of_sacrebleu_are_read_as_sacrebleu_reads_them(cached, tmp_path):
     sources, references = ("Hallo Welt.", "Ende", "leer"), ("Hello world.", "The end", "")
     rows = {"docid": ("a.1", "a.1", "b.2"), "genre": ["news"] * 3, "origlang": ["de"] * 3}
     cached("wmt19", "de-en", src=sources, ref=references, **rows)
@@ -192,7 +192,7 @@ def test_sacrebleus_own_sets(cached, tmp_path):
         ("wmt20", "de-en", ""),
     ],
 )  # fmt: skip
-def test_a_sacrebleu_set_says_what_to_cite_where_sacrebleu_does(cached, name, pair, citation):
+def test_a_sacrebleu_set_has_sacrebleus_citation(cached, name, pair, citation):
     rows = {} if name.startswith("multi") else dict.fromkeys(("docid", "genre", "origlang"), [""])
     cached(name, pair, src=["a"], ref=["b"], **rows)
     testset = testsets.load(f"sacrebleu:{name}/{pair}")
@@ -215,7 +215,7 @@ def test_all_pairs_of_a_sacrebleu_set_into_the_target(cached):
         testsets.load("sacrebleu:multi30k/2016")
 
 
-def test_a_sacrebleu_set_that_is_not_there(cached):
+def test_an_unknown_sacrebleu_set_is_an_error(cached):
     cached("wmt18", "de-en", src=["a"], ref=["a"])
     with pytest.raises(
         ValueError, match="wmt18 cs-en not at .*: sacrebleu -t wmt18 -l cs-en --echo"
@@ -232,7 +232,7 @@ def test_a_sacrebleu_set_that_is_not_there(cached):
         testsets.load("sacrebleu:wmt18/de-en")
 
 
-def test_more_sources_than_references_in_a_corpus(tmp_path):
+def test_more_sources_than_references_are_an_error(tmp_path):
     for split in ("train", "test"):
         (tmp_path / f"{split}.de").write_text("eins\nzwei\n")
         (tmp_path / f"{split}.en").write_text("one\n" if split == "test" else "one\ntwo\n")
@@ -244,7 +244,7 @@ def test_more_sources_than_references_in_a_corpus(tmp_path):
         testsets.load(tmp_path)
 
 
-def test_no_such_test_set(tmp_path):
+def test_an_unknown_test_set_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="nothing"):
         testsets.load(tmp_path / "nothing")
 

@@ -32,7 +32,7 @@ def test_the_average_is_the_mean_of_the_last(tmp_path, toy_program, toy_batches)
     jax.tree.map(np.testing.assert_array_equal, only, by_step[6])
 
 
-def test_an_average_that_cannot_be(tmp_path, toy_program, toy_batches):
+def test_an_impossible_average_is_an_error(tmp_path, toy_program, toy_batches):
     program = toy_program()
     train.train(
         program, toy_batches(), model_dir=str(tmp_path), steps=4, policy=Policy(period=2, keep=4)

@@ -21,7 +21,7 @@ def noted(tmp_path):
     return directory
 
 
-def test_whole_and_not_noted_are_no_damage(noted, tmp_path):
+def test_intact_files_and_files_without_digest_are_not_damaged(noted, tmp_path):
     assert digests.noted(noted) and digests.damage(noted) == ""
     (noted / "beside").write_bytes(b"")
     assert digests.damage(noted) == ""
@@ -52,12 +52,12 @@ def test_cut_and_missing_are_named_where_they_matter(noted):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": [1]}', '{"files": {"a": 1}}', "\x00"])
-def test_a_broken_note_is_damage(noted, text):
+def test_a_broken_digests_file_is_damage(noted, text):
     (noted / digests.FILE).write_text(text)
     assert digests.damage(noted) == "digests.json cannot be read"
 
 
-def test_set_aside_never_writes_over_another(noted):
+def test_a_damaged_checkpoint_set_aside_overwrites_no_other(noted):
     assert digests.set_aside(noted).name == "6.damaged"
     noted.mkdir()
     assert digests.set_aside(noted).name == "6.damaged1"

@@ -12,7 +12,7 @@ from mmt.run import Run
 from tests.helpers.runs import equal_trees
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_restored(
     tmp_path, toy_program, toy_batches, capsys
 ):
     program = toy_program()
@@ -26,12 +26,12 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(
     assert equal_trees(whole.params, again.params)
 
 
-def test_no_checkpoint_is_an_error_that_says_where(tmp_path):
+def test_without_a_checkpoint_the_error_names_the_directory(tmp_path):
     with pytest.raises(ValueError, match="no checkpoint in"):
         Run(tmp_path).best_step()
 
 
-def test_reading_says_nothing(tmp_path, toy_program, toy_batches, caplog):
+def test_reading_logs_nothing(tmp_path, toy_program, toy_batches, caplog):
     program = toy_program()
     run = {"model_dir": str(tmp_path), "policy": Policy(period=1)}
     train.train(program, toy_batches(), steps=1, **run)
@@ -41,7 +41,7 @@ def test_reading_says_nothing(tmp_path, toy_program, toy_batches, caplog):
     assert not caplog.records
 
 
-def test_an_unknown_step_names_those_there_are(tmp_path, toy_program, toy_batches):
+def test_an_unknown_step_is_an_error_with_the_known_ones(tmp_path, toy_program, toy_batches):
     program = toy_program()
     train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3)
     with pytest.raises(ValueError, match="there are: 3"):
@@ -49,7 +49,7 @@ def test_an_unknown_step_names_those_there_are(tmp_path, toy_program, toy_batche
 
 
 @pytest.mark.parametrize("damage", ["metadata cut", "arrays cut", "gone"])
-def test_whatever_the_damage_training_goes_on_and_translating_says_so(
+def test_with_any_damage_training_resumes_and_translating_is_an_error(
     tmp_path, toy_program, toy_batches, capsys, damage
 ):
     program = toy_program()
@@ -98,7 +98,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=SLOW) for n in range(1, 9))])
-def test_no_damage_anywhere_goes_unnoticed(tmp_path, saved, capsys, damage, seed):
+def test_damage_of_any_file_is_detected(tmp_path, saved, capsys, damage, seed):
     """A file of the last checkpoint: the one before is taken, or the items are those written."""
     good, shapes = saved
     shutil.copytree(good, tmp_path / "run")
@@ -121,7 +121,7 @@ def test_no_damage_anywhere_goes_unnoticed(tmp_path, saved, capsys, damage, seed
     assert Run(tmp_path / "run").checkpoint_steps() == [1]
 
 
-def test_without_a_note_what_cannot_be_read_is_damaged(tmp_path, saved):
+def test_without_digests_what_cannot_be_read_is_damaged(tmp_path, saved):
     """As checkpoints were before there were digests."""
     good, shapes = saved
     shutil.copytree(good, tmp_path / "run")
@@ -134,7 +134,7 @@ def test_without_a_note_what_cannot_be_read_is_damaged(tmp_path, saved):
         assert checkpoints.restore(shapes)[0] == 1
 
 
-def test_where_none_is_good_all_stay(tmp_path, saved):
+def test_if_all_are_damaged_all_are_kept(tmp_path, saved):
     good, shapes = saved
     shutil.copytree(good, tmp_path / "run")
     for file in tmp_path.glob("run/checkpoints/*/params/_METADATA"):

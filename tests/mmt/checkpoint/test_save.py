@@ -30,14 +30,14 @@ def test_keeps_the_last_and_the_best(tmp_path, toy_program, toy_batches):
     assert Run(tmp_path).best_step() == 4
 
 
-def test_without_measurements_the_latest_is_taken(tmp_path, toy_program, toy_batches):
+def test_without_measurements_the_latest_is_best(tmp_path, toy_program, toy_batches):
     train.train(
         toy_program(), toy_batches(), model_dir=str(tmp_path), steps=6, policy=Policy(period=2)
     )
     assert Run(tmp_path).best_step() == 6
 
 
-def test_a_run_that_measured_only_bleu_takes_its_latest(tmp_path, toy_program, toy_batches, capsys):
+def test_with_bleu_alone_the_latest_is_best(tmp_path, toy_program, toy_batches, capsys):
     def measure(now):
         now.measured["bleu"] = 10.0 - now.number
 

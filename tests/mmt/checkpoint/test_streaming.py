@@ -30,7 +30,7 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_others_hear_of_errors_is_theirs_again(fails):
+def test_loggers_filters_and_the_exception_hook_are_restored(fails):
     """Loggers, filters and the hook; where something failed, late callbacks stay unheard."""
 
     def state():

@@ -17,7 +17,7 @@ def runs(of: argparse.ArgumentParser) -> set[str]:
     return names - {None}
 
 
-def test_every_command_is_one_that_runs():
+def test_every_command_has_an_implementation():
     assert runs(parser()) == set(commands.COMMANDS)
 
 
@@ -32,7 +32,7 @@ def test_the_old_name_of_a_command_means_the_same(line, old):
     assert named == before
 
 
-def test_an_unknown_command_names_those_there_are(capsys):
+def test_an_unknown_command_is_an_error_with_the_known_ones(capsys):
     with pytest.raises(SystemExit):
         parser().parse_args(["trian"])
     assert "train" in capsys.readouterr().err

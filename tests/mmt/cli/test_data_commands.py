@@ -27,6 +27,6 @@ def test_data_commands(toy_corpus, capsys):
         (["cldr", "--explain", "a\tb"], "--explain 'SOURCE<TAB>TARGET' --language NAME"),
     ],
 )
-def test_flags_of_prepare_that_do_not_go_together(flags, message, capsys):
+def test_flags_of_prepare_that_exclude_each_other_are_errors(flags, message, capsys):
     assert main(["data", "prepare", *flags]) == 1
     assert message in capsys.readouterr().err

@@ -30,7 +30,7 @@ sys.exit(f"imported {heavy}" if heavy else status)
         (f"{TRAIN} --gin.CORPUS=cldr --gin.MODEL_DIR=file/run", "file is a file"),
     ],
 )
-def test_what_is_missing_is_said_before_heavy_imports(line, message, tmp_path):
+def test_missing_inputs_are_errors_before_heavy_imports(line, message, tmp_path):
     (tmp_path / "file").touch()
     paths = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
@@ -41,7 +41,7 @@ def test_what_is_missing_is_said_before_heavy_imports(line, message, tmp_path):
     assert "imported" not in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_a_missing_test_set_is_called_one(tmp_path, monkeypatch):
+def test_a_missing_test_set_is_named_as_a_test_set(tmp_path, monkeypatch):
     from eval import testsets
 
     monkeypatch.chdir(tmp_path)

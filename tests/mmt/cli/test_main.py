@@ -29,7 +29,7 @@ def test_help_is_instant():
     assert time.perf_counter() - start < 2  # seconds, on a busy machine; idle: under 0.2
 
 
-def test_a_run_directory_holds_all_that_translating_needs(toy_run):
+def test_a_run_directory_contains_all_that_translation_needs(toy_run):
     names = {path.name for path in toy_run.iterdir()}
     assert {"config.gin", "manifest.json", "vocabulary.model", "checkpoints"} <= names
     rows = read_metrics(toy_run / "metrics.jsonl")
@@ -39,7 +39,7 @@ def test_a_run_directory_holds_all_that_translating_needs(toy_run):
     assert set(rows[-1]["language_bleu"]) == {"deu_Latn", "fra_Latn", "swh_Latn"}
 
 
-def test_a_trained_run_keeps_what_describes_it(toy_run, mmt_command, tmp_path):
+def test_training_again_leaves_a_trained_run_unchanged(toy_run, mmt_command, tmp_path):
     copy = tmp_path / "toy"
     shutil.copytree(toy_run, copy)
     before = (copy / "config.gin").read_bytes()
@@ -227,7 +227,7 @@ def test_distil_by_logits(toy_run, toy_corpus, mmt_command, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_distil_from_nobody_is_refused(toy_run, toy_corpus, mmt_command, tmp_path):
+def test_distillation_without_a_teacher_is_refused(toy_run, toy_corpus, mmt_command, tmp_path):
     done = mmt_command(
         "distill", f"--gin_file={toy_run / 'config.gin'}", f"--gin.MODEL_DIR={tmp_path / 'run'}",
         MMT_DATA=str(toy_corpus.parent),
@@ -270,7 +270,7 @@ def test_training_from_the_cache_needs_no_tensorflow(toy_run, toy_corpus, toy_tr
     assert last[0] == last[1]
 
 
-def test_bad_training_input(toy_run, toy_corpus, toy_training, mmt_command, tmp_path):
+def test_bad_training_input_is_an_error(toy_run, toy_corpus, toy_training, mmt_command, tmp_path):
     data = {"MMT_DATA": str(toy_corpus.parent)}
     corpus, place = f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={tmp_path / 'run'}"
     fails(
@@ -314,7 +314,7 @@ def test_a_broken_corpus_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists() and not (tmp_path / "data" / "caches").exists()
 
 
-def test_bad_translating_input(toy_run, mmt_command, tmp_path):
+def test_bad_translation_input_is_an_error(toy_run, mmt_command, tmp_path):
     fails(mmt_command("translate", "--model", tmp_path, stdin=b"x\n"), "no config.gin")
     fails(mmt_command("translate", "--model", toy_run, "--from", "Germn", stdin=b"x\n"), "German")
     fails(mmt_command("translate", "--model", toy_run, "--from", "zul", stdin=b"x\n"), "Zulu")
@@ -325,7 +325,7 @@ def test_bad_translating_input(toy_run, mmt_command, tmp_path):
     fails(mmt_command("translate", "--model", empty, stdin=b"x\n"), "no checkpoint")
 
 
-def test_bad_evaluation_input(toy_run, mmt_command, tmp_path):
+def test_bad_evaluation_input_is_an_error(toy_run, mmt_command, tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set/deu.src").write_text("eins\nzwei\n")
     (tmp_path / "set/deu.ref").write_text("one\n")
@@ -335,6 +335,6 @@ def test_bad_evaluation_input(toy_run, mmt_command, tmp_path):
     fails(mmt_command("report", results, "--out", tmp_path / "r"), "results.jsonl:1")
 
 
-def test_a_full_or_read_only_place_is_said(toy_corpus, toy_training, toy_run, mmt_command):
+def test_a_full_or_read_only_disk_is_an_error(toy_corpus, toy_training, toy_run, mmt_command):
     flags = [*toy_training, f"--gin.CORPUS={toy_corpus}", "--gin.MODEL_DIR=/proc/run"]
     fails(mmt_command("train", *flags, MMT_DATA=str(toy_corpus.parent)), "/proc/run")

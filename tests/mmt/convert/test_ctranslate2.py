@@ -91,7 +91,7 @@ def lines_of(toy_corpus, count=300):
 
 
 @pytest.mark.parity
-def test_the_same_lines_as_ours(dense_run, toy_corpus, record_property):
+def test_exported_models_translate_the_same_lines(dense_run, toy_corpus, record_property):
     import ctranslate2
     import sacrebleu
 

@@ -212,7 +212,7 @@ def test_a_prefix_equals_decoder_input_ids(models):
     )
 
 
-def test_what_may_be_drawn_equals_generates_warpers(models):
+def test_sampling_filters_equal_generates_warpers(models):
     import jax
     import jax.numpy as jnp
     import torch

@@ -39,7 +39,7 @@ def test_round_trip_is_exact(exported, name, tmp_path):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("name", VARIANTS)
-def test_transformers_loads_an_export_in_silence_and_whole(exported, name, caplog):
+def test_transformers_loads_an_export_completely_without_warnings(exported, name, caplog):
     """But for the message that `transformers` 5 has for every T5 and UMT5 with own logits, whatever
     their config.json says.
     """
@@ -95,7 +95,7 @@ def test_shards_and_half_precision(exported, tmp_path, monkeypatch):
     jax.tree.map(rounded, parameters(tmp_path / "half"), parameters(run))
 
 
-def test_copies_of_the_embedding_are_one(directory, tmp_path):
+def test_copies_of_the_embedding_must_be_equal(directory, tmp_path):
     import safetensors.numpy
 
     path = directory / "model.safetensors"
@@ -126,7 +126,7 @@ def test_logits_without_a_tensor_are_the_embedding_only_where_config_says_so(dir
     np.testing.assert_array_equal(kernel.T, arrays["shared.weight"])
 
 
-def test_the_config_of_an_import_is_one_of_ours(exported):
+def test_the_config_of_an_import_has_the_macros_of_gin_configs_models(exported):
     """A run file goes on from it, and its macros are those of gin_configs/models."""
     run, _ = exported("switch")
     config.load(

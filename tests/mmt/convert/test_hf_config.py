@@ -43,7 +43,7 @@ def test_published_settings():
 
 
 @pytest.mark.parametrize("values", [T5_SMALL, MADLAD_3B, SWITCH], ids=["t5", "madlad", "switch"])
-def test_there_and_back(values):
+def test_settings_round_trip(values):
     made = to_config(values)
     again = hf_config.from_config(made)
     assert to_config(again) == made
@@ -124,7 +124,7 @@ def test_ids_come_from_either_file_and_must_agree():
         ({"relative_attention_num_buckets": 2}, "relative_buckets = 2; allowed: 4 to"),
     ],
 )
-def test_values_of_another_type_or_range(changes, message):
+def test_values_of_another_type_or_range_are_errors(changes, message):
     with pytest.raises(ValueError, match=f"^config.json: .*{message}"):
         to_config(T5_SMALL | changes)
 
@@ -143,7 +143,7 @@ def test_values_of_another_type_or_range(changes, message):
         ({"feed_forward_proj": "gated-gelu"}, "is 'gated-gelu'; allowed: a string without 'gated-"),
     ],
 )
-def test_values_of_another_type_or_range_for_experts(changes, message):
+def test_values_of_another_type_or_range_for_experts_are_errors(changes, message):
     with pytest.raises(ValueError, match=f"^config.json: .*{message}"):
         to_config(SWITCH | changes)
 

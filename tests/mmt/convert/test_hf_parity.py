@@ -40,7 +40,7 @@ def tokens(array):
     return torch.as_tensor(np.asarray(array), dtype=torch.long)
 
 
-def test_numbers(family, record_property):
+def test_logits_losses_and_gradients_equal_transformers(family, record_property):
     name, _, theirs, model, params = family
     source, target = hf_families.batch(model.config)
     labels = np.random.default_rng(1).integers(0, model.config.vocab_size, target.shape)
@@ -109,7 +109,7 @@ def search(model, params, source, settings):
 
 
 @pytest.mark.parametrize("beams, alpha", [(1, 0.0), (4, 0.0), (4, 1.0)])
-def test_texts(family, record_property, beams, alpha):
+def test_beam_search_equals_generate(family, record_property, beams, alpha):
     name, _, theirs, model, params = family
     config, length = model.config, 16
     source, _ = hf_families.batch(config, rows=200, seed=2)
@@ -197,7 +197,7 @@ def test_mmt_translate_gives_the_text_of_generate(mmt_command, tmp_path, record_
             assert (theirs / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
 
-def test_exported_directories_work_as_they_lie(family, tmp_path, record_property):
+def test_exported_directories_load_unchanged(family, tmp_path, record_property):
     """transformers reads what we write: the same tensors, and the same logits bit for bit."""
     import safetensors.torch
 

@@ -32,7 +32,7 @@ from tests.helpers.hf_runs import SIZES, SWITCH, edit, refused
         ({"model_type": "umt5"}, r"block.1.layer.0.SelfAttention.relative_attention_bias.*missing"),
     ],
 )
-def test_a_config_that_does_not_fit(directory, changes, message):
+def test_a_config_that_does_not_fit_is_refused(directory, changes, message):
     refused(directory, message, **changes)
 
 
@@ -58,7 +58,7 @@ def test_layers_with_experts_elsewhere_are_refused(exported, tmp_path):
     refused(tmp_path / "switch", "router_bias is True", router_bias=True)
 
 
-def test_files_that_are_missing_or_damaged(directory, monkeypatch, exported, tmp_path):
+def test_missing_or_damaged_files_are_named(directory, monkeypatch, exported, tmp_path):
     model = directory / "model.safetensors"
     whole = model.read_bytes()
     model.write_bytes(whole[: len(whole) // 2])
@@ -84,7 +84,7 @@ def test_files_that_are_missing_or_damaged(directory, monkeypatch, exported, tmp
         hf.import_hf(tmp_path / "nowhere", tmp_path / "run")
 
 
-def test_nothing_is_written_over(exported, tmp_path):
+def test_no_existing_directory_is_overwritten(exported, tmp_path):
     run, out = exported("t5")
     (tmp_path / "here").mkdir()
     for convert, source in ((hf.import_hf, out), (hf.export_hf, run)):
@@ -109,7 +109,7 @@ def test_only_the_vocabulary_of_the_training_is_exported(exported, tmp_path):
     assert list(tmp_path.iterdir()) == [run]
 
 
-def test_what_a_thread_still_writes_is_removed_too(tmp_path, monkeypatch):
+def test_files_that_a_thread_still_writes_are_removed(tmp_path, monkeypatch):
     remove, times = shutil.rmtree, []
 
     def early(place, **options):
@@ -168,7 +168,9 @@ def test_a_full_disk_leaves_no_half_directory(exported, tmp_path, monkeypatch):
         ({"mlp_activations": ("gelu", "relu")}, r"Hugging Face's T5 has one, or one and 'linear'"),
     ],
 )
-def test_models_that_have_no_architecture_there(options, message, tmp_path, monkeypatch):
+def test_models_without_a_hugging_face_architecture_are_refused(
+    options, message, tmp_path, monkeypatch
+):
     made = Transformer(Config(40, **(SIZES | {"encoder_layers": 3} | options)))
     monkeypatch.setattr(Run, "model", lambda _: made)
     with pytest.raises(ValueError, match=message):

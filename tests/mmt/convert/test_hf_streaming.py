@@ -73,7 +73,7 @@ print(peak() - before)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
-def test_memory_for_less_than_half_of_the_model(tmp_path, monkeypatch):
+def test_a_conversion_needs_memory_for_less_than_half_of_the_model(tmp_path, monkeypatch):
     monkeypatch.setattr(tensors, "SHARD_BYTES", 500_000_000)
     size = write_model(tmp_path / "hf", **LARGE)
     assert size > 2e9 and len(list((tmp_path / "hf").glob("*.safetensors"))) > 4
@@ -103,7 +103,7 @@ sys.exit(main(sys.argv[2:]))
 
 
 @pytest.mark.parametrize("room", [100_000, 3_000])
-def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(small, tmp_path, room):
+def test_a_full_disk_is_an_error_of_one_line_and_leaves_nothing(small, tmp_path, room):
     """A limit on the size of a file stands for the disk's: that of weights, and the first file."""
     flags = [str(room), "import", "hf", small[0], "--out", tmp_path / "run"]
     done = subprocess.run([sys.executable, "-c", LIMITED, *flags], capture_output=True, check=False)
@@ -115,7 +115,7 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(small, tmp_path, roo
 
 
 @pytest.mark.parametrize("way", ["import", "export"])
-def test_a_signal_to_end_leaves_nothing(small, tmp_path, monkeypatch, way):
+def test_sigterm_leaves_nothing(small, tmp_path, monkeypatch, way):
     handled, calls = signal.getsignal(signal.SIGTERM), []
     owner, name = {
         "import": (tensors.Tensors, "__getitem__"), "export": (tensors.TensorWriter, "__setitem__"),
@@ -141,7 +141,7 @@ def test_a_signal_to_end_leaves_nothing(small, tmp_path, monkeypatch, way):
 
 
 @pytest.mark.parametrize("name", ["shared.weight", "decoder.block.1.layer.2.layer_norm.weight"])
-def test_numbers_that_are_none_are_refused_by_name(tmp_path, name):
+def test_tensors_with_nan_are_refused_by_name(tmp_path, name):
     write_model(tmp_path / "hf", spoil=name, **SMALL)
     with pytest.raises(ValueError, match=f"model.safetensors: {name} is not finite: 1 of its"):
         hf.import_hf(tmp_path / "hf", tmp_path / "run")

@@ -62,7 +62,7 @@ def test_layouts_are_those_of_torch():
         np.testing.assert_allclose(matrix @ x, x @ expert)
 
 
-def test_names_of_some():
+def test_names_equal_those_of_hugging_face():
     _, entries = table("experts in every other layer")
     expected = {
         "source_embed/embedding": "shared.weight",

@@ -113,7 +113,7 @@ def parameters(run) -> dict:
 
 
 @pytest.mark.parametrize("layout, tied", [("older", False), ("orbax", True)])
-def test_every_number_comes_to_its_place(leave, layout, tied):
+def test_every_array_is_imported_into_its_parameter(leave, layout, tied):
     arrays = network(tied=tied)
     run = leave(arrays, layout)
     imported, model = parameters(run), Run(run).model()
@@ -137,7 +137,7 @@ def test_what_was_imported_translates(leave):
     assert first.text != second.text
 
 
-def test_out_again_as_it_came(leave, tmp_path):
+def test_export_equals_the_imported_checkpoint(leave, tmp_path):
     arrays = network()
     t5x.export_network(leave(arrays), tmp_path / "out")
     exported = t5x.Arrays(tmp_path / "out")
@@ -146,7 +146,7 @@ def test_out_again_as_it_came(leave, tmp_path):
         np.testing.assert_array_equal(exported[name.replace(".", "/")], array)
 
 
-def test_with_our_names_and_back(leave, tmp_path, pieces):
+def test_our_own_names_round_trip(leave, tmp_path, pieces):
     run = leave(network())
     t5x.export_t5x(run, tmp_path / "out")
     with pytest.raises(ValueError, match="is of mmt.t5x_adapter.*--gin_file"):
@@ -157,7 +157,7 @@ def test_with_our_names_and_back(leave, tmp_path, pieces):
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
-def test_all_that_does_not_fit_is_named(leave, tmp_path):
+def test_every_tensor_that_does_not_fit_is_named(leave, tmp_path):
     arrays = network()
     del arrays["encoder.layers_1.mlp.wi_1.kernel"]
     arrays["decoder.layers_0.pre_mlp_layer_norm.bias"] = np.zeros(WIDTH, np.float32)
@@ -173,12 +173,12 @@ def test_all_that_does_not_fit_is_named(leave, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_gin_file_of_another_model(leave):
+def test_a_gin_file_of_another_model_is_refused(leave):
     with pytest.raises(ValueError, match=r"encoder_norm/scale: \(8,\), in the model \(128,\)"):
         leave(network(), gin_files=["gin_configs/models/tiny.gin"])
 
 
-def test_faults_of_files(leave, tmp_path, pieces):
+def test_faulty_files_are_named(leave, tmp_path, pieces):
     with pytest.raises(ValueError, match="a T5X checkpoint has no vocabulary: add --vocabulary"):
         t5x.import_t5x(tmp_path, tmp_path / "run", [])
     with pytest.raises(ValueError, match="is no T5X checkpoint"):
@@ -202,6 +202,6 @@ def test_faults_of_files(leave, tmp_path, pieces):
     assert not (tmp_path / "no").exists()
 
 
-def test_the_network_has_no_experts(toy_program):
+def test_experts_are_refused(toy_program):
     with pytest.raises(ValueError, match="has no experts"):
         t5x.network_names(toy_program(moe_period=2).model)

@@ -26,7 +26,7 @@ def same(tensors_read):
 
 
 @pytest.mark.parametrize("piece", [20, 100, 1 << 24])  # less than a row, some rows, all
-def test_one_file(tmp_path, monkeypatch, piece):
+def test_a_single_file_round_trips(tmp_path, monkeypatch, piece):
     monkeypatch.setattr(tensors, "PIECE_BYTES", piece)
     write(tmp_path)
     same(safetensors.numpy.load_file(tmp_path / "model.safetensors"))
@@ -63,7 +63,7 @@ def test_tensors_of_any_rank(tmp_path, shape, monkeypatch):
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
-def test_what_is_no_number_is_refused_when_it_is_read(tmp_path, bad):
+def test_nan_is_refused_when_it_is_read(tmp_path, bad):
     safetensors.numpy.save_file(
         {"x": np.float32([[1, 2], [bad, 3]]), "y": np.ones(2, np.float32)},
         tmp_path / "model.safetensors",
@@ -89,7 +89,7 @@ def test_integers_are_refused(tmp_path):
         tensors.Tensors(tmp_path)
 
 
-def test_what_is_not_written_or_of_another_shape_is_an_error(tmp_path):
+def test_an_unwritten_tensor_or_another_shape_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="not written: part.8"):
         with tensors.TensorWriter(tmp_path, SHAPES) as writer:
             for name in list(ARRAYS)[:-1]:
@@ -112,7 +112,7 @@ def test_what_is_not_written_or_of_another_shape_is_an_error(tmp_path):
         ({"part.1": "a.safetensors", "x": "a.safetensors"}, "a.safetensors: missing, but in .*: x"),
     ],
 )
-def test_a_broken_index(tmp_path, files, message):
+def test_a_broken_index_is_an_error(tmp_path, files, message):
     safetensors.numpy.save_file(ARRAYS, tmp_path / "a.safetensors")
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
     with pytest.raises(ValueError, match=message):

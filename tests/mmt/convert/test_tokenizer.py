@@ -59,7 +59,7 @@ def test_the_model_is_read_as_sentencepiece_reads_it(bpe, kind):
     assert bool(parsed.charsmap) == (kind == "unigram")
 
 
-def test_what_has_no_equal_is_refused(tmp_path):
+def test_tokenizers_without_an_equivalent_are_refused(tmp_path):
     for options in ({"model_type": "word"}, {"model_type": "bpe"}):
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
@@ -72,7 +72,7 @@ def test_what_has_no_equal_is_refused(tmp_path):
         tokenizer.sentencepiece_file(tmp_path)
 
 
-def test_an_imported_tokenizer_goes_out_as_it_came(bpe, tmp_path):
+def test_an_imported_tokenizer_is_exported_unchanged(bpe, tmp_path):
     kept, out = tmp_path / "kept", tmp_path / "out"
     kept.mkdir(), out.mkdir()
     (kept / "spiece.model").write_bytes(bpe.read_bytes())

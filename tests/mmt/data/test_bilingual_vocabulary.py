@@ -53,7 +53,7 @@ def read(directory, split):
     return list(zip(*texts, strict=True))
 
 
-def test_the_text_is_the_same_in_pieces_of_its_own(opened):
+def test_the_text_is_the_same_in_a_bilingual_vocabulary(opened):
     bilingual = bilingual_cache(opened, "deu_Latn", SIZES)
     assert read(bilingual, "train") == TEXTS["deu_Latn"]
     assert read(bilingual, "validation") == TEXTS["deu_Latn"][:2]
@@ -69,7 +69,7 @@ def test_the_text_is_the_same_in_pieces_of_its_own(opened):
     assert "το" not in "".join(map(source.piece, range(source.size)))
 
 
-def test_it_is_made_once_and_anew_for_another_text(opened):
+def test_it_is_made_once_and_again_for_another_text(opened):
     bilingual = bilingual_cache(opened, "ell_Grek", SIZES)
     assert bilingual.directory.parent == opened.directory.parent
     assert bilingual.directory.name.startswith("toy-390-ell_Grek-310")
@@ -84,7 +84,7 @@ def test_it_is_made_once_and_anew_for_another_text(opened):
     assert read(bilingual_cache(cache.open_cache(opened.directory), "ell_Grek", SIZES), "train")
 
 
-def test_too_few_pieces_and_no_pairs(opened):
+def test_too_few_pieces_or_no_pairs_are_errors(opened):
     too_small = "^deu_Latn: a vocabulary of 260 pieces is too small.*choose a larger size"
     with pytest.raises(ValueError, match=too_small):
         bilingual_cache(opened, "deu_Latn", {"source": 260, "target": 260})

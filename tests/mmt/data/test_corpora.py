@@ -50,7 +50,7 @@ def test_a_folder_is_read_as_described(folder):
     corpus.validate()
 
 
-def test_domain_and_licence_are_said_and_change_nothing_else(folder):
+def test_domain_and_licence_are_read_and_change_nothing_else(folder):
     plain = corpora.load(folder)
     assert (plain.domain, plain.licence) == ("", "")
     description = 'domain = "news\N{NO-BREAK SPACE}text"\nlicence = "CC BY-SA 4.0"\n'
@@ -68,7 +68,7 @@ def test_a_folder_is_named_by_itself_its_file_or_a_string(folder, monkeypatch):
     assert corpora.load(".").hash() == whole.hash()
 
 
-def test_counts_are_those_of_the_pairs_and_0_where_there_are_none(folder):
+def test_counts_are_those_of_the_pairs_or_0(folder):
     corpus = corpora.load(folder)
     for code in corpus.languages:
         assert corpus.count(code, "train") == len(list(corpus.pairs(code, "train")))
@@ -82,7 +82,7 @@ def test_a_file_without_lines_is_a_fault_also_for_count(folder):
         corpora.load(folder).count("swh", "test")
 
 
-def test_what_is_not_there_is_an_error_before_the_first_pair(folder):
+def test_a_missing_file_is_an_error_before_the_first_pair(folder):
     corpus = corpora.load(folder)
     with pytest.raises(ValueError, match=r"no test pairs of deu_Latn; .*swh_Latn"):
         corpus.pairs("German", "test")
@@ -165,7 +165,7 @@ def test_a_description_that_is_not_utf8_or_empty_is_an_error(folder):
         corpora.load(folder)
 
 
-def test_no_corpus_there_is_an_error_naming_the_nearest(folder):
+def test_an_unknown_corpus_is_an_error_with_the_nearest_name(folder):
     for name, nearest in [(folder.parent / "my-copus", "my-corpus"), ("cldrr", "cldr")]:
         with pytest.raises(ValueError, match=f"no corpus at .*; nearest: {nearest}"):
             corpora.load(name)

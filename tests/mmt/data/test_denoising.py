@@ -34,7 +34,7 @@ def filled(source, target, sentinels=SENTINELS):
     st.lists(st.lists(st.integers(0, 999), min_size=1, max_size=300), min_size=1, max_size=5),
     st.floats(0.01, 0.99), st.floats(1, 20), st.integers(0, 2**64 - 1), st.integers(1, 100),
 )  # fmt: skip
-def test_gaps_and_their_fillings_are_the_text(texts, density, span, key, number):
+def test_noise_spans_and_their_targets_are_the_text(texts, density, span, key, number):
     how, sentinels = Denoising(density, span), SENTINELS[:number]
     keys = [key] * len(texts)
     sides = made(how, texts, keys=keys, sentinels=sentinels)
@@ -63,7 +63,7 @@ def test_density_and_mean_span_are_those_of_the_paper():
     assert noise / gaps == pytest.approx(3.0, abs=0.1)
 
 
-def test_gaps_are_anywhere_and_others_for_another_key():
+def test_noise_spans_are_anywhere_and_differ_by_key():
     text = list(range(40))
     sides = made(Denoising(), [text] * 4000, keys=list(range(4000)))
     left_out = np.zeros(40)
@@ -75,7 +75,7 @@ def test_gaps_are_anywhere_and_others_for_another_key():
     assert len({tuple(source) for source, _ in sides}) > 500
 
 
-def test_a_prefix_language_model_writes_the_end():
+def test_a_prefix_language_model_predicts_the_end():
     texts = [list(range(length)) for length in (1, 2, 3, 50, 50, 50, 50)] * 50
     sides = made(Denoising(prefix_lm=1.0), texts)
     assert all(source + target == text for text, (source, target) in zip(texts, sides, strict=True))
@@ -102,6 +102,6 @@ def test_both_kinds_may_be_mixed():
         ({"prefix_lm": 2}, "prefix_lm is 2; allowed: 0 ... 1"),
     ],
 )
-def test_values_that_cannot_be(wrong, words, as_users_have_it):
+def test_values_out_of_range_are_errors(wrong, words, as_users_have_it):
     with pytest.raises(ValueError, match=words):
         Denoising(**wrong)

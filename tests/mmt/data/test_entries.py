@@ -162,7 +162,7 @@ def test_faults_are_named_with_file_and_line(corpus, entry, message):
         corpus(entry)
 
 
-def test_a_folder_without_pairs_says_what_is_there(corpus):
+def test_a_folder_without_pairs_is_an_error_with_its_files(corpus):
     root = corpus('"parts"').root
     (root / "moses/c.eng").unlink()
     with pytest.raises(ValueError, match=r"moses/c\.de\.gz has no counterpart in eng_Latn"):

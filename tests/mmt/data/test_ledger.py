@@ -99,14 +99,14 @@ MOVES = st.lists(
 @pytest.mark.filterwarnings("ignore:.*do not fit")
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(MOVES, st.booleans(), st.sampled_from([LENGTHS, SHORT]))
-def test_it_is_what_was_seen_whatever_happened(
+def test_consumption_equals_what_was_read_after_any_history(
     directory, tmp_path_factory, moves, packing, lengths
 ):
     check_moves(directory, tmp_path_factory, moves, packing, lengths)
 
 
 @pytest.mark.filterwarnings("ignore:.*do not fit")
-def test_it_is_what_was_seen(directory, tmp_path_factory):
+def test_consumption_equals_what_was_read(directory, tmp_path_factory):
     """Killed after a checkpoint, the ledger lost, or back to the checkpoint before; on 1, 2 or 4
     processes, with another batch size.
     """
@@ -138,12 +138,12 @@ def check_moves(directory, tmp_path_factory, moves, packing, lengths):
         assert row["epochs"] == pytest.approx(row["examples"] / row["pairs"])
 
 
-def test_chi_square_is_pearsons():
+def test_the_chi_square_test_is_pearsons():
     ours, freedom = ledger.chi_square([18, 30, 12, 0], [20.0, 25.0, 15.0, 0.0])
     assert (ours, freedom) == (pytest.approx(4 / 20 + 25 / 25 + 9 / 15), 2)
 
 
-def test_the_command_shows_it(directory, tmp_path, capsys):
+def test_the_command_prints_the_consumption(directory, tmp_path, capsys):
     from mmt.cli.main import main
 
     run = Run(directory, tmp_path, feature_lengths=LENGTHS)

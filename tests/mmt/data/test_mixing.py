@@ -18,7 +18,7 @@ def power_law(languages: int, largest: int = 20_000, smallest: int = 100) -> dic
     return {f"l{i}": int(largest * (smallest / largest) ** x) for i, x in enumerate(steps)}
 
 
-def test_shares_are_the_power_of_the_counts():
+def test_rates_are_the_power_of_the_counts():
     counts = {"deu": 32, "swh": 1, "fra": 243}
     rates = {"deu": 2 / 6, "swh": 1 / 6, "fra": 3 / 6}
     assert mixing.mixing_rates(counts, 5.0) == pytest.approx(rates)
@@ -100,14 +100,14 @@ def test_mixing_chooses_languages_by_any_name():
         ({"monolingual": "x"}, r"monolingual = 'x'; allowed: float \| None$"),
     ],
 )
-def test_what_a_mixture_cannot_be_is_named(wrong, message, as_users_have_it):
+def test_impossible_mixtures_are_errors(wrong, message, as_users_have_it):
     with pytest.raises(ValueError, match=f"^Mixing.{message}"):
         mixing.Mixing(**wrong)
     assert mixing.Mixing(examples=10**12, max_epochs=1).examples == 10**12
 
 
 @pytest.mark.parametrize("temperature", [1.0, 5.0])
-def test_110_languages_have_their_share_in_200_000_draws_and_early(temperature):
+def test_110_languages_have_their_rate_in_200_000_draws_and_early(temperature):
     shares = np.array(list(mixing.mixing_rates(power_law(110), temperature).values()))
     drawn, _ = mixing.MixtureSampler(shares.tolist()).at(np.arange(DRAWS))
     realised = np.bincount(drawn, minlength=110) / DRAWS
@@ -122,7 +122,7 @@ def test_110_languages_have_their_share_in_200_000_draws_and_early(temperature):
 
 @settings(deadline=None)
 @given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=40))
-def test_everyone_comes_within_the_first_expected_period(weights):
+def test_every_language_is_drawn_within_its_first_expected_period(weights):
     shares = np.array(weights) / sum(weights)
     drawn, counted = mixing.MixtureSampler(weights).at(np.arange(math.ceil(1 / shares.min())))
     languages, first = np.unique(drawn, return_index=True)
@@ -131,7 +131,7 @@ def test_everyone_comes_within_the_first_expected_period(weights):
     assert (counted[first] == 0).all()
 
 
-def test_schedule_is_random_access_and_counts_appearances():
+def test_a_sampler_has_random_access_and_counts_appearances():
     schedule = mixing.MixtureSampler(list(mixing.mixing_rates(power_law(1000), 1.43).values()))
     drawn, counted = schedule.at(np.arange(30_000))
     for component in (0, 500, 999):
@@ -186,7 +186,7 @@ BOTH = {"deu_Latn": 900, "swh_Latn": 30, "deu_Latn.monolingual": 5000, "eng_Latn
 
 
 @pytest.mark.parametrize(("monolingual", "part"), [(None, 0.5), (0.2, 0.2), (1.0, 1.0), (0.0, 0.0)])
-def test_monolingual_text_has_the_part_that_was_asked_for(monolingual, part):
+def test_monolingual_text_has_its_fraction(monolingual, part):
     mixture = mixing.Mixing(monolingual=monolingual)
     rates = mixture.rates({code: BOTH[code] for code in mixture.choose(list(BOTH))})
     text = {code: share for code, share in rates.items() if mixing.is_monolingual(code)}

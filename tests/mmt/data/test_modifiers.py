@@ -114,7 +114,7 @@ def shown(cached, vocabulary, modifier, count=40, **options):
 
 
 @pytest.mark.parametrize("kind", modifiers.KINDS)
-def test_as_often_as_asked_where_asked_and_the_tag_stays(cached, vocabulary, kind):
+def test_modifiers_apply_at_their_rate_and_keep_the_tag(cached, vocabulary, kind):
     plain = shown(cached, vocabulary, None)
     made = shown(cached, vocabulary, {kind: {"Swahili": 0.5}})
     assert all(source.startswith("<2eng> ") for _, source, _ in made)
@@ -132,7 +132,7 @@ def test_as_often_as_asked_where_asked_and_the_tag_stays(cached, vocabulary, kin
                 assert appended in pairs["swh_Latn"]
 
 
-def test_what_does_not_fit_stays_as_it_was(cached, vocabulary):
+def test_examples_that_would_not_fit_are_unchanged(cached, vocabulary):
     short = {"inputs": 28, "targets": 28}
     with pytest.warns(UserWarning, match="do not fit"):
         plain = shown(cached, vocabulary, None, feature_lengths=short)
@@ -228,7 +228,7 @@ def test_sentences_are_joined_as_their_script_has_it():
     assert joined.source == "Ja. Nein."
 
 
-def test_a_stage_has_its_own(cached, vocabulary):
+def test_a_stage_has_its_own_modifiers(cached, vocabulary):
     planned = [Stage({"examples": 64}, Mixing(1.0), {"upper_case": 1.0}), Stage()]
     batches = pipeline.train_batches(
         cached[0], stages=planned, feature_lengths=LONG, batch_size=16, virtual_shards=8,

@@ -66,7 +66,7 @@ def test_packer_keeps_every_example_once_and_fills_no_row_over(lengths, open_row
 
 
 @given(LENGTHS, LENGTHS)
-def test_packer_goes_on_from_its_open_rows(lengths, more):
+def test_packer_resumes_from_its_open_rows(lengths, more):
     examples, _ = make_up(lengths + more)
     packer = packing.Packer(10, 8, open_rows=3)
     for example in examples[: len(lengths)]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from mmt.data.pair import Pair
 
 
-def test_a_pair_is_of_no_document_and_not_back_translated_unless_said():
+def test_a_pair_has_no_document_and_is_genuine_by_default():
     pair = Pair("ein Satz", "a sentence", "deu_Latn", "news.de", 3)
     assert (pair.id, pair.back_translated) == ("", False)
 
 
-def test_corpora_and_rules_need_not_each_other():
+def test_corpora_and_rules_do_not_import_each_other():
     """Either may be imported first, and corpora are read without the libraries of the rules."""
     root = Path(__file__).resolve().parents[3]
     code = (

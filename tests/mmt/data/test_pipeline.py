@@ -49,7 +49,7 @@ def assert_equal(ours, theirs):
             np.testing.assert_array_equal(mine[name], yours[name], err_msg=name)
 
 
-def test_batches_have_the_promised_arrays(batches):
+def test_batches_have_the_documented_arrays(batches):
     stream = batches()
     assert stream.manifest.languages == tuple(COUNTS)
     for batch in take(stream, 3):
@@ -162,7 +162,7 @@ def test_processes_share_the_batches_of_one(batches, processes):
     assert_equal(joined, together)
 
 
-def test_a_process_may_have_rows_here_and_there(batches):
+def test_rows_of_a_process_need_not_be_contiguous(batches):
     together = take(batches(batch_size=16, virtual_shards=8), 5)
     stream = batches(batch_size=16, virtual_shards=8)
     stream.share(lambda size: [range(2, 4), range(8, 12)])
@@ -213,7 +213,7 @@ def test_a_run_moves_to_other_process_counts_and_batch_sizes(batches):
     assert Counter(rows_of(take(bigger, 2))) == Counter(rows_of(later))
 
 
-def test_what_does_not_fit_is_left_out_and_counted(batches):
+def test_examples_that_do_not_fit_are_left_out_and_counted(batches):
     short = {"inputs": 12, "targets": 20}
     long = sum(len(example(0, i)[0]) + 1 > 12 for count in COUNTS.values() for i in range(count))
     with pytest.warns(UserWarning, match=f"^{long:,} train examples do not fit in inputs 12"):
@@ -255,7 +255,7 @@ def test_bad_settings_are_errors(batches, options, message):
         batches(**options)
 
 
-def test_closed_batches_say_so(batches, tmp_path):
+def test_reading_closed_batches_is_an_error(batches, tmp_path):
     stream = batches()
     next(stream)
     stream.close()

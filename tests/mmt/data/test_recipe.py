@@ -33,7 +33,7 @@ def cached(tmp_path):
     return recipe.CacheConfig(str(tmp_path / "cache"), "toys_to_eng", corpus=str(folder)), folder
 
 
-def test_a_cache_is_there_or_not(cached, tmp_path):
+def test_a_cache_is_present_or_not(cached, tmp_path):
     cache_config, _ = cached
     assert cache_config.present()
     assert not recipe.CacheConfig(str(tmp_path / "elsewhere"), "toys_to_eng").present()

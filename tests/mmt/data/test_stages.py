@@ -34,7 +34,7 @@ MIXTURES = st.builds(
 @given(
     st.lists(st.tuples(MIXTURES, st.integers(1, 900)), max_size=4), MIXTURES, st.integers(0, 3000)
 )
-def test_each_goes_on_where_the_one_before_left_every_language(past, last, draw):
+def test_each_stage_continues_the_epochs_of_the_stage_before(past, last, draw):
     ends = np.cumsum([length for _, length in past]).tolist()
     made = [Stage({"examples": end}, mixture) for (mixture, _), end in zip(past, ends, strict=True)]
     sampler = CurriculumSampler([*made, Stage(mixing=last)], COUNTS)
@@ -58,7 +58,7 @@ def test_each_goes_on_where_the_one_before_left_every_language(past, last, draw)
         assert sampler.when(*expected[place][:2]) == place
 
 
-def test_one_stage_is_its_schedule():
+def test_a_single_stage_equals_no_stages():
     shares = Mixing(3.0).rates(COUNTS)
     plain = mixing.MixtureSampler(list(shares.values())).at(np.arange(5000))
     ours = CurriculumSampler([Stage(mixing=Mixing(3.0))], COUNTS).at(np.arange(5000))
@@ -125,7 +125,7 @@ def test_the_last_stage_has_no_end():
 
 
 @pytest.mark.parametrize("wrong", [[3], 3, Stage(), "ab"])
-def test_what_is_no_list_of_stages_is_an_error(wrong, as_users_have_it):
+def test_anything_but_a_list_of_stages_is_an_error(wrong, as_users_have_it):
     with pytest.raises(ValueError, match=r"stages = .*; allowed: a list of Stage, such as \["):
         planned(wrong, None)
     assert planned(None, LARGE) == planned([Stage()], LARGE) == [Stage(mixing=LARGE)]
@@ -165,7 +165,7 @@ def languages_of(batches, steps):
 
 
 @pytest.mark.parametrize("packing", [True, False])
-def test_until_steps(directory, packing):
+def test_a_stage_ends_after_its_steps(directory, packing):
     """Exact without packing; with it, early or late by what rows are open and by their variance."""
     batches = stream(directory, [Stage({"steps": 60}, LARGE), Stage()], packing=packing)
     small = [bool(languages & {2, 3}) for languages in languages_of(batches, 80)]
@@ -205,7 +205,7 @@ def test_a_state_knows_its_stages(directory):
 @pytest.mark.parametrize(
     "processes", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 4))]
 )
-def test_a_stage_that_a_loss_ends(directory, processes):
+def test_a_stage_ends_by_its_loss(directory, processes):
     """It ends at a draw that no virtual shard has used yet, on however many processes."""
     planned = [Stage({"validation_loss/yor": 2}, LARGE), Stage()]
     parts = [stream(directory, planned) for _ in range(processes)]

@@ -46,7 +46,7 @@ def test_the_table_shows_the_largest_first_and_a_total(folder):
     assert lines[-1].split()[:3] == ["all", "3", "8"]
 
 
-def test_what_several_files_matched_is_said(folder):
+def test_entries_of_several_files_are_reported(folder):
     assert list(stats.matched(corpora.load(folder))) == ["train zho_Hant: swh.tsv, t.de"]
     for number in range(9):
         (folder / f"{number}.tsv").write_text("a\tb\n")

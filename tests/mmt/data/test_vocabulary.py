@@ -108,7 +108,7 @@ def test_training_again_gives_the_same_file(model, vocabulary, tmp_path):
     assert vocab.Vocabulary.load(tmp_path / "other.model").hash != vocabulary.hash
 
 
-def test_sizes_that_cannot_be(tmp_path):
+def test_impossible_sizes_are_errors(tmp_path):
     path = tmp_path / "vocabulary.model"
     with pytest.raises(ValueError, match=r"vocabulary of 200 pieces is too small.*alone are \d+"):
         vocab.train(TEXTS, path, size=200, tags=TAGS)
@@ -173,7 +173,7 @@ def madlad(tmp_path_factory):
     return vocab.Vocabulary.load(path)
 
 
-def test_other_ids_than_ours(madlad, vocabulary):
+def test_models_with_other_special_ids_load(madlad, vocabulary):
     assert (madlad.pad, madlad.eos, madlad.unk) == (-1, 2, 0)
     assert (vocabulary.pad, vocabulary.eos, vocabulary.unk) == (0, 1, 2)
     ids = madlad.encode("Swahili")
@@ -214,7 +214,7 @@ def test_a_tag_may_stand_for_the_script_that_was_trained(tmp_path):
         vocab.find_tag(vocabulary, "sr-Cyrl", trained="srp_Latn")
 
 
-def test_of_many_languages_the_nearest_are_named(tmp_path):
+def test_an_unknown_tag_is_an_error_with_the_nearest_languages(tmp_path):
     tags = sorted({f"<2{entry.iso1}>" for entry in languages.all_languages() if entry.iso1})
     path = tmp_path / "many.model"
     path.write_bytes(foreign(*tags))

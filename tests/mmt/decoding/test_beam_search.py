@@ -247,14 +247,14 @@ def greedy(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
     return total / penalty(len(tokens), settings), tokens
 
 
-def test_where_nothing_may_come_a_hypothesis_ends():
+def test_without_an_allowed_token_a_hypothesis_ends():
     toy = Toy(4, seed=1)  # two words; no word twice, and at least nine
     settings = BeamSettings(12, beams=2, nbest=2, no_repeat_ngram=1)
     hypotheses = toy.search([1], [12], settings, least=[9])
     assert [len(own_tokens(tokens)) for tokens in hypotheses.tokens[0]] == [3, 3]
 
 
-def test_best_does_not_depend_on_how_many_are_asked_for():
+def test_the_best_hypothesis_does_not_depend_on_nbest():
     toy, rows = Toy(30, sharpness=2.0), list(range(50, 60))
     four = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=4))
     single = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=1))
@@ -316,13 +316,13 @@ def test_a_row_without_length_is_empty_and_costs_no_step():
     assert not decode.any_live(state)
 
 
-def test_slots_that_no_hypothesis_is_left_for_are_empty():
+def test_slots_without_a_hypothesis_are_empty():
     hypotheses = Toy(3).search([1], [2], BeamSettings(2, beams=3, nbest=3))  # only: end, word end
     assert sorted(map(tuple, hypotheses.tokens[0].tolist())) == [(0, 0), (1, 0), (2, 1)]
     assert hypotheses.scores[0, 2] == -np.inf
 
 
-def test_stops_as_soon_as_nothing_better_can_come():
+def test_a_search_stops_once_no_better_hypothesis_is_possible():
     """After the end (p = 0.9) the other beam has log 0.1: at 64 tokens, 11.5 under the penalty."""
     logits = jnp.log(jnp.array([1e-9, 0.9, 0.1]))
     settings = BeamSettings(64, beams=2, alpha=0.8)
@@ -334,7 +334,7 @@ def test_stops_as_soon_as_nothing_better_can_come():
     assert decode.extend(step_fn, state, settings=greedy).step == 1
 
 
-def test_in_parts_with_a_growing_cache_it_is_the_same_search():
+def test_decoding_in_segments_with_a_growing_cache_equals_one_search():
     toy, settings = Toy(30, sharpness=2.0), BeamSettings(12, beams=3, nbest=3)
     table = jnp.asarray(toy.table, jnp.float32)
     rows, limits = jnp.arange(5), jnp.full(5, 12)

@@ -42,7 +42,7 @@ def sources(count, seed=0, longest=15):
 @pytest.mark.parametrize(
     "decoding", [BEAM, pytest.param(SAMPLE, marks=pytest.mark.slow)], ids=["beam", "sampling"]
 )
-def test_a_source_meets_the_same_program_whatever_shares_its_batch(trained, decoding):
+def test_a_source_has_the_same_program_in_any_batch(trained, decoding):
     texts, search = sources(60, longest=25), make(trained, decoding).search
     together = search(texts)
     assert len({nbest[0].score for nbest in together}) > 50
@@ -63,7 +63,7 @@ def test_token_scores_add_up(trained):
 
 
 @pytest.mark.parametrize("decoding", [BEAM, SAMPLE], ids=["beam", "sampling"])
-def test_token_scores_are_kept_where_asked_for_and_change_nothing(trained, decoding):
+def test_token_scores_are_kept_on_request_and_change_nothing(trained, decoding):
     search = make(trained, decoding)
     without = dataclasses.replace(search, token_scores=False).search(sources(20))
     for nbest, all_ in zip(without, search.search(sources(20)), strict=True):
@@ -71,7 +71,7 @@ def test_token_scores_are_kept_where_asked_for_and_change_nothing(trained, decod
         np.testing.assert_allclose([o.score for o in nbest], [o.score for o in all_], rtol=1e-5)
 
 
-def test_samples_hang_on_the_seed_and_the_source(trained):
+def test_samples_depend_on_the_seed_and_the_source(trained):
     texts = sources(20)
     sampled, same, other = (
         make(trained, dataclasses.replace(SAMPLE, seed=seed)).search([*texts, *texts])

@@ -7,7 +7,7 @@ import pytest
 from mmt.decoding import DEFAULT, Decoding
 
 
-def test_a_default_is_named_as_ever_and_every_other_choice_in_full():
+def test_a_default_keeps_its_name_and_other_options_are_named_in_full():
     assert str(DEFAULT) == "beam:4|alpha:0.8"
     assert str(Decoding(beam=1, alpha=0.0)) == "beam:1|alpha:0"
     assert str(Decoding(prefix="a|b", penalty="length")) == (
@@ -64,7 +64,7 @@ def test_lengths_are_ratios_of_the_source():
         ({"penalty": "google"}, "penalty 'google'; allowed: gnmt, length"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_an_error(wrong, message, as_users_have_it):
+def test_impossible_options_are_errors(wrong, message, as_users_have_it):
     with pytest.raises(ValueError, match=message):
         Decoding(**wrong)
 

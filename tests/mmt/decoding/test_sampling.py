@@ -16,7 +16,7 @@ def histories(seed=0, rows=40, size=9, vocabulary=5):
 
 @pytest.mark.parametrize("length", [0, 1, 4, 9])
 @pytest.mark.parametrize("ngram", [1, 2, 3, 10])
-def test_an_ngram_that_was_there_does_not_come_again(ngram, length):
+def test_no_ngram_is_repeated(ngram, length):
     history = histories()
     repeated = sampling.repeated_ngrams(history, jnp.int32(length), ngram=ngram, vocabulary=5)
     for row, tokens in zip(np.asarray(repeated), history.tolist(), strict=True):
@@ -28,7 +28,7 @@ def test_an_ngram_that_was_there_does_not_come_again(ngram, length):
 
 
 @pytest.mark.parametrize("by", [1.5, 0.5])
-def test_what_was_said_is_less_or_more_likely(by):
+def test_the_repetition_penalty_is_applied_to_earlier_tokens(by):
     history, length = histories(), 3
     logprobs = jax.nn.log_softmax(jax.random.normal(jax.random.key(0), (40, 7)))
     penalised = sampling.apply_repetition_penalty(logprobs, history, jnp.int32(length), by)
@@ -56,7 +56,7 @@ CHOICES = [(1.0, 0, 1.0), (0.6, 0, 1.0), (1.0, 5, 1.0), (1.0, 0, 0.7), (1.7, 8, 
 
 
 @pytest.mark.parametrize("temperature, top_k, top_p", CHOICES)
-def test_the_likely_tokens_are_kept(temperature, top_k, top_p):
+def test_top_k_and_top_p_keep_the_likely_tokens(temperature, top_k, top_p):
     logits = np.random.default_rng(1).normal(size=(20, 30)).astype(np.float32) * 2
     filtered = sampling.top_k_top_p_filter(
         jnp.asarray(logits), temperature=temperature, top_k=top_k, top_p=top_p
@@ -85,7 +85,7 @@ def test_the_smallest_set_of_the_best_with_all_that_are_equal(top_p, sharpness):
 
 
 @pytest.mark.parametrize("temperature, top_k, top_p", CHOICES[:5])
-def test_a_search_draws_by_the_probabilities(temperature, top_k, top_p):
+def test_sampling_draws_by_the_probabilities(temperature, top_k, top_p):
     """Of 20,000 rows, in two steps; one in 10,000 right samplers would be called wrong."""
     rows, logits = 20_000, jnp.asarray([1.0, -1.0, 0.5, 2.0, 0.0, 1.5, -0.5, 0.7, 1.1, 0.2])
     settings = beam_search.BeamSettings(

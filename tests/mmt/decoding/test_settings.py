@@ -27,6 +27,6 @@ from mmt.decoding.settings import BeamSettings
         ({"temperature": 1.0}, "beam must be 1, not 4"),
     ],
 )
-def test_settings_that_make_no_sense_are_errors(wrong, message):
+def test_impossible_settings_are_errors(wrong, message):
     with pytest.raises(ValueError, match=message):
         BeamSettings(**{"max_length": 8, **wrong})

@@ -59,7 +59,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_ways_are_the_loop_in_value_and_one_another_in_every_gradient(case):
+def test_all_dispatchers_equal_the_loop_and_each_other_in_every_gradient(case):
     """Gradients of tokens, weights, and by the gates of the logits; those of the way of GShard's
     paper, products with one-hot masks, are plain autodiff.
     """
@@ -109,14 +109,14 @@ def test_buffers(router):
 
 
 @pytest.mark.parametrize("choices, experts", [(1, 8), (16, 8), (512, 8), (8192, 8), (8192, 128)])
-def test_blocks_cost_about_the_active_experts(choices, experts):
+def test_blocks_cost_about_as_much_as_the_active_experts(choices, experts):
     """Rows in blocks that are not skipped, at most: not every expert on every row."""
     rows = dispatch.block_rows(choices, experts)
     worst = (choices // rows + min(experts, choices)) * rows
     assert rows % 8 == 0 and worst <= 2 * choices + 8 * experts
 
 
-def test_auto_is_one_of_the_ways():
+def test_auto_is_one_of_the_dispatchers():
     assert dispatch.fastest("auto") in dispatch.DISPATCHERS.values()
     for name, way in dispatch.DISPATCHERS.items():
         assert dispatch.fastest(name) is way

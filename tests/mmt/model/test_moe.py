@@ -65,7 +65,7 @@ def every_expert(params, x, padding_mask, choices):
 @pytest.mark.parametrize(
     "router, in_training", [("gshard", False), ("switch", False), ("switch", True)]
 )
-def test_with_room_for_all_the_layer_is_a_sum_over_experts(router, in_training, tokens):
+def test_with_capacity_for_all_the_layer_is_a_sum_over_experts(router, in_training, tokens):
     """In value and in every gradient; also where all tokens choose one expert."""
     x, padding_mask = tokens
     x = x.at[..., 0].set(1.0)
@@ -111,7 +111,7 @@ def test_noise_belongs_to_the_token_whatever_the_groups(router, tokens):
         np.testing.assert_allclose(other, outputs[0], rtol=1e-5, atol=1e-6)
 
 
-def test_tokens_without_room_get_nothing(tokens):
+def test_tokens_beyond_the_capacity_are_dropped(tokens):
     x, padding_mask = tokens
     module = layer("switch", capacity_factor=0.25)
     params = parameters(module, x, padding_mask)
@@ -154,7 +154,7 @@ def test_the_router_computes_in_float32(tokens):
     np.testing.assert_allclose(y.astype(jnp.float32), full, atol=0.03)
 
 
-def test_bfloat16_routers_are_there_to_be_compared(tokens):
+def test_bfloat16_routers_differ_from_float32(tokens):
     """All of the router in bfloat16: near the float32 one, and not it."""
     x, padding_mask = tokens
     module = layer()
@@ -238,7 +238,7 @@ def test_every_gradient_of_the_layer_is_the_slope_of_plain_loops(router, choices
             assert got == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-3)
 
 
-def test_dropped_tokens_pass_by_the_residual():
+def test_dropped_tokens_pass_through_the_residual():
     """In the layer of the stack: where no expert has room, the MLP adds nothing."""
     experts = moe.MoeConfig(2, moe.switch_top1, group_size=32, capacity_factor=0.25)
     config = Config(vocab_size=9, emb_dim=8, num_heads=2, head_dim=4, mlp_dim=16, moe=experts)
@@ -293,7 +293,7 @@ def test_output_masking_leaves_out_whole_outputs(router, choices, tokens):
     assert masked_measures == measures  # it is no token without room
 
 
-def test_groups_are_whole_rows_where_that_is_nearly_as_few():
+def test_groups_are_whole_rows_if_that_costs_little():
     for rows, length, size, count in (
         (64, 64, 1024, 4), (64, 40, 1024, 4), (12, 10, 50, 3), (7, 100, 300, 3), (7, 100, 150, 7),
         (1, 1, 1024, 1), (31, 2, 8, 8),
@@ -318,7 +318,7 @@ def test_expert_dropout_leaves_out_hidden_units_of_an_expert():
     assert (ratio == 0).mean() == pytest.approx(0.4, abs=0.08)
 
 
-def test_all_ways_of_dispatch_give_the_layer_the_same_numbers(tokens):
+def test_all_dispatchers_give_the_layer_the_same_numbers(tokens):
     """With the same noise: jitter, second experts, dropout inside them, masked outputs."""
     x, padding_mask = tokens
     module = layer(expert_dropout=0.4, jitter=0.1, output_masking=0.2)

@@ -208,7 +208,7 @@ def test_algorithm_1_by_hand():
 @pytest.mark.parametrize(
     "router, factor, capacity", [("gshard", 1.0, 16), ("switch", 1.25, 10), ("switch", 2.0, 16)]
 )
-def test_room(router, factor, capacity):
+def test_capacity_follows_the_factor(router, factor, capacity):
     """64 tokens, 8 experts: 2S/E for GShard, S/E x factor for Switch."""
     logits, padding_mask, uniform = example(64, 8, 1)
     assert route(router, logits, padding_mask, uniform, factor=factor).capacity == capacity
@@ -254,7 +254,7 @@ def test_padding_does_not_count(router):
 
 
 @pytest.mark.parametrize("router", ROUTERS)
-def test_far_from_zero_logits_are_no_trouble(router):
+def test_large_logits_stay_finite(router):
     """exp(-200) is 0 in float32: the second expert is still the second, the losses finite."""
     logits = np.asarray([[[200.0, -50.0, 0.0, -90.0]] * 3], np.float32)
     padding_mask, uniform = np.ones((1, 3), bool), np.zeros((1, 3), np.float32)

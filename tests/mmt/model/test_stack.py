@@ -65,7 +65,7 @@ def test_experts_may_be_narrower_than_the_layers_without():
     assert widths["encoder/0/mlp/wi_0"] == 16 and widths["encoder/1/mlp/wi_0"] == 6
 
 
-def test_buckets_reach_as_far_as_they_are_told():
+def test_buckets_reach_the_configured_distance():
     model, params = init(CONFIG)
     table = params["encoder"]["relative_bias"]["embedding"]
     assert table.shape == (8, 2)

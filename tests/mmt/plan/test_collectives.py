@@ -100,7 +100,7 @@ def test_a_loop_that_ends_by_what_it_finds_counts_once():
     assert [exchange.executed for exchange in collectives.read(text)] == [1, 1]
 
 
-def test_what_is_no_program():
+def test_text_that_is_no_program_is_an_error():
     with pytest.raises(ValueError, match="no ENTRY computation"):
         collectives.read("all-to-all(%x)")
 

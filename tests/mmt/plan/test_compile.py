@@ -57,13 +57,13 @@ def test_the_batch_is_the_pipelines():
         ("TASK_FEATURE_LENGTHS={'inputs': 8}", "TASK_FEATURE_LENGTHS = {'inputs': 8}; allowed"),
     ],
 )
-def test_no_batch(binding, message):
+def test_a_plan_without_a_batch_is_an_error(binding, message):
     config.load(FILES, [binding], may_leave_open=True)
     with pytest.raises(ValueError, match=message):
         compile.batch_shapes(sharding.Layout())
 
 
-def test_what_is_refused_is_the_answer(monkeypatch, capsys):
+def test_a_refusal_is_the_answer(monkeypatch, capsys):
     arguments = {"files": ["gin_configs/models/tinny.gin"], "bindings": [], "topology": "cpu:1"}
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(arguments)))
     cached = jax.config.jax_enable_compilation_cache

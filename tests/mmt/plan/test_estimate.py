@@ -53,7 +53,7 @@ def test_bytes_of_a_device():
     assert made().fits is True
 
 
-def test_too_large_says_by_how_much_and_what_to_change():
+def test_a_plan_that_is_too_large_proposes_changes():
     result = without("memory", "collectives", name="v3:4x8")
     large = plan.Plan(result.machine, {**result.answer, "exhausted": EXHAUSTED})
     assert large.fits is False
@@ -68,7 +68,7 @@ def test_too_large_says_by_how_much_and_what_to_change():
     assert part["total"] == pytest.approx((25.45 + 4.5) * GIB)
 
 
-def test_without_a_compiler_only_what_cannot_fit_is_known():
+def test_without_a_compiler_only_a_misfit_is_certain():
     assert without("memory", "collectives").fits is None
     gpu = made("gpu:64", parameter_bytes=50 * GIB, memory=None)
     assert gpu.fits is False  # with its gradients
@@ -105,7 +105,7 @@ def test_decoding_has_no_days():
     assert result.days is None and result.to_json()["chip_years"] is None
 
 
-def test_the_keys():
+def test_the_answer_has_the_documented_keys():
     row = made().to_json()
     assert set(row["bytes_per_device"]) == {
         "parameters", "optimizer", "temporary", "total", "limit"
@@ -146,7 +146,7 @@ def test_topologies_are_checked_before_anything_starts(flags, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_one_of_params_and_topology(capsys):
+def test_either_params_or_topology_is_required(capsys):
     for flags in ([], ["--params", "--topology", "cpu:8"]):
         with pytest.raises(SystemExit):
             main.main(["plan", TINY, *flags])
@@ -181,7 +181,7 @@ def test_a_gpus_plan_is_shapes_and_arithmetic():
          ["sharding.device_mesh.axes={'data': 16, 'model': 1}"], "does not f"),
     ],
 )  # fmt: skip
-def test_what_the_program_refuses(files, bindings, message):
+def test_plans_of_impossible_programs_are_errors(files, bindings, message):
     with pytest.raises(ValueError, match=message):
         plan.plan(files, bindings, "gpu:8")
 
@@ -232,7 +232,7 @@ def test_gshards_layers_for_a_tpu(monkeypatch):
 
 @pytest.mark.mesh
 @needs_libtpu
-def test_what_a_tpu_refuses(monkeypatch):
+def test_plans_that_a_tpu_refuses_are_errors(monkeypatch):
     monkeypatch.setenv("JAX_OPTIMIZATION_LEVEL", "O1")
     large = ["BATCH_SIZE=4096", "TASK_FEATURE_LENGTHS={'inputs': 2048, 'targets': 2048}"]
     result = plan.plan(["gin_configs/models/large.gin"], large, "v5e:2x2")

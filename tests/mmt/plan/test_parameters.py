@@ -90,7 +90,7 @@ def test_counts_are_arithmetic_and_what_is_printed(name, counts):
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if "switch" in name or "gshard" in name])
-def test_active_is_all_but_what_a_token_passes_by(name, counts):
+def test_active_parameters_are_all_but_the_unused_experts(name, counts):
     counted, (layers, experts) = counts[name], MODELS[name][4]
     (d, ff, *_), matrices = MODELS[name][0], MODELS[name][3]
     chosen = min(experts, 1 if "switch" in name else 2)
@@ -152,7 +152,7 @@ def test_a_shared_mlp_is_dense_and_its_gate_is_a_router():
     [(0, "0"), (999, "999"), (94_208, "94.21 K"), (32_768_000, "32.77 M"),
      (206_553_000_000, "206.55 B"), (1_571_380_000_000, "1571.38 B")],
 )  # fmt: skip
-def test_readable(size, text):
+def test_counts_are_readable(size, text):
     assert parameters.readable(size) == text
 
 
@@ -205,6 +205,6 @@ def test_the_widest_and_the_deepest_are_counted_from_shapes():
         ),
     ],
 )
-def test_errors(flags, message, capsys, as_users_have_it):
+def test_impossible_models_are_errors(flags, message, capsys, as_users_have_it):
     assert main.main(["plan", "--params", *flags]) == 1
     assert message in capsys.readouterr().err

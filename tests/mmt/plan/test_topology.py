@@ -29,7 +29,7 @@ def test_chips_and_devices(name, chips, devices):
         ("", "unknown topology ''"),
     ],
 )
-def test_what_is_no_topology(name, message):
+def test_an_unknown_topology_is_an_error(name, message):
     with pytest.raises(ValueError, match="v3:32x32, v4:8x16x16, .*cpu:8") as error:
         topology.parse(name)
     assert message in str(error.value)

@@ -9,7 +9,7 @@ import pytest
 from mmt.system import atomic, text_lines
 
 
-def test_interrupted_work_is_there_again_and_old_work_is_not(tmp_path):
+def test_interrupted_work_is_resumed_and_old_work_removed(tmp_path):
     out = tmp_path / "out[1]"
     with pytest.raises(KeyboardInterrupt), atomic.working(out, "a") as work:
         (work / "done").touch()
@@ -27,7 +27,7 @@ def test_interrupted_work_is_there_again_and_old_work_is_not(tmp_path):
     assert os.listdir(tmp_path) == ["out[1]"]
 
 
-def test_where_nothing_can_be_made_is_named(tmp_path):
+def test_an_unwritable_folder_is_named(tmp_path):
     (tmp_path / "file").touch()
     for out in ("/proc/out", tmp_path / "file/out"):
         with pytest.raises(OSError, match=f"^cannot write {out}: [^.]*$"):

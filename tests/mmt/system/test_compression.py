@@ -34,7 +34,7 @@ def zipped(path, members, **attributes):
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_what_was_packed_comes_back_also_in_a_zip(tmp_path, suffix):
+def test_compressed_text_is_read_also_within_a_zip(tmp_path, suffix):
     text = "".join(f"Zeile {number}\n" for number in range(40_000)).encode()
     path = tmp_path / f"a.tsv{suffix}"
     path.write_bytes(PACK[suffix](text))
@@ -111,7 +111,7 @@ def test_bombs_are_refused(tmp_path, suffix, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst", ".zip"])
-def test_damage_is_named(tmp_path, suffix):
+def test_damaged_archives_are_named(tmp_path, suffix):
     text = "".join(f"Zeile {number}\n" for number in range(9000)).encode()
     path = tmp_path / f"a.tsv{suffix}"
     if suffix == ".zip":
@@ -133,7 +133,7 @@ def test_damage_is_named(tmp_path, suffix):
         list(compression.chunks(path))
 
 
-def test_what_is_read_at_once_has_a_limit(tmp_path, monkeypatch):
+def test_a_file_read_into_memory_has_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(compression, "WHOLE", 1 << 20)
     (tmp_path / "a.po").write_bytes(bytes((1 << 20) + 1))
     with pytest.raises(ValueError, match=r"a\.po: larger than 1 MiB"):

@@ -15,7 +15,7 @@ from mmt.system import environment
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_an_environment_round_trips(tmp_path):
     file = tmp_path / "environment.json"
     assert environment.read(file) is None
     environment.write(file)
@@ -68,7 +68,7 @@ def test_a_program_starts_again_once_as_the_same_process(tmp_path, command):
 
 
 @pytest.mark.parametrize("tunables", ["", "glibc.malloc.arena_max=2"])
-def test_tunables_of_the_user_stay(tmp_path, tunables):
+def test_tunables_of_the_user_are_kept(tmp_path, tunables):
     process, words = started(tmp_path, "program.py", GLIBC_TUNABLES=tunables)
     assert process.returncode == 7
     assert words[:-1] == [str(process.pid), "False", *tunables.split()]

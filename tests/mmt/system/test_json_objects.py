@@ -17,7 +17,7 @@ from mmt.system import json_objects
         (b'{"a": "\xff"}', "no UTF-8: byte 8 is 0xff"),
     ],
 )
-def test_a_line_that_is_no_object(line, message):
+def test_a_line_that_is_no_object_is_an_error(line, message):
     with pytest.raises(ValueError, match=message):
         json_objects.parse(line)
     assert json_objects.parse('{"a": [1, null]}') == {"a": [1, None]}

@@ -42,7 +42,7 @@ def test_the_second_is_refused_until_the_first_is_killed(tmp_path, holder):
         assert json.loads((tmp_path / "run/run.lock").read_text())["pid"] == os.getpid()
 
 
-def test_again_inside_is_nothing_and_after_it_nothing_is_left(tmp_path):
+def test_a_nested_lock_does_nothing_and_no_file_remains(tmp_path):
     with lock.held(tmp_path / "run"), lock.held(tmp_path / "." / "run"):
         assert (tmp_path / "run/run.lock").is_file()
     assert list(tmp_path.iterdir()) == []
@@ -51,7 +51,7 @@ def test_again_inside_is_nothing_and_after_it_nothing_is_left(tmp_path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["kept"]
 
 
-def test_of_another_host_only_who_still_counts_is_in_the_way(tmp_path, monkeypatch, capsys):
+def test_a_lock_of_another_host_holds_while_its_counter_advances(tmp_path, monkeypatch, capsys):
     """The file of a host whose locks do not come here, of a killed run and of a living one."""
     monkeypatch.setattr(lock, "BEAT", 0.02)
     path = tmp_path / lock.FILE
@@ -69,7 +69,7 @@ def test_of_another_host_only_who_still_counts_is_in_the_way(tmp_path, monkeypat
     assert path.is_file()
 
 
-def test_the_holder_counts(tmp_path, monkeypatch):
+def test_the_holder_advances_its_counter(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "BEAT", 0.01)
     counts = set()
     with lock.held(tmp_path):
@@ -78,7 +78,7 @@ def test_the_holder_counts(tmp_path, monkeypatch):
     assert max(counts) >= 2
 
 
-def test_a_place_that_takes_no_lock_is_named(tmp_path):
+def test_a_folder_that_cannot_be_locked_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"cannot lock .*file/run.lock"):
         with lock.held(tmp_path / "file"):

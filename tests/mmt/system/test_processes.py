@@ -73,6 +73,6 @@ def test_a_stream_is_read_little_ahead_and_its_errors_come_in_turn(processes):
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_told():
+def test_a_killed_worker_is_an_error():
     with pytest.raises(OSError, match="was killed"), workers(None, 2) as run:
         run("dying", dying, [1, 2], 2)

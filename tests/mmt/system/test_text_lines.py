@@ -51,7 +51,7 @@ def test_large_files_with_long_lines_are_read_whole(write):
     assert text_lines.count(path) == 60
 
 
-def test_a_byte_order_mark_is_no_text(write):
+def test_a_byte_order_mark_is_removed(write):
     assert list(text_lines.read(write("\ufeffa\n\ufeffb".encode()))) == ["a", "\ufeffb"]
 
 

@@ -36,5 +36,5 @@ def test_a_key_or_a_table_is_found_where_it_is_written(key, table, line):
     assert located(TEXT, Path("corpus.toml"), key, table) == f"corpus.toml:{line}"
 
 
-def test_a_key_that_is_not_written_is_told_by_the_file_alone():
+def test_a_missing_key_is_located_by_its_file():
     assert located(TEXT, Path("corpus.toml"), "swh", "test") == "corpus.toml"

@@ -62,7 +62,7 @@ def write(corpus, tmp_path, as_users_have_it):
     return run
 
 
-def test_the_corpus_has_both_and_says_which_is_which(corpus, tmp_path, write):
+def test_the_corpus_contains_and_marks_genuine_and_synthetic_pairs(corpus, tmp_path, write):
     written, before = write(Reverse()), corpora.load(corpus)
     assert written.name == "zoo_back_translated" and written.languages == before.languages
     for code in before.languages:
@@ -85,7 +85,7 @@ def test_the_corpus_has_both_and_says_which_is_which(corpus, tmp_path, write):
 
 
 @pytest.mark.parametrize("killed", [3, 29, 30, 31, 59])
-def test_killed_and_started_again_it_is_the_same(tmp_path, write, killed):
+def test_a_killed_and_resumed_run_writes_the_same(tmp_path, write, killed):
     whole = {path.name: path.read_bytes() for path in _files(tmp_path, write(Reverse()))}
     for path in (tmp_path / "bt").iterdir():
         path.unlink()
@@ -106,7 +106,7 @@ def _files(tmp_path, _):
     return sorted((tmp_path / "bt").iterdir())
 
 
-def test_so_many_lines_of_some_languages_spread_evenly(write):
+def test_a_limit_of_lines_takes_them_evenly_spread(write):
     translator = Reverse()
     written = write(translator, into=["Swahili"], lines=10)
     assert translator.asked == [("swh_Latn", line) for line in ENGLISH[2::3]]
@@ -124,7 +124,9 @@ def test_so_many_lines_of_some_languages_spread_evenly(write):
         ({}, {"lines": -1}, "lines is -1; allowed: 0"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_named_before_anything_is_written(tmp_path, write, model, options, words):
+def test_impossible_requests_are_errors_before_anything_is_written(
+    tmp_path, write, model, options, words
+):
     with pytest.raises(ValueError, match=words):
         write(Reverse(**model), **options)
     assert not (tmp_path / "bt").exists()
@@ -144,7 +146,7 @@ def test_no_text_an_empty_one_and_another_recipe_are_refused(corpus, tmp_path, w
         BackTranslation("runs/r", str(corpus), str(tmp_path / "new")).write(Reverse(), DEFAULT)
 
 
-def test_it_does_not_go_into_the_corpus_itself(corpus, as_users_have_it):
+def test_the_output_may_not_be_the_corpus(corpus, as_users_have_it):
     before = sorted(corpus.iterdir())
     with pytest.raises(ValueError, match="is the corpus' own folder; choose another"):
         BackTranslation("runs/r", str(corpus), str(corpus)).write(Reverse(), DEFAULT)

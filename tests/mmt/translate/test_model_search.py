@@ -39,7 +39,7 @@ def sources(count, seed=0):
             for _ in range(count)]  # fmt: skip
 
 
-def test_ids_are_the_models_and_one_that_diverged_says_so(trained):
+def test_ids_are_the_models_and_a_diverged_model_is_an_error(trained):
     model, params = trained
     model = type(model)(dataclasses.replace(model.config, pad_id=0, eos_id=2, start_id=3))
     texts = [Source([*source.tokens[:-1], 2]) for source in sources(9)]

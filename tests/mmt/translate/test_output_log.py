@@ -60,5 +60,5 @@ def test_a_folder_has_one_recipe(tmp_path):
         output_log.begin(tmp_path / "yours/recipe.json", {})
 
 
-def test_a_row_is_a_line_of_so_many_columns():
+def test_a_row_has_a_fixed_number_of_columns():
     assert output_log.row("1", " a\tb ", "") == "1\ta b\t\n"

@@ -29,7 +29,7 @@ def at_most(length):
         ("👩\u200d👩\u200d👧x", 5, ["👩\u200d👩\u200d👧", "x"]),
     ],
 )
-def test_where_it_is_cut(text, length, pieces):
+def test_texts_are_cut_between_sentences(text, length, pieces):
     assert sentences.split(text, at_most(length)) == pieces
 
 

@@ -70,7 +70,7 @@ def assert_alike(translations, expected):
         )
 
 
-def test_every_line_has_its_own_translation_whatever_surrounds_it(translator):
+def test_a_translation_does_not_depend_on_the_other_lines(translator):
     together = list(translator.translate(LINES))
     assert [line.source for line in together] == LINES
     assert [line.line for line in together] == list(range(len(LINES)))
@@ -153,7 +153,7 @@ def test_a_line_too_long_is_translated_in_pieces_that_together_are_the_line(tran
     assert "".join(piece.source for piece in other.pieces) == unbroken
 
 
-def test_what_has_arrived_is_translated_before_more_is_read(translator):
+def test_arrived_lines_are_translated_before_more_are_read(translator):
     """Writes a line only when the one before is answered, as a person at a terminal does."""
     read, write = os.pipe()
     answered = threading.Semaphore(0)
@@ -240,7 +240,7 @@ def test_windows_of_a_file_are_full(tmp_path):
         ({"target": "en-Shaw"}, r"eng_Shaw .* only into English \(eng_Latn\)$"),
     ],
 )
-def test_what_the_model_cannot_do_is_an_error_at_once(translator, options, message):
+def test_impossible_requests_are_errors_at_once(translator, options, message):
     with pytest.raises(ValueError, match=message):
         translator.translate(LINES, **options)
 
@@ -271,7 +271,7 @@ def test_a_vocabulary_of_another_model_is_an_error(translator):
         dataclasses.replace(translator, model=transformer.Transformer(config))
 
 
-def test_a_model_that_diverged_says_so(translator):
+def test_a_diverged_model_is_an_error(translator):
     broken = jax.tree.map(lambda leaf: leaf * np.nan, translator.params)
     with pytest.raises(ValueError, match="diverge"):
         list(dataclasses.replace(translator, params=broken).translate(LINES[:1]))
@@ -313,7 +313,7 @@ def test_a_prefix_for_all_and_for_each_line(translator):
     assert starts == [True, *[False] * (len(starts) - 1)] and len(starts) > 1
 
 
-def test_prefixes_that_cannot_be(translator, vocabulary, monkeypatch):
+def test_impossible_prefixes_are_errors(translator, vocabulary, monkeypatch):
     with pytest.raises(ValueError, match="fewer prefixes than lines: none for 'eins"):
         list(translator.translate([LINES[5], LINES[5]], prefixes=["a"]))
     with pytest.raises(ValueError, match="'a' for all; give one"):

@@ -28,7 +28,7 @@ def test_a_quotation_mark_ends_no_title():
     assert shown[0] == "one the ”big” one's"
 
 
-def test_a_name_with_a_low_line_has_its_place_in_the_legend():
+def test_a_name_with_an_underscore_is_in_the_legend():
     with drawing.styled():
         figure = drawing.canvas("A title")
         axes = figure.add_subplot()

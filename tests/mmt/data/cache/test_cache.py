@@ -42,7 +42,7 @@ def build(directory, models, examples=EXAMPLES, **changes):
     return cache.build(directory, examples, vocabularies=models, **described)
 
 
-def test_what_is_built_is_read_anywhere(tmp_path, models):
+def test_a_cache_can_be_moved(tmp_path, models):
     manifest = build(tmp_path / "made", models)
     assert manifest == Manifest(
         name="toy",
@@ -78,7 +78,7 @@ def test_what_is_built_is_read_anywhere(tmp_path, models):
     assert all(path.read_bytes() == models[side].read_bytes() for side, path in files.items())
 
 
-def test_the_manifest_tells_the_corpora_in_the_records_order(tmp_path, models):
+def test_the_manifest_lists_the_corpora_in_the_records_order(tmp_path, models):
     names = ["bible", "bible", "news", "bible"]
     named = {("train", "deu_Latn"): lambda: (([3], [4], name) for name in names)}
     build(tmp_path / "made", models, named | {("train", "swh_Latn"): made_up(2)})
@@ -214,7 +214,7 @@ def test_a_full_disk_is_an_error_with_the_path_and_leaves_nothing(tmp_path, mode
     assert os.listdir(tmp_path) == []
 
 
-def test_a_place_where_nothing_can_be_written_is_an_error_with_the_path(tmp_path, models):
+def test_an_unwritable_folder_is_an_error_with_the_path(tmp_path, models):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         build(tmp_path / "file" / "made", models)

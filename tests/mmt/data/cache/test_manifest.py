@@ -22,14 +22,14 @@ def file(tmp_path):
     return tmp_path / MANIFEST
 
 
-def test_what_is_written_is_read(file):
+def test_a_manifest_round_trips(file):
     assert read_manifest(file) == WHOLE
     german = WHOLE.only(["deu_Latn"])
     assert german.languages == ("deu_Latn",) and german.counts == {"train": {"deu_Latn": 3}}
     assert german.corpora == {"train": {"deu_Latn": [["bible", 2], ["news", 1]]}}
 
 
-def test_an_older_manifest_has_the_usual_ids(file):
+def test_an_older_manifest_has_the_default_ids(file):
     old = {name: value for name, value in json.loads(file.read_text()).items()
            if name not in ("pad", "eos", "start", "corpora", "source")}  # fmt: skip
     file.write_text(json.dumps(old))
@@ -49,7 +49,7 @@ def test_sides_may_share_a_vocabulary():
     assert len(set(shared.model_files.values())) == 1
 
 
-def test_a_broken_one_says_where(file):
+def test_a_broken_manifest_is_named(file):
     content = file.read_text()
 
     def check(text, message):
@@ -69,7 +69,7 @@ def test_a_broken_one_says_where(file):
         check(broken, "broken JSON")
 
 
-def test_a_run_goes_on_only_with_its_own_text(file):
+def test_a_run_resumes_only_with_its_own_corpus(file):
     before, run = read_manifest(file), Run(file.parent)
     other = dataclasses.replace(before, corpus_hash="other")
     other.check_goes_on(run)  # nothing is trained yet

@@ -75,7 +75,7 @@ def test_reads_at_random_across_shards(tmp_path, monkeypatch):
         records.RecordReader(tmp_path, "deu_Latn", 1001)[0]
 
 
-def test_no_examples_are_no_shards(tmp_path):
+def test_without_examples_there_are_no_shards(tmp_path):
     with records.RecordWriter(tmp_path, "deu_Latn", 0):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["deu_Latn.lengths.npy"]

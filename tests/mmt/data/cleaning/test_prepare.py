@@ -62,7 +62,7 @@ def test_the_counts_are_those_of_the_dirt(made):
         )
 
 
-def test_what_is_left_loads_and_every_pair_is_traced(made):
+def test_the_cleaned_corpus_loads_and_every_pair_is_traced(made):
     corpus, _, out, report = made
     clean = corpora.load(out)
     clean.validate()
@@ -93,7 +93,7 @@ def prepared_raw(corpus, code):
         yield from prepare.cascade.entry_pairs(corpus, code, "train", place)
 
 
-def test_the_same_again_is_left_and_another_is_refused(made):
+def test_the_same_command_changes_nothing_and_another_is_refused(made):
     corpus, _, out, report = made
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     assert prepare.prepare(corpus, out).tallies.keys() == report.tallies.keys()
@@ -132,7 +132,7 @@ prepare.prepare(corpora.load(sys.argv[1]), Path(sys.argv[2]), processes=1)
 @pytest.mark.parametrize(
     ("where", "times"), [("_finish", 7), pytest.param("write_json", 16, marks=pytest.mark.slow)]
 )
-def test_a_killed_run_is_gone_on_with(few, tmp_path, where, times, monkeypatch):
+def test_a_killed_run_is_resumed(few, tmp_path, where, times, monkeypatch):
     """SIGKILL in the middle of a file: nothing is there; then what was finished is not done again.
     """
     prepare.prepare(few, tmp_path / "whole", processes=1)
@@ -158,7 +158,7 @@ def test_rules_that_leave_nothing_are_an_error_and_write_nothing(few, tmp_path):
     assert os.listdir(tmp_path) == ["dirty"]
 
 
-def test_a_language_of_which_nothing_is_left_is_left_out_and_said(few, tmp_path):
+def test_a_language_without_remaining_pairs_is_left_out_and_named(few, tmp_path):
     levels = {"": {}, "language.deu_Latn": {"length": {"characters": (900, 901)}}}
     book = rulebook.Rulebook(levels, dict.fromkeys(levels, ""))
     with pytest.warns(UserWarning, match="leave nothing of deu_Latn"):
@@ -245,7 +245,7 @@ def test_the_command_removes_what_is_in_a_test_set(few, tmp_path, capsys):
     assert (out / "report.html").is_file() and "[clean]" in (out / "report.txt").read_text()
 
 
-def test_explain_says_which_rule_and_writes_nothing(few, tmp_path, capsys):
+def test_explain_names_the_rule_and_writes_nothing(few, tmp_path, capsys):
     (tmp_path / "rules.toml").write_text(
         "[clean]\ndefault = true\n[clean.corpus.news]\nnumbers = false\n"
     )
@@ -280,20 +280,20 @@ def test_explain_says_which_rule_and_writes_nothing(few, tmp_path, capsys):
         (["CORPUS", "--out", "x", "--rules", "none.toml"], "no rules in 'none.toml'"),
     ],
 )
-def test_what_the_command_cannot_do_it_says(few, capsys, arguments, message):
+def test_impossible_commands_are_errors(few, capsys, arguments, message):
     given = [argument.replace("CORPUS", str(few.root)) for argument in arguments]
     status, _, error = run(capsys, *given)
     assert status == 1 and message in error and not Path("x").exists()
 
 
-def test_rules_for_entries_that_are_not_there_are_said(few, tmp_path):
+def test_rules_for_unknown_entries_are_reported(few, tmp_path):
     levels = {"": {"length": True}, "corpus.nwes": {"length": False}}
     book = rulebook.Rulebook(levels, {"": "r.toml:1", "corpus.nwes": "r.toml:3"})
     with pytest.warns(UserWarning, match="r.toml:3: the corpus has no corpus 'nwes'; nearest: new"):
         prepare.prepare(few, tmp_path / "out", book=book, processes=1)
 
 
-def test_every_rule_has_its_words():
+def test_every_rule_is_described():
     for name, rule in rulebook.RULES.items():
         assert rule.__doc__, name
     assert dataclasses.fields(rulebook.Rulebook) and rules.Dropped("a").detail == ""

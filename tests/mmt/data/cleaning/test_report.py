@@ -66,7 +66,7 @@ def test_the_page_is_whole_and_escapes_what_was_dropped(report):
         assert any(count.replace(",", "") in cell.replace(",", "") for cell in reader.cells), count
 
 
-def test_what_is_written_is_read(report, tmp_path):
+def test_a_report_round_trips(report, tmp_path):
     report.write(tmp_path)
     again = Report.read_from(tmp_path / "report.json")
     assert again.text() == report.text() == (tmp_path / "report.txt").read_text("utf-8")

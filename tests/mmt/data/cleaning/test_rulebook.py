@@ -52,7 +52,7 @@ def test_a_glob_s_name_is_that_of_all_its_files(rules):
     assert not book.check([], ["news/a.tmx"]) and len(book.check([], ["news/b.tmx"])) == 1
 
 
-def test_off_and_on_again_begins_anew(rules):
+def test_off_and_on_again_resets_a_rule(rules):
     book = rules("[clean]\nlength = { words = 9 }\n[clean.language.de]\nlength = false\n"
                  "[clean.corpus.a]\nlength = true")  # fmt: skip
     assert "length" not in book.settings("deu_Latn", "b")
@@ -64,7 +64,7 @@ def test_overlap_is_on_unless_it_is_turned_off(rules):
     assert "overlap" not in rules("[clean]\noverlap = false").settings("deu_Latn", "a")
 
 
-def test_the_default_rules_can_be_begun_with(rules):
+def test_a_rulebook_can_extend_the_default_rules(rules):
     book = rules("[clean]\ndefault = true\nnumbers = false\n[clean.language.de]\nlangid = true")
     every = set(rulebook.RULES)
     assert set(book.settings("fra_Latn", "a")) == every - {"numbers", "langid"}
@@ -73,7 +73,7 @@ def test_the_default_rules_can_be_begun_with(rules):
 
 
 @pytest.mark.parametrize("text", [GOOD, "[clean]\ndefault = true", "[clean]"])
-def test_what_is_printed_is_read_the_same(rules, text):
+def test_printed_rules_round_trip(rules, text):
     book = rules(text)
     again = rules(book.text())
     for place in [("deu_Latn", "a"), ("zho_Hans", "b"), ("zho_Hans", "europarl")]:

@@ -47,7 +47,7 @@ def judged(rule, source, target, language="deu_Latn", **settings):
         ("numbers", "1.500 Euro", "15,000 euros"),
     ],
 )
-def test_what_is_dropped_or_mended(rule, source, target):
+def test_each_rule_drops_or_repairs_its_faults(rule, source, target):
     assert judged(rule, source, target)
 
 
@@ -74,7 +74,7 @@ def test_what_is_dropped_or_mended(rule, source, target):
         ("numbers", "am 02.03.2021 um 5", "on 2/3/2021 at 5"),
     ],
 )
-def test_what_stays(rule, source, target):
+def test_good_pairs_are_kept(rule, source, target):
     assert judged(rule, source, target) is None
 
 
@@ -97,7 +97,7 @@ def test_every_script_knows_its_own(code, native, other):
 
 @settings(max_examples=25, deadline=None)
 @given(st.text(max_size=60))
-def test_normal_is_normal(text):
+def test_normalised_text_is_a_fixed_point(text):
     once = judged("normalise", text, "b") or (text, "b")
     assert judged("normalise", *once) is None
     assert unicodedata.is_normalized("NFC", once[0])
@@ -137,7 +137,7 @@ def test_settings_out_of_range_are_errors(rule, settings, message, as_users_have
         getattr(rules, rule)(About("deu_Latn", "eng_Latn"), **settings)
 
 
-def test_a_line_in_another_language_is_dropped_where_that_can_be_told():
+def test_a_line_in_another_language_is_dropped_if_it_can_be_identified():
     english = "He did not see what lay on the way to the house."
     german = "Er sah nicht, was auf dem Weg zum Hause lag."
     assert judged("langid", german, english) is None

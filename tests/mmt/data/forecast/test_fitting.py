@@ -23,7 +23,7 @@ def test_a_cap_is_kept(make, most):
     "bounds",
     ["epochs<=4,share>=0.01", "share >= 30%", "epochs<=2.5", "epochs<=1", "share>=0.33333333333"],
 )
-def test_what_fits_keeps_to_its_bounds(make, bounds):
+def test_a_fitted_mixture_keeps_its_bounds(make, bounds):
     mixture, expected = fitting.fit(make, bounds, mixing.Mixing(temperature=3.0), STEPS)
     most, least = {
         "epochs<=4,share>=0.01": (4, 0.01), "share >= 30%": (1e9, 0.3), "epochs<=2.5": (2.5, 0),
@@ -57,7 +57,7 @@ def test_what_fits_keeps_to_its_bounds(make, bounds):
         ("epochs<=1", 10**20, "steps is 100000000000000000000; allowed: 1 to 125,000,000,000"),
     ],
 )
-def test_bounds_that_cannot_be_kept_say_which_can(make, bounds, steps, message):
+def test_impossible_bounds_are_errors_that_propose_possible_ones(make, bounds, steps, message):
     with pytest.raises(ValueError, match=message):
         fitting.fit(make, bounds, mixing.Mixing(), steps)
 
@@ -70,7 +70,7 @@ def test_bounds_that_cannot_be_kept_say_which_can(make, bounds, steps, message):
         ("share>=0.4,epochs<=1000", STEPS, 1),
     ],
 )
-def test_what_is_said_to_be_possible_is(make, bounds, steps, lines):
+def test_proposed_bounds_are_possible(make, bounds, steps, lines):
     with pytest.raises(ValueError) as raised:
         fitting.fit(make, bounds, mixing.Mixing(), steps)
     possible = str(raised.value).split("possible: ")[1].split(", or ")

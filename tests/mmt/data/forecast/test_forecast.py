@@ -12,7 +12,7 @@ from tests.mmt.data.forecast.conftest import BATCH, COUNTS, STEPS
 
 
 @pytest.mark.parametrize("packing", [True, False])
-def test_it_is_what_the_batches_hold(make, directory, packing):
+def test_a_forecast_equals_what_the_batches_contain(make, directory, packing):
     mixture = mixing.Mixing(temperature=2.0)
     foreseen = forecast.forecast(make(mixture, packing=packing), STEPS)
     stream = pipeline.train_batches(
@@ -45,14 +45,14 @@ def test_it_is_what_the_batches_hold(make, directory, packing):
         assert row["estimated"] is False
 
 
-def test_a_language_that_does_not_come_says_so(make):
+def test_a_language_that_is_never_drawn_is_reported(make):
     foreseen = forecast.forecast(make(mixing.Mixing(temperature=1.0), packing=False), 1)
     last = foreseen.rows[-1]
     assert (last["examples"], last["first"], last["last"], last["tokens"]) == (0, None, None, 0)
     assert "never" in forecast.table(foreseen)
 
 
-def test_a_cap_made_for_fewer_examples_is_not_kept_in_silence(make):
+def test_a_cap_made_for_fewer_examples_is_warned_of(make):
     short = mixing.Mixing(max_epochs=3.0, examples=200)
     foreseen = forecast.forecast(make(short, packing=False), STEPS)
     assert max(row["epochs"] for row in foreseen.rows) > 3

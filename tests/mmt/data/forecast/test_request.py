@@ -29,7 +29,7 @@ def by_hand(directory, mixture, steps=50, lengths=LENGTHS, batch_size=8):
     return forecast.forecast(batches, steps)
 
 
-def test_flags_alone(directory):
+def test_flags_alone_describe_a_mixture(directory):
     foreseen, fitted = request.foresee(Asked(str(directory), 50, 8, 3.0))
     assert fitted is None
     assert foreseen == by_hand(directory, mixing.Mixing(3.0), lengths=forecast.LENGTHS)
@@ -37,7 +37,7 @@ def test_flags_alone(directory):
     assert max(row["epochs"] for row in capped.rows) < 1.6
 
 
-def test_a_gin_file_says_the_rest_and_flags_win(directory):
+def test_a_gin_file_sets_what_flags_do_not(directory):
     bindings = [
         f"CACHE_DIR={directory}", f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8",
         "TRAIN_STEPS=50", "TEMPERATURE=2.0", "MIXTURE_OR_TASK_NAME=toy",
@@ -63,12 +63,12 @@ def test_a_gin_file_says_the_rest_and_flags_win(directory):
         (Asked("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor the desc"),
     ],
 )
-def test_what_lacks_is_named(flags, files, message):
+def test_missing_settings_are_named(flags, files, message):
     with pytest.raises(ValueError, match=message):
         request.foresee(flags, files)
 
 
-def test_a_run_is_no_cache(directory, tmp_path):
+def test_a_run_directory_is_not_a_cache(directory, tmp_path):
     shutil.copy(directory / "manifest.json", tmp_path)
     shutil.copy(directory / "vocabulary.model", tmp_path)
     (tmp_path / "config.gin").touch()
@@ -76,7 +76,7 @@ def test_a_run_is_no_cache(directory, tmp_path):
         request.foresee(Asked(str(tmp_path), 1, 1))
 
 
-def test_the_command(directory, tmp_path, capsys):
+def test_the_command_prints_the_forecast(directory, tmp_path, capsys):
     command = ["data", "shares", str(directory), "--steps=50", "--batch=8"]
     assert main([*command, "--json", f"--figure={tmp_path / 'a.png'}", "--fit=share>=0.3"]) == 0
     out, error = capsys.readouterr()

@@ -94,7 +94,7 @@ def test_faults_are_named(tmp_path, old, new, message):
         pairs(tmp_path / "a.po", "deu_Latn", "eng_Latn")
 
 
-def test_a_message_may_be_there_again_in_another_context(tmp_path):
+def test_a_message_may_recur_in_another_context(tmp_path):
     (tmp_path / "a.po").write_text(PO + 'msgid "%d file"\nmsgstr "eine \\"Datei\\""\n', "utf-8")
     read = pairs(tmp_path / "a.po", "deu_Latn", "eng_Latn")
     assert read == [*FOUND, (27, 'eine "Datei"', "%d file")]

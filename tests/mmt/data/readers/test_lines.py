@@ -30,7 +30,7 @@ def test_columns_are_swapped_and_chosen_among_many(tmp_path):
         ("[0, 1]", r"a\.tsv: columns is \['0', '1'\]; of TSV two numbers, from 1"),
     ],
 )
-def test_columns_that_are_not_there_are_named(tmp_path, columns, message):
+def test_missing_columns_are_named(tmp_path, columns, message):
     (tmp_path / "a.tsv").write_text("0.9\tone\teins\n")
     (tmp_path / "corpus.toml").write_text(TOML.replace("[3, 2]", columns))
     with pytest.raises(ValueError, match=message):

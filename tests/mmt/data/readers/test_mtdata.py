@@ -73,7 +73,7 @@ def test_data_sets_are_read_from_the_cache(tmp_path, cache):
     assert corpora.load(tmp_path).entries("de", "validation") == ("S-cols-1-deu-eng",)
 
 
-def test_what_is_not_there_whole_or_readable_is_named(tmp_path, cache):
+def test_missing_partial_or_unreadable_data_sets_are_named(tmp_path, cache):
     cache("S-half-1-deu-eng", b"", "half.tsv", whole=False, ext="tsv")
     cache("S-tar-1-deu-eng", b"", "dev.tgz", ext="tgz", in_ext="sgm", in_paths=["a", "b"])
     cache("S-sgm-1-deu-eng", b"", "dev.sgm", ext="sgm")

@@ -57,7 +57,7 @@ WRITE = {"a.jsonl": jsonl, "a.json": jsonl, "a.ndjson": jsonl, "a.parquet": parq
 
 
 @pytest.mark.parametrize("name", WRITE)
-def test_records_are_read_by_their_usual_keys_or_named_ones(tmp_path, name):
+def test_records_are_read_by_their_default_keys_or_named_ones(tmp_path, name):
     path = WRITE[name](tmp_path / name, TRANSLATIONS)
     assert pairs(path) == numbered(SIDES)
     assert pairs(path, LANGUAGES[::-1]) == numbered((b, a) for a, b in SIDES)
