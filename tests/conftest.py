@@ -25,7 +25,7 @@ install_import_hook(["mmt"], "beartype.beartype")  # for the whole session
 
 @pytest.fixture
 def as_users_have_it(monkeypatch):
-    """Without the hook, which finds a wrong type before the house's own check can name it."""
+    """Disables the type-checking hook, which would raise before the code's own check."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
@@ -140,7 +140,8 @@ def toy_trained(toy_batches):
 
 @pytest.fixture(scope="session")
 def mmt_command():
-    """A function that runs `mmt` in a process of its own: mmt_command("report", ..., stdin=b"")."""
+    """Returns a function that runs `mmt` in its own process: mmt_command("report", ..., stdin=b"").
+    """
 
     def run(*arguments, stdin: bytes = b"", **environment) -> subprocess.CompletedProcess:
         return subprocess.run(

@@ -198,7 +198,7 @@ def test_folders_are_small():
 
 
 def test_public_classes_have_names_of_their_own():
-    """One name means one thing in the whole project."""
+    """A public name has one meaning in the whole project."""
     homes: dict[str, list[str]] = {}
     for name, path in MODULES.items():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -244,7 +244,7 @@ def test_training_and_translating_need_no_tensorflow():
 
 
 def test_command_line_options_are_counted():
-    """A new knob is a gin binding, not a flag; whoever adds a flag says so here."""
+    """A new setting is a gin binding, not a flag; a new flag changes this number."""
     from mmt.cli.arguments import parser
 
     def count(parser) -> int:

@@ -1,4 +1,4 @@
-"""Every gin file says what it is, loads, and builds its model's shapes."""
+"""Every gin file has a header, loads, and builds the shapes of its model."""
 
 import re
 import shlex
@@ -79,7 +79,7 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_papers_model_has_its_papers_batch(name):
-    """Named after the run's file, as its head says; a group is what a device then holds."""
+    """The group size is a device's share of the batch, as the file's header states."""
     tokens, devices = RUNS[name]
     files = ["gin_configs/runs/train.gin", f"gin_configs/models/{name}.gin"]
     left = [f"{macro}=x" for macro in ("MODEL_DIR", "MIXTURE_OR_TASK_NAME")]

@@ -27,7 +27,7 @@ HAVE = {"ntrex": 2, "tico19": 1}  # of the languages; the Bible has all
 
 @pytest.fixture
 def packs(tmp_path):
-    """Made-up packs in the format of the real ones, news without Yoruba, health in German alone."""
+    """Made-up packs in the format of the real ones; news lacks Yoruba, health has German only."""
     folder = tmp_path / "packs"
     for part, size in LINES.items():
         (folder / part).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What benchmarks/faults.py measures, with few kills: nothing is lost."""
+"""benchmarks/faults.py with few kills: no work is lost."""
 
 import os
 import subprocess

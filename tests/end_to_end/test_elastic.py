@@ -1,4 +1,6 @@
-"""A run moves between process counts and layouts, and nobody can tell from its data or numbers."""
+"""A run that moves between process counts and layouts has the data and numbers of one that does
+not.
+"""
 
 import json
 from collections import Counter
@@ -31,7 +33,7 @@ def losses(directory):
 
 
 def position(directory, step):
-    """What the checkpoint of a step says of the data."""
+    """Returns the data position in the checkpoint of a step."""
     (file,) = (directory / f"checkpoints/{step}/data").glob("metadata")
     return json.loads(file.read_text())
 

@@ -58,7 +58,7 @@ def test_no_token_is_chosen_otherwise(mesh, kind):
 
 
 def test_a_model_cut_over_eight_devices_translates_as_on_one(mmt_command, toy_run):
-    """With beams, half a tile of lines, and experts, heads, mlp and vocabulary in parts."""
+    """Beam search with a partly filled batch; experts, heads, mlp and vocabulary are sharded."""
     words = ("eins", "zwei", "null"), ("drei", "vier")
     lines = "".join(f"{a} {b}\n" for a in words[0] for b in words[1]).encode()
     command = ("translate", "--model", toy_run, "--from", "de", "--format", "jsonl")

@@ -45,7 +45,7 @@ def old(tmp_path):
 
 
 def test_translate_and_evaluate(old):
-    """The old run translates as it did: its new rows replace the old ones with equal scores."""
+    """The old run translates as before: its new rows replace the old ones with equal scores."""
     folder, run = old
     sources = (folder / "hypotheses/toy/numbers/deu_Latn.src").read_text()
     hypotheses = (folder / "hypotheses/toy/numbers/deu_Latn.hyp").read_text()

@@ -45,7 +45,7 @@ def test_perfect_and_empty_outputs_score_100_and_0():
 
 
 def test_effective_order_is_for_few_short_lines():
-    """No 4-gram fits into two words, so plain BLEU cannot tell right from wrong."""
+    """Two words contain no 4-gram, so plain BLEU cannot distinguish right from wrong."""
     assert metrics.score(["3 hours"], ["3 hours"]).bleu == 0
     scores = metrics.score(["3 hours"], ["3 hours"], effective_order=True)
     assert scores.bleu == pytest.approx(100) and "eff:yes" in scores.bleu_signature
@@ -72,7 +72,7 @@ def test_other_scores_are_computed_only_on_request():
 
 
 def test_spbleu_is_that_of_the_command(tmp_path):
-    """With a made-up SentencePiece model in the place of the published one."""
+    """A made-up SentencePiece model replaces the published one."""
     texts = tmp_path / "text"
     texts.write_text("\n".join(REFERENCES * 9) + "\n")
     (tmp_path / "models").mkdir()

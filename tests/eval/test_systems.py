@@ -1,4 +1,4 @@
-"""A run directory says which system it holds."""
+"""A run directory names its system."""
 
 import json
 

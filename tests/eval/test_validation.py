@@ -22,7 +22,7 @@ def test_only_every_period_and_at_the_end():
 
 @pytest.fixture
 def translated(monkeypatch):
-    """A hook of 5 languages, one at a time, each of which takes 10 s; and what it was asked."""
+    """A hook of 5 languages, each of which takes 10 s, and the list of those it translated."""
     clock, requested = [0.0], []
     codes = [f"aa{letter}_Latn" for letter in "abcde"]
     sentences = Sentences(("a",), ("b",))
@@ -58,7 +58,9 @@ def translated(monkeypatch):
 
 
 def test_the_languages_that_waited_longest_come_first(translated):
-    """5 % of 400 s are two languages of 10 s, of 20 s not one, but one is always translated."""
+    """5 % of 400 s allow two languages of 10 s; 5 % of 20 s allow none, but one is always
+    translated.
+    """
     call, codes = translated
     assert call(10, 400.0)[0] == codes[:2]
     assert call(20, 20.0)[0] == codes[2:3]

@@ -39,7 +39,8 @@ def damage(draw, content: bytes) -> bytes:
 
 
 def fuzzed(strategy: st.SearchStrategy, *, short: int, long: int = 10_000) -> Callable:
-    """Decorates `check(example)`: a pair of tests, of so many examples each, the long one slow."""
+    """Decorates `check(example)`: two tests with a number of examples each; the long one is slow.
+    """
 
     def both(check: Callable[..., None]) -> Callable[..., None]:
         @pytest.mark.parametrize(

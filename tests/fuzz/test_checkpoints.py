@@ -1,4 +1,4 @@
-"""Broken checkpoints: what is restored is what was saved, or the directory is named."""
+"""Broken checkpoints: the saved state is restored, or the error names the directory."""
 
 import shutil
 import tempfile

@@ -1,6 +1,4 @@
-"""Broken corpora: whatever lies in a folder, `load(...).validate()` ends, and what it raises names
-the file.
-"""
+"""Broken corpora: `load(...).validate()` ends with any folder, and its errors name the file."""
 
 import bz2
 import functools
@@ -119,7 +117,9 @@ ENTRIES = [
 ]  # fmt: skip
 @st.composite
 def broken(draw) -> dict[str, bytes]:
-    """What is damaged in a corpus folder, name -> bytes; it is packed before or after that."""
+    """The files of a corpus folder that are damaged, name -> bytes; compressed before or
+    afterwards.
+    """
     files = {}
     chosen = draw(st.sampled_from(sorted(CONTENT)))
     inside, suffix = draw(st.booleans()), draw(st.sampled_from(sorted(PACK)))

@@ -1,4 +1,4 @@
-"""Broken gin: files and overrides. What is raised is a ValueError that names one of them."""
+"""Broken gin files and overrides: the error is a ValueError that names one of them."""
 
 import tempfile
 from pathlib import Path

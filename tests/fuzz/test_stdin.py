@@ -1,6 +1,5 @@
-"""Whatever comes in at `mmt translate`, as many lines go out, each in its place.
-
-The search is left out: what it would translate comes back.
+"""`mmt translate` writes a line for each line of any input, in order. The search is replaced by the
+identity.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Broken vocabulary files: what is loaded can be used, and what cannot says why."""
+"""Broken vocabulary files: one that loads can be used; else the error says why."""
 
 import tempfile
 from pathlib import Path

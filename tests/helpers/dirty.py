@@ -31,7 +31,7 @@ Written = tuple[str, str, str]  # source, target, what becomes of it: '' kept, '
 
 
 def sentence(code: str, words: int, random: Random) -> str:
-    """Made-up words of 4 to 6 letters, one after the other as the language writes them."""
+    """Returns made-up words of 4 to 6 letters, joined as the language writes them."""
     letters = LETTERS.get(code, "abcdefghiklmnoprstuvwy")
     made = ["".join(random.choices(letters, k=random.randint(4, 6))) for _ in range(words)]
     return ("" if code[-4:] in ("Hans", "Jpan", "Thai") else " ").join(made)

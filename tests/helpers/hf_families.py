@@ -100,7 +100,7 @@ def edit_config(directory: Path, **changes) -> None:
 
 
 def load(directory: Path):
-    """The model as transformers reads it; UMT5's logits unscaled where config.json says so."""
+    """Loads a model by transformers; UMT5's logits are unscaled if config.json says so."""
     import transformers
 
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory).eval()

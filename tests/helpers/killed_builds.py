@@ -75,8 +75,8 @@ def hash_of(directory: Path) -> str:
 
 
 def kill_everywhere(folder: Path, over_another: bool, every: int) -> int:
-    """The number of moments at which a build can be killed. Each leaves an old or a new cache or
-    none, and the next build makes a new one and leaves nothing else.
+    """Returns the number of moments at which a build can be killed. Each kill leaves an old or a
+    new cache or none; the next build makes a new one and removes the remains.
     """
     directory = folder / "made"
     for moment in itertools.count(step=every):
@@ -96,7 +96,7 @@ def kill_everywhere(folder: Path, over_another: bool, every: int) -> int:
 
 
 def build_together(folder: Path, times: int) -> None:
-    """Two builds of one cache, at once: both go well, and one cache is there."""
+    """Runs two builds of one cache at once: both succeed, and the cache is complete."""
     directory = folder / "made"
     for time in range(times):
         if time % 2:

@@ -1,4 +1,5 @@
-"""A made-up cache whose examples tell what they are, for the tests of what is made of it."""
+"""A made-up cache whose examples encode their language and index, for tests of the data pipeline.
+"""
 
 import functools
 
@@ -13,14 +14,16 @@ LENGTHS = {"inputs": 24, "targets": 20}
 
 
 def example(language: int, index: int) -> tuple[list[int], list[int]]:
-    """Tokens that tell language and index, of various lengths up to what just fits."""
+    """Returns tokens that encode language and index, with various lengths up to the longest that
+    fits.
+    """
     identity = [3 + language, 10 + index % 100, 200 + index // 100]
     return identity + [400] * (index * 7 % 21), identity + [500] * (index * 5 % 17)
 
 
 def write_cache(folder, counts, *, corpora=("toy",)):
-    """The cache of so many examples of each language, of which the validation split has five and
-    more; those of training are in runs of about equal length of these corpora.
+    """Builds a cache with `counts` training examples per language and a validation split of five
+    and more. Training examples come in runs of about equal length of the `corpora`.
     """
     texts = [language.name for language in languages.all_languages()]
     vocab.train(texts, folder / "vocabulary.model", size=600, tags=["<2eng>"])
@@ -98,7 +101,7 @@ def texts_of(batch, vocabulary):
 
 
 def part(process, processes):
-    """The rows of one of several processes, as `Layout.rows` gives them."""
+    """Returns the rows of a process among `processes`, as `Layout.rows` does."""
     return lambda size: [range(process * size // processes, (process + 1) * size // processes)]
 
 

@@ -34,7 +34,7 @@ class Killed(Exception):
 
 @pytest.fixture
 def always_due(monkeypatch):
-    """The clock says at every step that it is time to save."""
+    """Makes a save by the clock due at every step."""
     monkeypatch.setattr(default_hooks._Clock, "due", lambda self, step: True)
 
 

@@ -171,7 +171,9 @@ def test_a_directory_that_is_no_teacher_is_refused(tmp_path, toy_program, studen
 
 
 class Shouting:
-    """A translator that only shouts, and dies after so many lines; it says nothing to 'null'."""
+    """A translator that returns upper case and dies after a number of lines; 'null' has an empty
+    translation.
+    """
 
     def __init__(self, lines: int) -> None:
         self.lines, self.asked = lines, []
@@ -187,7 +189,9 @@ class Shouting:
 
 @pytest.fixture
 def shouting(monkeypatch, tmp_path):
-    """A function: translations of a corpus by a translator that dies after so many lines."""
+    """Returns a function that translates a corpus by a translator that dies after a number of
+    lines.
+    """
     monkeypatch.setattr(Run, "best_step", lambda run: 7)
 
     def write(corpus, lines, **options):

@@ -1,4 +1,4 @@
-"""Several processes as one run: how they are launched, the same numbers, and how they end."""
+"""Several processes as one run: how they start, equal numbers, and how they end."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def test_states_are_put_together():
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_missing_processes_are_named_after_the_timeout(index):
-    """Process 1 finds no coordinator, process 0 nobody else."""
+    """Process 1 finds no coordinator, process 0 finds no other process."""
     port = free_port()
     code = f"from mmt import distributed; distributed.start('localhost:{port}', 2, {index}, 2)"
     begin = time.perf_counter()

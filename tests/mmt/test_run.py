@@ -1,4 +1,4 @@
-"""A run directory: the names of its files stand in one place; its steps; whether it is trained."""
+"""A run directory: one module spells its file names; its steps; whether it is trained."""
 
 import ast
 import json

@@ -40,7 +40,7 @@ def amos(learning_rate): raise NotImplementedError
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory) -> str:
-    """PYTHONPATH of T5X and what it imports, which the tests' own process has, too."""
+    """PYTHONPATH of T5X and its dependencies, also set in the test process."""
     if not os.environ.get("T5X"):
         pytest.skip("needs T5X=<a checkout of google-research/t5x>, see docs/t5x.md")
     path = Path(os.environ["T5X"]).absolute()

@@ -182,7 +182,7 @@ def test_a_second_sigterm_tears_no_checkpoint(tmp_path, toy_program, toy_batches
 
 
 def test_clocks_that_jump_change_nothing(tmp_path, toy_program, toy_batches, monkeypatch):
-    """Each look at the wall clock finds it an hour before the last one."""
+    """Each reading of the wall clock is an hour before the last one."""
     program, now, back = toy_program(), time.time, itertools.count(0, 3600)
     policy = Policy(period=2, keep=2)
     whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=10)
@@ -197,7 +197,7 @@ def test_clocks_that_jump_change_nothing(tmp_path, toy_program, toy_batches, mon
 
 
 def test_a_directory_has_one_run(tmp_path, toy_program, toy_batches, monkeypatch):
-    """The lock is this process' own, so it is held by another in the test's eyes only."""
+    """The lock belongs to this process, so the test pretends that another holds it."""
     with lock.held(tmp_path):
         monkeypatch.setattr(lock, "_held", set())
         with pytest.raises(ValueError, match=f"in use by process {os.getpid()} on host"):

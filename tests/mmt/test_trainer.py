@@ -10,7 +10,7 @@ from mmt.trainer import Program
 
 
 def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
-    """Without dropout one batch cut in 4 gives the same parameters to rounding."""
+    """Without dropout a batch cut in 4 gives the same parameters up to rounding."""
     batch = next(toy_batches())
     batch["decoder_loss_weights"][3:, 2:] = 0.0  # parts of unequal token counts
     after = []

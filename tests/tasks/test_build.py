@@ -1,4 +1,4 @@
-"""The cache made of SeqIO tasks: what these give, whatever the number of processes, or nothing."""
+"""The cache built from SeqIO tasks: equal to the tasks with any number of processes, or nothing."""
 
 import numpy as np
 import pytest

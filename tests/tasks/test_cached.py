@@ -1,6 +1,5 @@
-"""SeqIO's cache of our tasks: what T5X reads with USE_CACHED_TASKS, and `mmt` makes its own of.
-
-SeqIO's Beam job writes the same multiset of examples as the local builder.
+"""SeqIO's cache of our tasks, as T5X reads it with USE_CACHED_TASKS and `mmt` converts it. SeqIO's
+Beam job writes the same multiset of examples as the local builder.
 """
 
 import json

@@ -69,7 +69,7 @@ def made(tmp_path_factory):
 
 
 def filled(source, target, vocabulary):
-    """The text of an example: the gaps of its source with what the target has for them."""
+    """Returns the text of an example: its source with the noise spans filled in from the target."""
     for sentinel in vocabulary.sentinels:
         if sentinel in source:
             start = target.index(sentinel) + 1
@@ -79,7 +79,7 @@ def filled(source, target, vocabulary):
 
 
 def examples(batches, number, code):
-    """(source, target) of the first so many rows' examples of a language, without EOS."""
+    """Returns (source, target) of a language's examples in the first `number` batches, no EOS."""
     language = batches.manifest.languages.index(code)
     texts = []
     for batch in itertools.islice(batches, number):

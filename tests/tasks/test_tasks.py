@@ -131,7 +131,7 @@ def test_long_features_are_cut_to_fit_with_their_eos(corpus):
 
 
 def rows(features, side):
-    """(row, segment) -> tokens of one side of packed rows; checks positions on the way."""
+    """Returns (row, segment) -> tokens of a side of packed rows; checks the positions."""
     tokens = features["encoder_input_tokens" if side == "encoder" else "decoder_target_tokens"]
     by_name = {}
     for row, segments in enumerate(features[f"{side}_segment_ids"]):
@@ -247,7 +247,7 @@ def test_a_source_refuses_impossible_requests(corpus):
 
 
 def test_a_shard_is_every_nth_entry(tmp_path):
-    """As the machines of a Beam job read a language: all of it, and nothing twice."""
+    """As the machines of a Beam job read a language: every example exactly once."""
     for name in "abcd":
         (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{i}\tx\n" for i in range(300)))
     described = 'target = "eng"\n[train]\ndeu = ["a.tsv", "b.tsv", "d.tsv", "c.tsv"]\n'

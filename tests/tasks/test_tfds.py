@@ -19,7 +19,7 @@ PAIRS = [(f"{number} kleine Löwen", f"{number} small lions") for number in rang
 
 
 class TinyPairs(tfds.core.GeneratorBasedBuilder):
-    """One set in the three shapes that TFDS has for translations."""
+    """A set in each of the three shapes that TFDS has for translations."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [
@@ -60,7 +60,7 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
 
 @pytest.fixture(scope="module", autouse=True)
 def prepared(tmp_path_factory):
-    """The tiny sets, prepared in a folder of their own; $MMT_DATA beside them."""
+    """The tiny sets, prepared in a separate folder; $MMT_DATA is beside them."""
     root = tmp_path_factory.mktemp("tfds")
     tfds.disable_progress_bar()
     for config in TinyPairs.BUILDER_CONFIGS[:-1]:
@@ -151,7 +151,9 @@ def test_an_unknown_data_set_or_language_is_an_error():
 
 
 def test_opus100_has_the_sizes_of_its_paper():
-    """Zhang et al. 2020, section 4: 99 pairs, 55M in all, so many of 1M and more, 94 test sets."""
+    """Zhang et al. 2020, section 4: 99 pairs, 55M in total, the number with 1M and more, 94 test
+    sets.
+    """
     from tasks import opus100
 
     counts = opus100.COUNTS.values()

@@ -1,4 +1,4 @@
-"""What is said of an evaluated run: its cost, curve and recipe, and routing as it was trained."""
+"""Rows about an evaluated run: its cost, curve, recipe, and routing of training batches."""
 
 import types
 

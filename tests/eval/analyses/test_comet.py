@@ -1,4 +1,4 @@
-"""COMET is asked of its own command, for the languages that its encoder knows and no others."""
+"""COMET scores by its own command, for the languages of its encoder only."""
 
 import os
 import stat
@@ -47,7 +47,9 @@ def model(tmp_path):
 
 @pytest.fixture
 def calls(tmp_path, monkeypatch):
-    """The command on the PATH; returns a function for how many lines each start of it scored."""
+    """A stand-in for the command on the PATH; returns a function that lists the lines scored per
+    start.
+    """
     command = tmp_path / "bin/comet-score"
     command.parent.mkdir()
     command.write_text(f"#!{sys.executable}\n{STAND_IN}")
@@ -60,7 +62,7 @@ def calls(tmp_path, monkeypatch):
 
 @pytest.fixture
 def file(tmp_path):
-    """Two systems on two languages, of which XLM-R knows one."""
+    """Two systems on two languages; XLM-R knows one of the languages."""
     path = tmp_path / "results/results.jsonl"
     for source, seed in (("deu_Latn", 1), ("cak_Latn", 2)):
         for system, kind, noise in (("moe", "multilingual", 0.1), ("bilingual", "bilingual", 0.5)):

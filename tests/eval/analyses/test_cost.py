@@ -1,4 +1,4 @@
-"""Rows about a run's training: sums of what metrics.jsonl has, and nothing that is not known."""
+"""Rows about a run's training: sums over metrics.jsonl; unknown values are left out."""
 
 import json
 
@@ -14,7 +14,7 @@ from mmt.system import environment
 
 
 def metrics(steps, *, validation=None):
-    """Rows as of `metrics.Log`: 10 steps each, 100 target tokens in 2 seconds."""
+    """Rows as `metrics.Log` writes them: 10 steps each, 100 target tokens in 2 seconds."""
     for step in range(10, steps + 1, 10):
         row = {"step": step, "loss": 3.0, "nll": 100 / step, "tokens": 250.0, "seconds": 2.0}
         row["target_tokens"] = 100.0

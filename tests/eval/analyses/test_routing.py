@@ -1,4 +1,4 @@
-"""Rows on routing: every token counted once, whatever its sentence is packed with."""
+"""Rows about routing: every token is counted once, in any packing."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Marks of test sets: good ones pass, and every reason can be met."""
+"""Marks of test sets: good sets pass, and every reason occurs."""
 
 import numpy as np
 import pytest

@@ -44,7 +44,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def file(whole, tmp_path):
-    """A copy of it to work on."""
+    """A copy of the evaluated systems, to be changed."""
     shutil.copytree(whole[0].parent, tmp_path / "copy")
     return tmp_path / "copy/results.jsonl"
 
@@ -115,7 +115,7 @@ def test_systems_in_several_files_meet(tmp_path):
 
 
 def test_counts_replace_missing_texts(file):
-    """A result published without its texts: what one adds to it is compared with all of it."""
+    """Results published without their texts: new systems are compared with them."""
     paired = found(file, "paired")
     shutil.rmtree(file.parent / "hypotheses")
     without_tests = [item for item in analysis.read(analysis.beside(file)) if item.kind != "paired"]
@@ -160,7 +160,7 @@ def test_counts_of_another_row_are_not_used(file, change, message):
 
 
 def test_a_score_that_its_own_counts_contradict_is_named(file):
-    """Also where nothing is to be compared anew."""
+    """Also if nothing needs a new comparison."""
     shutil.rmtree(file.parent / "hypotheses")
     assert update.update([file]) == 0
     (first, *others) = file.read_text().splitlines(keepends=True)

@@ -70,7 +70,7 @@ def toy(tmp_path):
 
 
 class Judging:
-    """Takes every language; notes which are judged."""
+    """Accepts every language; records which are evaluated."""
 
     def __init__(self) -> None:
         self.judged: list[str] = []

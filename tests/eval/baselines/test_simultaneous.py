@@ -18,7 +18,7 @@ NEAR = 2e-4
 
 
 class Data:
-    """The toy's batches from another place on, and held-out ones."""
+    """The toy's batches from another position, and held-out ones."""
 
     def __init__(self, toy_batches, start: int, held_out: int) -> None:
         self.batches = toy_batches()
@@ -70,7 +70,7 @@ def near(a, b) -> bool:
 
 @pytest.fixture
 def compiled():
-    """Grows by one with every program that is compiled."""
+    """A list that grows by one with every compiled program."""
     names: list[str] = []
 
     def note(event: str, seconds: float, **_) -> None:

@@ -147,7 +147,7 @@ def test_a_row_without_a_kind_is_an_error(tmp_path):
 
 
 def test_kinds_that_know_a_source_or_not():
-    """A system's cost is about all its languages; a baseline's is about one."""
+    """A system's cost row is about all its languages; a baseline's is about one language."""
     cost = next(row for row in ROWS if row.kind == "cost")
     assert cost.source == "" and dataclasses.replace(cost, source="deu_Latn").key != cost.key
     with pytest.raises(ValueError, match="expected 'deu_Latn'"):

@@ -1,4 +1,4 @@
-"""Analysis rows are found by what they are about, and by nothing less."""
+"""Analysis rows are looked up by their whole key."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ from tests.helpers.made_up import made_up
 
 @pytest.fixture(scope="module")
 def known():
-    """Rows of results, those of analysis, and both looked up in one another."""
+    """Rows of results, rows of analysis, and the index of the latter."""
     rows, analyses = made_up(4, ("moe",))
     return rows, analyses, AnalysisIndex(analyses)
 

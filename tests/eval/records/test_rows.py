@@ -1,4 +1,4 @@
-"""What all files of rows have in common; results.py and analysis.py have their own tests."""
+"""The format of all files of rows; results.py and analysis.py have their own tests."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -92,7 +92,7 @@ def test_text_is_on_one_line():
 
 @dataclasses.dataclass(frozen=True)
 class Some(rows.Checked):
-    """A field with a range, one whose name says what it may be, and one with neither."""
+    """A field with a range, one with the allowed values, and one with neither."""
 
     load: tuple[float, ...] = dataclasses.field(metadata=rows.SHARE)
     source: str = ""

@@ -1,4 +1,4 @@
-"""The report: rows in, one page and its companions out."""
+"""The report: a page and its companion files, from rows."""
 
 import csv
 import dataclasses

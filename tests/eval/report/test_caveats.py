@@ -1,4 +1,4 @@
-"""Notes: what is missing, uneven or left out is said, with the languages that it is about."""
+"""Caveats: what is missing, uneven or left out is reported with the languages concerned."""
 
 import dataclasses
 
@@ -58,7 +58,8 @@ def test_systems_trained_on_other_numbers_of_pairs_are_reported():
 
 
 def about_outputs(rows, *, looping, matches):
-    """Guards and counts of all rows alike; of the first, a good system's."""
+    """Output checks and sentence counts of all rows, equal to those of the first, a good system's.
+    """
     analyses = []
     for place, item in enumerate(rows):
         key = {name: getattr(item, name) for name in analysis.OutputChecks.about}

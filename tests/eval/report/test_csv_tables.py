@@ -17,7 +17,7 @@ NOTHING = AnalysisIndex([])
 
 @pytest.fixture(scope="module")
 def whole():
-    """A comparison with all there is to know about it."""
+    """A comparison with every kind of analysis."""
     rows, analyses = made_up(12)
     return compare(rows)[0], AnalysisIndex(analyses)
 

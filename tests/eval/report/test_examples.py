@@ -1,4 +1,6 @@
-"""Example sentences: the lead's best and worst, with what is wrong; what is missing is said."""
+"""Example sentences: the primary system's best and worst with their faults; missing texts are
+reported.
+"""
 
 import dataclasses
 

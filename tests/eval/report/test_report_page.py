@@ -1,4 +1,4 @@
-"""What the report's page does when it is clicked on, in a real browser where there is one."""
+"""The report's page in a real browser, if there is one: clicking, sorting, filtering."""
 
 import dataclasses
 import html
@@ -37,7 +37,8 @@ const enter = (selector, value) => {
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """The page of twelve languages and two systems; one has no baseline, two have texts."""
+    """The page of twelve languages and two systems; a baseline is missing, two systems have texts.
+    """
     folder = tmp_path_factory.mktemp("page")
     rows, analyses = made_up(12, ("dense", "moe"), layers=1)
     del rows[-5]  # a baseline
@@ -122,7 +123,8 @@ def test_a_page_fits_a_screen_and_begins_with_the_best_system(many, width, tmp_p
 
 
 def seen_in_browser(page, script, end, folder):
-    """What a script at the end of a page puts into `found`; `end` closes what it opens."""
+    """Returns what a script at the end of a page puts into `found`; `end` closes the open elements.
+    """
     give = 'document.getElementById("found").textContent = JSON.stringify(found);'
     file = folder / "page.html"
     file.write_text(f'{page}<pre id="found"></pre><script>{script}\n{give}{end}</script>')
@@ -139,7 +141,9 @@ def seen_in_browser(page, script, end, folder):
 
 @pytest.fixture
 def played(page, tmp_path):
-    """A function that opens the page, runs a script in it, and gives what that `found`."""
+    """Returns a function that opens the page, runs a script in it, and returns the script's
+    `found`.
+    """
 
     def play(script):
         body = page.replace("</body>", "").replace("</html>", "")

@@ -24,7 +24,7 @@ def compared():
 
 @pytest.fixture(scope="module")
 def whole():
-    """A comparison with all there is to know about it."""
+    """A comparison with every kind of analysis."""
     rows, analyses = made_up(12)
     return compare(rows)[0], AnalysisIndex(analyses)
 

@@ -1,4 +1,4 @@
-"""Folders of published test sets: made-up ones of every layout, read through the one door."""
+"""Folders of published test sets: made-up ones of every layout, all read by `testsets.load`."""
 
 import gzip
 import json

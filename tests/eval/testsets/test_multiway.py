@@ -1,4 +1,4 @@
-"""Files of a test set in many languages: by language, line by line, to one target."""
+"""Files of a test set in many languages: aligned line by line, with one target."""
 
 from pathlib import Path
 

@@ -61,7 +61,7 @@ def multiway(tmp_path):
 
 @pytest.fixture
 def cached(tmp_path, monkeypatch):
-    """cached('wmt19', 'de-en', src=lines, ...) puts made-up fields where sacreBLEU has its own."""
+    """cached('wmt19', 'de-en', src=lines, ...) puts made-up fields into sacreBLEU's cache."""
     monkeypatch.setattr(sacrebleu.utils, "SACREBLEU_DIR", str(tmp_path))
 
     def make(name, pair, **fields):

@@ -99,7 +99,9 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=SLOW) for n in range(1, 9))])
 def test_damage_of_any_file_is_detected(tmp_path, saved, capsys, damage, seed):
-    """A file of the last checkpoint: the one before is taken, or the items are those written."""
+    """With any damage to a file of the last checkpoint, the previous one is restored or the saved
+    items are.
+    """
     good, shapes = saved
     shutil.copytree(good, tmp_path / "run")
     rng = random.Random(f"{damage}/{seed}")
@@ -122,7 +124,7 @@ def test_damage_of_any_file_is_detected(tmp_path, saved, capsys, damage, seed):
 
 
 def test_without_digests_what_cannot_be_read_is_damaged(tmp_path, saved):
-    """As checkpoints were before there were digests."""
+    """Checkpoints written before digests existed."""
     good, shapes = saved
     shutil.copytree(good, tmp_path / "run")
     for note in tmp_path.glob("run/checkpoints/*/digests.json"):

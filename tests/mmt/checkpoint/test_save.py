@@ -50,7 +50,7 @@ def test_with_bleu_alone_the_latest_is_best(tmp_path, toy_program, toy_batches, 
 def test_a_refused_checkpoint_costs_none_of_the_others(
     tmp_path, toy_program, toy_batches, capsys, monkeypatch
 ):
-    """The writer's error is made up here; in benchmarks/faults.py and below a disk says it."""
+    """The writer's error is simulated; benchmarks/faults.py and the test below use a full disk."""
     write, tried = ocp.CheckpointManager.save, []
 
     def save(manager, step, **options):

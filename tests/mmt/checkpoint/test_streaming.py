@@ -1,4 +1,4 @@
-"""Arrays written one at a time: what is read back, and a full disk; the rest in test_checkpoint."""
+"""Arrays written one at a time: reading them back, and a full disk."""
 
 import contextlib
 import logging

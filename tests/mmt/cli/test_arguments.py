@@ -1,4 +1,4 @@
-"""The grammar of the command line: every command is one that `mmt.cli` has."""
+"""The grammar of the command line: every command has an implementation in `mmt.cli`."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""The command line: the whole road on a toy corpus, and what is said to bad input."""
+"""The command line: from a toy corpus to a report, and the errors for bad input."""
 
 import json
 import os
@@ -237,7 +237,7 @@ def test_distillation_without_a_teacher_is_refused(toy_run, toy_corpus, mmt_comm
 
 @pytest.mark.slow
 def test_distil_by_sequence(toy_run, toy_corpus, mmt_command, tmp_path):
-    """A student of an own vocabulary, on the teacher's translations."""
+    """A student with its own vocabulary, trained on the teacher's translations."""
     done = distil(
         toy_run, toy_corpus, mmt_command, "--gin_file=gin_configs/models/tiny.gin",
         "--gin_file=gin_configs/runs/distill_sequences.gin", f"--gin.TEACHER_CORPUS={toy_corpus}",

@@ -64,7 +64,7 @@ def test_an_import_that_came_with_its_sentencepiece_model_alone(tmp_path):
 
 @pytest.fixture(scope="module")
 def dense_run(mmt_command, toy_corpus, toy_training):
-    """A dense model, trained on the toy corpus, and what `mmt export ctranslate2` makes of it."""
+    """A dense model, trained on the toy corpus, and its export by `mmt export ctranslate2`."""
     pytest.importorskip("ctranslate2")
     pytest.importorskip("transformers")
     directory = toy_corpus.parent / "runs" / "dense"

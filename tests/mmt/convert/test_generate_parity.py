@@ -94,8 +94,8 @@ class Margins:
 
 
 def generated(theirs, given, *, forced=(), **options):
-    """Of each source its [(tokens, score)] by `generate`, without start and padding; and the margin
-    by which they were found.
+    """Returns for each source its [(tokens, score)] by `generate`, without start and padding, and
+    the margin of the search.
     """
     import torch
 
@@ -188,7 +188,7 @@ def assert_same(expected, results):
 
 @pytest.mark.parametrize("least", [5, 12])
 def test_least_length_equals_generate(models, least):
-    """There `min_new_tokens` are those before the end, here the end counts."""
+    """`generate` counts `min_new_tokens` without the end token; here the end counts."""
     theirs, ours, params = models
     given = sources(ours.config.eos_id)
     decoding = Decoding(alpha=1.0, nbest=4, min_length_ratio=least / SIZE, **HF)
@@ -198,7 +198,9 @@ def test_least_length_equals_generate(models, least):
 
 
 def test_a_prefix_equals_decoder_input_ids(models):
-    """There a prefix has no score and no length; without a length penalty that changes no order."""
+    """In `generate` a prefix has no score and no length; without a length penalty the order is the
+    same.
+    """
     theirs, ours, params = models
     given, forced = sources(ours.config.eos_id), [7, 7, 9]
     decoding = Decoding(alpha=0.0, nbest=4, no_repeat_ngram=2, **HF)

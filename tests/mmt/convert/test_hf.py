@@ -40,8 +40,7 @@ def test_round_trip_is_exact(exported, name, tmp_path):
 @pytest.mark.parity
 @pytest.mark.parametrize("name", VARIANTS)
 def test_transformers_loads_an_export_completely_without_warnings(exported, name, caplog):
-    """But for the message that `transformers` 5 has for every T5 and UMT5 with own logits, whatever
-    their config.json says.
+    """Except for the message that `transformers` 5 prints for every T5 and UMT5 with untied logits.
     """
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
@@ -127,7 +126,7 @@ def test_logits_without_a_tensor_are_the_embedding_only_where_config_says_so(dir
 
 
 def test_the_config_of_an_import_has_the_macros_of_gin_configs_models(exported):
-    """A run file goes on from it, and its macros are those of gin_configs/models."""
+    """A run file extends it, and its macros are those of gin_configs/models."""
     run, _ = exported("switch")
     config.load(
         [run / "config.gin", "gin_configs/runs/train.gin", "gin_configs/runs/finetune.gin"],

@@ -1,4 +1,6 @@
-"""config.json and Config: what the published files say, both ways, and what has no equal."""
+"""config.json and Config: the published files in both directions, and settings without an
+equivalent.
+"""
 
 import dataclasses
 
@@ -57,7 +59,7 @@ def test_settings_round_trip(values):
 @pytest.mark.parametrize("period", [1, 2])
 @pytest.mark.parametrize("layers", range(1, 13))
 def test_sparse_layers_are_those_of_ours(period, layers):
-    """By Hugging Face's own rule: i % step == 1, or all where the step is 1."""
+    """By Hugging Face's rule: i % step == 1, or all layers if the step is 1."""
     made = dataclasses.replace(
         to_config(SWITCH), encoder_layers=layers, decoder_layers=12, moe_period=period
     )

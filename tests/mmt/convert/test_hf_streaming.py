@@ -1,5 +1,5 @@
-"""On the way in and out of Hugging Face's files: memory, a full disk, a signal, numbers that are
-none. What the files say is tested in test_hf.py.
+"""Conversion of Hugging Face's files: memory, a full disk, a signal, NaN. Their contents are tested
+in test_hf.py.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The tables of names: complete, one to one, invertible; and what is wrong listed whole."""
+"""The tables of names: complete, one to one, invertible; all faults are listed."""
 
 import numpy as np
 import pytest

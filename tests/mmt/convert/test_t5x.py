@@ -1,4 +1,4 @@
-"""T5X checkpoints in and out, without T5X: both layouts, made by hand; what a fault says."""
+"""T5X checkpoints in and out without T5X: both layouts, made by hand, and the errors."""
 
 import msgpack
 import numpy as np

@@ -1,4 +1,4 @@
-"""safetensors files as the library reads them, one at a time, and as it writes them."""
+"""safetensors files: read and written one tensor at a time, equal to the library's."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A language in a vocabulary of its own: the same text, fewer pieces, made once."""
+"""A language's bilingual vocabulary: the same text, fewer pieces, made once."""
 
 import pytest
 

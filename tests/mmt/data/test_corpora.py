@@ -1,4 +1,4 @@
-"""Corpus folders: what is read from them, and every fault a user can make in one."""
+"""Corpus folders: their pairs, and an error for every fault of a description or text."""
 
 import functools
 import gzip

@@ -1,4 +1,5 @@
-"""Span corruption keeps what the T5 paper says of it, on any line; so do prefix language models."""
+"""Span corruption has the properties of the T5 paper, on any line; so have prefix language models.
+"""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Entries of a description: globs, folders, names, and every way to write one wrongly."""
+"""Entries of a description: globs, folders, names, and an error for every fault."""
 
 import gzip
 import re

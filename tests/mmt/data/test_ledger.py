@@ -1,4 +1,4 @@
-"""The ledger against a count of the batches that were yielded, whatever happened on the way."""
+"""The consumption log equals a count of the batches that were read, after any history."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ def directory(tmp_path_factory):
 
 
 def seen(batches):
-    """(language, corpus) -> examples, tokens of source, tokens of target: counted one by one."""
+    """(language, corpus) -> examples, source tokens, target tokens."""
     counts = Counter()
     for batch in batches:
         for language, index in examples_of(batch):
@@ -48,7 +48,7 @@ def written(directory):
 
 
 class Run:
-    """A run that several processes feed, one after another in one process."""
+    """A run with several processes, simulated one after another in one process."""
 
     def __init__(self, directory, out, **options):
         self.directory, self.out, self.options = directory, out, options

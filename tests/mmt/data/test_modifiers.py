@@ -172,7 +172,7 @@ def test_only_seed_and_draw_decide(cached):
 
 
 def test_a_stage_in_steps_foresees_what_modifiers_do_to_lengths(cached):
-    """Sentences twice as long, half as many a row: as with plain ones about 60 steps."""
+    """Sentences twice as long, half as many per row: about 60 steps, as without modifiers."""
     merged = Stage({"steps": 60}, Mixing(languages=["deu"]), {"merged": 1.0})
     batches = pipeline.train_batches(
         cached[0], stages=[merged, Stage(mixing=Mixing(languages=["swh"]))],

@@ -1,4 +1,4 @@
-"""What a pair is, and that its file needs no other module."""
+"""A pair's defaults, and that its module imports no other of the package."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The stream: what is drawn, that nothing is trimmed, that state and virtual shards are exact."""
+"""The stream: its examples, nothing is cut off, and its state and virtual shards are exact."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Processes share whole virtual shards: every row once, and the error says what would fit."""
+"""Processes own whole virtual shards: every row once; the error names the possible numbers."""
 
 import pytest
 from hypothesis import given

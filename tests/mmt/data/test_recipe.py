@@ -1,4 +1,4 @@
-"""What a run's cache is made of, and noticing that it no longer is."""
+"""A run's cache: its configuration, and the detection of changes."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Only examples that fit into a row are counted, and a warning says how many do not."""
+"""Only examples that fit into a row are counted; a warning counts the others."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Stages against a schedule of each put one after another by hand; and that they end."""
+"""Stages equal one sampler after another; and they end."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What `mmt data stats` says of a corpus: counts, lengths, shares, and a table for people."""
+"""The output of `mmt data stats`: counts, lengths, rates, and a table."""
 
 import json
 
@@ -9,7 +9,7 @@ from mmt.data import corpora, stats
 
 @pytest.fixture
 def folder(tmp_path):
-    """Three languages, one of them in two files."""
+    """Three languages; the pairs of the first are in two files."""
     (tmp_path / "corpus.toml").write_text(
         '[train]\nde = { source = "t.de", target = "t.en" }\nswh = "swh.tsv"\n'
         'zh-TW = ["swh.tsv", { source = "t.de", target = "t.en" }]\n[test]\nsw = "test.tsv"\n'

@@ -1,4 +1,4 @@
-"""Draws have random access, and virtual shards share them without a gap."""
+"""Draws have random access, and virtual shards take each draw exactly once."""
 
 import pytest
 

@@ -34,7 +34,7 @@ def vocabulary(model):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """3,000 pairs of German, 300 of French, 30 of Swahili; every text tells its line."""
+    """3,000 pairs of German, 300 of French, 30 of Swahili; every text contains its line number."""
     folder = tmp_path_factory.mktemp("corpus")
     lines = ["[train]"]
     for code, count in (("deu", 3000), ("fra", 300), ("swh", 30)):

@@ -16,9 +16,8 @@ EOS, STATES = 1, 4001
 
 
 class Toy:
-    """A language model: what comes next depends on all that came before, through `next_state`.
-
-    Each row of a batch starts in a state of its own, so that rows have different distributions.
+    """A language model whose distribution depends on all earlier tokens, through `next_state`. Each
+    row of a batch starts in its own state, so that rows have different distributions.
     """
 
     def __init__(self, vocabulary: int, *, sharpness: float = 1.0, seed: int = 0):
@@ -35,8 +34,8 @@ class Toy:
     def search(
         self, rows, limits, settings: BeamSettings, *, least=None, prefixes=None
     ) -> decode.Hypotheses:
-        """`beam_search` under jit with token scores, the states in the cache, the rows last in one
-        of its leaves.
+        """Runs `beam_search` under jit with token scores; the states are in the cache, with the
+        rows as the last axis of a leaf.
         """
         settings = dataclasses.replace(settings, token_scores=True)
         table = jnp.asarray(self.table, jnp.float32)

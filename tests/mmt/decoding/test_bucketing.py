@@ -1,4 +1,4 @@
-"""A source's hypotheses are its own, bit by bit, whatever shares its tile: after MoE training."""
+"""A source's hypotheses do not depend on its batch, bit for bit, after MoE training."""
 
 import dataclasses
 

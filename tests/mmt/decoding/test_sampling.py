@@ -1,4 +1,4 @@
-"""What may come next against loops in Python, and what is drawn against the probabilities."""
+"""Sampling filters equal loops in Python, and samples follow the probabilities."""
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ def test_the_repetition_penalty_is_applied_to_earlier_tokens(by):
 
 
 def likely(logits, temperature, top_k, top_p):
-    """The distribution to draw from, in float64, one token after another."""
+    """Returns the distribution to sample from, in float64, one token after another."""
     weights = np.exp(np.float64(logits) / temperature)
     best = np.argsort(-weights)[: top_k or None]
     total, chosen, share = weights[best].sum(), [], 0.0
@@ -86,7 +86,7 @@ def test_the_smallest_set_of_the_best_with_all_that_are_equal(top_p, sharpness):
 
 @pytest.mark.parametrize("temperature, top_k, top_p", CHOICES[:5])
 def test_sampling_draws_by_the_probabilities(temperature, top_k, top_p):
-    """Of 20,000 rows, in two steps; one in 10,000 right samplers would be called wrong."""
+    """20,000 rows in two steps; the test rejects one in 10,000 correct samplers."""
     rows, logits = 20_000, jnp.asarray([1.0, -1.0, 0.5, 2.0, 0.0, 1.5, -0.5, 0.7, 1.1, 0.2])
     settings = beam_search.BeamSettings(
         2, beams=1, search_style="hf", pad=0, eos=1, temperature=temperature, top_k=top_k,

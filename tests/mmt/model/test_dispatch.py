@@ -1,4 +1,4 @@
-"""All ways to the experts and back give the numbers of a plain loop; on a mesh by all-to-all."""
+"""All dispatchers equal a plain loop; on a mesh they exchange tokens by all-to-all."""
 
 import functools
 import os
@@ -60,8 +60,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_all_dispatchers_equal_the_loop_and_each_other_in_every_gradient(case):
-    """Gradients of tokens, weights, and by the gates of the logits; those of the way of GShard's
-    paper, products with one-hot masks, are plain autodiff.
+    """Gradients with respect to tokens, weights and, through the gates, logits. Those of GShard's
+    dispatcher, products with one-hot masks, are plain autodiff.
     """
     router, options, factor = CASES[case]
     logits, padding_mask, noise, x = example(**options)

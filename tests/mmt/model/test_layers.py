@@ -23,7 +23,7 @@ def normal(*shape, seed=0):
 
 
 def hugging_face_bucket(distance, bidirectional, buckets=32, max_distance=128):
-    """The bucket of one distance, with the scalar arithmetic of T5's first publication."""
+    """Returns the bucket of a distance by the scalar arithmetic of T5's first publication."""
     offset, n = 0, -distance
     if bidirectional:
         buckets //= 2

@@ -66,7 +66,7 @@ def every_expert(params, x, padding_mask, choices):
     "router, in_training", [("gshard", False), ("switch", False), ("switch", True)]
 )
 def test_with_capacity_for_all_the_layer_is_a_sum_over_experts(router, in_training, tokens):
-    """In value and in every gradient; also where all tokens choose one expert."""
+    """In value and every gradient, also if all tokens choose the same expert."""
     x, padding_mask = tokens
     x = x.at[..., 0].set(1.0)
     module = layer(router, capacity_factor=4.0)
@@ -155,7 +155,7 @@ def test_the_router_computes_in_float32(tokens):
 
 
 def test_bfloat16_routers_differ_from_float32(tokens):
-    """All of the router in bfloat16: near the float32 one, and not it."""
+    """With the whole router in bfloat16 the output is near that of float32, but not equal."""
     x, padding_mask = tokens
     module = layer()
     params = parameters(module, x, padding_mask)
@@ -190,8 +190,8 @@ def plain_layer(params, x, padding_mask, *, choices, capacity, losses):
 @pytest.mark.parametrize("favour", [0.0, 40.0])
 @pytest.mark.parametrize("router, choices", [("gshard", 2), ("switch", 1)])
 def test_every_gradient_of_the_layer_is_the_slope_of_plain_loops(router, choices, favour, tokens):
-    """Through gates, dispatch, experts and both losses, with tokens dropped; also where all choose
-    one expert. By slopes along random directions.
+    """Through gates, dispatch, experts and both losses, with dropped tokens; also if all choose the
+    same expert. Compares slopes along random directions.
     """
     x, padding_mask = tokens[0].reshape(1, 42, 5).at[..., 0].set(1.0), tokens[1].reshape(1, 42)
     all_wanted = functools.partial(
@@ -239,7 +239,7 @@ def test_every_gradient_of_the_layer_is_the_slope_of_plain_loops(router, choices
 
 
 def test_dropped_tokens_pass_through_the_residual():
-    """In the layer of the stack: where no expert has room, the MLP adds nothing."""
+    """In a layer of the stack: with a capacity of zero the MLP adds nothing."""
     experts = moe.MoeConfig(2, moe.switch_top1, group_size=32, capacity_factor=0.25)
     config = Config(vocab_size=9, emb_dim=8, num_heads=2, head_dim=4, mlp_dim=16, moe=experts)
     module = stack.Layer(config, decoder=False, experts=True)
@@ -262,8 +262,8 @@ def test_dropped_tokens_pass_through_the_residual():
 
 @pytest.mark.parametrize("router, choices", [("gshard", 2), ("switch", 1)])
 def test_output_masking_leaves_out_whole_outputs(router, choices, tokens):
-    """In training a choice's output is there in full or not at all, as often as asked; otherwise
-    all are weighted by 1 - p.
+    """In training each choice's output is masked as a whole with probability p; otherwise all are
+    weighted by 1 - p.
     """
     x = jax.random.normal(jax.random.key(5), (40, 25, 5))
     padding_mask = jnp.ones(x.shape[:2], bool)

@@ -188,7 +188,7 @@ def test_routing_is_the_papers_for_any_shape(router, sizes, factor, padding, ske
 
 
 def test_algorithm_1_by_hand():
-    """Two experts, four tokens, half the usual room: C = 2."""
+    """Two experts, four tokens, half the default capacity: C = 2."""
     gates = np.asarray([[0.6, 0.4], [0.9, 0.1], [0.3, 0.7], [0.8, 0.2]])
     uniform = np.asarray([[0.9, 0.0, 0.5, 0.0]], np.float32)  # the first's second: 2 x 0.4 < 0.9
     padding_mask = np.ones((1, 4), bool)

@@ -102,7 +102,7 @@ def test_the_program_does_not_grow_with_depth():
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_word_dropout_takes_whole_words_of_its_side_in_training_alone(side):
-    """Without layers a row of logits is of its own word alone, and zero without it."""
+    """Without layers the logits of a row depend on its own word only, and are zero without it."""
     layers = {"encoder_layers": 0, "decoder_layers": 0}
     config = dataclasses.replace(CONFIG, **layers, **{f"{side}_word_dropout": 0.4})
     model, params = init(config)

@@ -65,7 +65,7 @@ def batch(rows=3, source=7, target=6, *, vocabulary=30, seed=0):
 
 
 class T5:
-    """T5 1.1's forward pass, one layer after another, in float64."""
+    """T5 1.1's forward pass, layer by layer, in float64."""
 
     def __init__(self, config, params):
         self.c = config
@@ -95,7 +95,7 @@ class T5:
         return self.norm(x, p["norm"])
 
     def layers(self, p):
-        """Every layer's own parameters, from the scanned blocks and the rest."""
+        """Returns each layer's parameters, from the scanned blocks and the remainder."""
         blocks, remainder = p.get("blocks", {}), p.get("rest", {})
         for i in range(len(jax.tree.leaves(blocks)[0]) if blocks else 0):
             for name in sorted(blocks):

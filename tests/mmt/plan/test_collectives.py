@@ -1,4 +1,4 @@
-"""Collectives read from programs' texts: hand-made ones, and our own step's for 8 devices."""
+"""Collectives read from the text of programs: hand-made ones, and a training step for 8 devices."""
 
 import math
 

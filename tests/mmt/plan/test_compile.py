@@ -1,4 +1,4 @@
-"""The batch and the mesh that a plan is made with; what compiling gives is test_plan's."""
+"""The batch and the mesh of a plan; the compiled results are in test_estimate.py."""
 
 import io
 import json

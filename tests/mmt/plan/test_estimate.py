@@ -22,7 +22,7 @@ TEMPORARIES = (
 
 
 def found(**changes) -> dict:
-    """As `ahead.answer` of a step on v4:4x4x4, where 1e9 bytes are sent by one all-to-all."""
+    """A compiled step on v4:4x4x4 in which one all-to-all sends 1e9 bytes."""
     exchange = {"kind": "all-to-all", "bytes": 10**9, "largest": 10**9, "executed": 3, "group": 64,
                 "source": ""}  # fmt: skip
     memory = {"argument": 5 * GIB, "output": 5 * GIB, "alias": 5 * GIB, "temp": 2 * GIB,
@@ -163,7 +163,7 @@ needs_libtpu = pytest.mark.skipif(
 
 
 def test_a_gpus_plan_is_shapes_and_arithmetic():
-    """FLOPs by the usual 6·N·D, a token's active parameters being those of its own side."""
+    """FLOPs as 6·N·D, with the active parameters of a token's own side."""
     result = plan.plan(["gin_configs/models/tiny.gin"], SMALL, "gpu:8")
     assert result.bytes_per_device["parameters"] == 4 * result.answer["parameters"]["total"]
     assert result.fits is None and result.exchanges is None and result.step_seconds > 0

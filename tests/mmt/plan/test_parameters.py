@@ -125,7 +125,7 @@ def test_one_table_for_all_is_active_where_it_makes_the_logits(counts):
 
 
 def test_layers_of_their_own_bias_and_a_rest_without_experts():
-    """UMT5's bias in each layer; 3 layers in blocks of 2 leave one that is dense."""
+    """UMT5's bias in each layer; 3 layers in blocks of 2 leave a dense remainder."""
     bindings = ["transformer.Config.encoder_layers=3", "moe.MoeConfig.num_experts=1"]
     parts = count("tiny_moe", *bindings).parts
     mlp = 3 * 128 * 384

@@ -11,7 +11,7 @@ from mmt.plan import topology
      ("v5p:8x16x16", 2048, 2048), ("v6e:16x16", 256, 256), ("gpu:8", 8, 8), ("cpu:8", 8, 8)],
 )  # fmt: skip
 def test_chips_and_devices(name, chips, devices):
-    """GShard's 2,048 v3 cores are 1,024 chips; v4's cores make one device of a chip."""
+    """GShard's 2,048 v3 cores are 1,024 chips; the two cores of a v4 chip are one device."""
     topology_parsed = topology.parse(name)
     assert (topology_parsed.chips, topology_parsed.devices) == (chips, devices)
     assert topology_parsed.tpu == name.startswith("v")

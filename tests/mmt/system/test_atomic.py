@@ -1,4 +1,4 @@
-"""Work that is whole or not there: kept when interrupted, cleared when it cannot be or is old."""
+"""Files are complete or absent: interrupted work is kept, old work is removed."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""A line of JSON is an object, or the error says what it is."""
+"""A line of JSON is an object, or the error names its type."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One run in a directory: who has it is said, and a killed one leaves nothing in the way."""
+"""A directory has one run: the error names the holder, and a killed run does not block."""
 
 import json
 import os
@@ -52,7 +52,9 @@ def test_a_nested_lock_does_nothing_and_no_file_remains(tmp_path):
 
 
 def test_a_lock_of_another_host_holds_while_its_counter_advances(tmp_path, monkeypatch, capsys):
-    """The file of a host whose locks do not come here, of a killed run and of a living one."""
+    """The lock file of a host whose `flock` is not visible here, of a killed run and of a running
+    one.
+    """
     monkeypatch.setattr(lock, "BEAT", 0.02)
     path = tmp_path / lock.FILE
     path.write_text(json.dumps({"host": "node7", "pid": 12, "count": 3}))

@@ -1,4 +1,4 @@
-"""A phase that lasts is announced, and a short one is not."""
+"""A long phase is announced, and a short one is not."""
 
 import time
 

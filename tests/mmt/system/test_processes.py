@@ -1,4 +1,4 @@
-"""Work in several processes: results in order, the first error ends it, a killed one is told."""
+"""Work in several processes: results in order; the first error or a killed worker ends it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Reading lines from plain and packed files: what is a line, and which damage is noticed."""
+"""Lines of plain and compressed files: what a line is, and which damage is detected."""
 
 import gzip
 import lzma

@@ -1,4 +1,4 @@
-"""Back-translation writes every line once, in order, says where it is from, and is tagged."""
+"""Back-translation writes every line once and in order, with its provenance and a tag."""
 
 import json
 import types
@@ -30,7 +30,9 @@ def corpus(tmp_path):
 
 
 class Reverse:
-    """Translates by shouting the language, dies after so many lines, says nothing to 'null'."""
+    """Translates into upper case with the language; dies after a number of lines; 'null' has an
+    empty translation.
+    """
 
     steps = (7,)
 

@@ -1,4 +1,4 @@
-"""Whatever is killed when, the lines are those of a run that never was."""
+"""After a kill at any moment the lines are those of an undisturbed run."""
 
 import json
 
@@ -9,7 +9,7 @@ from mmt.translate import output_log
 
 
 def rows(parts, translated):
-    """The lines that the parts lack, each told to `said`."""
+    """Yields the lines that the parts lack, and adds each to `translated`."""
     for part in parts:
         for number in range(part.done, part.total):
             translated.append((part.path.name, number))

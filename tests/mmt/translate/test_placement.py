@@ -1,4 +1,4 @@
-"""Where parameters lie: a binding wins; one device without a binding needs no layout."""
+"""Placement of parameters: a binding wins; a single device without a binding needs no layout."""
 
 import jax
 import pytest

@@ -1,4 +1,5 @@
-"""Splitting: nothing lost, everything fits, cut at the best place there is."""
+"""Sentence splitting: nothing is lost, every part fits, and cuts are between sentences if possible.
+"""
 
 import pytest
 from hypothesis import given

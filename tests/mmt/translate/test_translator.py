@@ -1,4 +1,4 @@
-"""Translating with random weights: what comes out is nonsense, but in order, whole, the same."""
+"""Translation with random weights: in order, complete, reproducible."""
 
 import dataclasses
 import io
@@ -59,7 +59,7 @@ def translator(vocabulary):
 
 
 def assert_alike(translations, expected):
-    """The same text; scores may differ in the last bits from one compiled program to another."""
+    """Checks equal texts; scores may differ in the last bits between compiled programs."""
     assert [line.source for line in translations] == [line.source for line in expected]
     assert [[h.text for h in line.hypotheses] for line in translations] == [
         [h.text for h in line.hypotheses] for line in expected
@@ -154,7 +154,7 @@ def test_a_line_too_long_is_translated_in_pieces_that_together_are_the_line(tran
 
 
 def test_arrived_lines_are_translated_before_more_are_read(translator):
-    """Writes a line only when the one before is answered, as a person at a terminal does."""
+    """Writes a line only after the answer to the last one, as a person at a terminal does."""
     read, write = os.pipe()
     answered = threading.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""Every language has its bars; who cannot be named is still there."""
+"""Every language has its bars, also without room for its label."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Figures of training: a point per system and one for all baselines; a line per curve."""
+"""Figures of training: a point per system and one for all baselines together; a line per curve."""
 
 import dataclasses
 from statistics import fmean

@@ -1,4 +1,4 @@
-"""A cache is whole or not there, self-contained, and says when it is stale."""
+"""A cache is complete or absent, self-contained, and reports when it is stale."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def models(tmp_path_factory):
 
 
 def made_up(count: int, first: int = 3):
-    """Examples that tell their index."""
+    """Examples that encode their index."""
     return lambda: (([first, 10 + i % 100, 300 + i // 100], [i % 500]) for i in range(count))
 
 

@@ -1,4 +1,4 @@
-"""A manifest is what was written, what an older program wrote, or an error that says where."""
+"""A manifest round-trips, is read from an older version, or is an error that names the file."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""The embedded corpus, judged by its files alone, and how they are made."""
+"""The embedded corpus: its files, and how they are made."""
 
 import collections
 import itertools
@@ -36,7 +36,7 @@ def pairs(cldr_folder: Path) -> Pairs:
 
 
 def every(pairs: Pairs) -> list[tuple[str, str, str, str]]:
-    """(split, language, source, English) of all that there is."""
+    """(split, language, source, English) of all pairs."""
     return [
         (split, code, source, english)
         for split, of in pairs.items()

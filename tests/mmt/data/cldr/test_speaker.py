@@ -1,4 +1,4 @@
-"""What a speaker says, against CLDR's known forms and Babel's functions, and what it refuses."""
+"""A speaker's phrases against CLDR's known forms and Babel's functions, and the missing ones."""
 
 import datetime
 import random

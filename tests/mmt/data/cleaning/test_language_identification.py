@@ -1,4 +1,4 @@
-"""Language identifiers: py3langid's, and a fastText file where one is at hand."""
+"""Language identifiers: py3langid's, and a fastText file if one is installed."""
 
 import importlib.util
 from pathlib import Path

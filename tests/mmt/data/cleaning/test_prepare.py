@@ -22,7 +22,7 @@ FEW = ("deu_Latn", "tha_Thai", "arb_Arab")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The dirty corpus, what must become of it, its cleaned folder and the report."""
+    """The dirty corpus, the expected counts, its cleaned folder and the report."""
     root = tmp_path_factory.mktemp("dirty")
     expected = dirty.make(root / "dirty")
     corpus = corpora.load(root / "dirty")
@@ -32,7 +32,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def few(tmp_path):
-    """A smaller one of three languages."""
+    """A smaller dirty corpus of three languages."""
     dirty.make(tmp_path / "dirty", clean=110, codes=FEW)
     return corpora.load(tmp_path / "dirty")
 
@@ -133,7 +133,7 @@ prepare.prepare(corpora.load(sys.argv[1]), Path(sys.argv[2]), processes=1)
     ("where", "times"), [("_finish", 7), pytest.param("write_json", 16, marks=pytest.mark.slow)]
 )
 def test_a_killed_run_is_resumed(few, tmp_path, where, times, monkeypatch):
-    """SIGKILL in the middle of a file: nothing is there; then what was finished is not done again.
+    """SIGKILL while a file is written leaves no part of it; finished files are not cleaned again.
     """
     prepare.prepare(few, tmp_path / "whole", processes=1)
     arguments = [sys.executable, "-c", KILLED, str(few.root), str(tmp_path / "out"), where]

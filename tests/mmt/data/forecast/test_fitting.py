@@ -1,4 +1,5 @@
-"""Bounds that are kept, or of which it is said what could be: by the forecast of what is found."""
+"""Fitted mixtures keep their bounds by their forecast; impossible bounds are errors with proposals.
+"""
 
 import re
 

@@ -1,4 +1,4 @@
-"""From flags and gin files to a forecast: the same as by hand, and what lacks is named."""
+"""A forecast from flags and gin files equals that of the library; missing settings are named."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Readers of pairs: joined by id, and samples of them; the other ways are in test_corpora.py."""
+"""Readers of pairs: joining by id, and sampling; the other readers are in test_corpora.py."""
 
 import gzip
 
@@ -16,7 +16,7 @@ fra = { pairs = "fra.tsv", sample = 3 }
 
 @pytest.fixture
 def folder(tmp_path):
-    """A multi-way corpus: English once, two languages in orders of their own; and a TSV."""
+    """A multi-way corpus: English, and two languages in another order; and a TSV."""
     (tmp_path / "corpus.toml").write_text(TOML)
     (tmp_path / "eng.tsv").write_text("b.1\tone\nb.2\ttwo\nb.3\tthree\n")
     (tmp_path / "deu.tsv.gz").write_bytes(gzip.compress(b"b.3\tdrei\nb.1\teins\n"))

@@ -1,4 +1,4 @@
-"""Files and Sides: which of a file's languages is which side, and texts of one line."""
+"""Files and Sides: which language of a file is which side, and texts of one line."""
 
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""Lines: columns that are numbered; the usual two, pairs of files and joins are in test_corpora.py
-and test_readers.py.
-"""
+"""Lines with numbered columns; the default two, pairs of files and joins are in test_corpora.py."""
 
 import pytest
 

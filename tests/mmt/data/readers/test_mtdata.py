@@ -1,6 +1,5 @@
-"""What mtdata fetched: its output folder, its cache by the index, recipes; nothing is downloaded.
-
-The layouts are made as mtdata 0.5 makes them (its `Dataset`, `Cache` and `Index`).
+"""Data that mtdata downloaded: its output folder, its cache by the index, recipes. No test
+downloads. The layouts are those of mtdata 0.5 (its `Dataset`, `Cache` and `Index`).
 """
 
 import gzip
