@@ -1,5 +1,7 @@
 """Shape annotations of all of `mmt` are checked in every test; and the toy run they share."""
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -154,10 +156,36 @@ def mmt_command():
 
 
 @pytest.fixture(scope="session")
-def toy_corpus(tmp_path_factory):
+def shared_folder(tmp_path_factory):
+    """A folder that all workers of this test session (pytest-xdist) share."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent / "shared" if "PYTEST_XDIST_WORKER" in os.environ else folder / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def made_once(place: Path):
+    """Whether this worker is to make `place`; the others wait until it is made."""
+    done = place.with_name(f"{place.name}.made")
+    with open(place.with_name(f"{place.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not done.exists()
+        done.touch()
+
+
+@pytest.fixture(scope="session")
+def toy_corpus(shared_folder):
     """A corpus folder of three made-up dialects of numbers: 'eins zwei' -> 'one two'."""
-    folder = tmp_path_factory.mktemp("data") / "numbers"
-    folder.mkdir()
+    folder = shared_folder / "numbers"
+    with made_once(folder) as missing:
+        if missing:
+            write_numbers(folder)
+    return folder
+
+
+def write_numbers(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
     words = {
         "deu": "null eins zwei drei vier".split(),
         "swh": "sifuri moja mbili tatu nne".split(),
@@ -179,7 +207,6 @@ def toy_corpus(tmp_path_factory):
             (folder / f"{split}.{language}.tsv").write_text("\n".join(lines) + "\n")
             text += f'{language} = "{split}.{language}.tsv"\n'
     (folder / "corpus.toml").write_text(text)
-    return folder
 
 
 TOY_TRAINING = (
@@ -209,16 +236,21 @@ def toy_training():
 
 
 @pytest.fixture(scope="session")
-def toy_run(mmt_command, toy_corpus, tmp_path_factory):
-    """A run directory, trained on the toy corpus by the command line. MMT_DATA lies beside it."""
+def toy_run(mmt_command, toy_corpus):
+    """A run directory, trained on the toy corpus by the command line. MMT_DATA lies beside it.
+
+    All workers read it: a test that changes a run copies it first.
+    """
     pytest.importorskip("seqio", reason="making a cache needs the extra [data]")
     directory = toy_corpus.parent / "runs" / "toy"
-    done = mmt_command(
-        "train", *TOY_TRAINING, f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={directory}",
-        MMT_DATA=str(toy_corpus.parent),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.decode().strip() == str(directory)
+    with made_once(toy_corpus.parent / "toy") as missing:
+        if missing:
+            done = mmt_command(
+                "train", *TOY_TRAINING, f"--gin.CORPUS={toy_corpus}",
+                f"--gin.MODEL_DIR={directory}", MMT_DATA=str(toy_corpus.parent),
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr.decode()
+            assert done.stdout.decode().strip() == str(directory)
     return directory
 
 
