@@ -16,3 +16,8 @@ def rows_without_clocks(directory) -> list[dict]:
     """Returns the rows of a run's metrics.jsonl without what depends on the machine's speed."""
     rows = read_metrics(directory / "metrics.jsonl")
     return [{key: row[key] for key in row if key not in _CLOCKS} for row in rows]
+
+
+def training_rows(directory) -> list[dict]:
+    """Returns those of the rows that are about training steps."""
+    return [row for row in rows_without_clocks(directory) if "loss" in row]

@@ -14,7 +14,7 @@ from mmt import checkpoint, distill, losses, train
 from mmt.data import corpora
 from mmt.run import Run
 from mmt.translate import Hypothesis, Translation
-from tests.mmt.test_train import equal, training_rows
+from tests.helpers.runs import equal_trees, training_rows
 
 HASHES = {"source": "aaaa", "target": "aaaa"}
 
@@ -133,7 +133,7 @@ def test_stopped_and_started_again_is_bit_identical_and_holds_no_teacher(
         parts = train.train(
             program, student_batches(), model_dir=str(tmp_path / "parts"), steps=steps
         )
-    assert equal(whole, parts)
+    assert equal_trees(whole, parts)
     rows = training_rows(tmp_path / "parts")
     assert rows[-1] == training_rows(tmp_path / "whole")[-1] and rows[-1]["teacher_loss"] > 0
     # the checkpoint is that of a student which never had a teacher

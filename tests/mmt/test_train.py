@@ -16,11 +16,7 @@ from mmt.checkpoint import Checkpoints, Policy
 from mmt.run import Run, read_metrics
 from mmt.system import lock
 from tests.conftest import ToyBatches
-from tests.helpers.runs import equal_trees, rows_without_clocks
-
-
-def training_rows(directory) -> list[dict]:
-    return [row for row in rows_without_clocks(directory) if "loss" in row]
+from tests.helpers.runs import equal_trees, training_rows
 
 
 @pytest.mark.parametrize("moe_period", [0, pytest.param(2, marks=pytest.mark.slow)])
