@@ -1,7 +1,7 @@
 """Titles and captions of the report's figures, and the few numbers at the head of a section."""
 
 from eval.records.analysis_index import AnalysisIndex, sure
-from eval.report import cells, tables
+from eval.report import cells
 from eval.report.comparison import SMALL, Comparison, Score, by_resource
 from eval.report.figures.routing import STRONG
 from eval.report.figures.scores import FEW, SEVERAL, WINDOW, slides
@@ -87,7 +87,7 @@ def headline(
     everything, compared = comparison.all, comparison.compared
     numbers = []
     deltas = compared.deltas(system)
-    if mean := tables.mean(compared, system, "delta"):
+    if mean := cells.mean(compared, system, "delta"):
         ends = cells.interval(mean, "delta", " (95 %: {})")
         languages = f"{_count(len(deltas))} with a baseline"
         numbers.append((cells.text(mean.value, "delta"), f"mean ΔBLEU{ends}", languages))
@@ -105,7 +105,7 @@ def headline(
     count = _count(len(everything.values(system, "bleu")))
     scores: tuple[tuple[str, Score], ...] = (("BLEU", "bleu"), ("chrF++", "chrf"))
     for name, score in scores:
-        if mean := tables.mean(everything, system, score):
+        if mean := cells.mean(everything, system, score):
             ends = cells.interval(mean, "score", " (95 %: {})")
             numbers.append((cells.text(mean.value, "score"), f"mean {name}{ends}", count))
     return numbers

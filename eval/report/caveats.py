@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from eval.records.analysis import Curve
 from eval.records.analysis_index import AnalysisIndex
 from eval.records.results import Row
-from eval.report import cells, tables
+from eval.report import cells
 from eval.report.comparison import METRICS, SMALL, Comparison, Entry, Group
 from mmt import languages
 
@@ -76,7 +76,7 @@ def answer(comparison: Comparison, evidence: AnalysisIndex) -> str:
 
 def _gain(group: Group, system: str) -> str:
     """`94 of 108 languages: +1.0 BLEU on average (95 % interval +0.6 to +1.4)`."""
-    deltas, mean = group.deltas(system), tables.mean(group, system, "delta")
+    deltas, mean = group.deltas(system), cells.mean(group, system, "delta")
     assert mean
     ends = cells.interval(mean, "delta", " (95\N{NO-BREAK SPACE}% interval {})")
     better = f"{sum(delta > 0 for delta in deltas)} of {len(deltas)} languages"

@@ -4,18 +4,19 @@ HTML, Markdown and CSV render the same tables. Which tables there are: tables.py
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
 from eval.records.analysis_index import RISKY, OutputCheck
-from eval.report.comparison import Range
+from eval.report.comparison import ConfidenceInterval, Group, Score, mean_interval
 
 
 class Estimate(NamedTuple):
     """A number and its 95 % interval. sure: whether a difference is significant. tip: details."""
 
     value: float
-    range: Range | None = None
+    range: ConfidenceInterval | None = None
     sure: bool | None = None
     tip: str = ""
 
@@ -108,6 +109,16 @@ class Table:
         )
 
 
+def mean(group: Group, system: str, score: Score) -> Estimate | None:
+    """The macro mean of a score with its interval over languages."""
+    return averaged(group.values(system, score))
+
+
+def averaged(values: Sequence[float], tip: str = "") -> Estimate | None:
+    """The mean of a value for every language, with its interval over languages."""
+    return Estimate(fmean(values), mean_interval(values), tip=tip) if values else None
+
+
 def number(value: Value) -> float | None:
     """What a value is sorted by, where it is a number."""
     if isinstance(value, Estimate):
@@ -122,7 +133,7 @@ def text(value: Value, kind: str) -> str:
 
     >>> text(20000, "count"), text(45.67, "score"), text(-3.0, "delta"), text(None, "score")
     ('20,000', '45.7', '−3.0', '')
-    >>> text(Estimate(3.04, Range(1, 5.5), True), "delta"), text(0.123, "share")
+    >>> text(Estimate(3.04, ConfidenceInterval(1, 5.5), True), "delta"), text(0.123, "share")
     ('+3.0 (+1.0 to +5.5) ●', '12.3 %')
     """
     if value is None:

@@ -33,7 +33,7 @@ Score = Literal[
 SCORES: tuple[Score, ...] = get_args(Score)
 
 
-class Range(NamedTuple):
+class ConfidenceInterval(NamedTuple):
     """A 95 % interval."""
 
     low: float
@@ -236,12 +236,14 @@ def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
     return [fmean(around) for around in sliding(values, window)]
 
 
-def mean_interval(values: Sequence[float]) -> Range | None:
+def mean_interval(values: Sequence[float]) -> ConfidenceInterval | None:
     """The 95 % interval of a mean over languages; see `interval`."""
     return interval(np.asarray(values, np.float64), lambda drawn: drawn.mean(axis=1))
 
 
-def interval(values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Range | None:
+def interval(
+    values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+) -> ConfidenceInterval | None:
     """The 95 % interval of a score of many languages, by bootstrap: the languages drawn anew.
 
     It says how far the score would move with other languages of the same kind; percentiles of 2000
@@ -252,7 +254,7 @@ def interval(values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> R
         return None
     drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
     low, high = np.quantile(score(values[drawn]), (0.025, 0.975))
-    return Range(float(low), float(high))
+    return ConfidenceInterval(float(low), float(high))
 
 
 def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:

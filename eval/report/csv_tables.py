@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import micro
-from eval.report.cells import Estimate, Grade, Risks, Value
+from eval.report.cells import Estimate, Grade, Risks, Value, mean
 from eval.report.comparison import METRICS, Comparison, Entry, Group, by_resource, mean_interval
-from eval.report.tables import by_language, comparables_first, mean, pooled
+from eval.report.tables import by_language, comparables_first, pooled
 
 Record: TypeAlias = dict[str, str | int | float | None]  # a line of CSV
 

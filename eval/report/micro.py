@@ -13,14 +13,14 @@ import numpy as np
 from eval import metrics
 from eval.records.analysis_index import AnalysisIndex
 from eval.records.results import Row
-from eval.report.comparison import Group, Range, interval
+from eval.report.comparison import ConfidenceInterval, Group, interval
 
 
 class Micro(NamedTuple):
     """A micro mean and its 95 % interval over the languages."""
 
     value: float
-    range: Range | None
+    range: ConfidenceInterval | None
 
 
 def bleu(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:

@@ -11,9 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from eval.records.analysis import Cost, Curve, ExpertLoad, SystemRecipe
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
 from eval.records.results import Row
-from eval.report.cells import Column, Table, Value
+from eval.report.cells import Column, Table, Value, averaged, mean
 from eval.report.comparison import Comparison, by_resource
-from eval.report.tables import averaged, mean
 from mmt import languages
 
 _SHOWN = 3  # values of a field before the others are only counted

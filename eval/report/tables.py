@@ -5,20 +5,17 @@ and how they were made: tables_systems.py; the same for programs: csv_tables.py.
 """
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from eval.records.analysis_index import AnalysisIndex, shares, sure
 from eval.records.results import Row
 from eval.report import micro
-from eval.report.cells import Column, Estimate, Grade, Risks, Table, Value
+from eval.report.cells import Column, Estimate, Grade, Risks, Table, Value, averaged, mean
 from eval.report.comparison import (
     Comparison,
+    ConfidenceInterval,
     Entry,
     Group,
-    Range,
-    Score,
     by_resource,
-    mean_interval,
 )
 
 _SCORES = (
@@ -171,16 +168,6 @@ def against_each_other(comparison: Comparison, evidence: AnalysisIndex) -> Table
     return Table(tuple(columns), tuple(rows))
 
 
-def mean(group: Group, system: str, score: Score) -> Estimate | None:
-    """The macro mean of a score with its interval over languages."""
-    return averaged(group.values(system, score))
-
-
-def averaged(values: Sequence[float], tip: str = "") -> Estimate | None:
-    """The mean of a value for every language, with its interval over languages."""
-    return Estimate(fmean(values), mean_interval(values), tip=tip) if values else None
-
-
 def pooled(micro_mean: micro.Micro | None) -> Estimate | None:
     """A micro mean with its interval over languages."""
     return Estimate(*micro_mean) if micro_mean else None
@@ -192,8 +179,8 @@ def _scores(row: Row | None, evidence: AnalysisIndex) -> list[Value]:
         return [None] * len(_SCORES)
     ends, guards = evidence.interval(row), evidence.output_checks(row)
     return [
-        Estimate(row.bleu, Range(ends.bleu_low, ends.bleu_high) if ends else None),
-        Estimate(row.chrf, Range(ends.chrf_low, ends.chrf_high) if ends else None),
+        Estimate(row.bleu, ConfidenceInterval(ends.bleu_low, ends.bleu_high) if ends else None),
+        Estimate(row.chrf, ConfidenceInterval(ends.chrf_low, ends.chrf_high) if ends else None),
         row.spbleu,
         row.ter,
         comet.score if (comet := evidence.comet(row)) else None,
@@ -210,7 +197,7 @@ def _delta(entry: Entry, system: str, evidence: AnalysisIndex) -> Estimate | Non
     if test is None:
         return Estimate(delta)
     tip = f"p = {test.p_bootstrap:.3g} (bootstrap), {test.p_randomization:.3g} (randomisation)"
-    return Estimate(delta, Range(test.delta_low, test.delta_high), sure(test), tip)
+    return Estimate(delta, ConfidenceInterval(test.delta_low, test.delta_high), sure(test), tip)
 
 
 def _tags(comparison: Comparison, entry: Entry, evidence: AnalysisIndex) -> list[str]:

@@ -36,7 +36,7 @@ CHANGES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class TopologyPlan:
     """The plan for a topology, computed from the answer of `mmt.plan.compile`.
 
     None stands for unknown values.
@@ -212,7 +212,7 @@ class Plan:
 
 def plan(
     files: Sequence[str], bindings: Sequence[str], name: str, *, decode: bool = False
-) -> Plan:
+) -> TopologyPlan:
     """Returns the plan of a gin configuration for a topology.
 
     Without a run in the files, gin_configs/runs/train.gin is added. Without a mesh, one axis over
@@ -243,7 +243,7 @@ def plan(
     answer = json.loads(child.stdout.splitlines()[-1])
     if "error" in answer:
         raise ValueError(answer["error"])
-    return Plan(machine, answer)
+    return TopologyPlan(machine, answer)
 
 
 def meshes() -> list[str]:
@@ -256,7 +256,7 @@ def meshes() -> list[str]:
 class MeshComparison:
     """Plans of one model by mesh; a ValueError where a mesh has no plan."""
 
-    plans: Mapping[str, Plan | ValueError]
+    plans: Mapping[str, TopologyPlan | ValueError]
 
     def to_json(self) -> dict[str, Any]:
         """Returns {mesh: the plan as JSON, or {"error": "..."}}."""
@@ -294,7 +294,7 @@ def compare_meshes(
 ) -> MeshComparison:
     """Returns `plan` with each file of gin_configs/meshes, one after another."""
     topology.parse(name)
-    plans: dict[str, Plan | ValueError] = {}
+    plans: dict[str, TopologyPlan | ValueError] = {}
     for mesh in track(meshes(), "compiling for each mesh"):
         try:
             plans[Path(mesh).stem] = plan([*files, mesh], bindings, name, decode=decode)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from eval.records.analysis_index import AnalysisIndex
-from eval.report.cells import interval, text
+from eval.report.cells import interval, mean, text
 from eval.report.comparison import Comparison, Entry, mean_interval, sliding
 from eval.report.figures.drawing import (
     PALETTE,
@@ -28,7 +28,6 @@ from eval.report.figures.drawing import (
     styled,
     tip,
 )
-from eval.report.tables import mean
 
 WINDOW = 10  # languages in a sliding mean, as in Figure 6 of GShard (Lepikhin et al., 2020)
 _NAMED, _CODED = 44, 140  # languages whose names, whose codes fit below a wide axis

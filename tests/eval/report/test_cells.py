@@ -4,7 +4,7 @@ import pytest
 
 from eval.records.analysis_index import OUTPUT_CHECKS
 from eval.report import cells
-from eval.report.comparison import Range
+from eval.report.comparison import ConfidenceInterval
 
 
 @pytest.mark.parametrize(
@@ -15,9 +15,10 @@ from eval.report.comparison import Range
      ("x", "code", "x"),
      (0.1234, "share", "12.3 %"), (4_200_000, "amount", "4.2M"), (0.0421, "amount", "0.0421"),
      (cells.Estimate(3.0), "score", "3.0"),
-     (cells.Estimate(3.0, Range(-1.0, 7.0), False), "delta", "+3.0 (−1.0 to +7.0) ○"),
-     (cells.Estimate(3.0, Range(1.0, 7.0)), "score", "3.0 (1.0–7.0)"),
-     (cells.Estimate(-0.036, Range(-0.11, 0.032)), "difference", "−0.04 (−0.11 to +0.03)"),
+     (cells.Estimate(3.0, ConfidenceInterval(-1.0, 7.0), False), "delta", "+3.0 (−1.0 to +7.0) ○"),
+     (cells.Estimate(3.0, ConfidenceInterval(1.0, 7.0)), "score", "3.0 (1.0–7.0)"),
+     (cells.Estimate(-0.036, ConfidenceInterval(-0.11, 0.032)), "difference",
+      "−0.04 (−0.11 to +0.03)"),
      (cells.Grade("poor", ("few",)), "grade", "poor"),
      (cells.Risks(((OUTPUT_CHECKS[0], 0.2), (OUTPUT_CHECKS[1], 0.01))), "risks", "copies 20%"),
      (cells.Risks(()), "risks", "–")],

@@ -37,8 +37,8 @@ def found(**changes) -> dict:
     } | changes  # fmt: skip
 
 
-def made(name: str = "v4:4x4x4", **changes) -> plan.Plan:
-    return plan.Plan(topology.parse(name), found(**changes))
+def made(name: str = "v4:4x4x4", **changes) -> plan.TopologyPlan:
+    return plan.TopologyPlan(topology.parse(name), found(**changes))
 
 
 def without(*names: str, name: str = "v4:4x4x4") -> plan.Plan:
@@ -93,7 +93,7 @@ def test_gshards_days_are_those_of_its_steps_a_second():
     """Table 1: 0.72 steps/s of 4M source tokens are 4.0 days, on 2,048 cores 22.4 core-years."""
     machine = topology.parse("v3:32x32")
     work = {"flops": 61.5e12 * 2048 / 0.72, "bytes": 0.0}
-    paper = plan.Plan(machine, found(devices=2048, work=work, collectives=[],
+    paper = plan.TopologyPlan(machine, found(devices=2048, work=work, collectives=[],
                                      tokens_per_step=4 * 10**6, parameter_bytes=0,
                                      optimizer_bytes=0, replicated_bytes=0))  # fmt: skip
     assert paper.days == pytest.approx(4.0, abs=0.05)
