@@ -122,7 +122,7 @@ def made_batches(count: int, rows: int) -> list[dict[str, np.ndarray]]:
 
 def measure(sides: dict[str, Side], count: int) -> dict[str, np.ndarray]:
     """[rounds, 2] of each side: seconds and CPU seconds of a step of one model."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     steps = max(1, MODEL_STEPS // count // ROUNDS)
     for _ in range(ROUNDS):
         for name, side in sides.items():
@@ -130,8 +130,8 @@ def measure(sides: dict[str, Side], count: int) -> dict[str, np.ndarray]:
             for _ in range(steps):
                 side.step()
             new = time.perf_counter() - wall, time.process_time() - cpu
-            found[name].append((new[0] / count / steps, new[1] / count / steps))
-    return {name: np.array(rounds) for name, rounds in found.items()}
+            times[name].append((new[0] / count / steps, new[1] / count / steps))
+    return {name: np.array(rounds) for name, rounds in times.items()}
 
 
 def whole(count: int) -> None:
@@ -201,11 +201,11 @@ def main(arguments: list[str]) -> None:
         }
         columns = "way", "tokens/s", "ms a step", "CPU ms", "wall", "CPU", "first s", "programs"
         table = Table(*columns, title=f"{count} models")
-        found = measure(sides, count)
-        reference = found["one after the other"]
+        times = measure(sides, count)
+        reference = times["one after the other"]
         for name, side in sides.items():
-            wall, cpu = np.median(found[name], axis=0)
-            gain = np.median(reference / found[name], axis=0)
+            wall, cpu = np.median(times[name], axis=0)
+            gain = np.median(reference / times[name], axis=0)
             table.add_row(
                 name, f"{rows * 104 / wall:,.0f}", f"{1000 * wall:.1f}", f"{1000 * cpu:.1f}",
                 f"{gain[0]:.2f} x", f"{gain[1]:.2f} x", f"{side.compile_s:.1f}", str(side.programs),

@@ -35,10 +35,10 @@ def compiled(chips: int, layers: int) -> dict[str, Any]:
         f"transformer.Config.decoder_layers={layers // 2}",
         "transformer.Config.dtype='bfloat16'",
     ]  # fmt: skip
-    found = plan.plan([MODEL], bindings, f"v4:{SHAPES[chips]}").to_json()
-    if found["compile_seconds"] is None:
-        raise SystemExit(f"not compiled: {'; '.join(found['notes'])}")
-    return found
+    answer = plan.plan([MODEL], bindings, f"v4:{SHAPES[chips]}").to_json()
+    if answer["compile_seconds"] is None:
+        raise SystemExit(f"not compiled: {'; '.join(answer['notes'])}")
+    return answer
 
 
 def table(rows: dict[tuple[int, int], dict[str, Any]]) -> Table:

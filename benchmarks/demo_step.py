@@ -61,12 +61,13 @@ def main() -> None:
     table = Table(*columns)
     reference = None
     for name, bindings in VARIANTS.items():
-        found = measure(bindings)
-        speed = found["pairs"] / found["best"]
+        measured = measure(bindings)
+        speed = measured["pairs"] / measured["best"]
         reference = reference or speed
         table.add_row(
-            name, f"{found['compile']:.1f}", f"{found['best']:.3f}", f"{found['median']:.3f}",
-            f"{found['pairs']:.0f}", f"{speed:,.0f}", f"{speed / reference:.2f}",
+            name, f"{measured['compile']:.1f}", f"{measured['best']:.3f}",
+            f"{measured['median']:.3f}", f"{measured['pairs']:.0f}", f"{speed:,.0f}",
+            f"{speed / reference:.2f}",
         )  # fmt: skip
     Console(width=100).print(table)
 

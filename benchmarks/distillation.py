@@ -68,7 +68,7 @@ def students(directory: Path) -> dict[str, tuple[str, ...]]:
 
 def trained(directory: Path, arguments: tuple[str, ...]) -> float:
     """Trains a row's model, or finds it trained; its validation loss."""
-    command = "distill" if any("runs/distill" in one for one in arguments) else "train"
+    command = "distill" if any("runs/distill" in argument for argument in arguments) else "train"
     status = cli.main([command, *MODEL, *arguments, f"--gin.MODEL_DIR={directory}"])
     if status:
         sys.exit(status)
@@ -80,8 +80,8 @@ def scored(directory: Path) -> float:
     """The mean BLEU over the languages."""
     testset = testsets.load("cldr")
     some = {
-        code: testsets.Sentences(own.sources[:LINES], own.references[:LINES])
-        for code, own in testset.languages.items()
+        code: testsets.Sentences(sentences.sources[:LINES], sentences.references[:LINES])
+        for code, sentences in testset.languages.items()
     }
     rows = evaluate.evaluate(
         translate.Translator.load(directory),
@@ -96,13 +96,13 @@ def main() -> None:
     """Trains and scores what is missing, prints the table."""
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/distillation")
     teacher = directory / "teacher"
-    found = {"MoE, 16 experts": (trained(teacher, EXPERTS), scored(teacher))}
+    rows = {"MoE, 16 experts": (trained(teacher, EXPERTS), scored(teacher))}
     for name, arguments in students(directory).items():
-        own = directory / name.replace(" + ", "_").replace(", ", "_").replace(" ", "_")
-        found[name] = trained(own, (*DENSE, *arguments)), scored(own)
-    best, dense = found["MoE, 16 experts"], found["dense"]
+        model_dir = directory / name.replace(" + ", "_").replace(", ", "_").replace(" ", "_")
+        rows[name] = trained(model_dir, (*DENSE, *arguments)), scored(model_dir)
+    best, dense = rows["MoE, 16 experts"], rows["dense"]
     table = Table("student", "loss", "BLEU", "of the loss kept", "of the BLEU kept")
-    for name, row in found.items():
+    for name, row in rows.items():
         kept = [(row[i] - dense[i]) / (best[i] - dense[i]) for i in range(2)]
         loss, share = f"{row[0]:.4f}", f"{kept[0]:.0%}"
         if "one vocabulary" in name:  # other tokens, another loss

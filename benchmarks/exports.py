@@ -40,12 +40,12 @@ def by_ctranslate2(directory: Path, lines: Sequence[str], longest: int, kind: st
     vocabulary = Vocabulary.load(directory / "spiece.model")
     pieces = [[vocabulary.piece(i) for i in (*vocabulary.encode(line), vocabulary.eos)]
               for line in lines]  # fmt: skip
-    found = ctranslate2.Translator(str(directory), compute_type=kind).translate_batch(
+    results = ctranslate2.Translator(str(directory), compute_type=kind).translate_batch(
         pieces, beam_size=4, length_penalty=1.0, patience=10, max_decoding_length=longest,
         max_batch_size=64, return_scores=True,
     )  # fmt: skip
-    texts = [vocabulary.decode(map(vocabulary.id, one.hypotheses[0])) for one in found]
-    return texts, [one.scores[0] for one in found]
+    texts = [vocabulary.decode(map(vocabulary.id, result.hypotheses[0])) for result in results]
+    return texts, [result.scores[0] for result in results]
 
 
 def by_transformers(directory: Path, lines: Sequence[str], longest: int) -> Found:
@@ -60,21 +60,21 @@ def by_transformers(directory: Path, lines: Sequence[str], longest: int) -> Foun
     for start in range(0, len(lines), 32):
         inputs = tokenizer(list(lines[start : start + 32]), return_tensors="pt", padding=True)
         with torch.no_grad():
-            found = model.generate(
+            output = model.generate(
                 **inputs, num_beams=4, length_penalty=1.0, early_stopping="never",
                 max_new_tokens=longest, output_scores=True, return_dict_in_generate=True,
                 suppress_tokens=[model.config.pad_token_id],
             )  # fmt: skip
-        texts += tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
-        scores += found.sequences_scores.tolist()
+        texts += tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
+        scores += output.sequences_scores.tolist()
     return texts, scores
 
 
 def main(run: str = "runs/demo/student", testset: str = "cldr") -> None:
     """Exports, translates, prints the table."""
-    translator, found = Translator.load(run), testsets.load(testset)
-    sources = [line for one in found.languages.values() for line in one.sources]
-    tag = find_tag(translator.vocabularies["source"], found.target)
+    translator, test = Translator.load(run), testsets.load(testset)
+    sources = [line for sentences in test.languages.values() for line in sentences.sources]
+    tag = find_tag(translator.vocabularies["source"], test.target)
     tagged, longest = [f"{tag} {line}" for line in sources], 200
     every = slice(None, None, 20)
     table = Table("program", "lines", "equal", "%", "ties", "BLEU", "of ours", "seconds")
@@ -85,14 +85,17 @@ def main(run: str = "runs/demo/student", testset: str = "cldr") -> None:
         """The mean over languages."""
         left = iter(texts)
         return mean(
-            metrics.score([next(left) for _ in one.sources], one.references).bleu
-            for one in found.languages.values()
+            metrics.score([next(left) for _ in sentences.sources], sentences.references).bleu
+            for sentences in test.languages.values()
         )
 
     start = time.perf_counter()
-    ours = list(translator.translate(sources, target=found.target, decoding=ALIKE))
-    own = [one.text for one in ours], [one.hypotheses[0].score for one in ours]
-    best, seconds = bleu(own[0]), time.perf_counter() - start
+    ours = list(translator.translate(sources, target=test.target, decoding=ALIKE))
+    texts_and_scores = (
+        [output.text for output in ours],
+        [output.hypotheses[0].score for output in ours],
+    )
+    best, seconds = bleu(texts_and_scores[0]), time.perf_counter() - start
     table.add_row("mmt", str(len(ours)), "", "", "", f"{best:.2f}", "", f"{seconds:.0f}")
     with tempfile.TemporaryDirectory() as folder:
         hf.export_hf(run, Path(folder, "hf"))
@@ -101,11 +104,11 @@ def main(run: str = "runs/demo/student", testset: str = "cldr") -> None:
             start = time.perf_counter()
             if name.startswith("Hugging"):
                 texts, scores = by_transformers(Path(folder, "hf"), tagged[every], longest)
-                expected = own[0][every], own[1][every]
+                expected = texts_and_scores[0][every], texts_and_scores[1][every]
             else:
                 kind = name.split()[1]
                 texts, scores = by_ctranslate2(Path(folder, "ctranslate2"), tagged, longest, kind)
-                expected = own
+                expected = texts_and_scores
             seconds = time.perf_counter() - start
             equal = [a.strip() == b for a, b in zip(texts, expected[0], strict=True)]
             ties = sum(not same and abs(a - b) < 1e-3

@@ -46,11 +46,11 @@ class Bench:
         self.folder, self.random = folder, random.Random(seed)
         self.whole = self.options("whole")
         make_cache(folder / "cache")
-        assert self.finished(self.whole) == 0, self.said(self.whole)
+        assert self.finished(self.whole) == 0, self.message(self.whole)
 
     def options(self, name: str, **options: Any) -> Options:
-        said = str(self.folder / f"{name}.stderr")
-        return Options(self.folder / name, self.folder / "cache", said=said, **options)
+        stderr = str(self.folder / f"{name}.stderr")
+        return Options(self.folder / name, self.folder / "cache", stderr=stderr, **options)
 
     def start(self, options: Options) -> Any:
         process = HERE.Process(target=run, args=(options,))
@@ -62,23 +62,23 @@ class Bench:
         process.join()
         return process.exitcode
 
-    def said(self, options: Options, *words: str) -> str:
+    def message(self, options: Options, *words: str) -> str:
         """The first line on stderr with all the words."""
-        lines = Path(options.said).read_text().splitlines()
-        found = next((line for line in lines if all(word in line for word in words)), "")
-        return found.replace(f"{options.directory}/", "").replace("checkpoints/", "")
+        lines = Path(options.stderr).read_text().splitlines()
+        line = next((line for line in lines if all(word in line for word in words)), "")
+        return line.replace(f"{options.directory}/", "").replace("checkpoints/", "")
 
     def lost(self, options: Options) -> int:
         """Steps whose loss is not that of the whole run, and checkpoints that are not good."""
         from mmt.checkpoint import digests
         from mmt.run import Run
 
-        found, wanted = self.losses(options), self.losses(self.whole)
+        losses, expected = self.losses(options), self.losses(self.whole)
         bad = sum(
             bool(digests.damage(options.directory / "checkpoints" / str(step)))
             for step in Run(options.directory).checkpoint_steps()
         )
-        return bad + sum(found.get(step) != loss for step, loss in wanted.items())
+        return bad + sum(losses.get(step) != loss for step, loss in expected.items())
 
     def losses(self, options: Options) -> dict[int, float]:
         from mmt.run import read_metrics
@@ -99,7 +99,7 @@ class Bench:
         from mmt.run import Run
 
         while Run(options.directory).last_step() < step:
-            assert process.is_alive(), self.said(options)
+            assert process.is_alive(), self.message(options)
             time.sleep(0.01)
 
 
@@ -159,25 +159,25 @@ def damage(bench: Bench, times: int = 2) -> Iterator[Row]:
         "half of its files deleted": halve,
     }
     for name, harm in kinds.items():
-        lost, unnamed, said = 0, 0, ""
+        lost, unnamed, message = 0, 0, ""
         for number in range(times):
             options = bench.options(f"{harm.__name__}{number}")
             shutil.copytree(half.directory, options.directory)
             harm(options.directory / "checkpoints" / str(half.steps), bench.random)
             unnamed += bench.finished(options) != 0
-            said = bench.said(options, "is damaged")
-            unnamed += not said
+            message = bench.message(options, "is damaged")
+            unnamed += not message
             lost += bench.lost(options)
-        yield Row(f"last checkpoint, {name} ({times} times)", f"{said}; the one before is taken",
+        yield Row(f"last checkpoint, {name} ({times} times)", f"{message}; the one before is taken",
                   lost + unnamed)  # fmt: skip
 
 
 def full_disks(bench: Bench) -> Iterator[Row]:
     options = bench.options("full", full=(20, 35), pause=0.02)
     status = bench.finished(options)
-    said = bench.said(options, "written")
+    message = bench.message(options, "written")
     yield Row(
-        "disk full for 15 steps, checkpoints and metrics", f"{said}; status {status}",
+        "disk full for 15 steps, checkpoints and metrics", f"{message}; status {status}",
         bench.lost(options) + (status != 0),
     )  # fmt: skip
     options = bench.options("stays_full", full=(20, -1), pause=0.02)
@@ -185,7 +185,7 @@ def full_disks(bench: Bench) -> Iterator[Row]:
     said = bench.said(options, "the last complete one") or bench.said(options, "written")
     again = bench.finished(options._replace(full=(0, 0)))
     yield Row("disk full to the end, then started again with room",
-              f"{said}; status {status}, then {again}",
+              f"{message}; status {status}, then {again}",
               bench.lost(options) + (status == 0) + (again != 0))  # fmt: skip
     target = bench.folder / "other_cache"
     process = HERE.Process(target=_cache_on_a_full_disk, args=(target,))
@@ -211,8 +211,8 @@ def not_finite(bench: Bench) -> Iterator[Row]:
     from mmt.run import read_metrics
 
     def rows(options: Options, key: str) -> list[Any]:
-        found = read_metrics(options.directory / "metrics.jsonl")
-        return [row[key] for row in found if key in row]
+        logged = read_metrics(options.directory / "metrics.jsonl")
+        return [row[key] for row in logged if key in row]
 
     options = bench.options("skips", poisoned=(20, 30, 31))
     status = bench.finished(options)
@@ -221,17 +221,17 @@ def not_finite(bench: Bench) -> Iterator[Row]:
     yield Row("NaN in the batches 20, 30 and 31", f"{skipped} steps skipped and counted",
               lost + (skipped != 3) + (status != 0) + (STEPS - 3 - len(before)))  # fmt: skip
     bad = tuple(range(30, 30 + SKIPS + 1))
-    one, two = (bench.options(name, poisoned=bad) for name in ("returns", "returns_killed"))
-    bench.finished(one)
-    process = bench.start(two._replace(pause=0.02))
-    bench.wait(process, two, 33)
+    whole, killed = (bench.options(name, poisoned=bad) for name in ("returns", "returns_killed"))
+    bench.finished(whole)
+    process = bench.start(killed._replace(pause=0.02))
+    bench.wait(process, killed, 33)
     process.kill()
     process.join()
-    bench.finished(two)
-    back = rows(one, "returned_from")
-    same = bench.losses(one) == bench.losses(two) and len(bench.losses(one)) == STEPS
+    bench.finished(killed)
+    back = rows(whole, "returned_from")
+    same = bench.losses(whole) == bench.losses(killed) and len(bench.losses(whole)) == STEPS
     yield Row(f"NaN in {len(bad)} batches in a row", f"back from step {back[0] if back else '-'}: "
-              f"{bench.said(one, 'back to step') or '-'}; killed and started again the same",
+              f"{bench.message(whole, 'back to step') or '-'}; killed and started again the same",
               (not same) + (len(back) != 1))  # fmt: skip
 
 
@@ -245,25 +245,25 @@ def signals(bench: Bench) -> Iterator[Row]:
     process.terminate()
     process.join()
     seconds, status = time.monotonic() - since, process.exitcode
-    said = bench.said(options, "signal")
+    message = bench.message(options, "signal")
     again = bench.finished(options)
-    yield Row("SIGTERM twice, 50 ms apart", f"{said}, after {seconds:.1f} s; status {status}",
+    yield Row("SIGTERM twice, 50 ms apart", f"{message}, after {seconds:.1f} s; status {status}",
               bench.lost(options) + (status != 143) + (again != 0))  # fmt: skip
     options = bench.options("clock", back=True)
     status = bench.finished(options)
     yield Row("each look at the clock finds it an hour earlier", f"status {status}",
               bench.lost(options))  # fmt: skip
     options = bench.options("twice", pause=0.02)
-    second = options._replace(said=str(bench.folder / "second.stderr"))
+    second = options._replace(stderr=str(bench.folder / "second.stderr"))
     process = bench.start(options)
     bench.wait(process, options, 3)
     since, status = time.monotonic(), bench.finished(second)
     seconds = time.monotonic() - since
     process.join()
-    said = bench.said(second, "in use by process")
+    message = bench.message(second, "in use by process")
     yield Row(
-        "two runs in one MODEL_DIR", f"{said}; after {seconds:.1f} s, status {status}",
-        bench.lost(options) + (status != 1) + (not said) + (process.exitcode != 0),
+        "two runs in one MODEL_DIR", f"{message}; after {seconds:.1f} s, status {status}",
+        bench.lost(options) + (status != 1) + (not message) + (process.exitcode != 0),
     )  # fmt: skip
 
 

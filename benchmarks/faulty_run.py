@@ -20,7 +20,7 @@ class Options(NamedTuple):
     directory: Path
     cache: Path
     steps: int = STEPS
-    said: str = ""  # the file for its stderr
+    stderr: str = ""  # its file
     poisoned: tuple[int, ...] = ()  # batches, by their place in the data, with a NaN weight
     pause: float = 0.0  # seconds after a step
     full: tuple[int, int] = (0, 0)  # at the first step the disk is full, at the second no more
@@ -34,11 +34,11 @@ def make_cache(directory: Path) -> None:
     rng = random.Random(0)
 
     def examples(count: int) -> list[tuple[list[int], list[int]]]:
-        found = []
+        pairs = []
         for _ in range(count):
             ids = [rng.randrange(10, PIECES - 1) for _ in range(rng.randint(2, LENGTH - 2))]
-            found.append((ids, [one + 1 for one in ids]))
-        return found
+            pairs.append((ids, [piece + 1 for piece in ids]))
+        return pairs
 
     lines = ("".join(rng.choices("abcdefgh ", k=30)) for _ in range(500))
     model = directory.parent / "pieces.model"
@@ -57,8 +57,8 @@ def make_cache(directory: Path) -> None:
 
 def run(options: Options) -> None:
     """Trains, in this process; ends it with 143 after a SIGTERM, with 1 after an error."""
-    if options.said:
-        os.dup2(os.open(options.said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+    if options.stderr:
+        os.dup2(os.open(options.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     import optax
 
     from mmt import checkpoint, train

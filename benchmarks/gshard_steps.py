@@ -31,12 +31,13 @@ def main() -> None:
     table = Table("model", "cores", "GiB a core", "compute s", "memory s", "interconnect s",
                   "steps/s at best", "paper", "ratio")  # fmt: skip
     for name, (topology, paper) in RUNS.items():
-        one = plan.plan([f"gin_configs/models/{name}.gin"], [], topology)
-        total, seconds = one.bytes_per_device["total"], one.step_seconds
+        planned = plan.plan([f"gin_configs/models/{name}.gin"], [], topology)
+        total, seconds = planned.bytes_per_device["total"], planned.step_seconds
         assert total is not None and seconds is not None
-        parts = [f"{value:.3f}" if value else "-" for value in one.roofline.values()]
+        parts = [f"{value:.3f}" if value else "-" for value in planned.roofline.values()]
         table.add_row(
-            name, str(one.answer["devices"]), f"{total / 2**30:.2f}{'' if one.fits else ' (no)'}",
+            name, str(planned.answer["devices"]),
+            f"{total / 2**30:.2f}{'' if planned.fits else ' (no)'}",
             *parts, f"{1 / seconds:.2f}", f"{paper:.2f}", f"{1 / seconds / paper:.2f}",
         )  # fmt: skip
     print(header())

@@ -68,13 +68,13 @@ def seconds(programs: dict[tuple[str, int], Program]) -> dict[tuple[str, int], f
     """The median time of a step of each, taken in turns."""
     placed, states = {}, {}
     taken: dict[tuple[str, int], list[float]] = {name: [] for name in programs}
-    for name, one in programs.items():
-        placed[name] = one.place(batch())
-        states[name] = one.step(one.init(LANGUAGES), placed[name])[0]
+    for name, trainer in programs.items():
+        placed[name] = trainer.place(batch())
+        states[name] = trainer.step(trainer.init(LANGUAGES), placed[name])[0]
     for _ in range(ROUNDS):
-        for name, one in programs.items():
+        for name, trainer in programs.items():
             start = time.perf_counter()
-            states[name], loss = one.step(states[name], placed[name])
+            states[name], loss = trainer.step(states[name], placed[name])
             loss.block_until_ready()
             taken[name].append(time.perf_counter() - start)
     return {name: statistics.median(times) for name, times in taken.items()}
@@ -87,14 +87,14 @@ def main() -> None:
     table = Table(*columns, title=f"{ROWS} x {LENGTH} tokens a side, {SIZES.emb_dim} wide")
     times = seconds(programs)
     shapes = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in batch().items()}
-    for (remat, microbatches), one in programs.items():
-        state = one.shapes(LANGUAGES)
-        found = one.trace(LANGUAGES, shapes).lower().compile().memory_analysis()
+    for (remat, microbatches), trainer in programs.items():
+        state = trainer.shapes(LANGUAGES)
+        compiled = trainer.trace(LANGUAGES, shapes).lower().compile().memory_analysis()
         rows, spent = ROWS // microbatches, times[remat, microbatches]
         table.add_row(
             remat, str(microbatches), f"{size([state.params, state.opt_state]) / MIB:.0f}",
             f"{kept_bytes(SIZES, rows, LENGTH) / MIB:.0f}",
-            f"{found.temp_size_in_bytes / MIB:.0f}", f"{spent * 1e3:.0f}",
+            f"{compiled.temp_size_in_bytes / MIB:.0f}", f"{spent * 1e3:.0f}",
             f"{spent / times['dots', 1]:.2f}",
         )  # fmt: skip
     print(header())

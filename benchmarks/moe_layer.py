@@ -123,12 +123,12 @@ def layer_table() -> Table:
     for experts in (8, 32, 128, 512):
         for choices in (1, 2):
             tried = [way for way in ways if experts == 8 or way in ("gather", "in_turn")]
-            found = best_seconds(training_runs(experts, choices, ("auto", *tried)))
+            times = best_seconds(training_runs(experts, choices, ("auto", *tried)))
             table.add_row(
                 f"top-{choices}", str(experts),
-                *(f"{found[name] * 1e3:.1f}" for name in ("floor", "dense", "auto")),
-                f"{found['auto'] / found['floor']:.2f}", f"{found['auto'] / found['dense']:.2f}",
-                *(f"{found[way] / found['floor']:.2f}" if way in found else "" for way in ways),
+                *(f"{times[name] * 1e3:.1f}" for name in ("floor", "dense", "auto")),
+                f"{times['auto'] / times['floor']:.2f}", f"{times['auto'] / times['dense']:.2f}",
+                *(f"{times[way] / times['floor']:.2f}" if way in times else "" for way in ways),
             )  # fmt: skip
     return table
 
@@ -150,15 +150,15 @@ def decode_table() -> Table:
                 used = len(np.unique(jax.lax.top_k(chosen, choices)[1]))
                 ours, twin = jax.jit(module.apply), jax.jit(dense.apply)
                 every = jax.jit(lambda x, wi, wo: nn.relu(x[:, 0] @ wi) @ wo)
-                found = best_seconds({
+                times = best_seconds({
                     "ours": lambda: ours(params, x, real),  # noqa: B023
                     "dense": lambda: twin(dense_params, x, real),  # noqa: B023
                     "all": lambda: every(x, wi, wo),  # noqa: B023
                 })  # fmt: skip
                 table.add_row(
                     f"top-{choices}", str(experts), str(tokens), str(used),
-                    f"{found['ours'] * 1e3:.2f}", f"{found['ours'] / found['dense']:.2f}",
-                    f"{found['ours'] / found['all']:.2f}",
+                    f"{times['ours'] * 1e3:.2f}", f"{times['ours'] / times['dense']:.2f}",
+                    f"{times['ours'] / times['all']:.2f}",
                 )  # fmt: skip
     return table
 
@@ -189,11 +189,11 @@ def step_table() -> Table:
             "twin": dataclasses.replace(sizes, mlp_dim=HIDDEN * (1 + choices) // 2),
         }
         made = {name: _steps(config, batch) for name, config in configs.items()}
-        found = best_seconds({name: run for name, (run, _) in made.items()})
+        times = best_seconds({name: run for name, (run, _) in made.items()})
         table.add_row(
             f"8 experts, top-{choices}", f"{made['ours'][1] / 1e6:.1f} M",
-            f"{found['ours'] * 1e3:.0f}", f"{found['twin'] * 1e3:.0f}",
-            f"{found['ours'] / found['twin']:.2f}",
+            f"{times['ours'] * 1e3:.0f}", f"{times['twin'] * 1e3:.0f}",
+            f"{times['ours'] / times['twin']:.2f}",
         )  # fmt: skip
     return table
 

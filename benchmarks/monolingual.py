@@ -71,9 +71,10 @@ def write_corpus(folder: Path, groups: Mapping[str, Sequence[str]]) -> None:
     drawer = cldr_phrases.Drawer(Speaker("en_US"))
     for code in (*groups["small"], "eng_Latn"):
         speaker = Speaker(locales[code], script=code[-4:]) if code in locales else None
-        said = sorted(islice(phrases(drawer, speaker, code), LINES))
-        random.Random(code).shuffle(said)
-        (folder / f"{code}.txt").write_text("".join(f"{one}\n" for one in said), encoding="utf-8")
+        drawn = sorted(islice(phrases(drawer, speaker, code), LINES))
+        random.Random(code).shuffle(drawn)
+        lines = "".join(f"{line}\n" for line in drawn)
+        (folder / f"{code}.txt").write_text(lines, encoding="utf-8")
         text += f'{code} = "{code}.txt"\n'
     (folder / "corpus.toml").write_text(text, encoding="utf-8")
 
@@ -109,41 +110,41 @@ def run(directory: Path, corpus: Path, mixture: str, *more: str, steps: int = ST
 def trained(directory: Path, corpus: Path) -> dict[str, Path]:
     """The models of the table, and what they need."""
     none, alone = "--gin.mixing.Mixing.monolingual=0.0", "--gin.mixing.Mixing.monolingual=1.0"
-    found = {"none": run(directory / "none", corpus, "phrases_mixed", none)}
+    models = {"none": run(directory / "none", corpus, "phrases_mixed", none)}
     fewer = run(directory / "fewer", corpus, "phrases_mixed", none, steps=STEPS - BEFORE)
-    found[f"none, {STEPS - BEFORE} steps"] = fewer
-    found["mixed"] = run(
+    models[f"none, {STEPS - BEFORE} steps"] = fewer
+    models["mixed"] = run(
         directory / "mixed", corpus, "phrases_mixed", "--gin.mixing.Mixing.monolingual=0.3"
     )
     first = run(
         directory / "pretrained", corpus, "phrases_mixed", alone, "--gin.train.train.hooks=[]",
         "--gin.train.warmup_cosine.warmup_steps=50", steps=BEFORE,
     )  # fmt: skip
-    found["before"] = run(
+    models["before"] = run(
         directory / "before", corpus, "phrases_mixed", none,
         f"--gin.train.Program.initial_model_dir={first}", steps=STEPS - BEFORE,
     )  # fmt: skip
     reverse = run(directory / "reverse", corpus, "phrases_from_eng")
     into = ",".join(corpora.load(corpus).monolingual).replace("eng_Latn,", "")
     for lines in SPOKEN:
-        said = directory / f"back_translated_corpus_{lines}"
+        translated = directory / f"back_translated_corpus_{lines}"
         if status := cli.main(["translate", "--model", str(reverse), "--beam", "1", "--to", into,
-                               "--corpus", str(corpus), "--out", str(said),
+                               "--corpus", str(corpus), "--out", str(translated),
                                f"--gin.BackTranslation.lines={lines}"]):  # fmt: skip
             sys.exit(status)
-        found[f"back-translated, {lines:,} lines"] = run(
-            directory / f"back_translated_{lines}", said, "phrases_back_translated_to_eng",
+        models[f"back-translated, {lines:,} lines"] = run(
+            directory / f"back_translated_{lines}", translated, "phrases_back_translated_to_eng",
             f"--gin.CACHE_DIR={directory / f'back_translated_cache_{lines}'}",
         )  # fmt: skip
-    return found
+    return models
 
 
 def scored(model_dir: Path, codes: Sequence[str]) -> dict[str, float]:
     """BLEU by language, greedy."""
     testset = testsets.load("cldr").only(codes)
     some = {
-        code: testsets.Sentences(own.sources[:TESTED], own.references[:TESTED])
-        for code, own in testset.languages.items()
+        code: testsets.Sentences(sentences.sources[:TESTED], sentences.references[:TESTED])
+        for code, sentences in testset.languages.items()
     }
     rows = evaluate.evaluate(
         translate.Translator.load(model_dir, batch_size=64),
@@ -164,16 +165,17 @@ def main() -> None:
     models = trained(directory, corpus)
     codes = [code for group in groups.values() for code in group]
     scores = {name: scored(model_dir, codes) for name, model_dir in models.items()}
-    table = Table("text", "loss", *(f"BLEU, {len(own)} {name}" for name, own in groups.items()),
+    table = Table("text", "loss",
+                  *(f"BLEU, {len(codes)} {name}" for name, codes in groups.items()),
                   "of the small better")  # fmt: skip
-    for name, own in scores.items():
+    for name, bleu in scores.items():
         rows = read_metrics(models[name] / "metrics.jsonl")
         loss = [row["validation_loss"] for row in rows if "validation_loss" in row][-1]
-        means = (sum(own[code] for code in group) / len(group) for group in groups.values())
-        better = sum(own[code] > scores["none"][code] for code in groups["small"])
-        loss_said = "-" if name.startswith("back") else f"{loss:.3f}"  # it has other pieces
+        means = (sum(bleu[code] for code in group) / len(group) for group in groups.values())
+        better = sum(bleu[code] > scores["none"][code] for code in groups["small"])
+        loss_text = "-" if name.startswith("back") else f"{loss:.3f}"  # it has other pieces
         cells = (f"{mean:.2f}" for mean in means)
-        table.add_row(name, loss_said, *cells, "" if name.startswith("none") else str(better))
+        table.add_row(name, loss_text, *cells, "" if name.startswith("none") else str(better))
     print(header())
     print(f"{STEPS} steps each; validation loss; mean BLEU, greedy, of {TESTED} test lines")
     Console(width=100).print(table)

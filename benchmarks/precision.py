@@ -77,10 +77,10 @@ def main() -> None:
     """Prints the table."""
     print(header())
     print(f"2+2 layers of width 64, 32 experts, top-1; {STEPS} steps, {SEEDS} seeds")
-    found = {name: losses([*SWITCH, *bindings]) for name, bindings in PRECISIONS.items()}
+    by_precision = {name: losses([*SWITCH, *bindings]) for name, bindings in PRECISIONS.items()}
     table = Table("precision", "-log ppl, mean ± sd", "its loss less float32's")
-    for name, each in found.items():
-        against = "" if name == "float32" else verdict(found["float32"], each)
+    for name, each in by_precision.items():
+        against = "" if name == "float32" else verdict(by_precision["float32"], each)
         table.add_row(name, f"{-np.mean(each):.4f} ± {np.std(each, ddof=1):.4f}", against)
     Console(width=110).print(table)
 

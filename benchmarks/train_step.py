@@ -263,17 +263,17 @@ def serve(name: str, size: Size) -> None:
 def measure(size: Size, names: Sequence[str]) -> dict[str, tuple[float, float] | str]:
     """Best seconds and CPU seconds of a step, in turns; or why a system was not run."""
     workers = {name: Worker(name, size) for name in names}
-    found: dict[str, tuple[float, float] | str] = {
+    times_by_system: dict[str, tuple[float, float] | str] = {
         name: worker.why for name, worker in workers.items() if worker.why
     }
-    running = [name for name in names if name not in found]
+    running = [name for name in names if name not in times_by_system]
     rounds = [[workers[name].steps() for name in running] for _ in range(ROUNDS)]
     for name, times in zip(running, zip(*rounds, strict=True), strict=True):
         walls, cpus = zip(*times, strict=True)
-        found[name] = min(walls), min(cpus)
+        times_by_system[name] = min(walls), min(cpus)
     for worker in workers.values():
         worker.close()
-    return found
+    return times_by_system
 
 
 def main(arguments: list[str]) -> None:
@@ -295,19 +295,19 @@ def main(arguments: list[str]) -> None:
 
 
 def table_of(
-    size: Size, names: Sequence[str], found: dict[str, tuple[float, float] | str]
+    size: Size, names: Sequence[str], times_by_system: dict[str, tuple[float, float] | str]
 ) -> Table:
     """A row for each system."""
     columns = "system", "tokens/s", "s a step", "CPU s a step", "ours is", ""
     table = Table(*columns, title=str(size))
-    own = found.get("ours")
+    our_times = times_by_system.get("ours")
     for name in names:
-        times = found[name]
+        times = times_by_system[name]
         if isinstance(times, str):
             table.add_row(name, "not run", "", "", "", times)
             continue
         tokens = 2 * size.rows * size.length / times[0]
-        ratio = f"{times[0] / own[0]:.2f} x" if isinstance(own, tuple) else ""
+        ratio = f"{times[0] / our_times[0]:.2f} x" if isinstance(our_times, tuple) else ""
         table.add_row(name, f"{tokens:,.0f}", f"{times[0]:.3f}", f"{times[1]:.2f}", ratio, "")
     return table
 

@@ -41,10 +41,10 @@ def main() -> None:
     steps = range(PERIOD, MORE + 1, PERIOD)
     table = Table("model", *(f"step {step}" for step in steps), "tokens", "seconds")
     for name, arguments in children(parent).items():
-        own = directory / name.replace(", ", "_").replace(" ", "_")
-        own_steps = (f"--gin.TRAIN_STEPS={MORE}", f"--gin.EVAL_PERIOD={PERIOD}")
-        trained(own, (*arguments, *own_steps))
-        rows = read_metrics(own / "metrics.jsonl")
+        model_dir = directory / name.replace(", ", "_").replace(" ", "_")
+        child_steps = (f"--gin.TRAIN_STEPS={MORE}", f"--gin.EVAL_PERIOD={PERIOD}")
+        trained(model_dir, (*arguments, *child_steps))
+        rows = read_metrics(model_dir / "metrics.jsonl")
         losses = [f"{row['validation_loss']:.4f}" for row in rows if "validation_loss" in row]
         training = [row for row in rows if "loss" in row]
         tokens = sum(row["tokens_per_second"] * row["seconds"] for row in training)

@@ -42,7 +42,7 @@ def evaluate(
     system: System,
     out: Path,
     decoding: Decoding = DEFAULT,
-    scores: Metrics = metrics.USUAL,
+    scores: Metrics = metrics.DEFAULT_METRICS,
 ) -> list[Row]:
     """Scores `system` on every language of `testset`; adds their rows to `out`.
 

@@ -43,7 +43,7 @@ class Metrics:
             _check_model(self.spbleu)
 
 
-USUAL = Metrics()
+DEFAULT_METRICS = Metrics()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ def score(
     references: Sequence[str],
     *,
     effective_order: bool = False,
-    also: Metrics = USUAL,
+    also: Metrics = DEFAULT_METRICS,
 ) -> Scores:
     """Corpus BLEU (Papineni et al., 2002; tokenizer 13a) and chrF++ (Popović, 2017; word order 2).
 
@@ -97,7 +97,7 @@ def score(
     return Scores(**values)  # type: ignore[arg-type]
 
 
-def signatures(also: Metrics = USUAL) -> dict[str, str | None]:
+def signatures(also: Metrics = DEFAULT_METRICS) -> dict[str, str | None]:
     """The signatures that `score` gives, by their names in `Scores`; None for what is left out."""
     fields = dataclasses.asdict(score(["a"], ["a"], also=also))
     return {name: value for name, value in fields.items() if name.endswith("_signature")}

@@ -72,7 +72,7 @@ def _manifest(file: Path) -> dict[str, tuple[int, int]]:
     """code -> (training pairs to use, lines of its test)."""
     if not file.is_file():
         raise ValueError(f"no {file}: DATA is a folder with the packs and their manifest")
-    found: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     try:
         with open(file, encoding="utf-8-sig", newline="") as lines:
             rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -85,27 +85,27 @@ def _manifest(file: Path) -> dict[str, tuple[int, int]]:
                     code = languages.find(row["code"] or "").code
                 except ValueError as error:
                     raise ValueError(f"{where}: {error}") from error
-                if code in found:
+                if code in sizes:
                     raise ValueError(f"{where}: {code} is there twice")
                 for name in COLUMNS[1:]:
                     if not (row[name] or "").isdecimal() or int(row[name]) < 1:
                         raise ValueError(f"{where}: {name} is {row[name]!r}; expected 1 or more")
-                found[code] = int(row["suggested_subsample"]), int(row["test"])
+                sizes[code] = int(row["suggested_subsample"]), int(row["test"])
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}: no UTF-8: {error}") from error
-    if not found:
+    if not sizes:
         raise ValueError(f"{file}: no languages")
-    return found
+    return sizes
 
 
 def _check_packs(data: Path, codes: list[str]) -> None:
     """ValueError for packs that are not there; of news and health some languages may lack."""
-    wanted = [data / "bible" / part / f"{code}.tsv.gz"
+    expected = [data / "bible" / part / f"{code}.tsv.gz"
               for part in SPLITS.values() for code in ("eng_Latn", *codes)]  # fmt: skip
     for pack in ("ntrex", *(["tico19"] if (data / "tico19").is_dir() else [])):
         english, *others = (data / pack / f"{code}.tsv.gz" for code in ("eng_Latn", *codes))
-        wanted += [english, *([] if any(map(Path.is_file, others)) else others[:1])]
-    if missing := [file for file in wanted if not file.is_file()]:
+        expected += [english, *([] if any(map(Path.is_file, others)) else others[:1])]
+    if missing := [file for file in expected if not file.is_file()]:
         more = f" and {len(missing) - 1} others" if missing[1:] else ""
         raise ValueError(f"no {missing[0]}{more}; the manifest names it")
 

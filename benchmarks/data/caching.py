@@ -61,7 +61,7 @@ class Bench:
             described.append(f'{code} = "{code}.tsv"')
             with open(corpus / f"{code}.tsv", "w", encoding="utf-8") as file:
                 for group in made_up(pairs // languages):
-                    file.writelines(f"{one}\t{other}\n" for one, other in group)
+                    file.writelines(f"{source}\t{target}\n" for source, target in group)
         (corpus / "corpus.toml").write_text("\n".join(described) + "\n")
         (folder / "my_tasks.py").write_text(MODULE.format(folder=str(corpus)))
         (folder / "local.py").write_text(LOCAL.format(name=self.name))
@@ -110,14 +110,14 @@ def main() -> None:
     for pairs in (args.pairs // 50, args.pairs // 10, args.pairs):
         with tempfile.TemporaryDirectory(prefix="caching-") as folder:
             bench = Bench(Path(folder), pairs, args.languages)
-            found = {}
+            seconds_by_way = {}
             if pairs > args.pairs // 50:
                 for n in sorted({1, 2, cores}):
-                    found[f"local, {n} process{'es' * (n > 1)}"] = bench.local(n)
+                    seconds_by_way[f"local, {n} process{'es' * (n > 1)}"] = bench.local(n)
             if pairs < args.pairs:
-                found["Beam's DirectRunner"] = bench.beam()
-                found["  and a cache of it"] = bench.local(1, f"{folder}/seqio")
-            for name, seconds in found.items():
+                seconds_by_way["Beam's DirectRunner"] = bench.beam()
+                seconds_by_way["  and a cache of it"] = bench.local(1, f"{folder}/seqio")
+            for name, seconds in seconds_by_way.items():
                 ways.setdefault(name, []).append((pairs, seconds))
     columns = ("", "pairs", "seconds", "CPU s", "a pair, us", "CPU us", "against the first")
     table = Table(*columns, title=f"{args.languages} languages; {cores} cores")

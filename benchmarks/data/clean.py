@@ -69,9 +69,9 @@ def write(folder: Path, pairs: int, codes: tuple[str, ...]) -> corpora.Corpus:
     english = Words("eng_Latn", random)
     text: dict[str, list[str]] = {"train": [], "test": []}
     for code in codes:
-        own, each = Words(code, random), pairs // len(codes)
+        words, each = Words(code, random), pairs // len(codes)
         sizes = random.integers(4, 28, each + TESTS)
-        sources, targets = own.sentences(sizes, random), english.sentences(sizes, random)
+        sources, targets = words.sentences(sizes, random), english.sentences(sizes, random)
         rows = [
             dirty(*sides, place) if place % DIRT == 0 else sides
             for place, sides in enumerate(zip(sources, targets, strict=True))
@@ -83,15 +83,15 @@ def write(folder: Path, pairs: int, codes: tuple[str, ...]) -> corpora.Corpus:
                 lines = "".join(f"{source}\t{target}\n" for source, target in part)
                 (folder / name).write_text(lines, encoding="utf-8")
             text[split].append(f"{code} = {names}")
-    toml = "\n".join(line for split, own in text.items() for line in (f"[{split}]", *own))
+    toml = "\n".join(line for split, named in text.items() for line in (f"[{split}]", *named))
     (folder / "corpus.toml").write_text(f"name = 'made_up'\n{toml}\n", encoding="utf-8")
     return corpora.load(folder)
 
 
 def used() -> float:
     """Seconds of CPU, of this process and those it waited for."""
-    own = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(sum(resource.getrusage(who)[:2]) for who in own)
+    counted = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(sum(resource.getrusage(who)[:2]) for who in counted)
 
 
 def cleaned(pairs: int, codes: tuple[str, ...], processes: int) -> tuple[float, float, float, int]:
@@ -108,12 +108,12 @@ def cleaned(pairs: int, codes: tuple[str, ...], processes: int) -> tuple[float, 
 
 def by_rule(count: int = 4000) -> dict[str, list[float]]:
     """Microseconds of CPU for a pair, rule by rule and language by language."""
-    found: dict[str, list[float]] = {name: [] for name in rulebook.RULES}
+    times: dict[str, list[float]] = {name: [] for name in rulebook.RULES}
     for code in list(LETTERS)[:-1]:
         random = np.random.default_rng(1)
         sizes = random.integers(4, 28, count)
-        own, english = Words(code, random), Words("eng_Latn", random)
-        sides = zip(own.sentences(sizes, random), english.sentences(sizes, random), strict=True)
+        words, english = Words(code, random), Words("eng_Latn", random)
+        sides = zip(words.sentences(sizes, random), english.sentences(sizes, random), strict=True)
         pairs = [Pair(*two, code, "made_up", line) for line, two in enumerate(sides)]
         tests = {"test": {code: [p.source for p in pairs[:50]], "eng_Latn": ["none of it"]}}
         about = About(code, "eng_Latn", Learnt(count, 0.0, 0.3), tests, {}, count)
@@ -121,8 +121,8 @@ def by_rule(count: int = 4000) -> dict[str, list[float]]:
             rule, start = make(about), time.process_time()
             for pair in pairs:
                 assert isinstance(rule(pair), (Pair, Dropped))
-            found[name].append((time.process_time() - start) / count * 1e6)
-    return found
+            times[name].append((time.process_time() - start) / count * 1e6)
+    return times
 
 
 def _apart(function: Callable[..., Any], *given: Any) -> Any:
@@ -162,7 +162,7 @@ def main() -> None:
     for column in ("rule", *codes):
         table.add_column(column, justify="left" if column == "rule" else "right")
     for name, times in by_rule().items():
-        table.add_row(name, *(f"{one:.1f}" for one in times))
+        table.add_row(name, *(f"{microseconds:.1f}" for microseconds in times))
     console.print(table)
 
 

@@ -39,9 +39,9 @@ STAGES = [
 def sizes(count: int) -> dict[str, int]:
     """A power law, scaled so that the whole is about TOTAL records."""
     steps = np.linspace(0, 1, count)
-    found = LARGEST * (SMALLEST / LARGEST) ** steps**0.25
-    found = np.maximum(found * min(1, TOTAL / found.sum()), SMALLEST).astype(int)
-    return {f"l{number:04}_Latn": int(size) for number, size in enumerate(found)}
+    records = LARGEST * (SMALLEST / LARGEST) ** steps**0.25
+    records = np.maximum(records * min(1, TOTAL / records.sum()), SMALLEST).astype(int)
+    return {f"l{number:04}_Latn": int(size) for number, size in enumerate(records)}
 
 
 def made_up(number: int, count: int, pieces: int) -> Iterator[tuple[list[int], list[int]]]:
@@ -110,11 +110,11 @@ def measure(directory: Path, examples: int, stages: list[Stage] | None) -> Measu
     while done < examples:
         ids, segments = batch["decoder_language_ids"], batch["decoder_segment_ids"]
         begins = (batch["decoder_positions"] == 0) & (segments > 0)
-        found = ids[begins]
-        seen += np.bincount(found, minlength=number)
-        new = np.unique(found)
+        language_ids = ids[begins]
+        seen += np.bincount(language_ids, minlength=number)
+        new = np.unique(language_ids)
         first[new[first[new] < 0]] = done
-        done += len(found)
+        done += len(language_ids)
         if done < examples // 4:
             early = resident()
         batch = next(batches)
@@ -127,12 +127,12 @@ def measure(directory: Path, examples: int, stages: list[Stage] | None) -> Measu
     return Measured(start, each * 1e6, memory, seen, first, counted)
 
 
-def starved(found: Measured, shares: dict[str, float]) -> tuple[int, float]:
+def starved(measured: Measured, shares: dict[str, float]) -> tuple[int, float]:
     """How many languages are below 98 % of their share, and the worst part of a share seen."""
-    expected = np.array(list(shares.values())) * found.seen.sum()
-    missing = expected - found.seen
+    expected = np.array(list(shares.values())) * measured.seen.sum()
+    missing = expected - measured.seen
     few = (missing > 0.02 * expected) & (missing > 1.5)
-    return int(few.sum()), float((found.seen / expected).min())
+    return int(few.sum()), float((measured.seen / expected).min())
 
 
 def main(count: int = 1000, examples: int = 1_000_000) -> int:
@@ -149,20 +149,20 @@ def main(count: int = 1000, examples: int = 1_000_000) -> int:
     try:
         directory = build(folder, counts)
         for name, stages in (("one stage", None), ("stages, modifiers", STAGES)):
-            found = measure(directory, examples, stages)
+            measured = measure(directory, examples, stages)
             shares = mixing.mixing_rates(counts)
-            few, worst = starved(found, shares) if stages is None else (0, float("nan"))
+            few, worst = starved(measured, shares) if stages is None else (0, float("nan"))
             late = 0
             if stages is None:  # open rows hold some back
                 slack = 2 * 64 * pipeline.OPEN_ROWS * 10
-                late = int((found.first > 1 / np.array(list(shares.values())) + slack).sum())
-            missed |= found.start > 10 or few > 0 or late > 0
-            missed |= stages is None and found.each > 50
-            missed |= found.memory[1] > found.memory[0] * 1.1 + 20
+                late = int((measured.first > 1 / np.array(list(shares.values())) + slack).sum())
+            missed |= measured.start > 10 or few > 0 or late > 0
+            missed |= stages is None and measured.each > 50
+            missed |= measured.memory[1] > measured.memory[0] * 1.1 + 20
             table.add_row(
-                name, f"{found.start:.1f}", f"{found.each:.1f}",
-                "{:,}, {:,}".format(*found.memory), str(few), f"{worst:.3f}", str(late),
-                f"{found.ledger:.2f}",
+                name, f"{measured.start:.1f}", f"{measured.each:.1f}",
+                "{:,}, {:,}".format(*measured.memory), str(few), f"{worst:.3f}", str(late),
+                f"{measured.ledger:.2f}",
             )  # fmt: skip
     finally:
         shutil.rmtree(folder, ignore_errors=True)

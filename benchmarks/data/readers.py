@@ -75,10 +75,13 @@ def _packed(path: Path) -> Any:
 
 def moses(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
     """Two files beside each other."""
-    with open(path, "w", encoding="utf-8") as one, open(f"{path}.en", "w", encoding="utf-8") as two:
+    with (
+        open(path, "w", encoding="utf-8") as sources,
+        open(f"{path}.en", "w", encoding="utf-8") as targets,
+    ):
         for group in groups:
-            one.write("".join(f"{source}\n" for source, _ in group))
-            two.write("".join(f"{target}\n" for _, target in group))
+            sources.write("".join(f"{source}\n" for source, _ in group))
+            targets.write("".join(f"{target}\n" for _, target in group))
 
 
 def zipped(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
@@ -88,7 +91,7 @@ def zipped(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         with archive.open("pairs.tsv", "w", force_zip64=True) as file:
             for group in groups:
-                file.write("".join(f"{one}\t{other}\n" for one, other in group).encode())
+                file.write("".join(f"{source}\t{target}\n" for source, target in group).encode())
 
 
 def parquet(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
@@ -120,7 +123,7 @@ def saved(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
     (path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
 
 
-tsv = lines(lambda one, other: f"{one}\t{other}\n")
+tsv = lines(lambda source, target: f"{source}\t{target}\n")
 FORMATS: dict[str, tuple[str, Callable]] = {
     "tsv": ("a.tsv", tsv),
     "moses": ("a.de", moses),
@@ -131,13 +134,15 @@ FORMATS: dict[str, tuple[str, Callable]] = {
     "tsv.zip": ("a.zip", zipped),
     "jsonl": (
         "a.jsonl",
-        lines(lambda one, other: json.dumps({"translation": {"de": one, "en": other}}) + "\n"),
+        lines(
+            lambda source, target: json.dumps({"translation": {"de": source, "en": target}}) + "\n"
+        ),
     ),
     "tmx": (
         "a.tmx",
         lines(
-            lambda one, other: f'<tu><tuv xml:lang="de"><seg>{one}</seg></tuv>'
-            f'<tuv xml:lang="en"><seg>{other}</seg></tuv></tu>\n',
+            lambda source, target: f'<tu><tuv xml:lang="de"><seg>{source}</seg></tuv>'
+            f'<tuv xml:lang="en"><seg>{target}</seg></tuv></tu>\n',
             '<tmx version="1.4"><body>\n',
             "</body></tmx>\n",
         ),
@@ -145,8 +150,8 @@ FORMATS: dict[str, tuple[str, Callable]] = {
     "xliff": (
         "a.xlf",
         lines(
-            lambda one, other: f"<trans-unit><source>{one}</source>"
-            f"<target>{other}</target></trans-unit>\n",
+            lambda source, target: f"<trans-unit><source>{source}</source>"
+            f"<target>{target}</target></trans-unit>\n",
             '<xliff><file source-language="de" target-language="en"><body>\n',
             "</body></file></xliff>\n",
         ),
@@ -191,14 +196,14 @@ def main() -> int:
     missed = False
     for name in args.formats.split(","):
         file, write = FORMATS[name]
-        found = []
+        measured = []
         for pairs in (args.pairs // 10, args.pairs):
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / file
                 write(path, made_up(pairs))
                 size = sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
-                found.append(_apart(path, pairs) | {"size": size})
-        small, large = found
+                measured.append(_apart(path, pairs) | {"size": size})
+        small, large = measured
         rate = args.pairs / large["seconds"]
         missed |= large["peak"] > BAR * MIB
         growth = (large["peak"] - small["peak"]) / MIB

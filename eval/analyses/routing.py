@@ -93,7 +93,7 @@ def _batches(
     """Packed batches, and for each side the language of every token (-1 for padding)."""
     sizes = translator.model.config
     tag = vocabulary.tag(testset.target) + " " if translator.tagged else ""
-    encode = {side: one.encode for side, one in translator.vocabularies.items()}
+    encode = {side: vocabulary.encode for side, vocabulary in translator.vocabularies.items()}
     examples: list[packing.PackedExample] = []
     tokens: list[Any] = []
     for language, lines in enumerate(testset.languages.values()):
@@ -142,12 +142,12 @@ def _count(
 ) -> dict[str, RoutingCounts]:
     sizes = translator.model.config
     features = {name: batch[name] for name in FEATURES}
-    found = _forward(translator.model)(translator.params, features)
+    routed = _forward(translator.model)(translator.params, features)
     counts = {}
     for stack, of_tokens in ids.items():
         real = of_tokens.ravel() >= 0
         language = of_tokens.ravel()[real]
-        for place, (expert, slot) in enumerate(zip(*found[stack], strict=True)):
+        for place, (expert, slot) in enumerate(zip(*routed[stack], strict=True)):
             group, choices = expert.shape[1:]
             capacity = max(1, math.ceil(
                 choices * group * sizes.moe.capacity_factor / sizes.moe.num_experts
@@ -168,9 +168,9 @@ def _forward(model: Any) -> Any:
 
     @jax.jit
     def forward(params: Any, features: Any) -> Any:
-        _, found = model.apply({"params": params}, **features, mutable=["routing"])
+        _, collections = model.apply({"params": params}, **features, mutable=["routing"])
         stacks: dict[str, list[Any]] = {}
-        for path, leaf in jax.tree_util.tree_leaves_with_path(found["routing"]):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(collections["routing"]):
             stack = next(part.key for part in path if getattr(part, "key", "") in STACKS)
             stacks.setdefault(stack, []).append(leaf)
         return stacks

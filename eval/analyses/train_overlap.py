@@ -46,7 +46,7 @@ class TrainingTargets:
     def overlap(self, line: str) -> float | None:
         """The share (0 to 1) of the line's 4-grams that training has; None for under 4 words."""
         ngrams = list(_ngrams(normalised(line)))
-        return sum(one in self._ngrams for one in ngrams) / len(ngrams) if ngrams else None
+        return sum(ngram in self._ngrams for ngram in ngrams) / len(ngrams) if ngrams else None
 
 
 def measure(system: Judged, references: Sequence[str], training: TrainingTargets) -> TrainOverlap:

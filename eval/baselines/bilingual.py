@@ -19,7 +19,7 @@ from eval.analyses import cost
 from eval.baselines import simultaneous
 from eval.baselines.simultaneous import Diverged
 from eval.baselines.tuning import CHOSEN, Class, Plan, grouped, tune
-from eval.metrics import USUAL, Metrics
+from eval.metrics import DEFAULT_METRICS, Metrics
 from eval.records import analysis
 from mmt import checkpoint, config, distributed, languages, train, translate
 from mmt.data import cache, mixing, pipeline, recipe
@@ -108,7 +108,7 @@ class Judge:
     testset: str | Sequence[str]
     out: str
     decoding: translate.Decoding = translate.DEFAULT
-    scores: Metrics = USUAL
+    scores: Metrics = DEFAULT_METRICS
 
     def check(self, languages: Sequence[str]) -> None:
         """Raises ValueError for languages that no test set has."""
@@ -126,7 +126,7 @@ class Judge:
     def __call__(self, translator: translate.Translator, model_dir: Path, language: str) -> None:
         step = Run(model_dir).best_step()
         system = systems.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
-        for judged in [one for one in self._sets() if language in one.languages]:
+        for judged in [testset for testset in self._sets() if language in testset.languages]:
             evaluate.evaluate(
                 translator, judged.only([language]), system=system, out=Path(self.out),
                 decoding=self.decoding, scores=self.scores,
@@ -138,21 +138,21 @@ class Judge:
 _testset = functools.cache(testsets.load)  # the same for a hundred baselines
 
 
-def choose(counts: Mapping[str, int], wanted: Sequence[str] | int) -> list[str]:
+def choose(counts: Mapping[str, int], requested: Sequence[str] | int) -> list[str]:
     """Returns the codes that `wanted` names, or at most `wanted` codes spread evenly by size.
 
     >>> choose({"deu_Latn": 9, "fra_Latn": 7, "swh_Latn": 5, "yor_Latn": 1}, 2)
     ['deu_Latn', 'yor_Latn']
     """
     by_size = sorted(counts, key=lambda code: (-counts[code], code))
-    if isinstance(wanted, str) or wanted in ([], ()):
-        raise ValueError(f"BASELINE_LANGUAGES: {wanted!r}; allowed: a number or a list of names")
-    if isinstance(wanted, int):
-        if wanted < 1:
-            raise ValueError(f"BASELINE_LANGUAGES: {wanted} baselines; allowed: 1 or more")
-        places = np.linspace(0, len(by_size) - 1, min(wanted, len(by_size))).round().astype(int)
+    if isinstance(requested, str) or requested in ([], ()):
+        raise ValueError(f"BASELINE_LANGUAGES: {requested!r}; allowed: a number or a list of names")
+    if isinstance(requested, int):
+        if requested < 1:
+            raise ValueError(f"BASELINE_LANGUAGES: {requested} baselines; allowed: 1 or more")
+        places = np.linspace(0, len(by_size) - 1, min(requested, len(by_size))).round().astype(int)
         return [by_size[place] for place in places]
-    codes = [languages.find(name).code for name in wanted]
+    codes = [languages.find(name).code for name in requested]
     for code in codes:
         if code not in counts:
             raise ValueError(f"no baseline for {code}: the cache has only {', '.join(by_size)}")
@@ -165,8 +165,8 @@ class _Trainer:
 
     opened: cache.Cache
 
-    def __call__(self, one: Class, codes: Sequence[str], directory: Path, chosen: str) -> None:
-        with one.configured() as (program, plan):
+    def __call__(self, settings: Class, codes: Sequence[str], directory: Path, chosen: str) -> None:
+        with settings.configured() as (program, plan):
             texts = {code: _text(self.opened, program, plan, code) for code in codes}
             manifest = texts[codes[0]].manifest
             train.check(program, manifest, directory / codes[0])
@@ -176,11 +176,11 @@ class _Trainer:
             jobs = [self._job(program, plan, text, directory) for text in texts.items()]
             for job in jobs:
                 if not job.finished():  # what is done keeps the words it was done by
-                    self._describe(one, job, texts[job.name])
+                    self._describe(settings, job, texts[job.name])
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
-    def _describe(self, one: Class, job: simultaneous.BaselineJob, text: cache.Cache) -> None:
+    def _describe(self, settings: Class, job: simultaneous.BaselineJob, text: cache.Cache) -> None:
         """Writes the run directory. A cache of its own is named in the configuration, without a
         path of this machine where it lies in the default place.
         """
@@ -191,22 +191,23 @@ class _Trainer:
             usual = where == recipe.default_directory("", name=name)
             named = [f"CACHE_DIR = {'@recipe.default_directory()' if usual else repr(where)}"]
             named += [f"recipe.default_directory.name = {name!r}"] if usual else []
-        with dataclasses.replace(one, bindings=[*one.bindings, *named]).configured():
+        with dataclasses.replace(settings, bindings=[*settings.bindings, *named]).configured():
             Run(job.model_dir).describe(text, [job.name])
 
-    def rate(self, one: Class, code: str) -> float:
+    def rate(self, settings: Class, code: str) -> float:
         """Returns tokens of the held-out targets per token of the shared vocabulary, EOS included.
 
         Warns where the sets of examples that fit differ: the losses are then of different texts.
         """
-        with one.configured() as (program, plan):
+        with settings.configured() as (program, plan):
             own_cache = _text(self.opened, program, plan, code)
         lengths = [text.lengths(code, "validation") + 1 for text in (own_cache, self.opened)]
         room = [plan.feature_lengths["inputs"], plan.feature_lengths["targets"]]
         fit = [(pairs <= room).all(axis=1) for pairs in lengths]
         if (fit[0] != fit[1]).any():
             warnings.warn(
-                f"{one.name}: {fit[0].sum()} of {fit[0].size} validation examples of {code} fit, "
+                f"{settings.name}: {fit[0].sum()} of {fit[0].size} validation examples of {code} "
+                f"fit, "
                 f"in the vocabulary of all {fit[1].sum()}: losses are compared as if of the same",
                 stacklevel=2,
             )

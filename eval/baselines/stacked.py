@@ -122,9 +122,10 @@ class ModelStack:
 
     def _gathered(self, batches: Sequence[Batch | None]) -> Any:
         """[slots, B, T] of each array, zeros where there is no batch; and where there is one."""
-        one = next(batch for batch in batches if batch is not None)
-        rows = [batch or {name: np.zeros_like(one[name]) for name in one} for batch in batches]
-        stacked = {name: np.stack([batch[name] for batch in rows]) for name in one}
+        template = next(batch for batch in batches if batch is not None)
+        empty = {name: np.zeros_like(array) for name, array in template.items()}
+        rows = [batch or empty for batch in batches]
+        stacked = {name: np.stack([batch[name] for batch in rows]) for name in template}
         active = np.array([batch is not None for batch in batches])
         return jax.device_put((stacked, active), self.placed)
 
@@ -143,10 +144,10 @@ class ModelStack:
     @functools.cached_property
     def _put(self) -> Callable[..., TrainState]:
         def put(states: Any, where: Array, state: Any) -> Any:
-            def one(old: Array, new: Array) -> Array:
+            def put_leaf(old: Array, new: Array) -> Array:
                 return jnp.where(where.reshape(-1, *[1] * new.ndim), new, old)
 
-            return jax.tree.map(one, states, state)
+            return jax.tree.map(put_leaf, states, state)
 
         return jax.jit(put, donate_argnums=0, out_shardings=self.placed)
 

@@ -134,18 +134,18 @@ def grouped(
 
     >>> low, high = Class("low"), Class("high", least=5)
     >>> groups = grouped({"deu_Latn": 9, "swh_Latn": 5, "yor_Latn": 1}, [low, high])
-    >>> [([one.name for one in candidates], members) for candidates, members in groups]
+    >>> [([candidate.name for candidate in candidates], members) for candidates, members in groups]
     [(['high'], ['deu_Latn', 'swh_Latn']), (['low'], ['yor_Latn'])]
     """
-    names = [one.name for one in classes]
+    names = [settings.name for settings in classes]
     if not classes or len(set(names)) < len(names):
         raise ValueError(f"baselines.baselines.classes: {', '.join(names) or 'none'}; each once")
     groups, left = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-    for least in sorted({one.least for one in classes}, reverse=True):
+    for least in sorted({settings.least for settings in classes}, reverse=True):
         members = [code for code in left if left[code] >= least]
-        candidates = [one for one in classes if one.least == least]
-        if len({one.tried_on for one in candidates}) > 1:
-            tried = ", ".join(f"{one.name} {one.tried_on}" for one in candidates)
+        candidates = [settings for settings in classes if settings.least == least]
+        if len({settings.tried_on for settings in candidates}) > 1:
+            tried = ", ".join(f"{settings.name} {settings.tried_on}" for settings in candidates)
             raise ValueError(f"baselines.Class.tried_on differs at least = {least}: {tried}")
         if members:
             groups.append((candidates, members))
@@ -153,7 +153,7 @@ def grouped(
     if left:
         raise ValueError(
             f"no class of baselines for {', '.join(left)} with fewer than "
-            f"{min(one.least for one in classes)} training pairs: give one of least = 0"
+            f"{min(settings.least for settings in classes)} training pairs: give one of least = 0"
         )
     return groups
 
@@ -182,24 +182,28 @@ def tune(
     file = directory / TUNING / f"least_{candidates[0].least}.json"
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if before.get("candidates") == [*map(str, candidates)]:
-        return next(one for one in candidates if one.name == before["chosen"]), before["text"]
+        chosen_before = {candidate.name: candidate for candidate in candidates}[before["chosen"]]
+        return chosen_before, before["text"]
     places = np.linspace(0, len(members) - 1, min(candidates[0].tried_on, len(members)))
     tried = [members[place] for place in places.round().astype(int)]
     losses = {}
-    for one in candidates:
-        by_language = _tried(one, tried, trainer, directory / TUNING)
-        losses[one.name] = {code: loss * rate(one, code) for code, loss in by_language.items()}
+    for candidate in candidates:
+        by_language = _tried(candidate, tried, trainer, directory / TUNING)
+        losses[candidate.name] = {
+            code: loss * rate(candidate, code) for code, loss in by_language.items()
+        }
     means = {name: float(np.mean(list(by_code.values()))) for name, by_code in losses.items()}
-    best = min(candidates, key=lambda one: means[one.name])
+    best = min(candidates, key=lambda candidate: means[candidate.name])
     if not np.isfinite(means[best.name]):
         raise ValueError(f"no settings for {best.least} pairs or more can be trained: all diverge")
     title = "validation loss, nats per token of the vocabulary of all"
     table = Table("settings", *tried, "mean", title=title)
-    for one in candidates:
-        row = [*losses[one.name].values(), means[one.name]]
-        table.add_row(str(one), *(f"{loss:.3f}" for loss in row), style="bold" * (one == best))
+    for candidate in candidates:
+        row = [*losses[candidate.name].values(), means[candidate.name]]
+        style = "bold" * (candidate == best)
+        table.add_row(str(candidate), *(f"{loss:.3f}" for loss in row), style=style)
     Console(stderr=True).print(table)
-    others = ", ".join(f"{one} {means[one.name]:.3f}" for one in candidates)
+    others = ", ".join(f"{candidate} {means[candidate.name]:.3f}" for candidate in candidates)
     chosen = (
         f"class {best} for {best.least} pairs or more: the least mean validation loss on "
         f"{', '.join(tried)} of {others}"
@@ -213,20 +217,20 @@ def tune(
 
 
 def _tried(
-    one: Class, codes: Sequence[str], trainer: Trains, directory: Path
+    candidate: Class, codes: Sequence[str], trainer: Trains, directory: Path
 ) -> dict[str, float]:
     """Best validation loss of each language with these settings, infinity where it diverged."""
-    words = f"tried: {one}"
+    words = f"tried: {candidate}"
     lost: tuple[str, ...] = ()
-    runs = {code: directory / one.name / code for code in codes}
+    runs = {code: directory / candidate.name / code for code in codes}
     for run in runs.values():
         file = run / CHOSEN
         if file.is_file() and (was := file.read_text(encoding="utf-8").strip()) != words:
             raise ValueError(
-                f"{run} has other settings ({was}) than {one}: remove it or rename the class"
+                f"{run} has other settings ({was}) than {candidate}: remove it or rename the class"
             )
     try:
-        trainer(one, codes, directory / one.name, words)
+        trainer(candidate, codes, directory / candidate.name, words)
     except Diverged as error:
         lost = error.names
     return {code: math.inf if code in lost else best_loss(run) for code, run in runs.items()}

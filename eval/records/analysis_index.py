@@ -157,11 +157,11 @@ class AnalysisIndex:
         started from, and those that these depend on.
         """
         needed = [system]
-        for one in needed:
-            made = self.recipes(one)[:1]
+        for ancestor in needed:
+            made = self.recipes(ancestor)[:1]
             parents = [name for recipe in made for name in (recipe.teacher, recipe.initial)]
             needed += dict.fromkeys(name for name in parents if name and name not in needed)
-        return [cost for one in needed[1:] for cost in self.costs(one)[:1]]
+        return [cost for ancestor in needed[1:] for cost in self.costs(ancestor)[:1]]
 
     def curve(self, system: str) -> Curve | None:
         """Its training over time."""

@@ -93,14 +93,14 @@ class Section:
 
     @property
     def answer(self) -> str:
-        """The result of the lead system in a sentence or two."""
+        """The result of the primary system in a sentence or two."""
         return notes.answer(self.comparison, self.evidence)
 
     @property
     def headline(self) -> list[tuple[str, str, str]]:
-        """A few (number, its name, its languages) of the lead system."""
-        lead = self.comparison.lead
-        return captions.headline(self.comparison, self.evidence, lead) if lead else []
+        """A few (number, its name, its languages) of the primary system."""
+        primary = self.comparison.primary_system
+        return captions.headline(self.comparison, self.evidence, primary) if primary else []
 
 
 @dataclasses.dataclass(frozen=True)

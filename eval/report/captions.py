@@ -55,7 +55,7 @@ def _delta_bleu(comparison: Comparison, evidence: AnalysisIndex) -> str:
         caption += f"{'Dashed line' if systems == 1 else 'Dashed lines'}: mean over all languages"
     caption += "; bands: its 95 % interval. " if systems <= SEVERAL else ". "
     if slides(count) and systems > FEW:
-        caption += f"Dots: the languages of {comparison.lead}. "
+        caption += f"Dots: the languages of {comparison.primary_system}. "
     tested = any(
         evidence.paired(row, entry.baseline)
         for entry in comparison.compared.entries
@@ -74,7 +74,7 @@ def _bleu_by_size(comparison: Comparison) -> str:
     if slides(len(comparison.entries)):
         caption += f"Lines: mean over {WINDOW} neighbouring languages. "
         if systems > FEW:
-            caption += f"Dots: the languages of {comparison.lead}. "
+            caption += f"Dots: the languages of {comparison.primary_system}. "
     if systems <= FEW and comparison.compared.entries:
         caption += "Thin lines connect a language with its bilingual baseline. "
     return caption + _VALUES

@@ -66,11 +66,11 @@ def on(comparison: Comparison, evidence: AnalysisIndex) -> tuple[Note, ...]:
 
 
 def answer(comparison: Comparison, evidence: AnalysisIndex) -> str:
-    """The result of the lead system in a sentence, and what makes it doubtful; '' without ΔBLEU."""
-    lead, group = comparison.lead, comparison.compared
-    if lead is None or not group.deltas(lead):
+    """Returns the result of the primary system and its doubts in words; '' without ΔBLEU."""
+    primary, group = comparison.primary_system, comparison.compared
+    if primary is None or not group.deltas(primary):
         return ""
-    result = f"{lead} is better than the bilingual model on {_gain(group, lead)}."
+    result = f"{primary} is better than the bilingual model on {_gain(group, primary)}."
     return f"{result} {doubts(comparison, evidence)}".rstrip()
 
 
@@ -90,8 +90,9 @@ def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
     broken or were decoded differently, or pairs without a single correct 4-gram. If baselines are
     broken, it also gives the result without their languages.
     """
-    lead = comparison.lead or ""
-    rows = [(e, e.baseline, e.rows[lead]) for e in comparison.compared.entries if lead in e.rows]
+    primary = comparison.primary_system or ""
+    entries = [entry for entry in comparison.compared.entries if primary in entry.rows]
+    rows = [(entry, entry.baseline, entry.rows[primary]) for entry in entries]
     sound = tuple(e for e, baseline, _ in rows if not evidence.broken(baseline))
     broken = len(rows) - len(sound)
     matchless = sum(all(map(evidence.matchless, pair)) for _, *pair in rows)
@@ -102,8 +103,9 @@ def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
     if rows and broken >= len(rows) / 10:
         reasons.append(f"on {broken} of them, most outputs of the bilingual model are broken")
         if sound:
-            rest = _gain(Group("", sound), lead)
-            without = f" Without {'this' if broken == 1 else 'these'}, {lead} is better on {rest}."
+            remaining = _gain(Group("", sound), primary)
+            which = "this" if broken == 1 else "these"
+            without = f" Without {which}, {primary} is better on {remaining}."
     if rows and matchless >= len(rows) / 10:
         reasons.append(f"on {matchless}, neither model has a correct 4-gram")
     if rows and unlike >= len(rows) / 10:
@@ -355,10 +357,10 @@ def _lacking(kind: str, who: str, entries: Sequence[Entry], total: int) -> list[
     if not entries:
         return []
     of_whom = f" for {who}" if who else ""
-    one, several = _ANALYSES[kind]
+    singular, plural = _ANALYSES[kind]
     if len(entries) == total:
-        return [Note(f"There are no {several}{of_whom}")]
-    return [Note(f"There is no {one}{of_whom} on {_count(entries)}", _names(entries))]
+        return [Note(f"There are no {plural}{of_whom}")]
+    return [Note(f"There is no {singular}{of_whom} on {_count(entries)}", _names(entries))]
 
 
 def _versions(entry: Entry) -> int:

@@ -13,12 +13,15 @@ from eval.report.comparison import ConfidenceInterval, Group, Score, mean_interv
 
 
 class Estimate(NamedTuple):
-    """A number and its 95 % interval. sure: whether a difference is significant. tip: details."""
+    """A number and its 95 % interval.
+
+    sure: whether a difference is significant. tooltip: details.
+    """
 
     value: float
     range: ConfidenceInterval | None = None
     sure: bool | None = None
-    tip: str = ""
+    tooltip: str = ""
 
 
 class Risks(NamedTuple):
@@ -114,9 +117,9 @@ def mean(group: Group, system: str, score: Score) -> Estimate | None:
     return averaged(group.values(system, score))
 
 
-def averaged(values: Sequence[float], tip: str = "") -> Estimate | None:
+def averaged(values: Sequence[float], tooltip: str = "") -> Estimate | None:
     """The mean of a value for every language, with its interval over languages."""
-    return Estimate(fmean(values), mean_interval(values), tip=tip) if values else None
+    return Estimate(fmean(values), mean_interval(values), tooltip=tooltip) if values else None
 
 
 def number(value: Value) -> float | None:

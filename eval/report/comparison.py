@@ -147,7 +147,7 @@ class Comparison:
         return Group("all", tuple(e for e in self.all.entries if e.baseline and e.rows))
 
     @functools.cached_property
-    def lead(self) -> str | None:
+    def primary_system(self) -> str | None:
         """The multilingual system with the highest mean ΔBLEU, or BLEU where there is none."""
         return next((system for system in self.systems if system in self._means), None)
 

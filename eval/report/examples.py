@@ -1,4 +1,4 @@
-"""Example sentences for a report: per language the best, typical and worst of the lead system.
+"""Example sentences for a report: per language the best, typical and worst of the primary system.
 
 They come from `hypotheses/` beside a results file, where it is kept; a report without them has the
 same numbers. Sentences are ranked by chrF++ each, which only serves to choose them.
@@ -19,7 +19,7 @@ from eval.report import tables
 from eval.report.caveats import Note
 from eval.report.comparison import Comparison, Entry
 
-SYSTEMS = 4  # multilingual systems whose outputs are shown, the lead first
+SYSTEMS = 4  # multilingual systems whose outputs are shown, the primary system first
 _LONG = 30  # characters of a reference: shorter ones are easy to get right, and tell little
 _RANKED = 200  # sentences of a language that are looked at, spread over the test set
 
@@ -104,9 +104,9 @@ def _are_its_own(row: Row, folder: Path, evidence: AnalysisIndex) -> bool:
 
 
 def _rows(comparison: Comparison, entry: Entry) -> list[Row]:
-    """The lead system's, a few others', the baseline's."""
-    lead = comparison.lead
-    order = sorted(comparison.systems, key=lambda system: system != lead)[:SYSTEMS]
+    """The primary system's, a few others', the baseline's."""
+    primary = comparison.primary_system
+    order = sorted(comparison.systems, key=lambda system: system != primary)[:SYSTEMS]
     rows = [entry.rows[system] for system in order if system in entry.rows]
     return rows + ([entry.baseline] if entry.baseline else [])
 

@@ -46,10 +46,10 @@ def _both(group: Group, system: str) -> list[tuple[Row, Row]]:
 
 def _pooled(rows: Sequence[Sequence[Row]], evidence: AnalysisIndex) -> Micro | None:
     """Of a row for every language their BLEU; of two, that of the first ones less the others'."""
-    found = [[evidence.sums(row) for row in of_language] for of_language in rows]
-    if not found or any(sums is None for of_language in found for sums in of_language):
+    sums = [[evidence.sums(row) for row in of_language] for of_language in rows]
+    if not sums or any(row_sums is None for of_language in sums for row_sums in of_language):
         return None
-    counts = np.array(found)  # (languages, 1 or 2, 10)
+    counts = np.array(sums)  # (languages, 1 or 2, 10)
 
     def score(drawn: np.ndarray) -> np.ndarray:
         ours, *theirs = np.moveaxis(metrics.bleu(drawn.sum(axis=-3)), -1, 0)

@@ -48,8 +48,8 @@ def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
         values.append(Grade(trust.mark, trust.reasons) if trust else None)
         rows.append((*values, language.code, language.script, language.family))
         words = [resource.get(language.code, "small"), *_tags(comparison, entry, evidence)]
-        lead = evidence.output_checks(entry.rows.get(comparison.lead or ""))
-        words += ["risky"] if lead and Risks(tuple(shares(lead))).marked else []
+        checks = evidence.output_checks(entry.rows.get(comparison.primary_system or ""))
+        words += ["risky"] if checks and Risks(tuple(shares(checks))).marked else []
         tags.append(" ".join([*words, *([trust.mark] if trust else [])]))
     return Table(_language_columns(comparison), tuple(rows), tuple(tags)).filled
 
@@ -111,7 +111,7 @@ def at_a_glance(comparison: Comparison, evidence: AnalysisIndex) -> Table:
         Column("active", "amount", "Parameters", rank=4),
     )  # fmt: skip
     group = comparison.all
-    best = group.delta(comparison.lead) if comparison.lead else None
+    best = group.delta(comparison.primary_system) if comparison.primary_system else None
 
     def kept(delta: float | None, whole: float | None) -> float | None:
         return delta / whole if whole and whole > 0 and delta is not None else None
@@ -196,18 +196,18 @@ def _delta(entry: Entry, system: str, evidence: AnalysisIndex) -> Estimate | Non
     test = evidence.paired(entry.rows[system], entry.baseline)
     if test is None:
         return Estimate(delta)
-    tip = f"p = {test.p_bootstrap:.3g} (bootstrap), {test.p_randomization:.3g} (randomisation)"
-    return Estimate(delta, ConfidenceInterval(test.delta_low, test.delta_high), sure(test), tip)
+    tooltip = f"p = {test.p_bootstrap:.3g} (bootstrap), {test.p_randomization:.3g} (randomisation)"
+    return Estimate(delta, ConfidenceInterval(test.delta_low, test.delta_high), sure(test), tooltip)
 
 
 def _tags(comparison: Comparison, entry: Entry, evidence: AnalysisIndex) -> list[str]:
-    """What the language can be filtered by; up and down are about the lead system."""
+    """What the language can be filtered by; up and down are about the primary system."""
     words = ["baseline"] if entry.baseline and entry.rows else []
-    lead = comparison.lead
-    delta = entry.delta(lead) if lead else None
-    if lead and delta is not None:
+    primary = comparison.primary_system
+    delta = entry.delta(primary) if primary else None
+    if primary and delta is not None:
         way = "up" if delta > 0 else "down"
-        significant = sure(evidence.paired(entry.rows[lead], entry.baseline))
+        significant = sure(evidence.paired(entry.rows[primary], entry.baseline))
         words += [way, *([f"surely-{way}"] if significant else [])]
     return words
 

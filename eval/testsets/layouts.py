@@ -31,10 +31,11 @@ class Content(NamedTuple):
 class Format(NamedTuple):
     """A layout of folders.
 
-    splits: those it may have, the usual one first. patterns: globs of its files, `{split}` filled
-    in. example: such a file, for people. read: (files of a split, FLORES code of the target) ->
-    sentences by FLORES code, and the domain. own: of the files that the globs find those that are
-    the set's, none where they are of another layout.
+    splits: its possible splits, the default first. patterns: globs of its files, which contain
+    `{split}`. example: the name of such a file, for error messages. read: a function of a split's
+    files and the target's FLORES code; it returns sentences by FLORES code, and the domain.
+    select: picks the set's files among those that the globs match; none if they belong to another
+    layout.
     """
 
     title: str
@@ -44,14 +45,14 @@ class Format(NamedTuple):
     patterns: tuple[str, ...]
     example: str
     read: Callable[[Sequence[Path], str], tuple[dict[str, Sentences], str]]
-    own: Callable[[Sequence[Path]], Sequence[Path]] = list
+    select: Callable[[Sequence[Path]], Sequence[Path]] = list
 
     def files(self, folder: Path, split: str) -> Sequence[Path]:
         """The files of a split in `folder`, sorted; none where the folder is no such layout."""
-        found = {path for p in self.patterns for path in folder.glob(p.format(split=split))}
-        return self.own(sorted(path for path in found if path.is_file()))
+        paths = {path for p in self.patterns for path in folder.glob(p.format(split=split))}
+        return self.select(sorted(path for path in paths if path.is_file()))
 
-    def there(self, folder: Path) -> tuple[str, ...]:
+    def splits_in(self, folder: Path) -> tuple[str, ...]:
         """The splits that lie in `folder`."""
         return tuple(split for split in self.splits if self.files(folder, split))
 
@@ -75,7 +76,7 @@ def read(folder: Path, *, split: str | None, target: str) -> Content:
     if is_stem(folder):
         return _of_stem(folder, split, target)
     form, folder, inside = _recognise(folder)
-    splits = (inside,) if inside else form.there(folder)
+    splits = (inside,) if inside else form.splits_in(folder)
     chosen = split or inside or form.splits[0]
     if chosen not in splits:
         raise ValueError(
@@ -106,19 +107,19 @@ def document_of(name: str) -> str:
 def _of_stem(stem: Path, split: str | None, target: str) -> Content:
     if split not in (None, "test"):
         raise ValueError(f"{stem}: files of one stem have no {split!r} split; name its own stem")
-    found = _moses(stem.parent.glob("*.*"))
+    stems = _moses(stem.parent.glob("*.*"))
     folder = stem.parent.resolve().name
-    name = f"{folder}-{stem.name}" if len(found) > 1 else folder
-    return Content(name, target, _plain(list(found[stem.name]), target)[0], "", "")
+    name = f"{folder}-{stem.name}" if len(stems) > 1 else folder
+    return Content(name, target, _plain(list(stems[stem.name]), target)[0], "", "")
 
 
 def _recognise(folder: Path) -> tuple[Format, Path, str]:
     """The format, its folder, and the split where it was that split's folder that was given."""
     here = folder.resolve()
     for form in FORMATS:
-        if form.there(folder):
+        if form.splits_in(folder):
             return form, folder, ""
-        if len(form.splits) > 1 and here.name in form.there(here.parent):
+        if len(form.splits) > 1 and here.name in form.splits_in(here.parent):
             return form, here.parent, here.name
     looked = [f"{form.example} ({form.title})" for form in FORMATS]
     raise ValueError(f"{folder}: no test set; looked for corpus.toml, {', '.join(looked)}")
@@ -154,8 +155,8 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
     """A name may go on after the script, with what variety it is: `twi_Latn_akua1239`."""
     kinds = {path.suffix if path.suffix in _RECORDS else "": path for path in files}
     if len(kinds) > 1:
-        one, other, *_ = sorted(kinds.values())
-        raise ValueError(f"{one} and {other} are of two releases of FLORES+; leave those of one")
+        first, other, *_ = sorted(kinds.values())
+        raise ValueError(f"{first} and {other} are of two releases of FLORES+; leave those of one")
     names = {path: path.suffix[1:] if "" in kinds else path.stem for path in files}
     paths = multiway.by_language(
         {path: "_".join(name.split("_")[:2]) for path, name in names.items()}, varieties=True
@@ -164,12 +165,12 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
         return _flores_lines(paths, files[0].parent, target)
     rows = {code: (path, multiway.records(path)) for code, path in paths.items()}
     texts = {
-        code: (path, {key: row["text"] for key, row in own.items()})
-        for code, (path, own) in rows.items()
+        code: (path, {key: row["text"] for key, row in by_id.items()})
+        for code, (path, by_id) in rows.items()
     }
-    path, own = rows.get(target, (files[0], {}))
-    documents = {key: row.get("url") or "" for key, row in own.items()}
-    domain = ", ".join(dict.fromkeys(row["domain"] for row in own.values() if row.get("domain")))
+    path, by_id = rows.get(target, (files[0], {}))
+    documents = {key: row.get("url") or "" for key, row in by_id.items()}
+    domain = ", ".join(dict.fromkeys(row["domain"] for row in by_id.values() if row.get("domain")))
     if not all(documents.values()):
         documents = {}
     return multiway.to_target(texts, target, (path, documents)), domain
@@ -204,7 +205,7 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
             turned |= {path} if codes[0] == target else set()
     if not others:
         raise ValueError(f"{files[0].parent}: no file has {target}; there: {files[0].name}, …")
-    found = {}
+    by_language = {}
     for code, path in sorted(multiway.by_language(multiway.once(others), varieties=True).items()):
         rows = multiway.columns(path, "sourceString", "targetString", "stringID")
         kept = [row for row in rows if row[0].strip() and row[1].strip()]
@@ -212,8 +213,8 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
             raise ValueError(f"{path}: no row with both sides")
         first_side, second_side, ids = zip(*kept, strict=True)
         sides = (second_side, first_side) if path in turned else (first_side, second_side)
-        found[code] = Sentences(*sides, tuple(map(document_of, ids)))
-    return found, "health (COVID-19)"
+        by_language[code] = Sentences(*sides, tuple(map(document_of, ids)))
+    return by_language, "health (COVID-19)"
 
 
 def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
@@ -235,18 +236,18 @@ def _by_suffix(files: Sequence[Path], target: str) -> dict[str, Sentences]:
     for code in sorted(sources.keys() ^ references.keys()):
         path, lacking = (sources[code], "ref") if code in sources else (references[code], "src")
         raise ValueError(f"{path}: there is no {path.with_suffix('.' + lacking)}")
-    found = {}
+    by_language = {}
     for code, path in (sources | tables).items():
         if code in sources and code in tables:
             raise ValueError(f"{sources[code]} and {path} are both {code}; leave one")
         if code == target:
             raise ValueError(f"{path}: {code} is the target, it cannot be a source")
         if code in tables:
-            found[code] = multiway.pairs(path)
+            by_language[code] = multiway.pairs(path)
         else:
             sides = multiway.texts({code: path, target: references[code]})
-            found |= multiway.to_target(sides, target, (path, {}))
-    return dict(sorted(found.items()))
+            by_language |= multiway.to_target(sides, target, (path, {}))
+    return dict(sorted(by_language.items()))
 
 
 def _plain_files(files: Sequence[Path]) -> Sequence[Path]:
@@ -259,12 +260,12 @@ def _moses(files: Iterable[Path]) -> dict[str, dict[Path, str]]:
     """Stem -> files STEM.LANGUAGE and their LANGUAGE, of stems with two or more languages; with all
     files of such a stem, what is no language being for whoever reads it to refuse.
     """
-    found: dict[str, dict[Path, str]] = {}
+    by_stem: dict[str, dict[Path, str]] = {}
     for path in sorted(files):
         stem, _, name = path.name.removesuffix(".gz").rpartition(".")
         if stem and path.suffix not in _SUFFIXES and path.is_file():
-            found.setdefault(stem, {})[path] = name
-    return {stem: own for stem, own in found.items() if sum(map(_known, own.values())) > 1}
+            by_stem.setdefault(stem, {})[path] = name
+    return {stem: names for stem, names in by_stem.items() if sum(map(_known, names.values())) > 1}
 
 
 def _known(name: str) -> bool:

@@ -70,22 +70,22 @@ def by_language(names: Mapping[Path, str], *, varieties: bool = False) -> dict[s
     """The file of each language, by its name in `names`; where it may have varieties the one with
     the shortest file name, then the first. ValueError for an unknown name and two of a language.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path, name in sorted(names.items(), key=lambda item: (len(item[0].name), item[0])):
         code = code_of(name, path)
-        if code not in found:
-            found[code] = path
-        elif not varieties or _base(name) != _base(names[found[code]]):
-            raise ValueError(f"{found[code]} and {path} are both {code}; leave one")
-    return found
+        if code not in paths:
+            paths[code] = path
+        elif not varieties or _base(name) != _base(names[paths[code]]):
+            raise ValueError(f"{paths[code]} and {path} are both {code}; leave one")
+    return paths
 
 
 def once(names: Mapping[Path, str]) -> Mapping[Path, str]:
     """The same. ValueError for two files of one name."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path, name in names.items():
-        if found.setdefault(name, path) is not path:
-            raise ValueError(f"{found[name]} and {path} are both {name}; leave one")
+        if paths.setdefault(name, path) is not path:
+            raise ValueError(f"{paths[name]} and {path} are both {name}; leave one")
     return names
 
 

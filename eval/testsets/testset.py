@@ -82,7 +82,7 @@ def check_place(name: str | Path) -> None:
 
 def _siblings(path: Path) -> list[str]:
     """The files and folders beside a path that does not exist."""
-    return [str(one) for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    return [str(sibling) for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
 
 
 def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> TestSet:

@@ -147,12 +147,12 @@ def marker(systems: Sequence[str], system: str) -> str:
 def dots(
     axes: Axes, xs: Sequence[float], ys: Sequence[float], *, tips: Sequence[str], **style: Any
 ) -> None:
-    """Dots of one look; who points at one sees its tip."""
+    """Dots of one look; who points at one sees its tooltip."""
     if xs:
         axes.scatter(xs, ys, gid=f"tips {_unquoted(_BETWEEN.join(tips))}", **style)
 
 
-def tip(text: str) -> str:
+def tooltip(text: str) -> str:
     """The gid of a mark that shows a text to who points at it."""
     return f"tip {_unquoted(text)}"
 

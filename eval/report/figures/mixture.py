@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from eval.report.figures.drawing import PALETTE, canvas, legend, png, styled, svg, tip
+from eval.report.figures.drawing import PALETTE, canvas, legend, png, styled, svg, tooltip
 from mmt.data.forecast.forecast import Forecast, Row
 
 _NAMED = 45  # languages whose names fit below
@@ -56,4 +56,5 @@ def _bars(axes: Axes, rows: list[Row], values: list[float], colour: str, text: s
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     for bar, row, value in zip(bars, rows, values, strict=True):
-        bar.set_gid(tip(f"{row['name']}: {text.format(f'{value:.3g}')}, {row['pairs']:,} pairs"))
+        shown = text.format(f"{value:.3g}")
+        bar.set_gid(tooltip(f"{row['name']}: {shown}, {row['pairs']:,} pairs"))

@@ -18,7 +18,7 @@ from eval.report.figures.drawing import (
     label,
     legend,
     styled,
-    tip,
+    tooltip,
 )
 from eval.report.figures.scores import titled
 
@@ -72,8 +72,8 @@ def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequenc
         if sentences < SMALL:
             axes.plot(place, bleu, "o", ms=5, mfc=PALETTE["page"], mec=shade)
     for place, bleu, sentences in points:
-        text_of_tip = f"{system or 'bilingual'}: {bleu:.1f} BLEU on {sentences:,} lines"
-        axes.plot(place, bleu, "o", ms=9, alpha=0.01, gid=tip(text_of_tip))
+        message = f"{system or 'bilingual'}: {bleu:.1f} BLEU on {sentences:,} lines"
+        axes.plot(place, bleu, "o", ms=9, alpha=0.01, gid=tooltip(message))
 
 
 def _overlap(comparison: Comparison, evidence: AnalysisIndex, system: str) -> list[Bin]:

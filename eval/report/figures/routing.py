@@ -16,7 +16,7 @@ from scipy.spatial.distance import squareform
 
 from eval.records.analysis import ExpertLoad
 from eval.records.analysis_index import order_of_layer
-from eval.report.figures.drawing import PALETTE, WIDE, canvas, shortened, styled, tip
+from eval.report.figures.drawing import PALETTE, WIDE, canvas, shortened, styled, tooltip
 from mmt import languages
 
 PANELS = 6  # layers in one figure
@@ -207,7 +207,7 @@ def _targets(axes: Axes, rows: Sequence[Sequence[ExpertLoad]], *, reach: float) 
         name = languages.find(of_language[0].source).name
         (target,) = axes.barh(
             place, reach, 1, right - reach, color=PALETTE["page"], alpha=0.01, linewidth=0,
-            gid=tip(f"{name}: {numbers}"), clip_on=False,
+            gid=tooltip(f"{name}: {numbers}"), clip_on=False,
         )  # fmt: skip
         target.set_in_layout(False)
     axes.set_xlim(left, right)

@@ -26,7 +26,7 @@ from eval.report.figures.drawing import (
     legend,
     shortened,
     styled,
-    tip,
+    tooltip,
 )
 
 WINDOW = 10  # languages in a sliding mean, as in Figure 6 of GShard (Lepikhin et al., 2020)
@@ -109,7 +109,7 @@ def _sizes(axes: Axes, comparison: Comparison, system: str, evidence: AnalysisIn
     shade = colour(comparison.palette, system)
     sliding_means = slides(len(entries))
     name = label(system) + (f", sliding mean of {WINDOW} languages" if sliding_means else "")
-    if few or system == comparison.lead or not sliding_means:
+    if few or system == comparison.primary_system or not sliding_means:
         dots(
             axes, sizes, scores, tips=[_tooltip(e, system, evidence) for e in entries], zorder=3,
             s=20, color=shade, linewidths=0, alpha=0.75 if len(comparison.systems) == 1 else 0.5,
@@ -154,7 +154,7 @@ def _bars(
             place, delta, width, color=PALETTE["up" if delta >= 0 else "down"], zorder=2,
             alpha=1.0 if comparison.counts(entry) else 0.4,
         )  # fmt: skip
-        bar.set_gid(tip(_tooltip(entry, system, evidence)))
+        bar.set_gid(tooltip(_tooltip(entry, system, evidence)))
         ends = (test.delta_low, test.delta_high) if test else (delta, delta)
         if test:
             axes.vlines(place, *ends, color=PALETTE["muted"], linewidth=1, zorder=3)
@@ -173,7 +173,7 @@ def _clouds(
     """A dot per language and system, side by side, of few systems with their intervals."""
     systems = comparison.systems
     few = len(systems) <= FEW or not slides(len(entries))
-    dotted = systems if few else [s for s in systems if s == comparison.lead]
+    dotted = systems if few else [s for s in systems if s == comparison.primary_system]
     for index, system in enumerate(dotted):
         shift = (index - (len(dotted) - 1) / 2) * 0.6 / len(dotted)
         shade = colour(comparison.palette, system)

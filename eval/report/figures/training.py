@@ -22,7 +22,7 @@ from eval.report.figures.drawing import (
     legend_of_all,
     marker,
     styled,
-    tip,
+    tooltip,
 )
 from eval.report.figures.scores import titled
 
@@ -89,7 +89,7 @@ def quality_by_cost(
                 name = system or f"{len(costs)} baselines"
                 if ends := mean_interval(values):
                     axes.vlines(x, *ends, color=shade, linewidth=1.2, alpha=0.5)
-                message = tip(f"{name}: {y:.1f} {what}; {amount(x)} {axis.label}")
+                message = tooltip(f"{name}: {y:.1f} {what}; {amount(x)} {axis.label}")
                 look = {"marker": marker(comparison.palette, system)} if system else {}
                 look = look or {"marker": "o", "mfc": PALETTE["page"]}
                 axes.plot(

@@ -34,6 +34,6 @@ def test_without_tests_no_interval_of_a_language_is_promised():
 
 def test_the_headline_has_the_lead_systems_numbers():
     (comparison,) = compare(seven())
-    numbers = captions.headline(comparison, NOTHING, comparison.lead)
+    numbers = captions.headline(comparison, NOTHING, comparison.primary_system)
     assert ("+8.0", "mean ΔBLEU", "4 languages with a baseline") in numbers
     assert ("3 of 4", "better than bilingual", "by BLEU") in numbers

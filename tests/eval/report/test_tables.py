@@ -85,11 +85,11 @@ def test_tags_are_what_a_filter_matches(whole):
     headings = [column.heading for column in table.columns]
     for entry, tags, values in zip(comparison.entries, table.tags, table.rows, strict=True):
         words = tags.split()
-        delta = entry.delta(comparison.lead)
+        delta = entry.delta(comparison.primary_system)
         assert ("up" in words) is (delta > 0) and ("down" in words) is (delta <= 0)
         assert ("small" in words) is (entry.sentences < 100)
         assert ("surely-up" in words) is (delta > 1.5) and "baseline" in words
-        risks = dict(zip(headings, values, strict=True))[f"{comparison.lead} risks"]
+        risks = dict(zip(headings, values, strict=True))[f"{comparison.primary_system} risks"]
         assert ("risky" in words) is bool(risks.marked)
     sizes = [sum(word in tags.split() for tags in table.tags) for word in ("high", "mid", "low")]
     assert sizes == [3, 5, 3]
@@ -135,4 +135,4 @@ def test_systems_against_each_other(compared):
     assert [values[0] for values in table.rows] == ["multi", "other"]
     ours, theirs = table.rows[0][2], table.rows[1][1]
     assert (ours.value, theirs.value) == (-1, 1) and table.rows[0][1] is None
-    assert theirs.range == (1, 1) and theirs.tip == "6 of 6 languages up"
+    assert theirs.range == (1, 1) and theirs.tooltip == "6 of 6 languages up"

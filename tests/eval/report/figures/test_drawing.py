@@ -13,7 +13,7 @@ def drawn(label="<script>&$a$"):
         axes = figure.add_subplot()
         drawing.dots(axes, [1, 2], [1 / 3, 2], tips=[f"one {label}", "two"], color="#2f74b5")
         drawing.dots(axes, [3], [1], tips=["three"], color="#2f74b5")
-        axes.plot([1, 2], [0, 1], color="#2f74b5", gid=drawing.tip("a line"), label=label)
+        axes.plot([1, 2], [0, 1], color="#2f74b5", gid=drawing.tooltip("a line"), label=label)
         axes.imshow([[0.0, 1.0]], interpolation="none", extent=(0, 1, 0, 1))
         drawing.legend(axes, above=4)
     return figure
