@@ -33,7 +33,7 @@ DOORS = {
     "babel": {"mmt.data.cldr", "mmt.data.readers.gettext"},
     "matplotlib": {"eval.report"},
     "rich.progress": {"mmt.system.progress"},
-    "difflib": {"mmt.suggest", "eval.report.system_tables"},  # the latter prints a unified diff
+    "difflib": {"mmt.suggest", "eval.report.recipes"},  # the latter prints a unified diff
     "py3langid": {"mmt.data.cleaning.language_identification"},
     "fasttext": {"mmt.data.cleaning.language_identification"},
     "ftfy": {"mmt.data.cleaning.rules"},

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from eval.records import analysis, results
 from eval.records.analysis_index import OUTPUT_CHECKS, RISKY, AnalysisIndex
 from eval.records.results import Row
-from eval.report import captions, cells, csv_tables, render, system_tables, tables
+from eval.report import captions, cells, csv_tables, recipes, render, system_tables, tables
 from eval.report import caveats as notes
 from eval.report import examples as sentences
 from eval.report.caveats import Note
@@ -111,7 +111,7 @@ class Training:
     efficiency: cells.Table
     loss: tuple[Picture, ...]
     experts: tuple[tuple[str, cells.Table, tuple[Picture, ...]], ...]  # by system
-    recipes: tuple[system_tables.Made, ...]
+    recipes: tuple[recipes.Made, ...]
     remarks: tuple[analysis.Remark, ...]
 
 
@@ -275,7 +275,7 @@ def _training(
         system_tables.efficiency(systems, evidence),
         loss,
         tuple(experts),
-        tuple(system_tables.recipes([*systems, *varied, *baselines], evidence)),
+        tuple(recipes.recipes([*systems, *varied, *baselines], evidence)),
         tuple(evidence.remarks),
     )
 

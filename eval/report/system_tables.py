@@ -1,30 +1,18 @@
-"""The tables of systems: what they cost, how fast they learnt, their experts, risks and recipes."""
+"""The tables of systems: what they cost, how fast they learnt, their experts and risks."""
 
-import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from eval.records.analysis import Cost, Curve, ExpertLoad, SystemRecipe
+from eval.records.analysis import Cost, Curve, ExpertLoad
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
 from eval.records.results import Row
 from eval.report.cells import Column, Table, Value, averaged, mean
 from eval.report.comparison import Comparison, by_resource
-from mmt import languages
 
 _SHOWN = 3  # values of a field before the others are only counted
-
-
-class Made(NamedTuple):
-    """How a system was made, for a folded block. languages: names, of baselines made so."""
-
-    title: str
-    facts: tuple[tuple[str, str], ...]
-    text: str
-    languages: tuple[str, ...]
 
 
 def costs(comparison: Comparison, evidence: AnalysisIndex) -> Table:
@@ -208,31 +196,6 @@ def recipe(comparison: Comparison) -> Table:
     return Table(columns, tuple(rows))
 
 
-def recipes(systems: Iterable[str], evidence: AnalysisIndex) -> list[Made]:
-    """Every system's config; of baselines each different one, as a difference to the first."""
-    made = []
-    for system in systems:
-        alike: dict[tuple[str, str], list[SystemRecipe]] = {}
-        for row in evidence.recipes(system):
-            alike.setdefault((row.text, row.chosen), []).append(row)
-        first = ""
-        for (text, chosen), rows in alike.items():
-            names = tuple(languages.find(row.source).name for row in rows if row.source)
-            facts = [("config", ", ".join(dict.fromkeys(row.config for row in rows)))]
-            facts += [("chosen", chosen)] if chosen else []
-            facts += [("seed", ", ".join(dict.fromkeys(str(row.seed) for row in rows)))]
-            hashes = (
-                ("corpus", [row.corpus for row in rows if row.corpus]),
-                ("vocabulary", [digest for row in rows for digest in row.vocabulary.values()]),
-            )
-            facts += [(name, ", ".join(dict.fromkeys(all_))) for name, all_ in hashes if all_]
-            facts += [(name, version) for name, version in sorted(rows[0].versions.items())]
-            count = f", {len(names)} language{'' if len(names) == 1 else 's'}" if names else ""
-            made.append(Made(f"{system}{count}", tuple(facts), _unlike(first, text), names))
-            first = first or text
-    return made
-
-
 def signatures(comparison: Comparison) -> list[tuple[str, str]]:
     """(metric, sacreBLEU signature) for every signature in use."""
     names = {"bleu": "BLEU", "chrf": "chrF++", "spbleu": "spBLEU", "ter": "TER"}
@@ -295,17 +258,6 @@ def _reached(seen: Sequence[tuple[float, float]], level: float) -> float | None:
             return before[0] + (tokens - before[0]) * (before[1] - level) / (before[1] - loss)
         before = tokens, loss
     return None
-
-
-def _unlike(first: str, text: str) -> str:
-    """A text, or what differs from the first one where that is shorter."""
-    if not first:
-        return text
-    lines = difflib.unified_diff(
-        first.splitlines(), text.splitlines(), "the first one", "this one", n=0, lineterm=""
-    )
-    difference = "\n".join(lines)
-    return difference if len(difference) < len(text) else text
 
 
 def _by_value(system: str) -> list[str | float]:

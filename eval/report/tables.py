@@ -1,9 +1,10 @@
 """The tables of scores, as columns and values; HTML, Markdown and CSV render the same ones.
 
 No markup here, and no computing beyond what comparison.py offers. Tables of what the systems cost
-and how they were made: tables_systems.py; the same for programs: csv_tables.py.
+and how they were made: system_tables.py; the same for programs: csv_tables.py.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 from eval.records.analysis_index import AnalysisIndex, shares, sure
@@ -23,6 +24,8 @@ _SCORES = (
     ("COMET", "comet"), ("epochs", "amount"), ("risks", "risks"),
 )  # fmt: skip
 _RANKS = (5, 6, 7, 7, 6, 8, 7)  # of the columns of _SCORES, see `Column.rank`
+_MARKDOWN_SYSTEMS = 3
+_ALONE = ("Language", "Train pairs", "ΔBLEU", "BLEU", "chrF++", "Sentences", "trust", "Code")
 _COST = ("device_hours", "parameters", "active_parameters")
 
 
@@ -52,6 +55,27 @@ def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
         words += ["risky"] if checks and Risks(tuple(shares(checks))).marked else []
         tags.append(" ".join([*words, *([trust.mark] if trust else [])]))
     return Table(_language_columns(comparison), tuple(rows), tuple(tags)).filled
+
+
+def is_wide(comparison: Comparison) -> bool:
+    """Returns whether a table of languages has too many columns for Markdown."""
+    return len(comparison.systems) > _MARKDOWN_SYSTEMS
+
+
+def scores_alone(table: Table) -> Table:
+    """Returns a table of languages with few columns, with intervals of ΔBLEU alone."""
+    kept = [place for place, c in enumerate(table.columns) if c.label in _ALONE]
+
+    def cell(place: int, value: Value) -> Value:
+        if isinstance(value, Estimate) and table.columns[place].kind != "delta":
+            return value.value
+        return value
+
+    return dataclasses.replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(tuple(cell(place, row[place]) for place in kept) for row in table.rows),
+    )
 
 
 def comparables_first(comparison: Comparison) -> list[Entry]:
