@@ -25,11 +25,11 @@ from mmt.system.progress import SENTENCES, progress_bar
 
 
 class Translates(Protocol):
-    """The part of a translator that an evaluation uses; `mmt.translate.Translator` has it."""
+    """The part of `mmt.translate.Translator` that an evaluation uses."""
 
     @property
     def tagged(self) -> bool:
-        """Whether a tag names the target language; otherwise lines are passed unchanged."""
+        """Returns whether a tag names the target language; if not, lines are passed unchanged."""
 
     def translate(self, lines: Iterable[str], *, target: str | None, decoding: Decoding) -> Any:
         """Yields for every line, in order, something with `.hypotheses[0].text`."""
@@ -44,15 +44,15 @@ def evaluate(
     decoding: Decoding = DEFAULT,
     scores: Metrics = metrics.DEFAULT_METRICS,
 ) -> list[Row]:
-    """Scores `system` on every language of `testset`; adds their rows to `out`.
+    """Scores `system` on every language of `testset` and adds the rows to `out`.
 
-    The texts are kept beside `out`, as `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}`, and
-    `analysis.jsonl` gets intervals and output checks of each row. A language is not translated
-    again if it has a row of this checkpoint, decoding, config and `scores`, and texts of this test
-    set. Progress goes to stderr.
+    The texts are written to `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}` in the folder of
+    `out`. `analysis.jsonl` there gets intervals and output checks for each row. A language is
+    skipped if its row has the same checkpoint, decoding, config and `scores`, and its texts are
+    those of this test set. Progress goes to stderr.
 
-    Returns the rows in the test set's order. Raises ValueError for a broken results file and
-    OSError where nothing can be written, both before the first sentence is translated.
+    Returns the rows in the test set's order. Raises ValueError for a broken results file, and
+    OSError if a file cannot be written; both before the first sentence is translated.
     """
     if system.kind == "bilingual":
         results.check_name(system.name, "system")
@@ -60,7 +60,7 @@ def evaluate(
         results.check_system(system.name)
     results.check_name(testset.name, "testset")
     if out.name == analysis.beside(out).name:
-        raise ValueError(f"{out}: so is called the file beside the results; give them another")
+        raise ValueError(f"{out}: this name is reserved for analysis rows; choose another name")
     results.add_rows(out, [])
     _describe(testset, analysis.beside(out))
     judge = _Judge(testset, system, str(decoding), out, scores)
@@ -105,8 +105,8 @@ def _describe(testset: TestSet, file: Path) -> None:
 def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float]:
     """Returns BLEU per language of greedy translations, for validation during training.
 
-    testset: a few sentences per language, as `testsets.from_cache` gives them. N-gram orders that
-    short lines do not have are left out (sacreBLEU's effective order). Nothing is written.
+    testset: a few sentences per language, such as `testsets.from_cache` returns. N-gram orders that
+    short lines lack are omitted (sacreBLEU's effective order). Nothing is written.
     """
     lines = (line for sentences in testset.languages.values() for line in sentences.sources)
     greedy = Decoding(beam=1, alpha=0.0)
@@ -152,7 +152,7 @@ class _Judge:
             testset_version=self.testset.version(code),
             **dataclasses.asdict(scores),
         )
-        # References are written last: `done` takes them as the sign of a complete language.
+        # References are written last: their presence marks a complete language (see `done`).
         self._write(code, "hyp", _joined(hypotheses))
         results.add_rows(self.out, [row])
         for suffix, text in self._texts(code).items():
@@ -161,9 +161,10 @@ class _Judge:
         return row
 
     def done(self) -> dict[str, Row]:
-        """Returns the rows that need no translation, by language.
+        """Returns the rows that need no new translation, by language.
 
-        Other metrics, or those of another sacreBLEU, are computed from the kept texts.
+        If a row lacks a requested metric, or has that of another sacreBLEU version, it is scored
+        again from the stored texts.
         """
         required = {
             "kind": self.system.kind,
@@ -175,7 +176,7 @@ class _Judge:
         done, kept = {}, {}
         for row in results.read_rows(self.out):
             if (row.system, row.testset) == (self.system.name, self.testset.name):
-                kept[row.source] = row  # the texts are of the last one
+                kept[row.source] = row  # only the last row has its texts
                 alike = all(getattr(row, name) == value for name, value in required.items())
                 if alike and row.source in self.testset.languages and self._is_kept(row.source):
                     done[row.source] = row
@@ -201,8 +202,8 @@ class _Judge:
         ]  # fmt: skip
         if models := [row for row in old if row.config != self.system.config]:
             reasons.append(
-                f"{len(models)} of another model of this name (config {models[0].config}, now "
-                f"{self.system.config})"
+                f"{len(models)} from a different model with this name (config {models[0].config}, "
+                f"now {self.system.config})"
             )
         version = self.testset.version
         if lines := [row for row in old if row.testset_version not in (None, version(row.source))]:
@@ -213,7 +214,7 @@ class _Judge:
         return f"{replaced}: {', '.join(reasons)}"
 
     def _is_kept(self, code: str) -> bool:
-        """Whether translations exist, with unchanged sources and references."""
+        """Returns whether the translations exist and their sources and references are unchanged."""
         paths = {suffix: self.folder / f"{code}.{suffix}" for suffix in ("src", "hyp", "ref")}
         return all(path.is_file() for path in paths.values()) and all(
             paths[suffix].read_bytes() == text for suffix, text in self._texts(code).items()
@@ -236,9 +237,9 @@ class _Timed:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
-        self._held: deque[tuple[int, float]] = deque()  # characters, rate when it was read
+        self._held: deque[tuple[int, float]] = deque()  # characters; rate at reading
         self._characters = 0
-        self._rate = 0.0  # seconds per character so far
+        self._rate = 0.0  # total seconds per character
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
@@ -262,7 +263,7 @@ class _Timed:
 
 
 def _target_of(translator: Translates, testset: TestSet) -> str | None:
-    """Returns the target language for a tagged model, else None."""
+    """Returns the target language if the model uses tags, else None."""
     return testset.target if translator.tagged else None
 
 

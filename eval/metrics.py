@@ -1,6 +1,7 @@
-"""BLEU, chrF++, spBLEU and TER by sacreBLEU, never without their signatures.
+"""BLEU, chrF++, spBLEU and TER, computed by sacreBLEU and always returned with their signatures.
 
-Also its counts per sentence, and scores of many sums of counts at once, for significance tests.
+The module also provides counts per sentence, and the scores of many sums of counts at once, which
+significance tests need.
 """
 
 import base64
@@ -26,11 +27,12 @@ SPBLEU = ("flores200", "flores101")
 
 @dataclasses.dataclass(frozen=True)
 class Metrics:
-    """Which scores beside BLEU and chrF++, which are always computed.
+    """The scores to compute in addition to BLEU and chrF++.
 
     spbleu: the SentencePiece model of spBLEU (Goyal et al., 2022), `flores200` or `flores101`; ""
-    for none. It has to lie in sacreBLEU's cache; ValueError says where. ter: whether to compute
-    the translation edit rate (Snover et al., 2006), which takes as long as all others together.
+    for no spBLEU. The model must be in sacreBLEU's cache; otherwise ValueError names the path. ter:
+    whether to compute the translation edit rate (Snover et al., 2006). It takes as long as all
+    other scores together.
     """
 
     spbleu: str = ""
@@ -48,10 +50,9 @@ DEFAULT_METRICS = Metrics()
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Corpus scores and sacreBLEU's signatures that say how they were computed.
+    """Corpus scores and their sacreBLEU signatures.
 
-    From 0 to 100, but for TER, which has no upper end and is better the lower; None where a score
-    was not asked for.
+    Scores are 0 to 100. TER has no upper bound, and lower is better. None: not computed.
     """
 
     bleu: float
@@ -71,11 +72,11 @@ def score(
     effective_order: bool = False,
     also: Metrics = DEFAULT_METRICS,
 ) -> Scores:
-    """Corpus BLEU (Papineni et al., 2002; tokenizer 13a) and chrF++ (Popović, 2017; word order 2).
+    """Returns corpus BLEU (Papineni et al., 2002), chrF++ (Popović, 2017) and the scores in `also`.
 
-    Both tokenize as for an English target. effective_order leaves out n-gram orders that no line
-    is long enough for, which a handful of short lines needs; the signature tells. also: what else.
-    Scores are rounded to 4 digits after the point. Raises ValueError on unequal or no lines.
+    BLEU uses tokenizer 13a and chrF++ word order 2; both tokenize for an English target.
+    effective_order omits n-gram orders that no line is long enough for; the signature shows it.
+    Scores are rounded to 4 decimals. Raises ValueError for unequal numbers of lines, or no lines.
 
     >>> score(["the end of March 2021"], ["the end of March 2021"]).bleu
     100.0
@@ -98,18 +99,20 @@ def score(
 
 
 def signatures(also: Metrics = DEFAULT_METRICS) -> dict[str, str | None]:
-    """The signatures that `score` gives, by their names in `Scores`; None for what is left out."""
+    """Returns the signatures that `score` would give, by field of `Scores`; None where not
+    computed.
+    """
     fields = dataclasses.asdict(score(["a"], ["a"], also=also))
     return {name: value for name, value in fields.items() if name.endswith("_signature")}
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """sacreBLEU's counts per sentence, whose sums give the corpus scores.
+    """sacreBLEU's counts per sentence; corpus scores follow from their sums.
 
-    bleu: (sentences, 10): both lengths, matches and totals of 1 to 4-grams. chrf: (sentences, 24):
-    n-grams in hypothesis, reference and both, for 6 orders of characters and 2 of words. The rows
-    of several languages, put together, give the micro average.
+    bleu: (sentences, 10): both lengths, then matches and totals of 1- to 4-grams. chrf: (sentences,
+    24): n-grams in hypothesis, reference and both, for 6 character orders and 2 word orders. The
+    rows of several languages, concatenated, give the micro average.
     """
 
     bleu: np.ndarray
@@ -117,10 +120,10 @@ class Statistics:
 
 
 def packed(counts: np.ndarray) -> str:
-    """`Statistics.bleu` as a line of ASCII, about four characters a sentence.
+    """Returns `Statistics.bleu` as one line of ASCII, about four characters per sentence.
 
-    The totals follow from a hypothesis' length n: n, n - 1, n - 2, n - 3. The rest is a byte each
-    where nothing is larger than 255, else two, compressed, in base 85.
+    The totals follow from the hypothesis length n: n, n - 1, n - 2, n - 3. The other counts take
+    one byte each, or two if any exceeds 255. They are compressed and encoded in base 85.
     """
     kept = counts[:, :6]
     small = kept.astype(np.uint8 if kept.max(initial=0) < 256 else "<u2")
@@ -128,7 +131,7 @@ def packed(counts: np.ndarray) -> str:
 
 
 def unpacked(text: str, sentences: int) -> np.ndarray:
-    """The inverse of `packed`. Raises ValueError where it is not of so many sentences.
+    """Returns the counts that `packed` encoded. Raises ValueError for another number of sentences.
 
     >>> counts = np.array([[5, 4, 3, 2, 1, 0, 5, 4, 3, 2], [2, 3, 1, 0, 0, 0, 2, 1, 0, 0]])
     >>> (unpacked(packed(counts), 2) == counts).all()
@@ -147,7 +150,7 @@ def unpacked(text: str, sentences: int) -> np.ndarray:
 
 
 class References:
-    """The references of one test set in one language, ready to count many systems against."""
+    """The references of a test set in one language, prepared for counting many systems."""
 
     def __init__(self, references: Sequence[str]) -> None:
         self._size = len(references)
@@ -155,7 +158,9 @@ class References:
         self._chrf = CHRF(word_order=2, references=[references])
 
     def statistics(self, hypotheses: Sequence[str]) -> Statistics:
-        """The counts of one system. Raises ValueError on unequal or no lines."""
+        """Returns the counts of one system. Raises ValueError for unequal numbers of lines, or no
+        lines.
+        """
         _check_lines(len(hypotheses), self._size)
         counts = [
             np.array(metric._extract_corpus_statistics(hypotheses, None), np.float64)
@@ -165,7 +170,7 @@ class References:
 
 
 def bleu(sums: np.ndarray) -> np.ndarray:
-    """BLEU from sums of `Statistics.bleu` (..., 10), as sacreBLEU computes it from one.
+    """Returns BLEU from sums of `Statistics.bleu` (..., 10), computed as sacreBLEU does.
 
     Smoothing is sacreBLEU's `exp`: the k-th order without a match counts as 1/2^k matches.
     """
@@ -181,7 +186,7 @@ def bleu(sums: np.ndarray) -> np.ndarray:
 
 
 def chrf(sums: np.ndarray) -> np.ndarray:
-    """chrF++ from sums of `Statistics.chrf` (..., 24), as sacreBLEU computes it from one."""
+    """Returns chrF++ from sums of `Statistics.chrf` (..., 24), computed as sacreBLEU does."""
     counts = sums.reshape(*sums.shape[:-1], -1, 3)
     hypothesis, reference, matches = (counts[..., i] for i in range(3))
     counted = (hypothesis > 0) & (reference > 0)
@@ -194,7 +199,7 @@ def chrf(sums: np.ndarray) -> np.ndarray:
 
 
 def tokens(line: str) -> list[str]:
-    """The words of a line as BLEU sees them (tokenizer 13a)."""
+    """Returns the words of a line after BLEU's tokenization (tokenizer 13a)."""
     return _tokenizer()(line.rstrip()).split()
 
 

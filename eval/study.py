@@ -71,7 +71,7 @@ class Study:
         for run in self.runs:
             try:
                 command, *rest = shlex.split(run) or [""]
-            except ValueError as error:  # a quote that is not closed
+            except ValueError as error:  # an unclosed quote
                 raise ValueError(f"Study.runs: {run!r}: {error}") from None
             if command not in COMMANDS or not rest or not all("=" in one for one in rest[1:]):
                 raise ValueError(
@@ -80,11 +80,11 @@ class Study:
                 )
 
     def finish(self) -> list[Path]:
-        """Trains and evaluates what is missing, then writes the report; returns its files.
+        """Trains and evaluates what is missing, then writes the report and returns its files.
 
-        The progress of all runs is printed before each run. Raises ValueError before training for
-        settings that evaluation or report would refuse, and where a run fails: no report is written
-        then, and the next start resumes that run.
+        Progress of all runs is printed before each run. Raises ValueError before training for
+        settings that the evaluation or the report would reject. If a run fails, ValueError is
+        raised without a report; the next start resumes that run.
         """
         runs = list(map(self._run, self.runs))
         self._check(runs)
@@ -160,7 +160,7 @@ class Study:
 
 
 def load(file: str, bindings: Sequence[str] = ()) -> Study:
-    """Returns the study that a gin file describes. Raises ValueError where it describes none."""
+    """Returns the study in a gin file. Raises ValueError if the file does not define one."""
     config.load([file], bindings)
     for name, parameter in inspect.signature(Study).parameters.items():
         if parameter.default is parameter.empty and config.bound(Study, name) is None:
@@ -169,7 +169,7 @@ def load(file: str, bindings: Sequence[str] = ()) -> Study:
 
 
 def targets(corpus: str) -> Iterator[str]:
-    """Yields the target sides of a corpus' training pairs, after cleaning."""
+    """Yields the target side of each training pair of a corpus, after cleaning."""
     cleaned = prepare.cleaned(corpora.load(corpus))
     for code in cleaned.languages:
         for pair in cleaned.pairs(code, "train"):
@@ -223,7 +223,7 @@ class PlannedRun:
 
 @dataclasses.dataclass(frozen=True)
 class Stand:
-    """The progress of a run, in words, and the number of its system's rows."""
+    """The progress of a run as text, and the number of rows of its system."""
 
     run: PlannedRun
     trained: str

@@ -1,4 +1,4 @@
-"""The systems that are evaluated, as their rows name them."""
+"""Systems under evaluation, and the fields that identify them in result rows."""
 
 import dataclasses
 import hashlib
@@ -11,7 +11,9 @@ from mmt.run import Run
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """What is judged, as its rows name it: see `results.Row`. train_pairs: by FLORES code."""
+    """A system under evaluation; its fields are those of `results.Row`. train_pairs: by FLORES
+    code.
+    """
 
     name: str
     kind: str
@@ -23,15 +25,15 @@ class System:
 def system_of(
     model_dir: Path, *, step: int | Sequence[int], name: str = "", kind: str = ""
 ) -> System:
-    """The system that a run directory holds at a step, or by the average of several.
+    """Returns the system of a run directory at a step, or of the average of several steps.
 
-    name: the directory's name unless given. kind: `bilingual` for a run with one source language,
-    else `multilingual`, unless given. Raises ValueError where the directory is no run.
+    name: default, the directory's name. kind: default, `bilingual` for a run with one source
+    language, else `multilingual`. Raises ValueError if the directory is no run.
     """
     run = Run(model_dir)
     run.check_is_model(run.manifest, run.config)
     manifest = read_manifest(run.manifest)
-    whole = manifest.counts.get("train", {})  # none of an import
+    whole = manifest.counts.get("train", {})  # an imported model has none
     counts = {code: whole[code] for code in manifest.translated if code in whole}
     folder = model_dir.resolve().name
     steps = [step] if isinstance(step, int) else step

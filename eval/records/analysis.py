@@ -1,8 +1,8 @@
-"""analysis.jsonl: what a report shows beside the scores of results.jsonl, in the same folder.
+"""Rows of analysis.jsonl: all results of a report except the scores, which results.jsonl holds.
 
-One JSON object a line; its `kind` says which of the dataclasses below it is. This file knows what
-a row holds and when it is broken; who computes it is elsewhere (eval/analyses).
-All shares are 0 to 1, all scores 0 to 100; `source` and `target` are FLORES codes.
+Both files are in one folder. Each line is a JSON object whose `kind` names one of the dataclasses
+below. This module defines and checks rows; `eval/analyses` computes them. Shares are 0 to 1, scores
+0 to 100; `source` and `target` are FLORES codes.
 """
 
 import dataclasses
@@ -22,20 +22,20 @@ _KEY = results.KEY
 
 
 class _Row(rows.Checked):
-    """What the rows of all kinds share."""
+    """The base class of all rows."""
 
     kind: ClassVar[str]
     about: ClassVar[tuple[str, ...]]  # the fields of the key
 
     @property
     def key(self) -> tuple[str, ...]:
-        """A row with an equal key replaces this one."""
+        """Returns the key of the row; a later row with an equal key replaces it."""
         return (self.kind, *(getattr(self, name) for name in self.about))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Scored(_Row):
-    """About one row of results.jsonl, whose key it has."""
+    """A row that belongs to one row of results.jsonl and has its key."""
 
     about: ClassVar[tuple[str, ...]] = _KEY
 
@@ -49,7 +49,7 @@ class _Scored(_Row):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Interval(_Scored):
-    """95 % intervals of BLEU and chrF++. hypotheses: hash of the texts they were computed from."""
+    """95 % intervals of BLEU and chrF++. hypotheses: hash of the texts."""
 
     kind: ClassVar[str] = "interval"
 
@@ -70,7 +70,7 @@ class Interval(_Scored):
 class OutputChecks(_Scored):
     """Shares of outputs that look wrong. recited: equal to a line of the training English.
 
-    recited is None where training is not known, not_english where the target is not English.
+    recited is None if the training data is unknown, not_english if the target is not English.
     hypotheses: hash of the texts.
     """
 
@@ -89,9 +89,9 @@ class OutputChecks(_Scored):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comet(_Scored):
-    """The mean COMET of a row's sentences. model: its folder's name and hash of the checkpoint.
+    """The mean COMET of a row's sentences.
 
-    hypotheses: hash of the texts.
+    model: name of its folder and hash of its checkpoint. hypotheses: hash of the texts.
     """
 
     kind: ClassVar[str] = "comet"
@@ -103,10 +103,11 @@ class Comet(_Scored):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Paired(_Scored):
-    """A system less another one (`against`) on the same sentences: BLEU, its 95 % interval, tests.
+    """The difference of a system to another one (`against`) on the same sentences, with tests.
 
-    p_bootstrap, p_randomization: of BLEU, by paired bootstrap and approximate randomisation.
-    hypotheses, against_hypotheses: hashes of both systems' texts.
+    delta: difference in BLEU; delta_low, delta_high: its 95 % interval. p_bootstrap,
+    p_randomization: of BLEU, by paired bootstrap and by approximate randomisation. hypotheses,
+    against_hypotheses: hashes of both systems' texts.
     """
 
     kind: ClassVar[str] = "paired"
@@ -131,11 +132,11 @@ class Paired(_Scored):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceCounts(_Scored):
-    """BLEU's counts of every sentence, from which differences to other systems are computed where
-    the texts are not at hand: those of a test set that may not be passed on.
+    """BLEU's n-gram counts of every sentence.
 
-    packed: as `metrics.packed` makes them. hypotheses, references: hashes of all texts, and
-    of the references alone.
+    They allow comparison with other systems without the texts, which some test sets forbid to
+    publish. packed: see `metrics.packed`. hypotheses: hash of all texts; references: hash of the
+    references.
     """
 
     kind: ClassVar[str] = "counts"
@@ -185,9 +186,9 @@ class TestsetQuality(_Row):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bin(rows.Checked):
-    """Test lines whose overlap is at least `low` and below `high` (1.0 included in the last).
+    """Test lines with an overlap of at least `low` and below `high`; the last bin includes 1.0.
 
-    bleu: None where there is no such line.
+    bleu: None for a bin without lines.
     """
 
     low: float = dataclasses.field(metadata=rows.SHARE)
@@ -211,11 +212,11 @@ class TrainOverlap(_Scored):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExpertLoad(_Row):
-    """Where the experts of one layer send one language's tokens of a test set.
+    """The distribution of one language's tokens over the experts of one layer, on a test set.
 
-    layer: `encoder.1`, `decoder.3` (number of the layer in its stack). load: every expert's share
-    of the tokens, summing to 1. entropy: of the load, 0 (one expert) to 1 (all alike). tokens: how
-    many were counted.
+    layer: `encoder.1` or `decoder.3`, with the number of the layer in its stack. load: every
+    expert's share of the tokens; the sum is 1. entropy: of the load, from 0 (one expert) to 1
+    (uniform). tokens: the number of tokens counted.
     """
 
     kind: ClassVar[str] = "routing"
@@ -240,10 +241,10 @@ class ExpertLoad(_Row):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve(_Row):
-    """A training run over time: parallel lists, None where not measured.
+    """A training run over time as parallel lists; None where not measured.
 
-    tokens: target tokens seen so far. seconds: since the start. language_validation_loss: the last
-    one of each language, where they are known.
+    tokens: target tokens so far. seconds: since the start. language_validation_loss: the last value
+    of each language, where known.
     """
 
     kind: ClassVar[str] = "curve"
@@ -269,8 +270,8 @@ class Curve(_Row):
 class Cost(_Row):
     """The cost of training a system. source: of a bilingual system, else "".
 
-    tokens: target tokens. device: what one is, in words. epochs: a language -> passes over its
-    pairs.
+    tokens: target tokens. device: name of the device. epochs: passes over the training pairs, by
+    language.
     """
 
     kind: ClassVar[str] = "cost"
@@ -291,13 +292,12 @@ class Cost(_Row):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SystemRecipe(_Row):
-    """How a system was made. source: of a bilingual one, else "".
+    """The recipe of a system. source: of a bilingual system, else "".
 
-    config: hash as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
-    a baseline's class was chosen, else "". teacher: the system that it was distilled from, initial:
-    the one whose weights it began with, else "".
-    corpus, vocabulary: hashes as in the run's manifest, the latter of 'source' and 'target'; empty
-    in rows of before they were noted.
+    config: hash, as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
+    a baseline's class was chosen, else "". teacher: the system it was distilled from, else "".
+    initial: the system whose weights it started from, else "". corpus, vocabulary: hashes from the
+    run's manifest, of 'source' and 'target' for the vocabulary; empty in rows of earlier versions.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -347,10 +347,10 @@ _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of an analysis file, in its order; none where there is no file.
+    """Returns the rows of an analysis file in file order; [] if the file does not exist.
 
-    Raises ValueError `file:line: what is wrong`, with the nearest name, for a line that is not a
-    whole row of a known kind.
+    Raises ValueError `file:line: reason`, with the nearest name, for a line that is not a complete
+    row of a known kind.
 
     >>> [row for row in read(Path("no/such/analysis.jsonl")) if row.kind == "guards"]
     []
@@ -359,15 +359,15 @@ def read(path: Path) -> list[Row]:
 
 
 def add(path: Path, new: Sequence[Row]) -> None:
-    """Adds rows at the end of the file; each takes the place of an older one with its key.
+    """Appends rows to the file; each replaces an older row with the same key.
 
-    As `results.add_rows`: nothing else changes, and an error leaves the file as it was.
+    See `results.add_rows`: all other lines are unchanged, and an error leaves the file unchanged.
     """
     rows.add(path, new, _row, values=lambda row: {"kind": row.kind, **dataclasses.asdict(row)})
 
 
 def beside(results_file: Path) -> Path:
-    """The analysis file that belongs to a results file."""
+    """Returns the path of the analysis file that belongs to a results file."""
     return results_file.with_name(FILE)
 
 

@@ -1,6 +1,6 @@
 """An index of analysis.jsonl: rows by result row, system or language.
 
-No score is computed. A row that was made from other texts than the result row is left out.
+No score is computed. Rows computed from other texts than the result row are ignored.
 """
 
 from collections import Counter
@@ -27,10 +27,10 @@ from eval.records.analysis import (
 )
 from eval.records.results import Row
 
-SURE = 0.05  # a difference is significant where both tests give less than this
-RISKY = 0.05  # a check is shown where at least this share of the outputs fails it
-BROKEN = 0.5  # where this share fails, the score says little
-_NEAR = 0.05  # BLEU: how far a paired row's difference may be from that of the rows it is about
+SURE = 0.05  # a difference is significant if both p-values are below
+RISKY = 0.05  # a check is shown if at least this share of the outputs fails it
+BROKEN = 0.5  # if this share of the outputs fails, the score has little meaning
+_NEAR = 0.05  # BLEU: tolerance between a paired row's difference and that of its result rows
 
 
 class OutputCheck(NamedTuple):
@@ -53,7 +53,7 @@ OUTPUT_CHECKS = (
 
 
 class AnalysisIndex:
-    """All analysis rows of a report; of rows with equal keys the last counts.
+    """All analysis rows of a report; of rows with equal keys, the last one counts.
 
     >>> AnalysisIndex([]).output_checks(row) is None
     True
@@ -62,7 +62,7 @@ class AnalysisIndex:
     def __init__(self, rows: Iterable[analysis.Row]) -> None:
         self._rows = {row.key: row for row in rows}
         self._of_system: dict[tuple[str, str], list[Any]] = {}
-        self._sums: dict[tuple[str, ...], np.ndarray] = {}  # of counts, which are slow to unpack
+        self._sums: dict[tuple[str, ...], np.ndarray] = {}  # cached: counts are slow to unpack
         for row in self._rows.values():
             self._of_system.setdefault((row.kind, row.system), []).append(row)
 
@@ -70,16 +70,16 @@ class AnalysisIndex:
         return len(self._rows)
 
     def interval(self, row: Row | None) -> Interval | None:
-        """The intervals of a row's scores, unless they are far from them."""
+        """Returns the intervals of a row's scores, unless they are far from the scores."""
         interval = self._about("interval", row)
         if not (row and interval):
             return None
-        room = _NEAR + interval.bleu_high - interval.bleu_low  # a bootstrap's interval may be skew
+        room = _NEAR + interval.bleu_high - interval.bleu_low  # a bootstrap interval can be skewed
         near = interval.bleu_low - room <= row.bleu <= interval.bleu_high + room
         return interval if near else None
 
     def hypotheses(self, row: Row | None) -> str | None:
-        """The hash of a row's texts, where it is known."""
+        """Returns the hash of a row's texts, if known."""
         row_of_texts = self.interval(row) or self._of_texts("counts", row)
         return row_of_texts.hypotheses if row_of_texts else None
 
@@ -88,20 +88,21 @@ class AnalysisIndex:
         return self._of_texts("guards", row)
 
     def broken(self, row: Row | None) -> bool | None:
-        """Whether half of the outputs or more fail a check other than `recited`."""
+        """Returns whether at least half of the outputs fail a check other than `recited`."""
         checks = self.output_checks(row)
         if checks is None:
             return None
         return any(share >= BROKEN for check, share in shares(checks) if check.name != "recited")
 
     def matchless(self, row: Row | None) -> bool | None:
-        """Whether no output has a matching 4-gram: BLEU is then a product of smoothing."""
+        """Returns whether no output has a matching 4-gram; BLEU is then an effect of smoothing."""
         sums = self._counted(row)
         return None if sums is None else not sums[5]
 
     def sums(self, row: Row | None) -> np.ndarray | None:
-        """Returns BLEU's counts over all sentences of a row (10,), for `metrics.bleu`; None where
-        they do not give the row's BLEU.
+        """Returns BLEU's counts summed over all sentences of a row (10,), for `metrics.bleu`.
+
+        None if they do not give the row's BLEU.
         """
         sums = self._counted(row)
         if row is None or sums is None:
@@ -109,15 +110,15 @@ class AnalysisIndex:
         return sums if abs(metrics.bleu(sums) - row.bleu) <= _NEAR else None
 
     def comet(self, row: Row | None) -> Comet | None:
-        """A row's COMET."""
+        """Returns a row's COMET."""
         return self._of_texts("comet", row)
 
     def train_overlap(self, row: Row | None) -> TrainOverlap | None:
-        """A row's BLEU by overlap with the training English."""
+        """Returns a row's BLEU by overlap with the training English."""
         return self._of_texts("overlap", row)
 
     def paired(self, row: Row | None, against: Row | None) -> Paired | None:
-        """The test of one row against another, unless it is about other scores than theirs."""
+        """Returns the test of one row against another, unless it was computed from other scores."""
         test = against and self._about("paired", row, against.system, against.checkpoint)
         if not (row and against and test):
             return None
@@ -129,7 +130,7 @@ class AnalysisIndex:
         return quality
 
     def texts(self, testset: str, target: str) -> str:
-        """Of a test set `news; licence: CC0; cite: Some News, 2019`, as far as known."""
+        """Returns facts of a test set, where known: `news; licence: CC0; cite: Some News, 2019`."""
         description = self._rows.get(("texts", testset, target))
         if not isinstance(description, TestsetDescription):
             return ""
@@ -149,7 +150,7 @@ class AnalysisIndex:
         return self._of_system.get(("recipe", system), [])
 
     def teacher(self, system: str) -> str:
-        """The system that it was distilled from, else ""."""
+        """Returns the system that it was distilled from, else ""."""
         return next((recipe.teacher for recipe in self.recipes(system)), "")
 
     def before(self, system: str) -> Sequence[Cost]:
@@ -164,12 +165,13 @@ class AnalysisIndex:
         return [cost for ancestor in needed[1:] for cost in self.costs(ancestor)[:1]]
 
     def curve(self, system: str) -> Curve | None:
-        """Its training over time."""
+        """Returns its training curve."""
         return next(iter(self._of_system.get(("curve", system), [])), None)
 
     def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[ExpertLoad]:
-        """Its experts' load, at one of these checkpoints or, if none is there, at the last; on the
-        test set that has it for most languages.
+        """Returns its expert load at the first of `checkpoints` that has any, else at the last one.
+
+        If several test sets have rows, those of the set with the most rows are returned.
         """
         rows = self._of_system.get(("routing", system), [])
         at = next((c for c in checkpoints if any(row.checkpoint == c for row in rows)), None)
@@ -184,7 +186,7 @@ class AnalysisIndex:
         return [row for row in self._rows.values() if isinstance(row, Remark)]
 
     def systems(self, kind: str) -> list[str]:
-        """The systems that have rows of this kind, in their order."""
+        """Returns the systems that have rows of this kind, in file order."""
         return [system for of, system in self._of_system if of == kind]
 
     def epochs(self, row: Row) -> float | None:
@@ -214,18 +216,18 @@ class AnalysisIndex:
 
 
 def sure(test: Paired | None) -> bool | None:
-    """Whether a difference is significant by both tests; None where it was not tested."""
+    """Returns whether both tests find a difference significant; None without tests."""
     return max(test.p_bootstrap, test.p_randomization) < SURE if test else None
 
 
 def order_of_layer(layer: str) -> tuple[bool, int]:
-    """Sorts `encoder.1`, `encoder.11`, `decoder.1` like that."""
+    """Returns a sort key of layers: `encoder.1`, `encoder.11`, `decoder.1`."""
     stack, number = layer.split(".")
     return stack != "encoder", int(number)
 
 
 def measured(curve: Curve, values: Sequence[float | None]) -> list[tuple[float, float]]:
-    """(tokens, value) of a curve wherever both are known, from the first token on."""
+    """Returns the points (tokens, value) of a curve where both are known, from the first token."""
     both = zip(curve.tokens, values, strict=True)
     return [(tokens, value) for tokens, value in both if tokens and value is not None]
 

@@ -1,7 +1,6 @@
 """results.jsonl: one row per (system, test set, source, target, checkpoint, decode).
 
-How the file is read and written is in rows.py; what a row's scores mean is for metrics.py and
-report.py.
+rows.py reads and writes the file; metrics.py computes the scores.
 """
 
 import dataclasses
@@ -15,21 +14,20 @@ from mmt.checked import HUGE, within
 
 _SCORE, _AMOUNT = within(0, 100, slack=1e-6), within(0, HUGE)
 KINDS = ("multilingual", "bilingual")
-LONGEST = 200  # bytes of a name that a figure's file may have
+LONGEST = 200  # bytes: names become parts of file names
 KEY = ("system", "testset", "source", "target", "checkpoint", "decode")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row(files.Checked):
-    """The scores of one system on one language of one test set, and the recipe behind them.
+    """The scores of one system on one language of one test set, and their origin.
 
-    source, target: FLORES codes. bleu, chrf: 0 to 100, by sacreBLEU with the signatures beside
-    them; spbleu (0 to 100) and ter (0 or more) likewise, None where they were not asked for.
-    sentences: how many were scored. train_pairs: how many pairs of this language the system was
-    trained on, 0 for none. checkpoint: `<run>/<step>`. decode: `beam:4|alpha:0.8`. seconds: time
-    spent translating. config: hash of the run's config.gin. testset_version: of the sentences, as
-    `testsets.TestSet.version` has it, None in rows of before there was one. Anything else is a
-    ValueError.
+    source, target: FLORES codes. bleu, chrf: 0 to 100; spbleu: 0 to 100; ter: 0 or more; the last
+    two are None if not computed. Each score has its sacreBLEU signature. sentences: number of
+    sentences scored. train_pairs: the system's training pairs in this language, 0 for none.
+    checkpoint: `<run>/<step>`. decode: `beam:4|alpha:0.8`. seconds: translation time. config: hash
+    of the run's config.gin. testset_version: see `testsets.TestSet.version`; None in rows of
+    earlier versions. Raises ValueError for other values.
     """
 
     system: str
@@ -63,7 +61,7 @@ class Row(files.Checked):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """A row with an equal key replaces this one."""
+        """Returns the key of the row; a later row with an equal key replaces it."""
         return tuple(getattr(self, name) for name in KEY)
 
 
@@ -78,30 +76,30 @@ def check_name(name: str, what: str) -> None:
 
 
 def check_system(name: str) -> None:
-    """Raises ValueError unless `name` can be that of a multilingual system."""
+    """Raises ValueError unless `name` is a valid name of a multilingual system."""
     check_name(name, "system")
     if name == "baseline":
         raise ValueError(
-            "a multilingual system is called 'baseline', as bilingual ones are in a report; it is "
-            "named by its folder: give that another name"
+            "a multilingual system is called 'baseline', a name that the report reserves for "
+            "bilingual ones; systems are named by their folder: rename the folder"
         )
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a results file, in its order.
+    """Returns the rows of a results file in file order. Blank lines are skipped.
 
-    Raises ValueError `file:line: what is wrong` for a line that is not a whole row, and OSError
-    where the file cannot be read. Blank lines are no rows.
+    Raises ValueError `file:line: reason` for a line that is not a complete row, and OSError if the
+    file cannot be read.
     """
     return [row for row, _ in files.read(path, _row)]
 
 
 def add_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Adds `rows` at the end of the file; each takes the place of an older one with its key.
+    """Appends `rows` to the file; each replaces an older row with the same key.
 
-    All other lines stay as they are, byte for byte. Writers wait for each other. Raises ValueError
-    where the file holds a broken row, OSError where the disk is full or read-only; in both cases
-    the file is as it was.
+    All other lines stay identical, byte for byte. Concurrent writers wait for each other. Raises
+    ValueError if the file has a broken row, and OSError if the disk is full or read-only. In both
+    cases the file is unchanged.
     """
     files.add(path, rows, _row)
 

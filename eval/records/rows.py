@@ -1,7 +1,7 @@
-"""Files of rows, one JSON object a line: read strictly, written so that nothing is lost.
+"""Files of rows, one JSON object per line: strict reading and atomic writing.
 
-What a row is, its key, and what its values mean are for the file's own module (results.py,
-analysis.py). Here: files, locks, JSON, and whether a dataclass holds what its annotations say.
+This module handles files, locks, JSON and the types of fields. results.py and analysis.py define
+the rows and their keys.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ _hint = functools.partial(suggest.hint, cutoff=0.5, show=repr)
 # Metadata of fields of numbers.
 SHARE = within(0.0, 1.0, slack=1e-6)
 SCORE = within(0.0, 100.0, slack=1e-6)
-DIFFERENCE = within(-100.0, 100.0, slack=1e-6)  # of scores
+DIFFERENCE = within(-100.0, 100.0, slack=1e-6)  # between scores
 AMOUNT = within(0.0, HUGE)
 POSITIVE = within(1.0, HUGE)
-_PARAGRAPHS = ("text",)  # of a recipe, of a remark
+_PARAGRAPHS = ("text",)  # fields that may have several lines
 
 
 class Keyed(Protocol):
-    """A row; one with an equal key replaces an older one."""
+    """A row; a later row with an equal key replaces it."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What the row is about."""
+        """Returns the values that identify the row."""
 
 
 R = TypeVar("R", bound=Keyed)
@@ -44,10 +44,10 @@ Parse = Callable[[dict[str, Any]], R]
 
 
 def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
-    """The rows of a file with their lines, in its order. Blank lines are no rows.
+    """Returns the rows of a file, each with its line, in file order. Blank lines are skipped.
 
-    Raises ValueError `file:line: what is wrong` for a line that is no JSON object or that `parse`
-    (an object's keys and values -> a row) refuses, and OSError where the file cannot be read.
+    parse: a function from a JSON object to a row. Raises ValueError `file:line: reason` for a line
+    that is no JSON object or that `parse` rejects, and OSError if the file cannot be read.
     """
     rows = []
     try:
@@ -71,11 +71,11 @@ def add(
     *,
     values: Callable[[Any], Mapping[str, Any]] = dataclasses.asdict,
 ) -> None:
-    """Adds `rows` at the end of the file; each takes the place of an older one with its key.
+    """Appends `rows` to the file; each replaces an older row with the same key.
 
-    values: a row -> the keys and values to write. All other lines stay as they are, byte for byte.
-    Writers wait for each other. Raises ValueError where the file holds a broken row, OSError where
-    the disk is full or read-only; in both cases the file is as it was.
+    values: a function from a row to the object to write. All other lines stay identical, byte for
+    byte. Concurrent writers wait for each other. Raises ValueError if the file has a broken row,
+    and OSError if the disk is full or read-only. In both cases the file is unchanged.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,9 +91,9 @@ def add(
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file so that at any moment it holds the old or the new content, whole.
+    """Writes a file atomically: at any moment it has either the old or the new content.
 
-    Raises OSError where that cannot be done; then the old content stands.
+    Raises OSError on failure; the old content then remains.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -112,9 +112,10 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def make(cls: type[Any], values: Mapping[str, Any]) -> Any:
-    """The dataclass `cls` of an object read from JSON; lists become tuples.
+    """Returns an instance of the dataclass `cls` from a JSON object; lists become tuples.
 
-    Raises ValueError for unknown keys, with the nearest, and for missing ones without a default.
+    Raises ValueError for unknown keys, with the nearest name, and for missing keys without a
+    default.
     """
     fields = {field.name: field for field in dataclasses.fields(cls)}
     missing = [name for name in fields if name not in values]
@@ -134,7 +135,7 @@ def make(cls: type[Any], values: Mapping[str, Any]) -> Any:
 
 
 class Checked:
-    """A dataclass for a row: fields hold what their annotations, ranges and names say."""
+    """Base class of rows: fields are checked against their annotations, ranges and names."""
 
     def __post_init__(self) -> None:
         checked.check(self, most=None, words=checked.JSON)
@@ -147,11 +148,11 @@ class Checked:
         self._check()
 
     def _check(self) -> None:
-        """Raises ValueError for what no single field tells."""
+        """Raises ValueError for faults that involve several fields."""
 
 
 def check_one_of(name: str, value: str, allowed: Sequence[str]) -> None:
-    """ValueError, with the nearest, for a value that is not `allowed`."""
+    """Raises ValueError, with the nearest name, for a value that is not in `allowed`."""
     if value not in allowed:
         raise ValueError(
             f"{name} is {value!r}; allowed: {', '.join(allowed)}{_hint(value, allowed)}"
@@ -165,7 +166,7 @@ def _check_code(name: str, code: str) -> None:
 
 
 def _loaded(value: Any, kind: Any) -> Any:
-    """JSON's lists and objects as the tuples and dataclasses that `kind` speaks of."""
+    """Returns JSON lists and objects as the tuples and dataclasses that `kind` names."""
     if isinstance(value, list) and typing.get_origin(kind) is tuple:
         return tuple(_loaded(item, typing.get_args(kind)[0]) for item in value)
     if isinstance(value, dict) and dataclasses.is_dataclass(kind):
@@ -175,7 +176,7 @@ def _loaded(value: Any, kind: Any) -> Any:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Holds a lock on the folder itself, so that no lock file is left behind."""
+    """Holds a lock on the folder itself, so no lock file remains."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,7 +1,8 @@
-"""`mmt report`: rows of results and of analysis in; one HTML page, Markdown, CSV and figures out.
+"""`mmt report`: renders rows of results and analysis as one HTML page, Markdown, CSV and figures.
 
-It renders rows, and example sentences where `hypotheses/` lies beside a results file. Equal input
-gives equal bytes. What is compared with what: comparison.py; what else is known: evidence.py.
+Example sentences are shown if a folder `hypotheses/` is beside the results file. Equal input gives
+equal bytes. comparison.py pairs systems and baselines; eval/records/analysis_index.py finds
+analysis rows.
 """
 
 import dataclasses
@@ -40,7 +41,9 @@ CSV_FILES = {
 
 
 class Picture(NamedTuple):
-    """A figure with its heading. wide, narrow: file name without suffix -> SVG, for two widths."""
+    """A figure with its heading. wide, narrow: SVG by file name without suffix, for two page
+    widths.
+    """
 
     title: str
     caption: str
@@ -57,20 +60,21 @@ class Section:
     slug: str
     notes: tuple[Note, ...]
     examples: tuple[Shown, ...]
-    delta: tuple[Picture, ...]  # of each figure one, or none where it would show nothing
+    delta: tuple[Picture, ...]  # one picture, or none if it would be empty
     size: tuple[Picture, ...]
     cost: tuple[Picture, ...]
     overlap: tuple[Picture, ...]
 
     @property
     def figures(self) -> list[str]:
-        """The file names of all figures, without suffix."""
+        """Returns the file names of all figures, without suffix."""
         pictures = (*self.delta, *self.size, *self.cost, *self.overlap)
         return [name for picture in pictures for name in picture.wide]
 
     @property
     def means(self) -> list[tuple[str, cells.Table]]:
-        """(title, table) by training data, of all languages and of those compared."""
+        """Returns (title, table) by training data, of all languages and of those with a baseline.
+        """
         whole, compared = self.comparison.all, self.comparison.compared
         groups = [("All languages", whole)] if whole.entries else []
         if compared.entries and len(compared.entries) < len(whole.entries):
@@ -82,7 +86,7 @@ class Section:
 
     @property
     def kinds(self) -> list[tuple[str, cells.Table]]:
-        """(title, table) for scripts and families."""
+        """Returns (title, table) for scripts and families."""
         by, table = self.comparison.by, tables.by_group
         scripts, families = by(lambda lang: lang.script), by(lambda lang: lang.family)
         by_kind = [
@@ -93,19 +97,19 @@ class Section:
 
     @property
     def answer(self) -> str:
-        """The result of the primary system in a sentence or two."""
+        """Returns the result of the primary system in one or two sentences."""
         return notes.answer(self.comparison, self.evidence)
 
     @property
     def headline(self) -> list[tuple[str, str, str]]:
-        """A few (number, its name, its languages) of the primary system."""
+        """Returns a few (number, its name, its languages) of the primary system."""
         primary = self.comparison.primary_system
         return captions.headline(self.comparison, self.evidence, primary) if primary else []
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """The page's section on how the systems were trained, whatever they were tested on."""
+    """The page's section on the training of the systems, for all test sets."""
 
     notes: tuple[Note, ...]
     efficiency: cells.Table
@@ -124,17 +128,18 @@ def report(
 ) -> list[Path]:
     """Renders results files into the folder `out`; returns the files written, the page first.
 
-    Beside each results file its analysis.jsonl is read, where there is one. `report.html` holds
-    everything and refers to nothing outside; `report.md`; `report.csv` (a line per language),
-    `means.csv` (per system and group, where there are means), `pairs.csv` (per language and two
-    multilingual systems, where there are two); and figures as PNG and SVG: for every test set
-    `delta_bleu_<test set>` (Figure 6 of GShard), `bleu_by_size_…`, and as far as there are rows
-    `quality_by_cost_…`, `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>`.
+    Each results file is read with the analysis.jsonl in its folder, if any. The files written are:
+    * `report.html`, self-contained, and `report.md`;
+    * `report.csv` (a line per language), `means.csv` (per system and group) and `pairs.csv` (per
+      language and two multilingual systems), the last two if they have content;
+    * figures as PNG and SVG: per test set `delta_bleu_<test set>` (Figure 6 of GShard) and
+      `bleu_by_size_…`; with the necessary analysis rows also `quality_by_cost_…`,
+      `bleu_by_overlap_…`, `loss_by_tokens` and `experts_<system>`.
 
-    allow: what is else refused or left out, of comparison.ALLOWED. examples: whether sentences are
-    shown; without them no text of a test set is in the report, as if none had been kept. Raises
-    ValueError for a broken row, rows that cannot be compared, or none, before anything is written;
-    OSError where a file cannot be read or written.
+    allow: of comparison.ALLOWED, permits what is otherwise rejected or excluded. examples: whether
+    to show sentences; without them, the report has no test-set text. Raises ValueError for a broken
+    row, incomparable rows, or no rows, before anything is written. Raises OSError if a file cannot
+    be read or written.
     """
     check_folder(out)
     once = {Path(file).resolve(): Path(file) for file in files}
@@ -162,13 +167,13 @@ def report(
         if records or name == "report.csv":
             pages[name] = render.csv_file(records)
     out.mkdir(parents=True, exist_ok=True)
-    for name, content in (contents | pages).items():  # a page is never newer than its figures
+    for name, content in (contents | pages).items():  # figures first
         results.write_atomically(out / name, content)
     return [out / name for name in pages | contents]
 
 
 def check(files: Sequence[Path], *, allow: Iterable[str] = ()) -> None:
-    """ValueError where rows of these files are broken or cannot be compared, as `report` says."""
+    """Raises ValueError if rows of these files are broken or incomparable; see `report`."""
     _compared([row for file in files for row in results.read_rows(file)], files, allow)
 
 
@@ -180,7 +185,7 @@ def _compared(rows: Sequence[Row], files: Sequence[Path], allow: Iterable[str]) 
 
 
 def check_folder(out: Path) -> None:
-    """ValueError where `out` is a file."""
+    """Raises ValueError if `out` is a file."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; a report is written into a folder")
 
@@ -188,7 +193,8 @@ def check_folder(out: Path) -> None:
 def _read(
     files: Sequence[Path],
 ) -> tuple[list[Row], dict[Row, Path], AnalysisIndex, list[tuple[str, int]]]:
-    """Score rows, where the texts of each would lie, analysis rows, and (file, rows) of all."""
+    """Returns score rows, the folder of each row's texts, analysis rows, and (file, rows) of all.
+    """
     rows: list[Row] = []
     folders: dict[Row, Path] = {}
     counts = []
@@ -287,7 +293,7 @@ def _pictures(
     caption: str,
     contents: dict[str, bytes],
 ) -> tuple[Picture, ...]:
-    """The picture that `draw` makes of a width, or (); PNG and SVG are added to the contents."""
+    """Returns the picture that `draw` makes, or (); adds its PNG and SVG files to `contents`."""
     drawn = {width: draw(width) for width in (drawing.WIDE, drawing.NARROW)}
     wide, narrow = ([made] if isinstance(made, Figure) else made or [] for made in drawn.values())
     if not wide:
@@ -301,7 +307,7 @@ def _pictures(
 
 
 def _steps(group: Group) -> list[Group]:
-    """High, mid and low, as far as there are languages for them, and the whole."""
+    """Returns the non-empty groups of high, mid and low, and the whole group."""
     return [*(part for part in by_resource(group) if part.entries), group]
 
 

@@ -1,4 +1,4 @@
-"""Titles and captions of the report's figures, and the few numbers at the head of a section."""
+"""Titles and captions of the report's figures, and the key numbers at the head of a section."""
 
 from eval.records.analysis_index import AnalysisIndex, sure
 from eval.report import cells
@@ -22,7 +22,7 @@ LOSS = ("Loss against target tokens", "Loss on target tokens. The first steps ar
 
 
 def of(figure: str, comparison: Comparison, evidence: AnalysisIndex) -> tuple[str, str]:
-    """Title and caption of a figure of scores, by the name of the function that draws it."""
+    """Returns title and caption of a figure of scores, by the name of its drawing function."""
     if figure == "delta_bleu":
         return "ΔBLEU against bilingual baselines", _delta_bleu(comparison, evidence)
     if figure == "bleu_by_size":
@@ -83,7 +83,7 @@ def _bleu_by_size(comparison: Comparison) -> str:
 def headline(
     comparison: Comparison, evidence: AnalysisIndex, system: str
 ) -> list[tuple[str, str, str]]:
-    """A few (number, its name, its languages) of a system."""
+    """Returns a few (number, its name, its languages) of a system."""
     everything, compared = comparison.all, comparison.compared
     numbers = []
     deltas = compared.deltas(system)

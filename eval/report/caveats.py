@@ -12,7 +12,7 @@ from eval.report.comparison import METRICS, SMALL, Comparison, Entry, Group
 from mmt import languages
 
 _SIGNATURES = {"bleu": "BLEU", "chrf": "chrF++", "spbleu": "spBLEU", "ter": "TER"}
-# Kinds of analysis rows, as a reader knows them: for one language, for all.
+# Names of the kinds of analysis rows, singular and plural.
 _ANALYSES = {
     "interval": ("confidence interval", "confidence intervals"),
     "guards": ("output check", "output checks"),
@@ -26,11 +26,11 @@ _TRAINING = {
     "routing": "expert routing",
 }  # fmt: skip
 _BASELINES = "the baselines"
-_Side = tuple[Entry, Row]  # a language and the score of a system or of its baseline
+_Side = tuple[Entry, Row]  # a language, and the row of a system or of its baseline
 
 
 class Note(NamedTuple):
-    """A sentence without its full stop, and the languages that it is about."""
+    """A sentence without its full stop, and the languages that it concerns."""
 
     text: str
     names: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Note(NamedTuple):
 
 
 def on(comparison: Comparison, evidence: AnalysisIndex) -> tuple[Note, ...]:
-    """All notes on a comparison: on its scores, then on the analyses that it lacks."""
+    """Returns all notes on a comparison: on its scores, then on missing analyses."""
     entries = comparison.entries
     notes = [*_on_baselines(comparison), *_on_small(comparison)]
     for system in comparison.systems:
@@ -75,7 +75,7 @@ def answer(comparison: Comparison, evidence: AnalysisIndex) -> str:
 
 
 def _gain(group: Group, system: str) -> str:
-    """`94 of 108 languages: +1.0 BLEU on average (95 % interval +0.6 to +1.4)`."""
+    """Returns `94 of 108 languages: +1.0 BLEU on average (95 % interval +0.6 to +1.4)`."""
     deltas, mean = group.deltas(system), cells.mean(group, system, "delta")
     assert mean
     ends = cells.interval(mean, "delta", " (95\N{NO-BREAK SPACE}% interval {})")
@@ -86,9 +86,9 @@ def _gain(group: Group, system: str) -> str:
 def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
     """Returns a sentence on other causes of the differences to the baselines, or ''.
 
-    It names what holds for a tenth of the languages or more: baselines whose outputs are mostly
-    broken or were decoded differently, or pairs without a single correct 4-gram. If baselines are
-    broken, it also gives the result without their languages.
+    It lists causes that affect at least a tenth of the languages: baselines with mostly broken
+    outputs or different decoding, and pairs without a correct 4-gram. If baselines are broken, it
+    also gives the result without their languages.
     """
     primary = comparison.primary_system or ""
     entries = [entry for entry in comparison.compared.entries if primary in entry.rows]
@@ -116,7 +116,8 @@ def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
 def on_systems(
     systems: Sequence[str], baselines: Sequence[str], evidence: AnalysisIndex
 ) -> tuple[Note, ...]:
-    """Which systems lack rows about their training; one note only without any analysis."""
+    """Returns notes on systems without rows about their training; one note if no analysis exists.
+    """
     if not len(evidence):
         return (
             Note(
@@ -213,7 +214,7 @@ def _on_fairness(entries: Sequence[Entry]) -> list[Note]:
 
 
 def _on_mixtures(comparison: Comparison) -> list[Note]:
-    """Differences that are an error unless the reader allows them."""
+    """Returns notes on differences that are errors unless allowed."""
     notes = []
     for metric in METRICS:
         signed = [getattr(row, f"{metric}_signature") for row in comparison.used]
@@ -254,9 +255,9 @@ def _on_outputs(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
 
 
 def _on_steps(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
-    """Systems whose scores and cost are from different steps of training.
+    """Returns notes on systems whose scores and cost are from different training steps.
 
-    Scores may be from the last step or from that of the lowest validation loss.
+    Scores may be from the last step or from the step with the lowest validation loss.
     """
     notes = []
     for system in comparison.systems:
@@ -264,7 +265,7 @@ def _on_steps(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
                                     if row.system == system)  # fmt: skip
         for cost in evidence.costs(system)[:1]:
             for checkpoint in checkpoints:
-                step = checkpoint.rpartition("/")[2].rpartition("+")[2]  # `a/1+2` is their average
+                step = checkpoint.rpartition("/")[2].rpartition("+")[2]  # `a/1+2`: an average
                 curve = evidence.curve(system)
                 if step.isdecimal() and not _is_judged(int(step), cost.steps, curve):
                     text = f"The scores of {system} are from step {int(step):,}"
@@ -273,7 +274,7 @@ def _on_steps(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
 
 
 def _is_judged(step: int, last: int, curve: Curve | None) -> bool:
-    """Whether `mmt evaluate` may choose a step of a run that is at its last one."""
+    """Returns whether `mmt evaluate` may choose a step of a run with this last step."""
     measured = zip(curve.steps, curve.validation_loss, strict=True) if curve else ()
     losses = {at: loss for at, loss in measured if loss is not None}
     best = step in losses and losses[step] <= losses.get(last, losses[step])
@@ -306,7 +307,7 @@ def _on_analysis(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
 
 
 def _sides(comparison: Comparison, entries: Iterable[Entry]) -> list[tuple[str, list[_Side]]]:
-    """Every system, and the baselines, with their languages and rows."""
+    """Returns every system, and the baselines, with their languages and rows."""
     listed = list(entries)
     sides = [
         (system, [(entry, entry.rows[system]) for entry in listed if system in entry.rows])
@@ -318,7 +319,7 @@ def _sides(comparison: Comparison, entries: Iterable[Entry]) -> list[tuple[str, 
 def _on_rows(
     kind: str, sides: Sequence[tuple[str, list[_Side]]], find: Callable[[Row], Any]
 ) -> list[Note]:
-    """Which systems lack analysis rows of a kind; one note only if all lack all of them."""
+    """Returns notes on systems without analysis rows of a kind; one note if all lack them."""
     if not any(find(row) is not None for _, of_system in sides for _, row in of_system):
         return [Note(f"There are no {_ANALYSES[kind][1]}")]
     notes = []
@@ -341,7 +342,7 @@ def _on_recipes(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
 
 
 def _on_comet(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
-    """The model of the COMET scores, and the languages without one; [] without COMET scores."""
+    """Returns notes on the COMET model and languages without COMET; [] without COMET scores."""
     scores = [comet for row in comparison.used if (comet := evidence.comet(row))]
     if not scores:
         return []
@@ -364,7 +365,7 @@ def _lacking(kind: str, who: str, entries: Sequence[Entry], total: int) -> list[
 
 
 def _versions(entry: Entry) -> int:
-    """How many versions of the test set its rows are on, as far as that is known."""
+    """Returns the number of versions of the test set among its rows, as far as known."""
     rows = [*entry.rows.values(), *([entry.baseline] if entry.baseline else [])]
     named = {row.testset_version for row in rows} - {None}
     return max(len(named), len({row.sentences for row in rows}))

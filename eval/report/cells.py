@@ -1,6 +1,6 @@
-"""The parts of a table: columns, values and how a value is written.
+"""The parts of a table: columns, values, and the formatting of values.
 
-HTML, Markdown and CSV render the same tables. Which tables there are: tables.py, tables_systems.py.
+HTML, Markdown and CSV render the same tables, which tables.py and system_tables.py define.
 """
 
 import dataclasses
@@ -25,23 +25,23 @@ class Estimate(NamedTuple):
 
 
 class Risks(NamedTuple):
-    """The guards of a row and the shares of its outputs that they hold for."""
+    """The output checks of a row and the shares of its outputs that fail them."""
 
     shares: tuple[tuple[OutputCheck, float], ...]
 
     @property
     def marked(self) -> list[tuple[OutputCheck, float]]:
-        """The checks whose share of outputs is at least `RISKY`."""
+        """Returns the checks whose share of outputs is at least `RISKY`."""
         return [(guard, share) for guard, share in self.shares if share >= RISKY]
 
     @property
     def worst(self) -> float:
-        """The largest share."""
+        """Returns the largest share."""
         return max((share for _, share in self.shares), default=0.0)
 
 
 class Grade(NamedTuple):
-    """good, fair or poor, and why."""
+    """good, fair or poor, and the reasons."""
 
     mark: str
     reasons: tuple[str, ...]
@@ -52,10 +52,11 @@ Value: TypeAlias = str | int | float | Estimate | Risks | Grade | None
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """over: a line above the label, such as a system. kind: how values are written, see `text`.
+    """A column of a table.
 
-    of: the place in the palette of the multilingual system that it is about, None for no system.
-    rank: the columns of a low rank stay where a page is too narrow for all of them.
+    over: a line above the label, such as a system. kind: how values are formatted, see `text`. of:
+    index in the palette of the system in the column, None for no system. rank: on narrow pages,
+    columns with a low rank are shown first.
     """
 
     label: str
@@ -66,15 +67,15 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """Both lines in one."""
+        """Returns both lines as one."""
         return f"{self.over} {self.label}".strip()
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Columns and, row by row, a value for each; None where there is nothing.
+    """Columns and rows of values; None for an empty cell.
 
-    tags: what a row can be filtered by, in words, row by row; or none at all.
+    tags: for each row, words that readers can filter by; () for no filter.
     """
 
     columns: tuple[Column, ...]
@@ -83,7 +84,7 @@ class Table:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """How far the Δ in it go below and above zero; never (0, 0)."""
+        """Returns how far the Δ values extend below and above zero; never (0, 0)."""
         places = [place for place, column in enumerate(self.columns) if column.kind == "delta"]
         deltas = [v for row in self.rows for place in places if (v := number(row[place]))]
         below, above = max(0.0, -min(deltas, default=0.0)), max(0.0, max(deltas, default=0.0))
@@ -91,12 +92,12 @@ class Table:
 
     @property
     def filled(self) -> "Table":
-        """The table without the columns that have no value in any row."""
+        """Returns the table without columns that have no value in any row."""
         return self._with(lambda value: value is not None)
 
     @property
     def visible(self) -> "Table":
-        """The table without the columns that would look empty: without a value or a risk."""
+        """Returns the table without columns that would look empty: no value, or no marked risk."""
         return self._with(lambda v: bool(v.marked) if isinstance(v, Risks) else v is not None)
 
     def _with(self, counts: Callable[[Value], bool]) -> "Table":
@@ -113,17 +114,17 @@ class Table:
 
 
 def mean(group: Group, system: str, score: Score) -> Estimate | None:
-    """The macro mean of a score with its interval over languages."""
+    """Returns the macro mean of a score with its interval over languages."""
     return averaged(group.values(system, score))
 
 
 def averaged(values: Sequence[float], tooltip: str = "") -> Estimate | None:
-    """The mean of a value for every language, with its interval over languages."""
+    """Returns the mean of one value per language, with its interval over languages."""
     return Estimate(fmean(values), mean_interval(values), tooltip=tooltip) if values else None
 
 
 def number(value: Value) -> float | None:
-    """What a value is sorted by, where it is a number."""
+    """Returns the number that a value is sorted by, or None."""
     if isinstance(value, Estimate):
         return value.value
     if isinstance(value, Risks):
@@ -132,7 +133,7 @@ def number(value: Value) -> float | None:
 
 
 def text(value: Value, kind: str) -> str:
-    """A value as people read it.
+    """Returns a value as formatted text.
 
     >>> text(20000, "count"), text(45.67, "score"), text(-3.0, "delta"), text(None, "score")
     ('20,000', '45.7', '−3.0', '')
@@ -153,8 +154,8 @@ def text(value: Value, kind: str) -> str:
     if kind == "count":
         return f"{value:,}"
     if kind == "delta":
-        return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")  # there is no −0.0
-    if kind == "difference":  # of means, finer than of one language
+        return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")  # avoids −0.0
+    if kind == "difference":  # of means: two decimals
         return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")
     if kind == "share":
         return f"{value:.1%}".replace("%", " %")
@@ -166,7 +167,7 @@ def text(value: Value, kind: str) -> str:
 
 
 def interval(value: Estimate, kind: str, frame: str = "{}") -> str:
-    """`low to high` in a frame, or nothing where there is no interval."""
+    """Returns `low to high` inserted in `frame`, or '' without an interval."""
     if value.range is None:
         return ""
     low, high = (text(end, kind) for end in value.range)
@@ -174,7 +175,7 @@ def interval(value: Estimate, kind: str, frame: str = "{}") -> str:
 
 
 def amount(value: float) -> str:
-    """A large or small number in three digits: 0.042, −3.14, 57.3, 812, 4.2k, 1.5M, 600B."""
+    """Returns a number in three digits: 0.042, −3.14, 57.3, 812, 4.2k, 1.5M, 600B."""
     if value < 0:
         return f"−{amount(-value)}"
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):

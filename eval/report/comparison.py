@@ -1,7 +1,6 @@
 """Rows of results side by side: by language, by group, against baselines, and their means.
 
-Pure computation over rows; what to say about them is for notes.py, how it looks for figures.py and
-report.py, and what else is known of them for evidence.py.
+This module only computes. caveats.py comments on the rows, figures/ and build.py present them.
 """
 
 import dataclasses
@@ -18,15 +17,15 @@ from eval.records.results import Row
 from mmt import languages, suggest
 from mmt.languages import Language
 
-# What a reader may ask for: rows of several signatures or versions of a test set side by side, and
+# Options of the user: compare rows of several signatures or test-set versions, and include
 # languages with few sentences in the means.
 ALLOWED = ("signatures", "versions", "small")
-SMALL = 100  # a language with fewer sentences than this is left out of the means
+SMALL = 100  # means exclude languages with fewer sentences
 # High, mid and low resource as in M4 (Arivazhagan et al., 2019): 25, 52 and 25 of 102 languages.
 RESOURCES = (("high", 25), ("mid", 52), ("low", 25))
 METRICS = ("bleu", "chrf", "spbleu", "ter")
 RESAMPLES = 2000  # for the interval of a mean
-FEWEST = 5  # values that an interval of their mean can be drawn from
+FEWEST = 5  # least number of values for an interval of their mean
 Score = Literal[
     "bleu", "chrf", "delta", "chrf_delta", "spbleu", "spbleu_delta", "ter", "ter_delta"
 ]
@@ -42,7 +41,7 @@ class ConfidenceInterval(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One language: the row of every multilingual system that has it, and of its baseline."""
+    """One language: its row of each multilingual system, and of its baseline."""
 
     language: Language
     train_pairs: int
@@ -51,17 +50,18 @@ class Entry:
 
     @property
     def sentences(self) -> int:
-        """How many were scored; the fewest, where rows differ and that was allowed."""
+        """Returns the number of sentences scored; the minimum, if rows differ."""
         both = [*self.rows.values(), *([self.baseline] if self.baseline else [])]
         return min(row.sentences for row in both)
 
     def delta(self, system: str) -> float | None:
-        """BLEU of a multilingual system less that of the baseline; None where one is missing."""
+        """Returns BLEU of a multilingual system minus BLEU of the baseline, or None."""
         return self.value(system, "delta")
 
     def value(self, system: str, score: Score) -> float | None:
-        """A score of a multilingual system, or by how much it differs from that of the baseline (of
-        TER less is better); None where there is none.
+        """Returns a score of a multilingual system, or its difference to the baseline, or None.
+
+        Lower is better for TER.
         """
         name = "bleu" if score == "delta" else score.removesuffix("_delta")
         ours, base = getattr(self.rows.get(system), name, None), getattr(self.baseline, name, None)
@@ -78,46 +78,47 @@ class Group:
     entries: tuple[Entry, ...]
 
     def values(self, system: str, score: Score) -> list[float]:
-        """A score of a multilingual system on each language that has it, in order."""
+        """Returns a score of a multilingual system on each language with a row, in order."""
         return [value for e in self.entries if (value := e.value(system, score)) is not None]
 
     def chrf(self, system: str) -> float | None:
-        """Mean chrF++ of a multilingual system over the languages that it has a row for."""
+        """Returns mean chrF++ of a multilingual system over the languages with a row."""
         return _mean(self.values(system, "chrf"))
 
     def delta(self, system: str) -> float | None:
-        """Mean ΔBLEU over the languages that have both (macro: every language counts alike)."""
+        """Returns the macro mean ΔBLEU over the languages with both rows."""
         return _mean(self.deltas(system))
 
     def deltas(self, system: str) -> list[float]:
-        """ΔBLEU of the languages that have both, in order."""
+        """Returns ΔBLEU of the languages with both rows, in order."""
         return self.values(system, "delta")
 
     def differences(self, system: str, other: str) -> list[float]:
-        """BLEU of one multilingual system less that of another, where both have a row."""
+        """Returns BLEU of one multilingual system minus that of another, per language with both."""
         both = [e.rows for e in self.entries if system in e.rows and other in e.rows]
         return [rows[system].bleu - rows[other].bleu for rows in both]
 
     @property
     def baselines(self) -> tuple[Entry, ...]:
-        """Its languages that have a baseline."""
+        """Returns the languages that have a baseline."""
         return tuple(e for e in self.entries if e.baseline)
 
     @property
     def baseline_bleus(self) -> list[float]:
-        """BLEU of the baselines, in order."""
+        """Returns BLEU of the baselines, in order."""
         return [e.baseline.bleu for e in self.entries if e.baseline]
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One test set into one target: its languages from much to little training data.
+    """One test set into one target: its languages, in descending order of training data.
 
-    systems: the multilingual ones, the best first. palette: those of the whole report, in the order
-    in which figures and tables give them colours. used: the rows that count, in their order;
-    rows: all of them. allow: what the reader asked for, of ALLOWED. name: of an ablation (rows of
-    systems called `NAME:VALUE`, over the languages that all of them have), else ""; references: the
-    systems outside of an ablation that have all of its languages too.
+    systems: the multilingual systems, best first. palette: the systems of the whole report, in the
+    order of their colours. used: the rows that count, in file order; rows: all rows. allow: of
+    ALLOWED.
+
+    name: of an ablation, else "". An ablation has systems called `NAME:VALUE` and the languages
+    that all of them have. references: systems outside the ablation that have all its languages.
     """
 
     testset: str
@@ -133,27 +134,29 @@ class Comparison:
     palette: tuple[str, ...] = ()
 
     def counts(self, entry: Entry) -> bool:
-        """Whether a language counts in means: it has sentences enough, or the reader allowed it."""
+        """Returns whether means include a language: it has enough sentences, or `small` is allowed.
+        """
         return "small" in self.allow or entry.sentences >= SMALL
 
     @functools.cached_property
     def all(self) -> Group:
-        """All languages that count in means."""
+        """Returns the languages that means include."""
         return Group("all", tuple(entry for entry in self.entries if self.counts(entry)))
 
     @functools.cached_property
     def compared(self) -> Group:
-        """Those of them with both a multilingual row and a baseline."""
+        """Returns those with both a multilingual row and a baseline."""
         return Group("all", tuple(e for e in self.all.entries if e.baseline and e.rows))
 
     @functools.cached_property
     def primary_system(self) -> str | None:
-        """The multilingual system with the highest mean ΔBLEU, or BLEU where there is none."""
+        """Returns the multilingual system with the highest mean ΔBLEU, or BLEU without baselines.
+        """
         return next((system for system in self.systems if system in self._means), None)
 
     @functools.cached_property
     def best_first(self) -> tuple[str, ...]:
-        """The systems by their mean ΔBLEU, or BLEU where there is none; those without one last."""
+        """Returns the systems by mean ΔBLEU, or BLEU without baselines; those without one last."""
         means = self._means
         return tuple(sorted(self.systems, key=lambda system: -means.get(system, -math.inf)))
 
@@ -165,11 +168,11 @@ class Comparison:
 
     @functools.cached_property
     def scores(self) -> tuple[Score, ...]:
-        """Those of SCORES that a multilingual system has on a language that counts in means."""
+        """Returns the SCORES that a multilingual system has on a language that means include."""
         return tuple(s for s in SCORES if any(self.all.values(name, s) for name in self.systems))
 
     def by(self, key: Callable[[Language], str]) -> list[Group]:
-        """Groups of languages with an equal key, the largest group first."""
+        """Returns groups of languages with equal keys, the largest group first."""
         groups: dict[str, list[Entry]] = {}
         for entry in self.all.entries:
             groups.setdefault(key(entry.language), []).append(entry)
@@ -178,13 +181,15 @@ class Comparison:
 
 
 def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Comparison]:
-    """A comparison for every test set and target, in the order in which they appear.
+    """Returns a comparison for every test set and target, in order of appearance.
 
-    Of rows that differ only in checkpoint or decoding the last counts; of several bilingual systems
-    on one language the best does. Multilingual systems called `NAME:VALUE` stand apart, as the
-    ablation NAME. allow: of ALLOWED. Raises ValueError where two rows that would be compared differ
-    in a signature or in the version of the test set (or its number of sentences), unless allowed,
-    and for a system that is of both kinds, or multilingual and called `baseline`.
+    If rows differ only in checkpoint or decoding, the last one counts. If several bilingual systems
+    have a language, the best one counts. Multilingual systems called `NAME:VALUE` form the ablation
+    NAME. allow: of ALLOWED.
+
+    Raises ValueError if compared rows differ in a signature, in the version of the test set or in
+    its number of sentences, unless allowed. Raises it also for a system of both kinds, and for a
+    multilingual system called `baseline`.
     """
     allowed = frozenset(allow)
     for name in sorted(allowed - set(ALLOWED)):
@@ -204,9 +209,9 @@ def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Compariso
 
 
 def by_resource(group: Group) -> list[Group]:
-    """The group's languages as high, mid and low resource, in the shares 25 : 52 : 25 of M4.
+    """Returns the group's languages as high, mid and low resource, in the ratio 25 : 52 : 25 of M4.
 
-    102 languages -> 25, 52, 25; 108 -> 26, 56, 26; 7 -> 2, 3, 2; a lone one is mid.
+    102 languages -> 25, 52, 25; 108 -> 26, 56, 26; 7 -> 2, 3, 2; 1 -> 0, 1, 0.
     """
     total = len(group.entries)
     side = int(total * RESOURCES[0][1] / sum(share for _, share in RESOURCES) + 0.5)
@@ -218,7 +223,7 @@ def by_resource(group: Group) -> list[Group]:
 
 
 def sliding(values: Sequence[float], window: int = 10) -> list[Sequence[float]]:
-    """For every place the `window` values around it, fewer at both ends.
+    """Returns for every position the `window` values around it, fewer at both ends.
 
     window 2: [1, 3, 5] -> [1], [1, 3], [3, 5].
     """
@@ -229,7 +234,7 @@ def sliding(values: Sequence[float], window: int = 10) -> list[Sequence[float]]:
 
 
 def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
-    """The mean of the `window` values around each one, of fewer at both ends.
+    """Returns the mean of the `window` values around each position, fewer at both ends.
 
     window 2: [1, 3, 5] -> [1, 2, 4].
     """
@@ -237,18 +242,18 @@ def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
 
 
 def mean_interval(values: Sequence[float]) -> ConfidenceInterval | None:
-    """The 95 % interval of a mean over languages; see `interval`."""
+    """Returns the 95 % interval of a mean over languages; see `interval`."""
     return interval(np.asarray(values, np.float64), lambda drawn: drawn.mean(axis=1))
 
 
 def interval(
     values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
 ) -> ConfidenceInterval | None:
-    """The 95 % interval of a score of many languages, by bootstrap: the languages drawn anew.
+    """Returns the 95 % interval of a score of many languages, by bootstrap over languages.
 
-    It says how far the score would move with other languages of the same kind; percentiles of 2000
-    scores with a fixed seed. values: (languages, ...). score: from (RESAMPLES, languages, ...) to
-    (RESAMPLES,). None for fewer than FEWEST languages, which drawn anew hardly vary.
+    It estimates how the score would vary with other languages of the same kind. It consists of
+    percentiles of 2000 scores with a fixed seed. values: (languages, ...). score: from (RESAMPLES,
+    languages, ...) to (RESAMPLES,). None for fewer than FEWEST languages.
     """
     if len(values) < FEWEST:
         return None
@@ -258,7 +263,7 @@ def interval(
 
 
 def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
-    """Systems called `NAME:VALUE` apart from the others, which each of these parts meets too."""
+    """Returns the comparison, with systems called `NAME:VALUE` as its ablations."""
     apart: dict[str, list[Row]] = {}
     whole: list[Row] = []
     for row in rows:
@@ -276,7 +281,7 @@ def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
 
 
 def _ablation(comparison: Comparison, name: str, varied: set[str]) -> Comparison:
-    """The same of the `varied` systems, over the languages that all of them have."""
+    """Returns the comparison of the `varied` systems, over the languages that all of them have."""
     shared = tuple(e for e in comparison.entries if varied <= set(e.rows))
     return dataclasses.replace(
         comparison,
@@ -321,7 +326,7 @@ def _compare(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
 
 
 def _check_comparable(rows: Sequence[Row], allow: frozenset[str]) -> None:
-    """All rows of one test set have one signature; those of one language one version of it."""
+    """Raises ValueError unless signatures agree per test set, and versions per language."""
     firsts: dict[tuple[str, ...], Row] = {}
     asked = [(f"{metric}_signature", "signatures") for metric in METRICS]
     asked += [("sentences", "versions"), ("testset_version", "versions")]
@@ -337,7 +342,7 @@ def _check_comparable(rows: Sequence[Row], allow: frozenset[str]) -> None:
                     f"test set {row.testset!r}: {first.system} ({first.checkpoint}) on "
                     f"{first.source} has {name} {getattr(first, name)!r}, {row.system} "
                     f"({row.checkpoint}) on {row.source} has {ours!r}: these cannot be compared; "
-                    f"evaluate both again, or have {what} mixed (--allow {what})"
+                    f"evaluate both again, or allow mixed {what} (--allow {what})"
                 )
 
 

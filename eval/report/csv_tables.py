@@ -1,4 +1,4 @@
-"""The tables of a report for programs: full precision, and the recipe of every score."""
+"""The CSV tables of a report: full precision, and the origin of every score."""
 
 import itertools
 from statistics import fmean
@@ -10,11 +10,11 @@ from eval.report.cells import Estimate, Grade, Risks, Value, mean
 from eval.report.comparison import METRICS, Comparison, Entry, Group, by_resource, mean_interval
 from eval.report.tables import by_language, comparables_first, pooled
 
-Record: TypeAlias = dict[str, str | int | float | None]  # a line of CSV
+Record: TypeAlias = dict[str, str | int | float | None]  # column -> value
 
 
 def records(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
-    """`by_language` for programs: full precision, and the recipe of every score."""
+    """Returns `by_language` with full precision and the origin of every score."""
     table = by_language(comparison, evidence)
     recipe = ["system", "sentences", "testset_version", "checkpoint", "decode", "config", "seconds"]
     signatures = [f"{metric}_signature" for metric in METRICS]
@@ -39,7 +39,7 @@ def records(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
 
 
 def plain(heading: str, value: Value) -> Record:
-    """A value as columns of plain ones: an estimate is three, risks one for each guard."""
+    """Returns a value as plain columns: an estimate gives three, risks one per check."""
     if isinstance(value, Estimate):
         ends = zip(("low", "high"), value.range or (), strict=False)
         parts = {heading: value.value} | {f"{heading} {end}": at for end, at in ends}
@@ -53,8 +53,10 @@ def plain(heading: str, value: Value) -> Record:
 
 
 def pairs(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
-    """For programs: a record per language and two multilingual systems, each two once, of the
-    comparison or of one of its ablations; with interval and tests, where they were tested.
+    """Returns a record per language and pair of multilingual systems, each pair once.
+
+    Pairs are within the comparison or one of its ablations. Records have interval and tests, if
+    any.
     """
     records = []
     for part in (comparison, *comparison.ablations):
@@ -84,7 +86,7 @@ def _pair(
 
 
 def means(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
-    """For programs: a record per system and group, with macro and micro means and intervals."""
+    """Returns a record per system and group, with macro and micro means and intervals."""
     group = comparison.all
     groups = [("all", group), *(("resource", part) for part in by_resource(group))]
     groups += [("script", part) for part in comparison.by(lambda language: language.script)]

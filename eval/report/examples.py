@@ -1,7 +1,7 @@
-"""Example sentences for a report: per language the best, typical and worst of the primary system.
+"""Example sentences of a report: per language the best, typical and worst of the primary system.
 
-They come from `hypotheses/` beside a results file, where it is kept; a report without them has the
-same numbers. Sentences are ranked by chrF++ each, which only serves to choose them.
+The texts are from `hypotheses/` beside a results file, if it exists; all numbers are independent of
+it. chrF++ of single sentences ranks them, for this choice only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,13 @@ from eval.report.caveats import Note
 from eval.report.comparison import Comparison, Entry
 
 SYSTEMS = 4  # multilingual systems whose outputs are shown, the primary system first
-_LONG = 30  # characters of a reference: shorter ones are easy to get right, and tell little
-_RANKED = 200  # sentences of a language that are looked at, spread over the test set
+_LONG = 30  # characters: shorter references are too easy to be informative
+_RANKED = 200  # sentences of a language that are considered, spread over the test set
 
 
 class Output(NamedTuple):
-    """A translation of a system. chrf: chrF++ of this sentence. risks: what is wrong with it."""
+    """A translation by a system. chrf: chrF++ of this sentence. risks: output checks that it fails.
+    """
 
     system: str
     text: str
@@ -34,7 +35,7 @@ class Output(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A sentence and what the systems made of it. rank: why it is shown."""
+    """A sentence and its translations. rank: why it was chosen."""
 
     rank: str
     source: str | None
@@ -50,7 +51,7 @@ class Shown(NamedTuple):
 
 
 class _Texts(NamedTuple):
-    """Kept texts of a row; empty where a file is missing."""
+    """Stored texts of a row; empty where a file is missing."""
 
     source: tuple[str, ...]
     reference: tuple[str, ...]
@@ -60,10 +61,10 @@ class _Texts(NamedTuple):
 def examples(
     comparison: Comparison, folders: Mapping[Row, Path], evidence: AnalysisIndex
 ) -> tuple[tuple[Shown, ...], tuple[Note, ...]]:
-    """Per language a few sentences, and notes on what is not there or does not fit.
+    """Returns a few sentences per language, and notes on missing or inconsistent texts.
 
-    folders: of a row, the `hypotheses/` that its texts are in, if they are kept. evidence: tells
-    whose texts they are.
+    folders: the `hypotheses/` folder of each row with stored texts. evidence: has the hashes of the
+    texts.
     """
     shown, missing, unfit = [], [], []
     kept_any = False
@@ -96,7 +97,7 @@ def examples(
 
 
 def _are_its_own(row: Row, folder: Path, evidence: AnalysisIndex) -> bool:
-    """Whether a row's intervals were made from these texts; where there are none, who knows."""
+    """Returns whether a row's intervals were computed from these texts, or are unknown."""
     item, interval = ScoredTexts(row, folder.with_name("results.jsonl")), evidence.interval(row)
     if not (item.is_there and len(evidence)):
         return True
@@ -104,7 +105,7 @@ def _are_its_own(row: Row, folder: Path, evidence: AnalysisIndex) -> bool:
 
 
 def _rows(comparison: Comparison, entry: Entry) -> list[Row]:
-    """The primary system's, a few others', the baseline's."""
+    """Returns the rows of the primary system, of a few others, and of the baseline."""
     primary = comparison.primary_system
     order = sorted(comparison.systems, key=lambda system: system != primary)[:SYSTEMS]
     rows = [entry.rows[system] for system in order if system in entry.rows]
@@ -112,7 +113,7 @@ def _rows(comparison: Comparison, entry: Entry) -> list[Row]:
 
 
 def _chosen(texts: Mapping[str, _Texts], target: str) -> tuple[Example, ...]:
-    """The best, the middle and the two worst sentences of the first system."""
+    """Returns the best, the middle and the two worst sentences of the first system."""
     first = next(iter(texts.values()))
     lengths = np.array([len(line) for line in first.reference])
     places = np.flatnonzero(lengths >= min(_LONG, np.median(lengths)))
@@ -138,7 +139,7 @@ def _chosen(texts: Mapping[str, _Texts], target: str) -> tuple[Example, ...]:
 
 
 def _risks(kept: _Texts, place: int, target: str) -> tuple[str, ...]:
-    """What is wrong with an output; whether it was recited is not known here."""
+    """Returns the checks that an output fails; `recited` is not checked here."""
     if len(kept.source) != len(kept.output):
         return ()
     texts = kept.source[place], kept.output[place], kept.reference[place]
@@ -149,7 +150,7 @@ def _risks(kept: _Texts, place: int, target: str) -> tuple[str, ...]:
 
 
 def _scores(kept: _Texts, places: Sequence[int]) -> np.ndarray:
-    """chrF++ of some sentences, each by itself."""
+    """Returns chrF++ of each sentence."""
     judge = metrics.References([kept.reference[place] for place in places])
     return metrics.chrf(judge.statistics([kept.output[place] for place in places]).chrf)
 
@@ -163,7 +164,7 @@ def _texts(folders: Mapping[Row, Path], row: Row) -> _Texts:
 
 
 def _lines(path: Path) -> tuple[str, ...]:
-    """The lines of a kept text; none where there is no such file."""
+    """Returns the lines of a stored text; () if there is no such file."""
     if not path.is_file():
         return ()
     return tuple(path.read_text("utf-8", errors="replace").removesuffix("\n").split("\n"))

@@ -1,8 +1,8 @@
-"""Micro means: BLEU of the sentences of all languages as one corpus, from their counts.
+"""Micro means: BLEU of the sentences of all languages as one corpus, from n-gram counts.
 
-In a macro mean (comparison.py) every language counts alike; in a micro one every n-gram does, so
-that a language of long outputs counts for more, also where they are too long. Only BLEU's counts
-are kept.
+In a macro mean (comparison.py) every language has the same weight. In a micro mean every n-gram
+has: languages with long outputs weigh more, even if the outputs are too long. Only BLEU's counts
+are stored.
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,20 @@ class Micro(NamedTuple):
 
 
 def bleu(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
-    """Of a multilingual system, over the languages that it has a row for; like the others here
-    None where the counts of one of these rows are missing.
+    """Returns BLEU of a multilingual system over the languages with a row.
+
+    This function and the other ones return None if the counts of a row are missing.
     """
     return _pooled([[e.rows[system]] for e in group.entries if system in e.rows], evidence)
 
 
 def baseline_bleu(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
-    """Of the baselines of those languages."""
+    """Returns BLEU of the baselines of the system's languages."""
     return _pooled([[baseline] for _, baseline in _both(group, system)], evidence)
 
 
 def delta(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
-    """Of a multilingual system less that of the baselines, over the languages that have both."""
+    """Returns BLEU of a multilingual system minus that of the baselines, on languages with both."""
     return _pooled(_both(group, system), evidence)
 
 
@@ -45,7 +46,7 @@ def _both(group: Group, system: str) -> list[tuple[Row, Row]]:
 
 
 def _pooled(rows: Sequence[Sequence[Row]], evidence: AnalysisIndex) -> Micro | None:
-    """Of a row for every language their BLEU; of two, that of the first ones less the others'."""
+    """Returns BLEU of one row per language, or of two rows the difference."""
     sums = [[evidence.sums(row) for row in of_language] for of_language in rows]
     if not sums or any(row_sums is None for of_language in sums for row_sums in of_language):
         return None

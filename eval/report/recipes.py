@@ -1,4 +1,4 @@
-"""How the systems of a report were made: their configs, whole or as differences, and versions."""
+"""The recipes of a report's systems: configs, whole or as differences, and library versions."""
 
 import difflib
 from collections.abc import Iterable
@@ -8,16 +8,17 @@ from eval.records.analysis import SystemRecipe
 from eval.records.analysis_index import AnalysisIndex
 from mmt import languages
 
-_MOST_LINES = 60  # of a difference in Markdown; HTML has all of them
+_MOST_LINES = 60  # of a difference in Markdown
 _COMMENTS = ("#", "from ", "import ")
 
 
 class Made(NamedTuple):
-    """How a system was made.
+    """The recipe of a system.
 
-    text: the config, or its difference to the first config of the same system. languages: the names
-    of the languages whose baselines were made so. settings: the statements that differ from the
-    config of `against`, at most 60 lines; of the first recipe, whose `against` is "", the config.
+    text: the config, or its difference to the first config of the same system. languages: names of
+    the languages whose baselines have this recipe. settings: the statements that differ from the
+    config of `against`, at most 60 lines. The first recipe has its whole config there, and
+    `against` is "".
     """
 
     title: str
@@ -30,7 +31,7 @@ class Made(NamedTuple):
 
 
 def recipes(systems: Iterable[str], evidence: AnalysisIndex) -> list[Made]:
-    """Returns the recipes of all systems; of baselines, each different one."""
+    """Returns the recipes of all systems; of baselines, each distinct one."""
     made: list[Made] = []
     first_of_all = ""
     for system in systems:

@@ -16,7 +16,7 @@ from eval.report.figures import drawing
 
 
 def csv_file(records: Iterable[Record]) -> bytes:
-    """Records as CSV, with a column for every key that any of them has."""
+    """Returns records as CSV, with a column for every key that any record has."""
     lines = list(records)
     header = dict.fromkeys(name for record in lines for name in record)
     buffer = io.StringIO()
@@ -27,7 +27,7 @@ def csv_file(records: Iterable[Record]) -> bytes:
 
 
 def template(name: str) -> jinja2.Template:
-    """A template beside this file, with the filters and tests that the report's ones use."""
+    """Returns a template of this package, with the filters and tests that templates use."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=name.endswith(".html.j2"),
@@ -49,16 +49,16 @@ def template(name: str) -> jinja2.Template:
 
 
 def _drawn(svg: str, name: str) -> Markup:
-    """A figure of ours as part of the page; matplotlib has escaped the names in it."""
+    """Returns a figure as part of the page; matplotlib has escaped the names in it."""
     return Markup(drawing.inline(svg, re.sub(r"\W", "-", name)))
 
 
 def _fenced(text: str) -> str:
-    """Text as a block of code, whatever is in it."""
+    """Returns text as a code block; the fence is longer than any in the text."""
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
     return f"{fence}\n{text}\n{fence}"
 
 
 def _markdown(text: Any) -> str:
-    """Text that Markdown shows as it is, also in a table."""
+    """Returns text that Markdown shows unchanged, also in a table."""
     return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", str(text))

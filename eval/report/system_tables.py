@@ -1,4 +1,4 @@
-"""The tables of systems: what they cost, how fast they learnt, their experts and risks."""
+"""The tables of systems: cost, sample efficiency, experts and risks."""
 
 import re
 from collections.abc import Sequence
@@ -12,14 +12,15 @@ from eval.records.results import Row
 from eval.report.cells import Column, Table, Value, averaged, mean
 from eval.report.comparison import Comparison, by_resource
 
-_SHOWN = 3  # values of a field before the others are only counted
+_SHOWN = 3  # values of a field; further ones are only counted
 
 
 def costs(comparison: Comparison, evidence: AnalysisIndex) -> Table:
-    """GShard's Table 1: a row per system and one for all baselines; empty without `cost` rows.
+    """Returns GShard's Table 1: a row per system and one for all baselines; empty without `cost`
+    rows.
 
-    Beside the device-hours of a student, and of a system that began with another's weights, stand
-    those with its parents', which it needs too.
+    A student, or a system that started from another system's weights, also has its device-hours
+    including those systems.
     """
     columns = (
         Column("System"), Column("Parameters", "amount", rank=1),
@@ -53,10 +54,10 @@ def costs(comparison: Comparison, evidence: AnalysisIndex) -> Table:
 
 
 def efficiency(systems: Sequence[str], evidence: AnalysisIndex) -> Table:
-    """GShard's Table 2: target tokens until a loss is reached; empty without `curve` rows.
+    """Returns GShard's Table 2: target tokens until a loss is reached; empty without `curve` rows.
 
-    It is the validation loss where every system has one, else the training loss; between two
-    measurements it is taken to fall evenly.
+    The loss is the validation loss if every system has one, else the training loss. It is
+    interpolated linearly between measurements.
     """
     curves = {s: curve for s in systems if (curve := evidence.curve(s)) and any(curve.tokens)}
     which = "validation loss"
@@ -78,7 +79,7 @@ def efficiency(systems: Sequence[str], evidence: AnalysisIndex) -> Table:
 
 
 def risks(comparison: Comparison, evidence: AnalysisIndex) -> Table:
-    """Shares of all outputs of a system that each guard holds for; empty without `guards` rows."""
+    """Returns each system's shares of outputs that fail a check; empty without `guards` rows."""
     checked = [Column(check.meaning, "share", rank=1) for check in OUTPUT_CHECKS]
     columns = [Column("System"), *checked]
     columns += [Column("Sentences", "count", rank=2)]
@@ -98,7 +99,8 @@ def risks(comparison: Comparison, evidence: AnalysisIndex) -> Table:
 
 
 def experts(rows: Sequence[ExpertLoad]) -> Table:
-    """A row per layer of one system: how evenly its experts are used; means over languages."""
+    """Returns a row per layer of one system: the balance of its experts, as means over languages.
+    """
     columns = (
         Column("Layer"), Column("Experts", "count", rank=2),
         Column("× fair share", "score", "Busiest expert", rank=1),
@@ -125,11 +127,11 @@ def experts(rows: Sequence[ExpertLoad]) -> Table:
 
 
 def ablation(comparison: Comparison, evidence: AnalysisIndex) -> Table:
-    """A row per value of what was varied, over the languages that all have; by value if numbers.
+    """Returns a row per value of an ablation, over the languages that all systems have.
 
-    The systems outside of the ablation that have these languages follow, as `system NAME`. A
-    validation loss is the last one measured, over those of these languages that all systems
-    measured; where one does not say on which it did, each is over its own.
+    Rows are sorted by value. Systems outside the ablation that have these languages follow, as
+    `system NAME`. A validation loss is the last one, over the languages that all systems measured.
+    If a system's loss is not known by language, each loss is over its own languages.
     """
     group = comparison.all
     columns = [
@@ -174,7 +176,7 @@ def _last_losses(curves: Sequence[Curve | None], codes: set[str]) -> list[float 
 
 
 def recipe(comparison: Comparison) -> Table:
-    """A row per system: what was run, how, and how long translating took."""
+    """Returns a row per system: checkpoint, decoding, and translation speed."""
     columns = (
         Column("System"), Column("Kind", rank=2), Column("Checkpoint", "code", rank=3),
         Column("Decoding", "code", rank=2), Column("Config", "code", rank=3),
@@ -197,7 +199,7 @@ def recipe(comparison: Comparison) -> Table:
 
 
 def signatures(comparison: Comparison) -> list[tuple[str, str]]:
-    """(metric, sacreBLEU signature) for every signature in use."""
+    """Returns (metric, sacreBLEU signature) for every signature in use."""
     names = {"bleu": "BLEU", "chrf": "chrF++", "spbleu": "spBLEU", "ter": "TER"}
     in_use = {
         (name, getattr(row, f"{metric}_signature")): None
@@ -208,7 +210,7 @@ def signatures(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _spent(costs: Sequence[Cost]) -> list[Value]:
-    """From Parameters to Device-hours; of several models the sums."""
+    """Returns the cells from Parameters to Device-hours; sums for several models."""
     seconds, steps = sum(cost.seconds for cost in costs), sum(cost.steps for cost in costs)
     tokens, hours = sum(c.tokens for c in costs), sum(c.device_hours for c in costs)
     return [
@@ -220,20 +222,21 @@ def _spent(costs: Sequence[Cost]) -> list[Value]:
 
 
 def _with_parents(system: str, cost: Cost, evidence: AnalysisIndex) -> float | None:
-    """Device-hours of a system and of the systems that it started from; None without such."""
+    """Returns device-hours of a system and the systems it started from; None without such."""
     parents = evidence.before(system)
     return sum(c.device_hours for c in (cost, *parents)) if parents else None
 
 
 def _fine(value: float) -> str:
-    """Three digits after the point, and no negative zero."""
+    """Returns three decimals, without negative zero."""
     return f"{round(value, 3) + 0.0:.3f}"
 
 
 def _levels(losses: Sequence[Sequence[float]]) -> list[float]:
-    """Round losses, high to low, between the worst system's best and the best system's best.
+    """Returns round losses, high to low, between the worst system's best and the best system's
+    best.
 
-    For one system, or systems that are close, from halfway between its median and its best.
+    For one system, or similar ones, the range starts halfway between the median and the best.
     """
     if not losses:
         return []
@@ -245,7 +248,7 @@ def _levels(losses: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _reached(seen: Sequence[tuple[float, float]], level: float) -> float | None:
-    """The tokens at which a curve first comes down to a level, on the line between two points.
+    """Returns the tokens at which a curve first falls to a level, by linear interpolation.
 
     >>> _reached([(0, 5.0), (10, 4.0), (20, 3.0)], 3.5)
     15.0
@@ -261,13 +264,13 @@ def _reached(seen: Sequence[tuple[float, float]], level: float) -> float | None:
 
 
 def _by_value(system: str) -> list[str | float]:
-    """By the numbers in it, as numbers, and the words between: 5, 20, T5, T20, UniMax."""
+    """Returns a sort key with numbers as numbers: 5, 20, T5, T20, UniMax."""
     parts = re.split(r"(\d+(?:\.\d+)?)", system.partition(":")[2].strip())
     return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _several(rows: Sequence[Row], name: str) -> str:
-    """The values of a field: all of them if they are few, else the first ones and their number."""
+    """Returns the values of a field; if there are many, the first ones and their number."""
     values = list(dict.fromkeys(getattr(row, name) for row in rows))
     more = f", … ({len(values)})" if len(values) > _SHOWN else ""
     return ", ".join(values[:_SHOWN]) + more

@@ -1,7 +1,7 @@
-"""The tables of scores, as columns and values; HTML, Markdown and CSV render the same ones.
+"""The tables of scores, as columns and values, for HTML, Markdown and CSV.
 
-No markup here, and no computing beyond what comparison.py offers. Tables of what the systems cost
-and how they were made: system_tables.py; the same for programs: csv_tables.py.
+There is no markup here; comparison.py does the computing. system_tables.py has the tables of
+systems, csv_tables.py those of CSV files.
 """
 
 import dataclasses
@@ -23,16 +23,16 @@ _SCORES = (
     ("BLEU", "score"), ("chrF++", "score"), ("spBLEU", "score"), ("TER", "score"),
     ("COMET", "comet"), ("epochs", "amount"), ("risks", "risks"),
 )  # fmt: skip
-_RANKS = (5, 6, 7, 7, 6, 8, 7)  # of the columns of _SCORES, see `Column.rank`
+_RANKS = (5, 6, 7, 7, 6, 8, 7)  # of the columns of _SCORES; see `Column.rank`
 _MARKDOWN_SYSTEMS = 3
 _ALONE = ("Language", "Train pairs", "ΔBLEU", "BLEU", "chrF++", "Sentences", "trust", "Code")
 _COST = ("device_hours", "parameters", "active_parameters")
 
 
 def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
-    """A row per language, also the small ones: those that can be compared first.
+    """Returns a row per language, including small ones; comparable languages come first.
 
-    Both parts run from much to little training data.
+    Both parts are in descending order of training data.
     """
     rows, tags = [], []
     resource = {
@@ -58,12 +58,12 @@ def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
 
 
 def is_wide(comparison: Comparison) -> bool:
-    """Returns whether a table of languages has too many columns for Markdown."""
+    """Returns whether a table of languages would have too many columns for Markdown."""
     return len(comparison.systems) > _MARKDOWN_SYSTEMS
 
 
 def scores_alone(table: Table) -> Table:
-    """Returns a table of languages with few columns, with intervals of ΔBLEU alone."""
+    """Returns a table of languages with scores only, and intervals of ΔBLEU only."""
     kept = [place for place, c in enumerate(table.columns) if c.label in _ALONE]
 
     def cell(place: int, value: Value) -> Value:
@@ -79,7 +79,7 @@ def scores_alone(table: Table) -> Table:
 
 
 def comparables_first(comparison: Comparison) -> list[Entry]:
-    """The languages with a multilingual score and a baseline, and then the others."""
+    """Returns the languages with a multilingual score and a baseline, then the others."""
     return sorted(comparison.entries, key=lambda entry: not (entry.baseline and entry.rows))
 
 
@@ -99,7 +99,7 @@ def _language_columns(comparison: Comparison) -> tuple[Column, ...]:
 
 
 def by_group(comparison: Comparison, groups: Sequence[Group], label: str) -> Table:
-    """A row of means per group; ΔBLEU is over those of its languages that have a baseline."""
+    """Returns a row of means per group; ΔBLEU is over its languages with a baseline."""
     columns = [Column(label), Column("Languages", "count", rank=2)]
     columns += [Column("Train pairs", "range", rank=4), Column("baseline", "count", "with", rank=4)]
     columns.append(Column("BLEU", "score", "baseline", rank=2))
@@ -120,7 +120,8 @@ def by_group(comparison: Comparison, groups: Sequence[Group], label: str) -> Tab
 
 
 def at_a_glance(comparison: Comparison, evidence: AnalysisIndex) -> Table:
-    """A row per multilingual system: its means, and on how many languages it beats the baseline."""
+    """Returns a row per multilingual system: means, and the number of languages above the baseline.
+    """
     columns = (
         Column("System"), Column("Mean ΔBLEU", "delta", rank=1),
         Column("micro", "delta", "ΔBLEU", rank=5), Column("Languages up", "of", rank=1),
@@ -164,13 +165,13 @@ def at_a_glance(comparison: Comparison, evidence: AnalysisIndex) -> Table:
 
 
 def _comet(rows: Sequence[Row | None], evidence: AnalysisIndex) -> Estimate | None:
-    """The mean COMET of the rows that have one."""
+    """Returns the mean COMET of the rows that have one."""
     scores = [comet.score for row in rows if (comet := evidence.comet(row))]
     return averaged(scores, f"over the {len(scores)} languages that its encoder knows")
 
 
 def against_each_other(comparison: Comparison, evidence: AnalysisIndex) -> Table:
-    """Mean difference in BLEU of the row's system less the column's, over languages of both."""
+    """Returns the mean BLEU difference, row's system minus column's, over languages of both."""
     systems, group = comparison.systems, comparison.all
     columns = [Column("System"), *(Column(s, "difference", "minus", rank=1) for s in systems)]
     rows: list[tuple[Value, ...]] = []
@@ -193,12 +194,12 @@ def against_each_other(comparison: Comparison, evidence: AnalysisIndex) -> Table
 
 
 def pooled(micro_mean: micro.Micro | None) -> Estimate | None:
-    """A micro mean with its interval over languages."""
+    """Returns a micro mean with its interval over languages."""
     return Estimate(*micro_mean) if micro_mean else None
 
 
 def _scores(row: Row | None, evidence: AnalysisIndex) -> list[Value]:
-    """What _SCORES names, of a row."""
+    """Returns the values of `_SCORES` for a row."""
     if row is None:
         return [None] * len(_SCORES)
     ends, guards = evidence.interval(row), evidence.output_checks(row)
@@ -225,7 +226,7 @@ def _delta(entry: Entry, system: str, evidence: AnalysisIndex) -> Estimate | Non
 
 
 def _tags(comparison: Comparison, entry: Entry, evidence: AnalysisIndex) -> list[str]:
-    """What the language can be filtered by; up and down are about the primary system."""
+    """Returns the filter words of a language; up and down refer to the primary system."""
     words = ["baseline"] if entry.baseline and entry.rows else []
     primary = comparison.primary_system
     delta = entry.delta(primary) if primary else None

@@ -1,8 +1,7 @@
-"""How the figures of a report look: one style, one palette, PNG and SVG of the same drawing.
+"""The style of a report's figures: one look, one palette, and PNG and SVG of the same drawing.
 
-Each figure is one matplotlib figure, drawn once and given as PNG, as SVG, and as SVG that takes its
-colours and font from the page around it. What is drawn: figures_scores.py, figures_training.py,
-figures_routing.py.
+Each matplotlib figure is drawn once. It is returned as PNG, as SVG, and as inline SVG that takes
+colours and font from the page.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
-# Colour-blind safe. A page may give each name another colour: the CSS variable --NAME.
+# Colour-blind safe. Pages can override each colour by the CSS variable --NAME.
 PALETTE: Mapping[str, str] = {
     "ink": "#1c2330",
     "muted": "#667085",
@@ -32,7 +31,7 @@ PALETTE: Mapping[str, str] = {
 }
 _SERIES = ("up", "series-2", "series-3", "series-4", "series-5", "series-6")
 _STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # matplotlib brings it along: the same everywhere
+    "font.family": "DejaVu Sans",  # included in matplotlib, so the same on every machine
     "font.size": 10,
     "text.parse_math": False,
     "svg.fonttype": "none",
@@ -58,32 +57,32 @@ _STYLE: dict[Any, Any] = {
     "ytick.left": False,
 }
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-WIDE, NARROW = 11.5, 4.3  # inches: a figure of a page or a file, and one for a phone
+WIDE, NARROW = 11.5, 4.3  # inches: for a page or a file, and for a phone
 _LEGEND_ROW, _TITLE = 15.0, 20.0  # points
-_BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # of tips in one id
+_BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # separates the tooltips in one id
 
 
 def styled() -> contextlib.AbstractContextManager[None]:
-    """Everything is drawn inside of this."""
+    """Applies the style within a `with` block."""
     return matplotlib.rc_context(_STYLE)
 
 
 def canvas(title: str, *, width: float = WIDE, height: float = 4.8) -> Figure:
-    """An empty figure with its title, which `inline` leaves out; sizes in inches."""
+    """Returns an empty figure with its title, which `inline` omits; sizes in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.suptitle(title, x=0.006, ha="left", size=12, weight="bold", gid="title")
     return figure
 
 
 def fitting(count: int, width: float) -> int:
-    """How many of `count` marks that fit a wide figure fit one of this width."""
+    """Returns how many of `count` marks, which fit a wide figure, fit this width."""
     return int(count * width / WIDE)
 
 
 def legend(axes: Axes, *, above: float, title: str = "") -> None:
-    """The legend over the axes, at their left, in as many columns as fit; the figure grows by it.
+    """Adds a legend above the axes, in as many columns as fit; the figure grows by its height.
 
-    above: its place, in points over the axes.
+    above: its distance from the axes, in points.
     """
     labels = axes.get_legend_handles_labels()[1]
     if not labels:
@@ -110,7 +109,7 @@ def legend(axes: Axes, *, above: float, title: str = "") -> None:
 
 
 def legend_of_all(figure: Figure) -> None:
-    """One legend for all panels, between the title and them; after everything is drawn."""
+    """Adds one legend for all panels below the title; call it after drawing."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     columns = _columns(labels, figure.get_figwidth())
     rows = -(-len(labels) // columns)
@@ -125,45 +124,45 @@ def legend_of_all(figure: Figure) -> None:
 
 
 def colour(systems: Sequence[str], system: str) -> str:
-    """A system's colour, the same in every figure."""
+    """Returns a system's colour, the same in every figure."""
     return PALETTE[_SERIES[systems.index(system) % len(_SERIES)]]
 
 
 def dashes(systems: Sequence[str], system: str) -> str:
-    """Its line, for those that have to share a colour."""
+    """Returns a system's line style, which differs between systems of one colour."""
     return ("-", (0, (5, 2)), ":")[systems.index(system) // len(_SERIES) % 3]  # type: ignore[return-value]
 
 
 def shortened(name: str, longest: int = 20) -> str:
-    """A name that leaves room for the figure."""
+    """Returns a name short enough to leave room for the figure."""
     return name if len(name) <= longest else f"{name[: longest - 1].rstrip()}…"
 
 
 def marker(systems: Sequence[str], system: str) -> str:
-    """Its mark, likewise."""
+    """Returns a system's mark, which differs between systems of one colour."""
     return "os^"[systems.index(system) // len(_SERIES) % 3]
 
 
 def dots(
     axes: Axes, xs: Sequence[float], ys: Sequence[float], *, tips: Sequence[str], **style: Any
 ) -> None:
-    """Dots of one look; who points at one sees its tooltip."""
+    """Draws dots of one style, each with a tooltip."""
     if xs:
         axes.scatter(xs, ys, gid=f"tips {_unquoted(_BETWEEN.join(tips))}", **style)
 
 
 def tooltip(text: str) -> str:
-    """The gid of a mark that shows a text to who points at it."""
+    """Returns the gid of a mark with a tooltip."""
     return f"tip {_unquoted(text)}"
 
 
 def label(text: str) -> str:
-    """A label of a legend; matplotlib leaves out one that begins with `_`."""
+    """Returns a legend label that matplotlib shows, although it hides those that begin with `_`."""
     return f" {text}" if text.startswith("_") else text
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as PNG, 200 dots per inch; equal figures give equal bytes."""
+    """Returns the figure as PNG, 200 dots per inch; equal figures give equal bytes."""
     buffer = io.BytesIO()
     with styled():
         figure.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
@@ -171,7 +170,7 @@ def png(figure: Figure) -> bytes:
 
 
 def svg(figure: Figure) -> str:
-    """The figure as SVG with text as text; equal figures give equal text."""
+    """Returns the figure as SVG with text as text; equal figures give equal text."""
     buffer = io.StringIO()
     with styled():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -179,7 +178,7 @@ def svg(figure: Figure) -> str:
     text = re.sub(r'<g id="tip ([^"]*)">', r"<g><title>\1</title>", text)
     text = re.sub(r'(\n *)<g id="tips ([^"]*)">(.*?)\1</g>', _tipped, text, flags=re.DOTALL)
     text = re.sub(r' (?:d|x|y|width|height|transform|points)="[^"]*"', _rounded, text)
-    # Clip paths are named by a hash of coordinates whose last digits vary: numbers instead.
+    # Clip paths are renamed to numbers: matplotlib hashes coordinates whose last digits vary.
     clips = dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', text))
     for number, clip in enumerate(clips):
         text = re.sub(rf"(#|\")({clip})\b", rf"\1clip{number}", text)
@@ -187,9 +186,9 @@ def svg(figure: Figure) -> str:
 
 
 def inline(text: str, name: str) -> str:
-    """SVG for use inside HTML, without its title: the page has it as a heading.
+    """Returns SVG for use inside HTML, without its title, which is a heading of the page.
 
-    Its ids begin with `name`, its colours are CSS variables, and it refers to nothing outside.
+    Its ids begin with `name`, its colours are CSS variables, and it has no external references.
     """
     head, body = text[text.index("<svg") :].split(">", 1)
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)
@@ -197,7 +196,7 @@ def inline(text: str, name: str) -> str:
     width, height = float(box[1]), float(box[2])
     body, titled = re.subn(r'<g id="title">.*?</g>', "", body, flags=re.DOTALL)
     top = _TITLE - 2 if titled else 0.0
-    body = re.sub(r'<g id="patch_1">.*?</g>', "", body, count=1, flags=re.DOTALL)  # the paper
+    body = re.sub(r'<g id="patch_1">.*?</g>', "", body, count=1, flags=re.DOTALL)  # the background
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'<g id="[^"]*"( ?/?)>', r"<g\1>", body)  # nothing refers to a group
     body = re.sub(r">\s+<", "><", body).replace("<g/>", "")
@@ -206,7 +205,7 @@ def inline(text: str, name: str) -> str:
 
 
 def _inlined(tag: str, name: str) -> str:
-    """`inline` of one tag: what stands between tags is names, which stay as they are."""
+    """Returns one tag for `inline`; text between tags remains unchanged."""
     tag = re.sub(r'(\sid="|"#|url\(#)', rf"\g<1>{name}-", tag.replace("xlink:href", "href"))
     tag = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
     tag = re.sub(r" font-family: [^;\"]*;?", "", tag)
@@ -216,17 +215,17 @@ def _inlined(tag: str, name: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """Text without the character that would end an id, and thereby how matplotlib writes it."""
+    """Returns text without the character that would end an id."""
     return text.replace('"', "”")
 
 
 def _columns(labels: Sequence[str], width: float) -> int:
-    """How many columns of a legend fit side by side; at most six."""
+    """Returns how many legend columns fit side by side; at most six."""
     return max(1, min(6, len(labels), fitting(130, width) // (max(map(len, labels)) + 6)))
 
 
 def _tipped(group: re.Match[str]) -> str:
-    """A group of dots drawn with one `use` each: every one gets its title."""
+    """Returns a group of dots in which each `use` has its own title."""
     start, tips = group[1], iter(group[2].split(_BETWEEN))
     marks = re.sub(
         r"<use ([^>]*)/>", lambda use: f"<use {use[1]}><title>{next(tips)}</title></use>", group[3]
@@ -235,5 +234,5 @@ def _tipped(group: re.Match[str]) -> str:
 
 
 def _rounded(attribute: re.Match[str]) -> str:
-    """Coordinates to a hundredth of a point: a third of the bytes."""
+    """Returns coordinates rounded to a hundredth of a point, a third of the bytes."""
     return re.sub(r"(\.\d\d)\d+", r"\1", attribute[0])

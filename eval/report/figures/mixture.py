@@ -1,5 +1,4 @@
-"""The figure of `mmt data shares`: how the mixture differs from the data, and how often it repeats.
-"""
+"""The figure of `mmt data forecast`: sampling rates against data sizes, and epochs."""
 
 from pathlib import Path
 
@@ -10,12 +9,13 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from eval.report.figures.drawing import PALETTE, canvas, legend, png, styled, svg, tooltip
 from mmt.data.forecast.forecast import Forecast, Row
 
-_NAMED = 45  # languages whose names fit below
+_NAMED = 45  # languages whose names fit below the axis
 
 
 def draw(forecast: Forecast) -> Figure:
-    """Two panels over the languages, the largest first: their shares, beside what they would be at
-    T = 1, and their epochs, both logarithmic.
+    """Draws two logarithmic panels over the languages, largest first.
+
+    They show sampling rates, with those at T = 1 for comparison, and epochs.
     """
     rows = sorted(forecast.rows, key=lambda row: (-row["pairs"], row["language"]))
     with styled():
@@ -39,7 +39,7 @@ def draw(forecast: Forecast) -> Figure:
 
 
 def save(forecast: Forecast, path: Path) -> None:
-    """Writes the figure. ValueError: a name that ends neither with .png nor with .svg."""
+    """Writes the figure. Raises ValueError for a name that ends neither with .png nor with .svg."""
     if path.suffix not in (".png", ".svg"):
         raise ValueError(f"--figure {str(path)!r}: allowed: a name that ends with .png or .svg")
     figure = draw(forecast)

@@ -1,4 +1,4 @@
-"""The figure of BLEU by overlap with the training English: does a system translate or recite?"""
+"""The figure of BLEU by overlap with the training English: translation or recitation?"""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -26,11 +26,11 @@ from eval.report.figures.scores import titled
 def bleu_by_overlap(
     comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
-    """BLEU of test lines by the share of their reference's 4-grams that the training English has.
+    """Draws BLEU of test lines by the share of their reference's 4-grams in the training English.
 
-    A decoder that recites is good only at the right. A bin's BLEU is the mean over languages,
-    weighted by their sentences in it; hollow where it has few. None without `overlap` rows of two
-    bins.
+    A decoder that recites has high scores only at the right. BLEU of a bin is the mean over
+    languages, weighted by their sentences in it; marks of small bins are hollow. None without
+    `overlap` rows of two bins.
     """
     systems = [*comparison.systems, ""]
     lines = {system: _overlap(comparison, evidence, system) for system in systems}
@@ -77,7 +77,7 @@ def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequenc
 
 
 def _overlap(comparison: Comparison, evidence: AnalysisIndex, system: str) -> list[Bin]:
-    """A system's bins over all languages that count; `system` "" is the baselines."""
+    """Returns a system's bins over all languages that means include; "" for the baselines."""
     rows = [e.rows.get(system) if system else e.baseline for e in comparison.all.entries]
     of_rows = [overlap.bins for row in rows if (overlap := evidence.train_overlap(row))]
     by_ends: dict[tuple[float, float], list[Bin]] = {}

@@ -1,6 +1,6 @@
-"""The experts of each layer by language: a heat map, ordered by the experts that languages share.
+"""The experts of each layer by language: a heat map, ordered by shared experts.
 
-Beside it the tree of that order, the share of tokens dropped, and the entropy of the load.
+The tree of that order, the share of dropped tokens and the entropy of the load are beside it.
 """
 
 import math
@@ -20,8 +20,8 @@ from eval.report.figures.drawing import PALETTE, WIDE, canvas, shortened, styled
 from mmt import languages
 
 PANELS = 6  # layers in one figure
-STRONG = 4.0  # times its fair share: a load that has the full colour
-_ROW, _LEAST = 0.125, 2.6  # inches: a language's height; the least of a figure
+STRONG = 4.0  # times the fair share: load with full colour
+_ROW, _LEAST = 0.125, 2.6  # inches: height of a language, least height of a figure
 
 
 class Layers(NamedTuple):
@@ -40,7 +40,7 @@ class Tree(NamedTuple):
 
 
 def layers(rows: Sequence[ExpertLoad]) -> Layers:
-    """Routing rows of one system by layer (the encoder's first) and language."""
+    """Returns the routing rows of one system by layer (encoder first) and language."""
     by_layer: dict[str, dict[str, ExpertLoad]] = {}
     for row in sorted(rows, key=lambda row: (order_of_layer(row.layer), row.source)):
         here = by_layer.setdefault(row.layer, {})
@@ -57,9 +57,10 @@ def layers(rows: Sequence[ExpertLoad]) -> Layers:
 
 
 def shared(rows: Layers) -> np.ndarray:
-    """[L, L]: the share of their tokens that two languages send to the same experts.
+    """Returns [L, L]: the share of tokens that two languages send to the same experts.
 
-    Mean over layers of Σ_e min(load_a, load_b): 1 for equal loads, 0 where no expert is shared.
+    It is the mean over layers of Σ_e min(load_a, load_b): 1 for equal loads, 0 without shared
+    experts.
     """
     total = np.zeros((len(rows.codes), len(rows.codes)))
     for here in rows.by_layer.values():
@@ -69,7 +70,7 @@ def shared(rows: Layers) -> np.ndarray:
 
 
 def tree(rows: Layers) -> Tree:
-    """The languages clustered by the experts they share (average linkage, best order of leaves)."""
+    """Returns the languages clustered by shared experts (average linkage, optimal leaf order)."""
     if len(rows.codes) < 3:
         return Tree(rows.codes, ())
     distance = 1 - shared(rows)
@@ -86,9 +87,9 @@ def tree(rows: Layers) -> Tree:
 
 
 def experts(system: str, rows: Sequence[ExpertLoad], width: float = WIDE) -> list[Figure]:
-    """Heat maps of all layers of one system, six to a wide figure and one to a narrow one.
+    """Draws heat maps of all layers of one system, six per wide figure and one per narrow one.
 
-    No figure without languages to show, or where no layer has more than one expert.
+    Returns no figure without languages, or if no layer has more than one expert.
     """
     shown = layers(rows)
     if not shown.codes or all(len(row.load) < 2 for row in rows):
@@ -112,7 +113,7 @@ def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str], width:
         figure = canvas(f"Experts by language: {title}{lacking}", width=width, height=height)
         side = 0.22 + 0.05 * len(names) if width == WIDE else 0.4
         room = width - 3.3 if width == WIDE else width - 2.1  # of the heat maps, in inches
-        of_tree = 1.0 if width == WIDE else 0.01  # a phone has no room for it
+        of_tree = 1.0 if width == WIDE else 0.01  # phones have no room for it
         table = [[rows.by_layer[name][code] for name in names] for code in order.codes]
         dropped = any(row.drop_rate for of_language in table for row in of_language)
         fields = ("drop_rate", "entropy") if dropped else ("entropy",)
@@ -153,7 +154,7 @@ def _tree(axes: Axes, order: Tree) -> None:
 
 
 def _heat(axes: Axes, name: str, rows: Sequence[ExpertLoad]) -> None:
-    """Load in colour, 1/E being fair; experts from those of the first languages to the last's."""
+    """Draws the load in colour, relative to the fair share 1/E; experts in order of languages."""
     load = np.array([row.load for row in rows])
     count = load.shape[1]
     weights = load / np.maximum(load.sum(0), 1e-12)
@@ -164,14 +165,14 @@ def _heat(axes: Axes, name: str, rows: Sequence[ExpertLoad]) -> None:
 
 
 def _number(axes: Axes, experts: int) -> None:
-    """The experts' numbers, where there is room. experts: as many as a wide figure would have."""
+    """Writes expert numbers where there is room. experts: as many as a wide figure would have."""
     axes.tick_params(axis="x", labelsize=5.5, rotation=90 if experts > 60 else 0)
     if experts > 130:
         axes.set_xticks([])
 
 
 def _strip(axes: Axes, field: str, rows: Sequence[Sequence[ExpertLoad]]) -> None:
-    """A column per layer: tokens dropped, or entropy, stronger where it is lower."""
+    """Draws a column per layer: dropped tokens, or entropy, which is stronger where it is lower."""
     values = np.array([[getattr(row, field) for row in of_language] for of_language in rows])
     if field == "drop_rate":
         top = max(values.max(), 1e-9)
@@ -186,7 +187,7 @@ def _strip(axes: Axes, field: str, rows: Sequence[Sequence[ExpertLoad]]) -> None
 
 
 def _image(axes: Axes, strength: np.ndarray, shade: str) -> None:
-    """One hue, as strong as the value: it reads on a light page and on a dark one."""
+    """Draws values in one hue with varying opacity, for light and dark pages."""
     rgba = np.empty((*strength.shape, 4))
     rgba[..., :3] = to_rgb(shade)
     rgba[..., 3] = strength
@@ -197,9 +198,9 @@ def _image(axes: Axes, strength: np.ndarray, shade: str) -> None:
 
 
 def _targets(axes: Axes, rows: Sequence[Sequence[ExpertLoad]], *, reach: float) -> None:
-    """Every language shows its numbers to who points at its row, in whichever panel.
+    """Adds a tooltip with its numbers to each language's row, in every panel.
 
-    axes: the last panel; reach: how far to the left the others go, in its units.
+    axes: the last panel. reach: the extent of the other panels to the left, in its units.
     """
     left, right = axes.get_xlim()
     for place, of_language in enumerate(rows):

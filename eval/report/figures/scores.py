@@ -1,7 +1,6 @@
 """Figures of scores: GShard's ΔBLEU by language, BLEU by training size.
 
-Each is drawn for a page and, narrower, for a phone; it is None where it would show nothing.
-What is compared is decided in comparison.py; how figures look in figures.py.
+Each has a wide form for a page and a narrow one for a phone, or is None if it would be empty.
 """
 
 from collections.abc import Sequence
@@ -30,30 +29,30 @@ from eval.report.figures.drawing import (
 )
 
 WINDOW = 10  # languages in a sliding mean, as in Figure 6 of GShard (Lepikhin et al., 2020)
-_NAMED, _CODED = 44, 140  # languages whose names, whose codes fit below a wide axis
-_LABELLED = 30  # bars of a wide figure that have room for their numbers
-FEW, SEVERAL = 3, 6  # systems that can show an interval for every language, for every mean
+_NAMED, _CODED = 44, 140  # languages whose names and codes, respectively, fit below a wide axis
+_LABELLED = 30  # bars with room for their numbers in a wide figure
+FEW, SEVERAL = 3, 6  # most systems with intervals of languages, of means
 
 
 def titled(what: str, comparison: Comparison) -> str:
-    """A figure's title with its test set."""
+    """Returns a figure's title with its test set."""
     return f"{what}: {comparison.testset}, into {comparison.target.name}"
 
 
 def slides(languages: int) -> bool:
-    """Whether there are languages enough for a sliding mean to differ from the mean of all."""
+    """Returns whether there are enough languages for a sliding mean."""
     return languages >= 2 * WINDOW
 
 
 def delta_bleu(
     comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
-    """ΔBLEU of each language against its baseline, from much to little training data.
+    """Draws ΔBLEU of each language against its baseline, in descending order of training data.
 
-    Lines are sliding means over WINDOW languages, or the mean of few. 95 % intervals: of a language
-    by paired bootstrap, where it was tested; of a mean over its languages. Languages with few
-    sentences are pale and not part of the means. Of more than three systems only the best one has a
-    dot for each language. None for fewer than two languages with both scores.
+    Lines are sliding means over WINDOW languages; with few languages, the mean. 95 % intervals are
+    by paired bootstrap for a language, and over languages for a mean. Languages with few sentences
+    are pale and excluded from means. With more than three systems, only the best one has dots. None
+    for fewer than two languages with both scores.
     """
     entries = [entry for entry in comparison.entries if entry.baseline and entry.rows]
     if len(entries) < 2:
@@ -78,10 +77,10 @@ def delta_bleu(
 def bleu_by_size(
     comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
-    """BLEU of each language against its training pairs, with its baseline tied to it.
+    """Draws BLEU of each language against its training pairs, connected to its baseline.
 
-    Lines are sliding means. Of more than three systems only the best one has a dot for each
-    language. None where all languages have the same number of pairs.
+    Lines are sliding means. With more than three systems, only the best one has dots. None if all
+    languages have the same number of pairs.
     """
     if len({entry.train_pairs for entry in comparison.entries}) < 2:
         return None
@@ -101,7 +100,7 @@ def bleu_by_size(
 
 
 def _sizes(axes: Axes, comparison: Comparison, system: str, evidence: AnalysisIndex) -> None:
-    """Dots of a system's languages at their training pairs, and its sliding mean."""
+    """Draws dots of a system's languages at their training pairs, and its sliding mean."""
     few = len(comparison.systems) <= FEW
     entries = [entry for entry in comparison.entries if system in entry.rows]
     sizes = [entry.train_pairs for entry in entries]
@@ -126,7 +125,7 @@ def _sizes(axes: Axes, comparison: Comparison, system: str, evidence: AnalysisIn
 
 
 def _baselines(axes: Axes, comparison: Comparison) -> None:
-    """A ring for every baseline."""
+    """Draws a ring for every baseline."""
     bilingual = [(entry, entry.baseline) for entry in comparison.entries if entry.baseline]
     dots(
         axes, [entry.train_pairs for entry, _ in bilingual],
@@ -141,7 +140,7 @@ def _baselines(axes: Axes, comparison: Comparison) -> None:
 def _bars(
     axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: AnalysisIndex
 ) -> None:
-    """A bar per language of the one system, in two hues, up and down."""
+    """Draws a bar per language of the single system, in two hues."""
     (system,) = comparison.systems
     width = 0.68 if len(entries) <= _NAMED else 0.8
     figure = axes.get_figure(root=True)
@@ -170,7 +169,7 @@ def _bars(
 def _clouds(
     axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: AnalysisIndex
 ) -> None:
-    """A dot per language and system, side by side, of few systems with their intervals."""
+    """Draws a dot per language and system, side by side; with intervals for few systems."""
     systems = comparison.systems
     few = len(systems) <= FEW or not slides(len(entries))
     dotted = systems if few else [s for s in systems if s == comparison.primary_system]
@@ -196,7 +195,7 @@ def _clouds(
 
 
 def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None:
-    """A mean per system with its interval, on a halo in the page's colour: sliding, if of many."""
+    """Draws each system's mean with its interval; sliding, if there are many languages."""
     systems = comparison.systems
     for index, system in enumerate(systems):
         places = [
@@ -218,7 +217,7 @@ def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None
                 places, low, high, color=shade, linewidth=0, zorder=1.7 + index / 100,
                 alpha=0.14 if len(systems) <= FEW else 0.1,
             )  # fmt: skip
-        # The mean of few languages is a thin line behind the bars and their numbers.
+        # With few languages, the mean is a thin line behind the bars.
         over = 3 + index / 10 if sliding_means else 1.8 + index / 100
         if sliding_means:
             axes.plot(places, means, color=PALETTE["page"], linewidth=4, zorder=over)
@@ -251,7 +250,7 @@ def _size_axis(axes: Axes, entries: Sequence[Entry], width: float) -> None:
 
 
 def _ties(axes: Axes, comparison: Comparison) -> None:
-    """A line from every dot to its baseline."""
+    """Draws a line from every dot to its baseline."""
     for system in comparison.systems:
         tied = [(e, e.baseline.bleu) for e in comparison.entries if e.baseline and system in e.rows]
         ways = ["up" if e.rows[system].bleu >= bleu else "down" for e, bleu in tied]
@@ -263,7 +262,8 @@ def _ties(axes: Axes, comparison: Comparison) -> None:
 
 
 def _name_languages(axes: Axes, entries: Sequence[Entry], width: float) -> None:
-    """Below the axis the languages, as far as they fit; above it the two ends of the data."""
+    """Writes the languages below the axis, if they fit, and the data sizes of both ends above it.
+    """
     axes.grid(False, axis="x")
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="x", length=0)
@@ -283,7 +283,7 @@ def _name_languages(axes: Axes, entries: Sequence[Entry], width: float) -> None:
 
 
 def _tooltip(entry: Entry, system: str, evidence: AnalysisIndex) -> str:
-    """The text that a language's mark shows to a reader who points at it."""
+    """Returns the tooltip of a language's mark."""
     row = entry.rows[system]
     scores = f"{entry.language.name}: {row.bleu:.1f} BLEU, {system}"
     if entry.baseline:

@@ -35,7 +35,7 @@ class Axis(NamedTuple):
     summed: bool
 
     def total(self, needed: tuple[Sequence[Cost], Sequence[Cost]]) -> float:
-        """The sum over a system's costs and, where it counts, over those of its parents."""
+        """Returns the sum over a system's costs and, if `summed`, those of its parents."""
         costs, parents = needed
         return sum(self.of(cost) for cost in [*costs, *(parents if self.summed else [])])
 
@@ -50,12 +50,12 @@ COSTS = (
 def quality_by_cost(
     comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
-    """Mean ΔBLEU (BLEU where no language has a baseline) against device-hours, size and tokens.
+    """Draws mean ΔBLEU (BLEU without baselines) against device-hours, size and tokens.
 
-    The baselines together are one point: the sums of their device-hours, parameters and tokens. The
-    device-hours and tokens of a student include its teacher's, and those of a system that began
-    with another's weights include that one's. A cost that all points share has no panel. None
-    without `cost` rows of two systems or a cost that differs.
+    The baselines are one point: the sums of their device-hours, parameters and tokens. Device-hours
+    and tokens of a student include its teacher's. Those of a system that started from another
+    system's weights include that system's. A cost that is equal for all has no panel. None without
+    `cost` rows of two systems, or if no cost differs.
     """
     group, score = comparison.compared, "delta"
     if not group.entries:
@@ -106,22 +106,22 @@ def quality_by_cost(
 def _needed(
     system: str, costs: Sequence[Cost], evidence: AnalysisIndex
 ) -> tuple[list[Cost], list[Cost]]:
-    """The costs of a system (of the baselines for ""), and those of the systems it started from."""
+    """Returns the costs of a system ("" for the baselines) and of the systems it started from."""
     return list(costs), list(evidence.before(system)) if system else []
 
 
 def _differs(values: Sequence[float]) -> bool:
-    """Whether costs are far enough apart to be told apart on a logarithmic axis."""
+    """Returns whether costs are distinguishable on a logarithmic axis."""
     return max(values, default=0) > 1.1 * min(values, default=0)
 
 
 def loss_by_tokens(
     systems: Sequence[str], evidence: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
-    """Training loss (thin) and validation loss against target tokens.
+    """Draws training loss (thin) and validation loss against target tokens.
 
-    A second panel has validation BLEU where it was measured more than once. None without a `curve`
-    row of two points.
+    A second panel has validation BLEU if it was measured more than once. None without a `curve` row
+    of two points.
     """
     curves = [(system, curve) for system in systems if (curve := evidence.curve(system))]
     curves = [(system, curve) for system, curve in curves if sum(map(bool, curve.tokens)) > 1]
@@ -159,7 +159,7 @@ def _line(axes: Axes, curve: Curve, values: Sequence[float | None], **look: Any)
 
 
 def _zoom(axes: Axes, curves: Sequence[Curve]) -> None:
-    """The first steps' losses would hide all others: the axis ends above the median's double."""
+    """Limits the axis to twice the median, because the first steps' losses would dominate it."""
     seen = sorted(value for curve in curves for _, value in measured(curve, curve.loss))
     if seen:
         low, middle = seen[0], seen[len(seen) // 2]
@@ -167,9 +167,9 @@ def _zoom(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _mark(axes: Axes) -> None:
-    """A logarithmic axis over a factor of two or more, after everything is drawn.
+    """Labels a logarithmic axis over a factor of two or more; call it after drawing.
 
-    It has some four to eight numbers, of which no two read alike.
+    It has four to eight distinct labels.
     """
     axes.set_xscale("log")
     low, high = axes.get_xlim()
