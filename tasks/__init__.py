@@ -1,7 +1,7 @@
 """SeqIO tasks and mixtures of parallel corpora: one Task per language pair, one Mixture per corpus.
 
-T5X and plain SeqIO read them by name; `tasks.build` makes the cache that `mmt train` reads. This
-package is the only place that imports SeqIO and TensorFlow: nothing that trains or translates does.
+T5X and SeqIO use them by name; `tasks.build` builds the cache that `mmt train` reads. Only this
+package imports SeqIO and TensorFlow; training and translation do not.
 """
 
 import contextlib
@@ -20,8 +20,7 @@ from mmt.data.cleaning import prepare
 
 @contextlib.contextmanager
 def _native_stderr_closed() -> Iterator[None]:
-    """Closes file descriptor 2: TensorFlow's libraries write there while they load, whatever the
-    log level.
+    """Closes file descriptor 2 while TensorFlow loads, because its libraries ignore the log level.
     """
     sys.stderr.flush()
     saved = os.dup(2)
@@ -49,8 +48,8 @@ with _native_stderr_closed():
         vocabulary,
     )
 
-    with contextlib.suppress(RuntimeError):  # TensorFlow runs already: its devices are the caller's
-        tf.config.set_visible_devices([], "GPU")  # the accelerator belongs to JAX
+    with contextlib.suppress(RuntimeError):  # already initialised by the caller
+        tf.config.set_visible_devices([], "GPU")  # JAX uses the accelerator
 
 __all__ = ["VOCABULARY_SIZE", "Mixture", "register", "vocabulary"]
 
@@ -69,28 +68,28 @@ def register(
     """Registers a Task per language of `corpus` and their Mixture; returns their sources.
 
     A corpus `my-news` of German and Swahili into English gives the tasks `my_news_deu_Latn_to_eng`
-    and `my_news_swh_Latn_to_eng` (SeqIO's names hold letters, digits and `_.:`; other characters
-    become `_`) and the mixture `my_news_to_eng`. `Mixture.sources` has a source per split and
+    and `my_news_swh_Latn_to_eng` and the mixture `my_news_to_eng`. SeqIO's names have letters,
+    digits and `_.:` only; other characters become `_`. `Mixture.sources` has a source per split and
     language, which `tasks.build` writes to a cache.
 
     A reversed corpus (`corpus.reversed()`) gives `my_news_eng_to_deu_Latn` … and
-    `my_news_from_eng`, with a tag per language (`<2deu_Latn>`). Of a corpus with rules (`[clean]`)
-    the training pairs are those that the rules keep.
+    `my_news_from_eng`, with a tag per language (`<2deu_Latn>`). If a corpus has rules (`[clean]`),
+    its training pairs are those that pass them.
 
-    A task's source gives text, {'inputs': 'Dienstag', 'targets': 'Tuesday'}. Its preprocessors put
-    `<2eng> ` before the inputs (`prefix`), tokenise, and append EOS. SeqIO trims a feature that is
-    longer than `sequence_length`; `mmt train` leaves such examples out instead.
+    A task's source yields text, {'inputs': 'Dienstag', 'targets': 'Tuesday'}. Its preprocessors put
+    `<2eng> ` before the inputs (`prefix`), tokenise, and append EOS. SeqIO trims features that
+    exceed `sequence_length`; `mmt train` skips such examples instead.
 
-    The same registration again changes nothing. One with other settings, or after the corpus has
-    changed, replaces the former.
+    Registering again with equal settings has no effect. Other settings, or a changed corpus,
+    replace the earlier registration.
 
     Args:
       corpus: the corpus, as `corpora.load` returns it.
-      vocabularies: the size of a shared vocabulary, or (source size, target size) of two; they are
-        trained from the corpus when a task first needs them. Or {'source': ..., 'target': ...},
-        each a SentencePiece file (of `tasks.vocabulary`, or any T5 model's) or a SeqIO vocabulary.
+      vocabularies: the size of a shared vocabulary, or (source size, target size); they are trained
+        from the corpus on first use. Or {'source': ..., 'target': ...}, each a SentencePiece file
+        (of `tasks.vocabulary`, or any T5 model's) or a SeqIO vocabulary.
       temperature: mixing rates are n^(1/temperature) of the training counts.
-      max_epochs: UniMax's cap (Chung et al. 2023) of passes over a language in a run ...
+      max_epochs: UniMax's cap (Chung et al. 2023) on epochs per language in a run ...
       examples: ... of this many examples; see `mmt.data.mixing.mixing_rates`.
       source: makes the DataSource of a task from the cleaned corpus and a language.
 
@@ -98,7 +97,7 @@ def register(
       The mixture; `seqio.get_mixture_or_task(register(corpus).name)` is SeqIO's.
 
     Raises:
-      ValueError: no language to train on; another corpus or mixture has the name.
+      ValueError: no language has training pairs, or another corpus or mixture has the name.
     """
     if not any(corpus.count(language, "train") for language in corpus.languages):
         raise ValueError(f"corpus {corpus.name!r} has no language with training pairs")
@@ -150,18 +149,14 @@ def _task(
 
 
 def task_name(corpus: corpora.Corpus, language: str) -> str:
-    """Returns the name of a language's task: `cldr_deu_Latn_to_eng`; of a reversed corpus
-    `cldr_eng_to_deu_Latn`.
-    """
+    """Returns a language's task: `cldr_deu_Latn_to_eng`, or reversed `cldr_eng_to_deu_Latn`."""
     target = corpus.target.split("_")[0]
     pair = f"{target}_to_{language}" if corpus.reverse else f"{language}_to_{target}"
     return f"{_safe(corpus.name)}_{pair}"
 
 
 def mixture_name(corpus: corpora.Corpus) -> str:
-    """Returns the name of a corpus's mixture: `cldr_to_eng`; of a reversed corpus
-    `cldr_from_eng`.
-    """
+    """Returns a corpus's mixture: `cldr_to_eng`, or reversed `cldr_from_eng`."""
     direction = "from" if corpus.reverse else "to"
     return f"{_safe(corpus.name)}_{direction}_{corpus.target.split('_')[0]}"
 
@@ -169,11 +164,11 @@ def mixture_name(corpus: corpora.Corpus) -> str:
 def output_features(
     corpus: corpora.Corpus, cleaned: corpora.Corpus, vocabularies: Vocabularies
 ) -> dict[str, seqio.Feature]:
-    """Returns the features `inputs` and `targets`, each ending in EOS.
+    """Returns the features `inputs` and `targets`, which both end in EOS.
 
     Args:
-      corpus: the corpus as described, which names vocabularies that are trained.
-      cleaned: the text that they are trained on.
+      corpus: the corpus before cleaning; its name and hash name the trained vocabularies.
+      cleaned: the text that vocabularies are trained on.
       vocabularies: sizes, files or SeqIO vocabularies, see `register`.
     """
     if isinstance(vocabularies, int):
@@ -196,8 +191,10 @@ def output_features(
 
 
 def prefix(source: seqio.Vocabulary, corpus: corpora.Corpus, language: str) -> str:
-    """Returns the text before the source texts of a language's pairs: the tag as the vocabulary
-    spells it, '<2eng> ' or '<2en> '; '' where a SentencePiece model has no tags, as T5's has not.
+    """Returns the text before each source text of a language: the tag, in the vocabulary's
+    spelling.
+
+    It is '<2eng> ' or '<2en> ', and '' if the SentencePiece model has no tags, as T5's.
 
     Raises:
       ValueError: the vocabulary has tags of other languages only; the message names the nearest.

@@ -1,7 +1,6 @@
 """Mixtures by their names in SeqIO's registry: those of `tasks.register` and of other modules.
 
-This is the only place that reads facts out of a task's name: of the tasks of other modules, which
-say nothing else about their languages.
+Only this module parses task names: tasks of other modules give their languages in no other way.
 """
 
 import hashlib
@@ -26,11 +25,11 @@ from tasks.sources import LanguageSource
 
 
 def find(name: str) -> Mixture:
-    """Returns the registered mixture `name`, or the one task of this name as a mixture.
+    """Returns the registered mixture `name`, or the task of this name as a mixture.
 
     Raises:
-      ValueError: nothing of this name is registered (the message names the nearest); tasks without
-        a language in their names, of several targets, or with different vocabularies.
+      ValueError: the name is not registered (the message names the nearest). Also for tasks without
+        a language in their names, with several targets, or with different vocabularies.
     """
     known = sorted({*seqio.MixtureRegistry.names(), *seqio.TaskRegistry.names()})
     if name not in known:
@@ -67,7 +66,7 @@ def _of_tasks(name: str, tasks: Sequence[seqio.Task]) -> Mixture:
 
 @dataclass(frozen=True)
 class ForeignTask:
-    """A task of another module, which is tokenised by its own preprocessors."""
+    """A task of another module, tokenised by its own preprocessors."""
 
     task: seqio.Task
 
@@ -86,28 +85,28 @@ class ForeignTask:
         if not task.supports_caching:
             raise ValueError(
                 f"task {task.name!r} has no seqio.CacheDatasetPlaceholder among its preprocessors, "
-                "which says where its examples are ready to be cached"
+                "which marks where examples can be cached"
             )
         dataset = task.preprocess_precache(task.source.get_dataset(split, shuffle=False))
         yield from ((*ids, task.name) for ids in token_ids(task, dataset))
 
 
 def _languages(task: seqio.Task) -> tuple[str, str]:
-    """The FLORES codes of source and target: those of its source, else those in its name."""
+    """Returns the FLORES codes of source and target, from the task's source or its name."""
     if isinstance(task.source, LanguageSource):
         corpus = task.source.corpus
         return task.source.language, "" if corpus.reverse else corpus.target
     parts = re.search(r"([a-z]{3}_[A-Z][a-z]{3})_to_([a-z]{3})$", task.name)
     if not parts:
         raise ValueError(
-            f"the task {task.name!r} does not tell its languages; expected a name like "
+            f"the task {task.name!r} does not name its languages; expected a name like "
             "'mycorpus_deu_Latn_to_eng'"
         )
     return parts[1], languages.find(parts[2]).code
 
 
 def _source_language(task: seqio.Task) -> str:
-    """The FLORES code of the one source, where the languages are those translated into."""
+    """Returns the FLORES code of the source, for mixtures into several languages."""
     reverse = isinstance(task.source, LanguageSource) and task.source.corpus.reverse
     return task.source.corpus.target if reverse else ""
 
@@ -121,7 +120,7 @@ def _corpora(tasks: Sequence[seqio.Task]) -> tuple[corpora.Corpus, ...]:
 
 
 def _feature(tasks: Sequence[seqio.Task], name: str) -> seqio.Feature:
-    """The feature of a name, whose vocabulary all tasks must share."""
+    """Returns the feature of a name, whose vocabulary all tasks must share."""
     feature = tasks[0].output_features[name]
     for task in tasks:
         if task.output_features[name].vocabulary != feature.vocabulary:
@@ -130,8 +129,8 @@ def _feature(tasks: Sequence[seqio.Task], name: str) -> seqio.Feature:
 
 
 def _hash(tasks: Sequence[seqio.Task]) -> str:
-    """The hash of the tasks' corpus; of several corpora, or of none, names and sizes count too."""
-    hashes: dict[str, str] = {}  # by name of the corpus
+    """Returns the hash of the tasks' corpus; without a single corpus, of names and sizes too."""
+    hashes: dict[str, str] = {}  # by corpus name
     for task in tasks:
         if isinstance(task.source, LanguageSource) and task.source.corpus.name not in hashes:
             known = registered_task(task)

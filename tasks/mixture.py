@@ -1,7 +1,7 @@
 """The mixture that `tasks.register` makes of a corpus: SeqIO's tasks, and their sources.
 
-`tasks.build` writes a cache of a `Mixture`. SeqIO's global registry gets the same tasks by name,
-for users of SeqIO and T5X; `tasks.by_name` looks mixtures up there, those of other modules too.
+`tasks.build` writes the cache of a `Mixture`. SeqIO's global registry has the same tasks by name,
+for SeqIO and T5X. `tasks.by_name` finds mixtures there, including those of other modules.
 """
 
 import functools
@@ -34,20 +34,21 @@ class TaskSource(Protocol):
     def corpus_name(self) -> str: ...
 
     def examples(self, split: str) -> Stream:
-        """Yields (inputs, targets, corpus name) of a split, or functions that make lists of them,
-        in the source's order; token ids without EOS.
+        """Yields (inputs, targets, corpus name) of a split, or functions that return lists of them.
+
+        They are in the source's order: token ids without EOS.
         """
 
 
 @dataclass(frozen=True)
 class CorpusTask:
-    """A task of one language of a corpus, which is tokenised many sentences at a time.
+    """A task of one language of a corpus, tokenised in chunks of sentences.
 
     Attributes:
       task: the SeqIO task of the same examples.
       source: the text.
       prefix: the text before every source sentence, '<2eng> '.
-      corpus_hash: of the corpus as described, before cleaning.
+      corpus_hash: of the corpus before cleaning.
     """
 
     task: seqio.Task
@@ -60,7 +61,7 @@ class CorpusTask:
         return self.source.corpus.name
 
     def examples(self, split: str) -> Stream:
-        """Yields functions that tokenise a chunk of the text each."""
+        """Yields functions, each of which tokenises a chunk of the text."""
         files = vocabulary_files(self.task.output_features)
         tokenise = vocab.Tokeniser(self.prefix, files["source"], files["target"])
         for chunk in self.source.chunks(split):
@@ -113,8 +114,7 @@ def vocabulary_files(features: Mapping[str, seqio.Feature]) -> dict[str, Path]:
 
 
 def by_split(tasks: Mapping[str, TaskSource]) -> dict[tuple[str, str], tuple[TaskSource, ...]]:
-    """Returns `Mixture.sources` of one task per language, in the order in which a cache has them:
-    by split, then by the name of the task.
+    """Returns `Mixture.sources` of one task per language, in cache order: by split, then task name.
     """
     ordered = sorted(tasks.items(), key=lambda item: item[1].task.name)
     return {
@@ -126,7 +126,7 @@ def by_split(tasks: Mapping[str, TaskSource]) -> dict[tuple[str, str], tuple[Tas
 
 
 def token_ids(task: seqio.Task, dataset: tf.data.Dataset) -> Iterator[tuple[Ids, Ids]]:
-    """Yields inputs and targets of tokenised examples, without the EOS that some tasks append."""
+    """Yields inputs and targets of tokenised examples, without a final EOS."""
     eos = {key: task.output_features[key].vocabulary.eos_id for key in FEATURES}
     for example in dataset.as_numpy_iterator():
         inputs, targets = (_without(example[key].tolist(), eos[key]) for key in FEATURES)
@@ -134,23 +134,22 @@ def token_ids(task: seqio.Task, dataset: tf.data.Dataset) -> Iterator[tuple[Ids,
 
 
 def registered(name: str) -> Mixture | None:
-    """Returns the mixture that `add` registered under `name` in this process; None if there is
-    none.
-    """
+    """Returns the mixture that `add` registered as `name` in this process, or None."""
     known = name in _REGISTERED and name in seqio.MixtureRegistry.names()
     return _REGISTERED[name].mixture if known else None
 
 
 def registered_task(task: seqio.Task) -> CorpusTask | None:
-    """Returns the corpus task that `add` registered as this SeqIO task; None if there is none."""
+    """Returns the corpus task that `add` registered as this SeqIO task, or None."""
     known = _TASKS.get(task.name)
     return known if known is not None and known.task is task else None
 
 
 def registered_alike(name: str, root: Path, settings: object) -> Mixture | None:
-    """Returns the mixture of `name` if it was registered with equal settings, else None: then
-    `name` is free. A former mixture of the same corpus folder is removed, with the tasks that were
-    made for it.
+    """Returns the mixture of `name` if it was registered with equal settings, else None.
+
+    In the latter case `name` is free: an earlier mixture of the same corpus folder is removed, with
+    the tasks that were registered for it.
 
     Raises:
       ValueError: the mixture of another corpus or module has the name.
@@ -163,8 +162,8 @@ def registered_alike(name: str, root: Path, settings: object) -> Mixture | None:
     if former is None or former.root != root:
         owner = f"the corpus {former.root}" if former else "another module"
         raise ValueError(
-            f"the mixture {name!r} of the corpus {root} is registered already, by {owner}; give "
-            "one of them another name"
+            f"the mixture {name!r} of the corpus {root} is registered already, by {owner}; "
+            "rename one of them"
         )
     for task in former.made_for_it:
         if task in seqio.TaskRegistry.names():
@@ -184,10 +183,10 @@ def add(
     """Registers a mixture in SeqIO's registry and returns it.
 
     Args:
-      mixture: the mixture, with a name that `registered_alike` says is free.
+      mixture: the mixture, with a name that is free by `registered_alike`.
       rates: name of a registered task -> its rate.
       root: the folder of the corpus.
-      settings: everything that decides what the mixture is.
+      settings: all settings of the mixture, for comparison with later registrations.
       tasks: the tasks that were registered for this mixture, and are removed with it.
     """
     made = tuple(tasks)
@@ -204,10 +203,10 @@ class _Registration:
     mixture: Mixture
     root: Path
     settings: object
-    made_for_it: tuple[str, ...]  # names of tasks
+    made_for_it: tuple[str, ...]  # task names
 
 
-_REGISTERED: dict[str, _Registration] = {}  # by name of the mixture
+_REGISTERED: dict[str, _Registration] = {}  # by mixture name
 _TASKS: dict[str, CorpusTask] = {}  # by name
 
 

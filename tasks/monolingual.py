@@ -1,7 +1,7 @@
 """SeqIO tasks of monolingual text: span corruption or prefix language models, a Task per language.
 
-`mmt.data.denoising` makes the examples. Here it is a preprocessor behind SeqIO's cache, so that T5X
-sees other noise spans in every epoch; `mmt train` makes them when it draws.
+`mmt.data.denoising` makes the examples. Here it is a preprocessor after SeqIO's cache, so T5X
+resamples the noise spans every epoch. `mmt train` does so while it reads.
 """
 
 import functools
@@ -32,15 +32,15 @@ def register(
     """Registers the tasks of a corpus with [monolingual] text; returns its mixtures by name.
 
     A corpus `news` gives the tasks `news_deu_Latn_monolingual` …, and their mixture
-    `news_monolingual` (mT5's and Switch's pretraining). Where it has pairs too, the tasks and the
-    mixture of `tasks.register`, and the mixture `news_mixed` of both.
+    `news_monolingual`, as in the pretraining of mT5 and Switch. If it has pairs too, it gives the
+    tasks and mixture of `tasks.register`, and the mixture `news_mixed` of both.
 
     Args:
       corpus: the corpus, as `corpora.load` returns it.
-      vocabularies: as of `tasks.register`, but both sides share one.
+      vocabularies: see `tasks.register`, but both sides share one.
       temperature: mixing rates are n^(1/temperature).
       share: the fraction of monolingual text in `news_mixed`.
-      denoising: what SeqIO makes of a line. That of `mmt train` is bound in gin
+      denoising: the denoising objective in SeqIO. That of `mmt train` is bound in gin
         (`pipeline.train_batches.denoising`).
 
     Raises:
@@ -48,8 +48,8 @@ def register(
     """
     if not corpus.monolingual:
         raise ValueError(
-            f"corpus {corpus.name!r} has no monolingual text; [monolingual] in its corpus.toml "
-            "names some"
+            f"corpus {corpus.name!r} has no monolingual text; add a section [monolingual] "
+            "to its corpus.toml"
         )
     pairs = None
     if corpus.files["train"]:
@@ -115,8 +115,7 @@ def _register_texts(
 
 
 def mixture_names(corpus: corpora.Corpus) -> tuple[str, str]:
-    """Returns the names of the mixtures of monolingual text alone and of text with pairs:
-    'news_monolingual', 'news_mixed'.
+    """Returns the names of the monolingual and the mixed mixture: 'news_monolingual', 'news_mixed'.
     """
     stem = tasks.mixture_name(corpus).rpartition("_to_")[0]
     return f"{stem}_monolingual", f"{stem}_mixed"
@@ -178,7 +177,7 @@ def _task(
 
 
 def _sentinels(features: Mapping[str, seqio.Feature]) -> Callable[[], Sequence[int]]:
-    """The sentinels of the vocabulary that both sides share, which is loaded when it is needed."""
+    """Returns the sentinels of the shared vocabulary, loaded on first use."""
 
     @functools.cache
     def sentinels() -> Sequence[int]:
@@ -195,7 +194,7 @@ def _sentinels(features: Mapping[str, seqio.Feature]) -> Callable[[], Sequence[i
 
 
 def _both(name: str, pairs: Mixture, texts: Mixture) -> Mixture:
-    """The mixture of pairs and monolingual text, in the order in which a cache has them."""
+    """Returns the mixture of pairs and monolingual text, in cache order."""
     ordered = sorted(
         [*pairs.sources.items(), *texts.sources.items()],
         key=lambda item: (corpora.SPLITS.index(item[0][0]), item[1][0].task.name),
@@ -212,6 +211,6 @@ def _both(name: str, pairs: Mixture, texts: Mixture) -> Mixture:
 
 
 def _rates(name: str, share: float) -> dict[str, float]:
-    """The rates of a registered mixture's tasks, scaled to sum to `share`."""
+    """Returns the rates of a registered mixture's tasks, scaled to sum to `share`."""
     mixture = seqio.MixtureRegistry.get(name)
     return {task.name: mixture.get_rate(task) * share for task in mixture.tasks}

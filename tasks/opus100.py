@@ -1,9 +1,10 @@
 """OPUS-100 as SeqIO tasks: 99 languages into English, `opus100_deu_Latn_to_eng` … `opus100_to_eng`.
 
-The corpus of Zhang et al. 2020 (https://arxiv.org/abs/2004.11867), sampled from OPUS: at most 1M
-training pairs a language, 2,000 for validation and test (94 languages have them). Importing this
-registers the tasks offline; TFDS downloads a language (https://object.pouta.csc.fi/OPUS-100) when
-it is first read. The rates are n^(1/5) of COUNTS, the vocabulary has 64,000 pieces, as there.
+The corpus of Zhang et al. 2020 (https://arxiv.org/abs/2004.11867) is sampled from OPUS. It has at
+most 1M training pairs per language, and 2,000 pairs each for validation and test (94 languages).
+Importing this module registers the tasks offline. TFDS downloads a language when it is first read
+(https://object.pouta.csc.fi/OPUS-100). As in the paper, the rates are n^(1/5) of COUNTS and the
+vocabulary has 64,000 pieces.
 """
 
 from collections.abc import Iterator
@@ -35,10 +36,10 @@ COUNTS = dict.fromkeys(_MILLION.split(), 1_000_000) | {
 }  # fmt: skip
 HELD_OUT = {"gd": (1605, 1606), "ig": (1843, 1843), "kn": (917, 918), "or": (1317, 1318)} | {
     "tk": (1852, 1852)
-}  # validation and test pairs where they are not 2,000 each
+}  # numbers of validation and test pairs other than 2,000
 WITHOUT_HELD_OUT = ("an", "dz", "hy", "mn", "yo")
 
-_CODES = {"no": "nor_Latn"}  # Norwegian of either kind; OPUS-100 has Bokmål (nb) beside it
+_CODES = {"no": "nor_Latn"}  # Norwegian in general; OPUS-100 also has Bokmål (nb)
 
 
 class Opus100(tfds.core.GeneratorBasedBuilder):

@@ -1,6 +1,6 @@
-"""Where the text of a task comes from: a corpus, one language at a time, as a SeqIO DataSource.
+"""The text of a task as a SeqIO DataSource: a corpus, one language at a time.
 
-Text in, text out: tags and tokens are the business of the preprocessors in `tasks`.
+Sources yield text; the preprocessors in `tasks` add tags and tokenise.
 """
 
 import itertools
@@ -20,7 +20,7 @@ class LanguageSource(Protocol):
     """A SeqIO DataSource of one language of a corpus: CorpusSource, or `tasks.tfds.TfdsSource`.
 
     Attributes:
-      corpus: the corpus that is read.
+      corpus: the corpus to read.
       language: FLORES code, or 'deu_Latn.monolingual'.
     """
 
@@ -28,8 +28,10 @@ class LanguageSource(Protocol):
     language: str
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the examples in order, many at a time: 'inputs' and 'targets' as arrays of UTF-8
-        bytes, and 'corpus', the names of their corpora, where these are not all `corpus.name`.
+        """Yields the examples in order, in chunks.
+
+        A chunk has 'inputs' and 'targets' as arrays of UTF-8 bytes, and 'corpus', the names of
+        their corpora, unless all are `corpus.name`.
         """
 
     def num_input_examples(self, split: str) -> int: ...
@@ -38,11 +40,10 @@ class LanguageSource(Protocol):
 class CorpusSource(seqio.DataSource):
     """Streams one language of a corpus: {'inputs': source text, 'targets': target text}.
 
-    Nothing is cleaned here: `tasks.register` gives the cleaned corpus (`prepare.cleaned`).
-    `shuffle` shuffles chunks of 256 neighbours within a window of 64 chunks; a Task's own buffer
-    shuffles inside them. Unlike FunctionDataSource this does not warn about that, and it can be
-    pickled. Its shards are the entries of the corpus, so a Beam job can read a language on several
-    machines.
+    It does not clean: `tasks.register` passes the cleaned corpus (`prepare.cleaned`). `shuffle`
+    shuffles chunks of 256 neighbours within a window of 64 chunks; a Task's own buffer shuffles
+    within them. Unlike FunctionDataSource, it does not warn about that and can be pickled. Its
+    shards are the entries of the corpus, so a Beam job can read a language on several machines.
     """
 
     chunk, window = 256, 64
@@ -70,8 +71,7 @@ class CorpusSource(seqio.DataSource):
         shard_info: seqio.ShardInfo | None = None,
         **unused: Any,
     ) -> tf.data.Dataset:
-        """Returns the examples of a split, or of every n-th entry, in the corpus's order unless
-        they are shuffled.
+        """Returns the examples of a split, or of every n-th entry, in corpus order unless shuffled.
         """
         number, part = len(self.list_shards(split)), (0, 1)
         if shard_info:
@@ -93,9 +93,10 @@ class CorpusSource(seqio.DataSource):
     def chunks(
         self, split: str, part: tuple[int, int] = (0, 1)
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the pairs in order, `chunk` at a time: UTF-8 bytes of both sides, and the names
-        of their entries. For a part (i, n) only every n-th entry is read, from the i-th.
-        Back-translated sources carry their mark.
+        """Yields the pairs in order, `chunk` at a time: UTF-8 bytes of both sides, and entry names.
+
+        For a part (i, n), only every n-th entry is read, from the i-th. Back-translated sources
+        have their mark.
         """
         pairs = self._pairs(split, part)
         while batch := list(itertools.islice(pairs, self.chunk)):

@@ -1,7 +1,7 @@
 """SeqIO tasks of any TensorFlow Datasets translation set: rekeyed to inputs and targets, tagged.
 
-`register_tfds` makes the task of one language pair, a `TfdsCorpus` with `tasks.register` those of
-many (as `tasks.opus100` does). TFDS keeps its files under $TFDS_DATA_DIR.
+`register_tfds` registers the task of one language pair. For many pairs, pass a `TfdsCorpus` to
+`tasks.register`, as `tasks.opus100` does. TFDS stores its files under $TFDS_DATA_DIR.
 """
 
 import functools
@@ -37,14 +37,15 @@ def register_tfds(
 
     Args:
       tfds_name: the set with its version. It must be prepared, because its size is needed.
-      source, target: the languages as the set calls them.
+      source, target: the languages in the set's own codes.
       name: the corpus's name; by default the set's.
       splits: train, validation and test -> TFDS's splits ({'validation': 'train[:1%]', …}); by
-        default those of the three that the set has.
-      vocabularies: as of `tasks.register`.
+        default the set's own splits of these names.
+      vocabularies: see `tasks.register`.
 
     Raises:
-      ValueError: the set is not prepared (the message has the command), or as `tasks.register`.
+      ValueError: the set is not prepared (the message has the command); otherwise as
+        `tasks.register`.
     """
     corpus = tfds_corpus(
         name or tfds_name.split("/")[0].split(":")[0],
@@ -56,10 +57,10 @@ def register_tfds(
 
 @dataclass(frozen=True)
 class TfdsSet:
-    """A translation set of TFDS, and what it calls its two languages.
+    """A translation set of TFDS, and its codes of the two languages.
 
     Attributes:
-      counts: split -> examples, where they are known without the prepared set.
+      counts: split -> examples, if known without the prepared set.
     """
 
     tfds_name: str
@@ -76,7 +77,7 @@ def tfds_corpus(name: str, sets: Mapping[str, TfdsSet], *, target: str) -> "Tfds
 
 @dataclass(frozen=True)
 class TfdsCorpus(corpora.Corpus):
-    """A corpus whose pairs TFDS keeps: `files` is empty, `root` only a label."""
+    """A corpus whose pairs TFDS stores: `files` is empty, and `root` is only a label."""
 
     sets: Mapping[str, TfdsSet] = field(default_factory=dict)
 
@@ -92,7 +93,7 @@ class TfdsCorpus(corpora.Corpus):
             yield Pair(source, target, language, self.name, number)
 
     def entries(self, language: str, split: str) -> tuple[str, ...]:
-        """Returns (corpus name,), or () where the set has no such split."""
+        """Returns (corpus name,), or () if the set lacks the split."""
         return (self.name,) if self.count(language, split) else ()
 
     def count(self, language: str, split: str) -> int:
@@ -104,7 +105,7 @@ class TfdsCorpus(corpora.Corpus):
         return hashlib.sha256(repr(sorted(self.sets.items())).encode()).hexdigest()[:16]
 
     def validate(self) -> None:
-        """Does nothing: TFDS checks its files when it prepares them."""
+        """Does nothing, because TFDS checks its files when it prepares them."""
 
 
 class TfdsSource(seqio.TfdsDataSource):
@@ -129,7 +130,7 @@ class TfdsSource(seqio.TfdsDataSource):
         return super().num_input_examples(split)
 
     def _prepared(self) -> Any:
-        """TFDS's splits of the set. ValueError: the set is not prepared, so it has none."""
+        """Returns TFDS's splits of the set. Raises ValueError if the set is not prepared."""
         builder = self.tfds_dataset.builder
         if not builder.info.splits:
             raise ValueError(
@@ -142,15 +143,15 @@ class TfdsSource(seqio.TfdsDataSource):
         return texts(super().get_dataset(*args, **kwargs), self._set)
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the examples in order, many at a time, as arrays of UTF-8 bytes."""
+        """Yields the examples in order, in chunks, as arrays of UTF-8 bytes."""
         yield from self.get_dataset(split, shuffle=False).batch(256).as_numpy_iterator()
 
 
 def texts(dataset: tf.data.Dataset, of: TfdsSet) -> tf.data.Dataset:
     """Returns {'inputs', 'targets'} from TFDS's features for translations.
 
-    These are Translation, {'de': …, 'en': …}, alone or inside a dictionary, and
-    TranslationVariableLanguages, {'language': […], 'translation': […]}. Of the latter the examples
+    The features are Translation, {'de': …, 'en': …}, alone or inside a dictionary, or
+    TranslationVariableLanguages, {'language': […], 'translation': […]}. Of the latter, examples
     with both languages are used, and the first of several translations.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Vocabularies of a corpus: where they are kept, and how they are trained when first needed.
+"""Vocabularies of a corpus: their paths, and training on first use.
 
-SentencePiece models under `$MMT_DATA/vocabularies/`, for SeqIO's tasks and for the cache alike.
-Training, and tokenising without TensorFlow, are in `mmt.data.vocabulary`.
+They are SentencePiece models under `$MMT_DATA/vocabularies/`, for both SeqIO's tasks and the cache.
+`mmt.data.vocabulary` trains them, and tokenises without TensorFlow.
 """
 
 import functools
@@ -29,14 +29,14 @@ def vocabulary(
     target_size: int = 0,
     tags: Sequence[str] = (),
 ) -> dict[str, Path]:
-    """Returns {'source': file, 'target': file}, the corpus's SentencePiece models; trains them if
-    they are missing.
+    """Returns {'source': file, 'target': file}, the corpus's SentencePiece models; trains missing
+    ones.
 
-    They lie under `$MMT_DATA/vocabularies/` and are named after the corpus, its hash and the size,
-    so that a changed corpus gets new ones. Both sides share one, the same file twice, unless
-    `target_size` is given. The tag of the corpus's target (`<2eng>`) and `tags` become pieces; so
-    do `<bt>`, where the corpus has back-translated pairs, and, in a shared vocabulary, sentinels
-    (`<extra_id_0>` …), where it has monolingual text.
+    They are under `$MMT_DATA/vocabularies/`. The file name has the corpus, its hash and the size,
+    so a changed corpus gets new models. Both sides share one model unless `target_size` is given.
+    The tag of the corpus's target (`<2eng>`) and `tags` become pieces. So does `<bt>` if the corpus
+    has back-translated pairs, and, in a shared vocabulary, sentinels (`<extra_id_0>` …) if it has
+    monolingual text.
 
     >>> vocabulary(corpora.load("cldr"))["source"].name    # doctest: +SKIP
     'cldr-0f3b...-8000.model'
@@ -48,9 +48,7 @@ def vocabulary(
 def trained_on_use(
     corpus: corpora.Corpus, cleaned: corpora.Corpus, *, size: int, target_size: int = 0
 ) -> dict[str, seqio.Vocabulary]:
-    """Returns the vocabularies of `vocabulary` for SeqIO; they are trained, on the text of
-    `cleaned`, only when a task asks for a model.
-    """
+    """Returns the vocabularies of `vocabulary` for SeqIO, trained on `cleaned` on first use."""
     trainings = _trainings(corpus, cleaned, size, target_size, ())
     if not target_size:
         return dict.fromkeys(trainings, TrainedVocabulary(trainings["source"]))
@@ -59,14 +57,14 @@ def trained_on_use(
 
 @dataclass(frozen=True)
 class VocabularyTraining:
-    """How a vocabulary is trained.
+    """The training of a vocabulary.
 
     Attributes:
-      corpus: the corpus as described; its name and hash are in the file's name.
-      size: pieces.
+      corpus: the corpus before cleaning; the file name has its name and hash.
+      size: number of pieces.
       side: 'source', 'target' or 'both'.
       tags: pieces that are never split.
-      cleaned: the text, where it is known already; None cleans the corpus when it is needed.
+      cleaned: the cleaned text; None cleans the corpus when it is needed.
     """
 
     corpus: corpora.Corpus
@@ -77,7 +75,7 @@ class VocabularyTraining:
 
     @functools.cached_property
     def path(self) -> Path:
-        """The file of the model, whether it exists or not."""
+        """Returns the path of the model, which may not exist yet."""
         others = [tag for tag in self.tags if tag != vocab.tag(self.corpus.target)]
         parts = [self.corpus.name, self.corpus.hash(), str(self.size), *others]
         stem = "-".join(re.sub(r"[^\w.]", "", part) for part in parts)
@@ -94,7 +92,7 @@ class VocabularyTraining:
         return self.path
 
     def _marks(self) -> Iterator[str]:
-        """The pieces that the corpus needs; its hash is in the path."""
+        """Returns the special pieces of the corpus; their hash is in the path."""
         if self.corpus.reverse:
             yield from (vocab.tag_of(self.corpus, code) for code in self.corpus.languages)
         if self.corpus.back_translated:
@@ -112,7 +110,7 @@ class SharedVocabulary(seqio.SentencePieceVocabulary):
 
 
 class TrainedVocabulary(SharedVocabulary):
-    """A SharedVocabulary whose model is trained when it is first needed."""
+    """A SharedVocabulary whose model is trained on first use."""
 
     def __init__(self, training: VocabularyTraining) -> None:
         self._training = training
@@ -125,13 +123,13 @@ class TrainedVocabulary(SharedVocabulary):
 
     @property
     def sentencepiece_model_file(self) -> str:
-        """The model's path; reading this property trains the model if it is missing."""
+        """Returns the model's path; trains the model if it is missing."""
         return str(self._training.run())
 
 
 @functools.cache
 def _tf_tokenizer(path: str) -> Any:
-    with tf.init_scope():  # outlives the graph that needs it first
+    with tf.init_scope():  # outlives the graph that first needs it
         return seqio.SentencePieceVocabulary(path).tf_tokenizer
 
 

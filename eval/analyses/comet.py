@@ -1,8 +1,8 @@
-"""COMET of results whose texts are kept, by the user's own `comet-score` and a model on this disk.
+"""COMET for results with stored texts, by a local `comet-score` command and a local model.
 
-COMET (Rei et al., 2020) pins libraries that stand against ours, so it runs in its own environment;
-only its command has to be on the PATH. Nothing is downloaded. A language that the model's encoder
-was not trained on gets no score: COMET gives numbers for it, and they mean nothing.
+COMET (Rei et al., 2020) pins library versions that conflict with this project's, so it runs in its
+own environment. Only its command must be on the PATH. Nothing is downloaded. COMET's scores are
+meaningless for languages that the model's encoder was not trained on, so these get none.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from eval.analyses.update import SUFFIXES, ScoredTexts, newest
 from eval.records import analysis
 
 COMMAND = "comet-score"
-ENCODERS = ("xlm-r", "xlmr", "infoxlm")  # in the names of those that know the languages below
+ENCODERS = ("xlm-r", "xlmr", "infoxlm")  # names of encoders that know the languages below
 
-# XLM-R's languages (Conneau et al., 2020, table 6), all of which InfoXLM, XLM-R XL and their
-# distilled ones share; in the scripts that its data has, romanised ones left out.
+# XLM-R's languages (Conneau et al., 2020, table 6). InfoXLM, XLM-R XL and their distilled models
+# have the same. Scripts are those of its data, without romanised text.
 KNOWN = frozenset(
     """
     afr_Latn als_Latn amh_Ethi arb_Arab asm_Beng azj_Latn bel_Cyrl ben_Beng bos_Latn bre_Latn
@@ -43,13 +43,13 @@ KNOWN = frozenset(
 def score(files: Sequence[Path], model: Path) -> tuple[int, list[str]]:
     """Adds a `comet` row to analysis.jsonl for each row of results files that has its texts.
 
-    model: a checkpoint as COMET's authors publish it, `NAME/checkpoints/model.ckpt` with
-    `NAME/hparams.yaml`; all sentences go through one start of the command, for loading takes
-    longer than scoring. What has a score of this model and these texts is not scored again.
+    model: a checkpoint in the layout of COMET's authors, `NAME/checkpoints/model.ckpt` with
+    `NAME/hparams.yaml`. The command is started once for all sentences, because loading takes longer
+    than scoring. Texts that have a score by this model are skipped.
 
-    Returns how many rows were scored, and the codes of languages that were refused (source or
-    target not in KNOWN). Raises ValueError where the model or the command is not there, where the
-    encoder is none whose languages are known, and where the command fails; nothing is added then.
+    Returns the number of rows scored, and the codes of rejected languages (source or target not in
+    KNOWN). Raises ValueError if the model or the command is missing, if the encoder's languages are
+    unknown, or if the command fails; no row is added then.
     """
     command, name = _command(), name_of(model)
     known = {file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files}
@@ -72,11 +72,11 @@ def score(files: Sequence[Path], model: Path) -> tuple[int, list[str]]:
 
 
 def name_of(model: Path) -> str:
-    """How a model's scores are signed: `wmt22-comet-da:1f2e3d4c5b6a`. Raises ValueError."""
+    """Returns the model's name and hash: `wmt22-comet-da:1f2e3d4c5b6a`. Raises ValueError."""
     if not (model.suffix == ".ckpt" and model.is_file()):
         raise ValueError(
-            f"{model} is no COMET checkpoint: expected the file NAME/checkpoints/model.ckpt, as "
-            "COMET's own download_model leaves it; none is downloaded here"
+            f"{model} is no COMET checkpoint: expected the file NAME/checkpoints/model.ckpt, "
+            "which COMET's download_model writes; mmt does not download it"
         )
     folder = model.resolve().parent.parent
     settings = folder / "hparams.yaml"
@@ -88,8 +88,8 @@ def name_of(model: Path) -> str:
         raise ValueError(f"{settings}: {error}") from error
     if not any(part in encoder.lower() for part in ENCODERS):
         raise ValueError(
-            f"{settings}: pretrained_model is {encoder!r}; known are the languages of XLM-R, of "
-            f"encoders named {', '.join(ENCODERS)}: what this one was trained on is not"
+            f"{settings}: pretrained_model is {encoder!r}; allowed: encoders "
+            f"named {', '.join(ENCODERS)}, whose training languages are known"
         )
     with open(model, "rb") as file:
         return f"{folder.name}:{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
@@ -106,7 +106,7 @@ def _command() -> str:
 
 
 def _run(command: str, model: Path, items: Iterable[ScoredTexts]) -> list[float]:
-    """COMET of every sentence, in order."""
+    """Returns COMET of every sentence, in order."""
     lines = [line for item in items for line in item.lines]
     with tempfile.TemporaryDirectory() as folder:
         for place, suffix in enumerate(SUFFIXES):

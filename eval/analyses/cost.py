@@ -1,6 +1,6 @@
 """Cost, learning curve and recipe of a run: its `cost`, `curve` and `recipe` rows.
 
-They come from the run directory and, where it still exists, the cache of the training.
+They are computed from the run directory and, if it still exists, the cache it was trained on.
 """
 
 from collections import Counter
@@ -18,14 +18,14 @@ from mmt.plan import parameters
 from mmt.run import Run, read_metrics
 from mmt.system import environment
 
-POINTS = 200  # of a curve, at most, beside those of validation
+POINTS = 200  # most points of a curve, in addition to those of validation
 
 
 def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Curve | SystemRecipe]:
-    """The rows of a run directory as `system`; a bilingual one gets no curve.
+    """Returns the rows of a run directory as `system`; a bilingual system gets no curve.
 
-    chosen: how a baseline's settings were. [] for a model that was not trained here: it has no
-    rows of metrics. Raises ValueError where the directory's files are broken.
+    chosen: how a baseline's settings were chosen. [] for an imported model, which has no metrics.
+    Raises ValueError if the directory's files are broken.
     """
     rows = read_metrics(Run(model_dir).metrics)
     trained = [row for row in rows if "loss" in row]
@@ -60,7 +60,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
 
 
 def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
-    """Loss in nats per target token (the labels' own, without smoothing) over steps and tokens."""
+    """Returns loss in nats per target token (without label smoothing) over steps and tokens."""
     tokens, seconds = 0.0, 0.0
     points: dict[int, dict[str, float]] = {}
     for row in rows:
@@ -89,7 +89,8 @@ def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
 
 
 def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Passes over each language's training pairs, by target tokens; {} where the cache is gone."""
+    """Returns passes over each language's training pairs, by target tokens; {} without the cache.
+    """
     seen: Counter[str] = Counter()
     for row in rows:
         seen.update(row.get("language_tokens", {}))

@@ -1,7 +1,6 @@
-"""Whether a line is English, by a light language identification.
+"""Detects lines that are not English, by a light language identifier.
 
-It is asked about whole test sets of system outputs, and its answer is a share: it would rather let
-a line pass than blame one that is English.
+The result is used as a share over whole test sets. In doubt, a line counts as English.
 """
 
 import functools
@@ -11,17 +10,16 @@ import unicodedata
 from mmt.data.cleaning import language_identification
 
 _WORDS = re.compile(r"[^\W\d_]+")
-_LEAST_WORDS = 5  # in small letters; what a name is, no identifier knows
+_LEAST_WORDS = 5  # in lowercase; identifiers fail on names
 _LEAST_LETTERS = 20
 _LIKELY = 0.1
 
 
 def is_other(line: str) -> bool:
-    """Whether a line is surely in another language than English.
+    """Returns whether a line is certainly in another language than English.
 
-    Lines mostly in another script than Latin are. Of the others only those are judged that have at
-    least 5 words in small letters (names have none) and 20 letters; these are where py3langid
-    gives English a probability under 0.1.
+    It is if most of its letters are not Latin. Otherwise, py3langid must give English a probability
+    below 0.1, and the line must have at least 5 lowercase words (names have none) and 20 letters.
 
     >>> [is_other(line) for line in ("Er sah nicht, was auf dem Weg lag.", "Jakob, Isaak")]
     [True, False]

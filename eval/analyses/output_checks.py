@@ -1,7 +1,7 @@
-"""Checks of outputs that BLEU does not show: copies, empty, cut off, looping or not English.
+"""Output checks that BLEU does not show: copies, empty, cut off, looping or not English.
 
-Each flag is a rule on one line, made to miss rather than to blame a right translation; a row has
-the shares. testset_quality.py rates test sets.
+Each check is a rule on one line. The rules prefer misses to false alarms. A row has the shares.
+testset_quality.py rates test sets.
 """
 
 import re
@@ -16,16 +16,16 @@ from eval.analyses.train_overlap import TrainingTargets, normalised
 from eval.records.analysis import OutputChecks
 from eval.records.results import Row
 
-_SLACK = 20  # characters; 'Yes.' for 'Yes, he is.' is no wrong length
+_SLACK = 20  # characters; 'Yes.' for 'Yes, he is.' is acceptable
 _SYLLABLE = re.compile(r"([^\W\d_]{1,4}?)\1{7,}")
 
 
 class Flags(NamedTuple):
-    """What is wrong with one output. not_english, recited: None where it cannot be known.
+    """The checks that one output fails. not_english, memorised: None if unknown.
 
-    copy: the source again, but for case and punctuation. short, long: under half, over twice as
-    many characters as the reference, by over 20. looping: a phrase over and over. recited: another
-    line of the training target than the reference.
+    copy: equal to the source, except case and punctuation. short, long: under half or over twice as
+    many characters as the reference, and a difference over 20. looping: repeats a phrase.
+    memorised: equal to a line of the training target, but not to the reference.
     """
 
     copy: bool
@@ -45,9 +45,10 @@ def flags(
     target: str = "eng_Latn",
     training: TrainingTargets | None = None,
 ) -> Flags:
-    """What is wrong with `output`. target: FLORES code. training: the target side of training.
+    """Returns the checks that `output` fails.
 
-    What the reference has too (a name that stays as it is, `holy, holy, holy, holy`) is right.
+    target: FLORES code. training: the target side of the training data. Properties that the
+    reference shares, such as an unchanged name or `holy, holy, holy, holy`, do not count.
 
     >>> flags("Das ist es.", "das ist es", "That is it.").copy
     True
@@ -75,7 +76,7 @@ def check(
     *,
     training: TrainingTargets | None = None,
 ) -> OutputChecks:
-    """The shares of flagged outputs of the texts that belong to `row`.
+    """Returns the shares of flagged outputs of a row's texts.
 
     lines: source, output and reference of every sentence. hypotheses: hash of the texts.
     """
@@ -96,13 +97,15 @@ def check(
 
 
 def _is_names(line: str) -> bool:
-    """Whether a line is nothing but numbers, and words with capitals as names are written."""
+    """Returns whether a line consists of numbers and capitalised words only."""
     return all(word[0].isupper() for word in re.findall(r"[^\W\d_]+", line))
 
 
 def _loops(line: str, words: Sequence[str]) -> bool:
-    """A word four times in a row, a phrase three times, a syllable eight times; or a long line of
-    which under 40 % of the pairs of words are different.
+    """Returns whether a line repeats itself.
+
+    It does if it has a word four times in a row, a phrase three times, or a syllable eight times. A
+    long line also does if under 40 % of its word pairs are distinct.
     """
     if _SYLLABLE.search(line.casefold()):
         return True

@@ -1,7 +1,7 @@
-"""Which experts a model sends which language to: `routing` rows, a layer and a language each.
+"""The experts that a model selects for each language: one `routing` row per layer and language.
 
-It reads a test set's sentences with their references, as in training packed into rows and mixed;
-no score is computed. How the rows are drawn is for the report.
+It reads sentences of a test set with their references, packed and mixed as in training. No score is
+computed.
 """
 
 import functools
@@ -29,7 +29,7 @@ STACKS = {"encoder": "source", "decoder": "target"}
 
 
 class RoutingCounts(NamedTuple):
-    """Of one layer: choices [languages, experts], and tokens and those without room [languages]."""
+    """Counts of one layer: choices [languages, experts], tokens and dropped tokens [languages]."""
 
     load: np.ndarray
     tokens: np.ndarray
@@ -40,13 +40,13 @@ def routing(
     translator: Translator, testset: TestSet, *, system: str, checkpoint: str,
     sentences: int = 100, rows: int = 32, target_length: int = 0,
 ) -> list[ExpertLoad]:  # fmt: skip
-    """A row per layer with experts and language; [] for a dense model.
+    """Returns a row per MoE layer and language; [] for a dense model.
 
-    The first `sentences` of each language are shuffled over the languages, packed into batches of
-    `rows` rows of the translator's `max_source_length` and of `target_length` (0: as long), best
-    those that the run was trained with (`as_trained`), and read without noise. load: shares
-    of the choices by expert. drop_rate: the share of tokens that would find no room, were this a
-    training batch. entropy: that of load, 1 where all experts are used alike.
+    The first `sentences` of each language are shuffled and packed into batches of `rows` rows. A
+    row has the translator's `max_source_length` and `target_length` tokens (0: the same); the
+    values of the run's training are best (`as_trained`). There is no noise. load: share of choices
+    by expert. drop_rate: share of tokens that a training batch would drop. entropy: of the load; 1
+    if uniform.
     """
     if not translator.model.config.moe_period:
         return []
@@ -68,7 +68,7 @@ def routing(
 
 
 def as_trained(model_dir: Path) -> dict[str, int]:
-    """The batches of a run, for `routing`; at most 32 rows. {} where it was not trained here."""
+    """Returns the batch sizes of a run for `routing`, at most 32 rows; {} for an imported model."""
     with config.isolated(Run(model_dir).config):
         lengths, rows = config.macro("TASK_FEATURE_LENGTHS"), config.macro("BATCH_SIZE")
     if lengths is None or rows is None:
@@ -90,7 +90,7 @@ def _row(counts: RoutingCounts, **about: Any) -> ExpertLoad:
 def _batches(
     translator: Translator, testset: TestSet, lengths: tuple[int, int], *, sentences: int, rows: int
 ) -> Iterator[tuple[packing.Batch, dict[str, np.ndarray]]]:
-    """Packed batches, and for each side the language of every token (-1 for padding)."""
+    """Yields packed batches, and for each side the language of every token (-1 for padding)."""
     sizes = translator.model.config
     tag = vocabulary.tag(testset.target) + " " if translator.tagged else ""
     encode = {side: vocabulary.encode for side, vocabulary in translator.vocabularies.items()}
@@ -129,7 +129,7 @@ def _decoded(rows: list[packing.Row], tokens: list[Any]) -> records.Decoded:
 
 
 def _languages(rows: list[packing.Row], segments: np.ndarray) -> np.ndarray:
-    """The language of every token by the segment that it is in."""
+    """Returns the language of every token, by its segment."""
     most = max(map(len, rows))
     table = np.full((len(rows), most + 1), -1)
     for number, row in enumerate(rows):
@@ -164,7 +164,9 @@ def _count(
 
 @functools.cache
 def _forward(model: Any) -> Any:
-    """(params, features) -> for each stack (experts, slots), each [layers G S k]."""
+    """Returns a function (params, features) -> for each stack (experts, slots), each [layers G S
+    k].
+    """
 
     @jax.jit
     def forward(params: Any, features: Any) -> Any:

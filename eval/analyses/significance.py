@@ -1,8 +1,8 @@
-"""How sure a score and a difference of two are: bootstrap and approximate randomisation.
+"""Confidence intervals and significance tests: bootstrap and approximate randomisation.
 
-The tests are sacreBLEU's (its `significance` module, and `sacrebleu --confidence`, `--paired-bs`,
-`--paired-ar`): same resamples, same numbers. Here all resamples are scored at once, and those of a
-system serve all its comparisons, since a report of 100 languages makes a thousand.
+The tests equal sacreBLEU's (its `significance` module, `sacrebleu --confidence`, `--paired-bs` and
+`--paired-ar`), with the same resamples and numbers. Here all resamples are scored at once, and a
+system's resamples serve all its comparisons: a report of 100 languages has a thousand.
 """
 
 import dataclasses
@@ -15,17 +15,17 @@ from eval import metrics
 from eval.records.analysis import Interval, Paired
 from eval.records.results import KEY, Row
 
-RESAMPLES = 1000  # of the bootstrap
-TRIALS = 10_000  # of approximate randomisation
+RESAMPLES = 1000  # bootstrap
+TRIALS = 10_000  # approximate randomisation
 SEED = 12345
-_BLOCK = 1000  # trials at a time, to stay small
+_BLOCK = 1000  # trials at a time, to limit memory
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Judged:
-    """One row of results, and its sentences as `metrics.Statistics` counts them.
+    """One row of results with the counts of its sentences, see `metrics.Statistics`.
 
-    chrf: None where only differences of BLEU are asked for. hypotheses: hash of the texts.
+    chrf: None if only differences of BLEU are needed. hypotheses: hash of the texts.
     """
 
     row: Row
@@ -35,22 +35,22 @@ class Judged:
 
     @functools.cached_property
     def bleus(self) -> np.ndarray:
-        """BLEU of every resample."""
+        """Returns BLEU of every resample."""
         return metrics.bleu(_weights(self.row.sentences) @ self.bleu)
 
     @functools.cached_property
     def chrfs(self) -> np.ndarray:
-        """chrF++ of every resample."""
+        """Returns chrF++ of every resample."""
         if self.chrf is None:
             raise ValueError(f"no counts for the chrF++ of {self.row.system}")
         return metrics.chrf(_weights(self.row.sentences) @ self.chrf)
 
 
 def interval(system: Judged) -> Interval:
-    """95 % intervals of BLEU and chrF++ by bootstrap (Koehn, 2004).
+    """Returns 95 % intervals of BLEU and chrF++ by bootstrap (Koehn, 2004).
 
-    Of the sorted scores of 1,000 resamples of the sentences, those that leave out 2.5 % at each
-    end. Half the width is what `sacrebleu --confidence` prints behind the ±.
+    It sorts the scores of 1,000 resamples and omits 2.5 % at each end. `sacrebleu --confidence`
+    prints half its width after the ±.
     """
     bleu, chrf = _middle(system.bleus), _middle(system.chrfs)
     return Interval(
@@ -66,13 +66,13 @@ def interval(system: Judged) -> Interval:
 
 
 def paired(system: Judged, against: Judged) -> Paired:
-    """A system less another one on the same sentences.
+    """Returns the difference of a system to another one on the same sentences, with tests.
 
     delta, chrf_delta: differences of the rows' scores. delta_low, delta_high: the 95 % interval of
-    ΔBLEU over resamples that are the same for both. p_bootstrap (Koehn, 2004) and p_randomization
-    (Riezler & Maxwell, 2005; 10,000 trials): how often chance alone makes so large a difference, as
-    sacreBLEU has it, but 1 for two systems whose sentences count alike, where it has 1/1001.
-    Raises ValueError for rows that are not of the same sentences.
+    ΔBLEU over paired resamples. p_bootstrap: paired bootstrap (Koehn, 2004). p_randomization:
+    approximate randomisation (Riezler & Maxwell, 2005), 10,000 trials. Both p-values equal
+    sacreBLEU's, except for two systems with equal counts: 1 here, 1/1001 there. Raises ValueError
+    for rows of different sentences.
     """
     for name in ("testset", "source", "target", "sentences"):
         ours, theirs = getattr(system.row, name), getattr(against.row, name)
@@ -100,7 +100,7 @@ def paired(system: Judged, against: Judged) -> Paired:
 
 
 def mirrored(row: Paired, system: Row, against: Row) -> Paired:
-    """The row of `paired(against, system)`, from that of `paired(system, against)`."""
+    """Returns the row of `paired(against, system)`, given that of `paired(system, against)`."""
     return dataclasses.replace(
         row,
         **key_of(against),
@@ -116,7 +116,7 @@ def mirrored(row: Paired, system: Row, against: Row) -> Paired:
 
 
 def key_of(row: Row) -> dict[str, Any]:
-    """The fields that an analysis row shares with the row of results that it is about."""
+    """Returns the key fields that an analysis row shares with its row of results."""
     return {name: getattr(row, name) for name in KEY}
 
 
@@ -138,20 +138,20 @@ def _p_randomization(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def _p(made: np.ndarray, seen: np.ndarray, *, alike: bool) -> float:
-    """The share of differences made by chance above the one seen; equal ones do not count."""
-    above = int((made > seen + 1e-9).sum())  # by less two equal scores may differ in rounding
+    """Returns the share of random differences above the observed one; equal ones do not count."""
+    above = int((made > seen + 1e-9).sum())  # tolerance for rounding of equal scores
     return 1.0 if alike else (above + 1) / (len(made) + 1)
 
 
 def _middle(scores: np.ndarray) -> tuple[float, float]:
-    """Where the middle 95 % of the scores begin and end."""
+    """Returns the ends of the middle 95 % of the scores."""
     ordered, cut = np.sort(scores), len(scores) // 40
     return round(float(ordered[cut]), 4), round(float(ordered[-cut - 1]), 4)
 
 
 @functools.lru_cache(maxsize=2)
 def _weights(sentences: int) -> np.ndarray:
-    """(resamples, sentences): how often each sentence is in each resample."""
+    """Returns (resamples, sentences): how often each resample contains each sentence."""
     rng = np.random.default_rng(SEED)
     drawn = rng.choice(sentences, size=(RESAMPLES, sentences), replace=True)
     places = (drawn + sentences * np.arange(RESAMPLES)[:, None]).ravel()
@@ -161,6 +161,6 @@ def _weights(sentences: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=2)
 def _swaps(sentences: int) -> np.ndarray:
-    """(trials, sentences): whether the two systems' outputs change places."""
+    """Returns (trials, sentences): whether the outputs of the two systems are swapped."""
     rng = np.random.default_rng(SEED)
     return rng.integers(2, size=(TRIALS, sentences), dtype=bool)

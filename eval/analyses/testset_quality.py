@@ -1,7 +1,7 @@
-"""How far a score on one language of a test set can be trusted, whatever the system.
+"""Rates how reliable scores on one language of a test set are, for any system.
 
-From its sentences alone: how many, how long, how alike, and what BLEU's tokenizer makes of them.
-output_checks.py checks the outputs of systems.
+The rating uses sentences only: their number, length, repetition and tokenization. output_checks.py
+checks the outputs of systems.
 """
 
 import unicodedata
@@ -17,13 +17,12 @@ from eval.records.analysis import MARKS, TestsetQuality
 def rate(
     testset: str, source: str, target: str, lines: Sequence[tuple[str, str]]
 ) -> TestsetQuality:
-    """The mark of one language of a test set, the worst of its reasons, which are in plain words.
+    """Returns the mark of one language of a test set: the worst mark of its findings.
 
-    lines: source and reference of every sentence. Under 100 sentences are `poor`, for one score
-    then moves by several BLEU by chance; under 200 `fair`. What else is looked at: words as BLEU's
-    tokenizer 13a sees them (no spaces between words: poor), quotation marks that it leaves on
-    words (only said), references under 4 words (no 4-gram), repeated ones, and such as are their
-    sources.
+    lines: source and reference of every sentence. Under 100 sentences is `poor`, because a score
+    then varies by several BLEU; under 200 is `fair`. Other findings: no spaces between words
+    (`poor`), quotation marks attached to words (reported only), references under 4 words (no
+    4-gram), repeated references, and references equal to their sources.
 
     >>> rate("x", "deu_Latn", "eng_Latn", [("Ja.", "Yes.")] * 120).mark
     'poor'
@@ -43,9 +42,9 @@ def rate(
 
 def _size(sentences: int) -> Iterator[tuple[str, str]]:
     if sentences < 100:
-        yield "poor", f"only {sentences} sentences, under 100: a score moves widely by chance"
+        yield "poor", f"only {sentences} sentences, under 100: scores vary widely by chance"
     elif sentences < 200:
-        yield "fair", f"only {sentences} sentences: read the interval, not the score"
+        yield "fair", f"only {sentences} sentences: the interval matters more than the score"
 
 
 def _tokens(references: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -55,17 +54,17 @@ def _tokens(references: Sequence[str]) -> Iterator[tuple[str, str]]:
     if length > 12:
         yield (
             "poor",
-            f"the tokenizer 13a finds no words ({length:.0f} characters each): the target is "
-            f"written without spaces; read chrF++",
+            f"the tokenizer 13a finds no words ({length:.0f} characters each), because the target "
+            f"has no spaces: use chrF++",
         )
     elif length > 8:
-        yield "fair", f"words are long ({length:.1f} characters): BLEU is low, read chrF++"
+        yield "fair", f"words are long ({length:.1f} characters): BLEU is low, use chrF++"
     stuck = float(np.mean([any(map(_is_stuck, line)) for line in tokens]))
     if stuck > 0.05:
         yield (
-            "good",  # alike for all systems
+            "good",  # affects all systems equally
             f"in {stuck:.0%} of the references the tokenizer 13a leaves punctuation such as “ ” "
-            f"on words, so that one wrong quotation mark is a wrong word",
+            f"attached to words: a wrong quotation mark makes the word wrong",
         )
     short = float(np.mean([len(line) < 4 for line in tokens]))
     if short > 0.2:
@@ -84,11 +83,11 @@ def _sentences(lines: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     same = float(np.mean([normalised(source) == normalised(other) for source, other in lines]))
     if same > 0.1:
         mark = "poor" if same > 0.5 else "fair"
-        yield mark, f"{same:.0%} of the references are their sources: copying scores"
+        yield mark, f"{same:.0%} of the references equal their sources: copying scores well"
 
 
 def _is_stuck(token: str) -> bool:
-    """Whether a token is a word with a quotation mark or the like on it that is not ASCII."""
+    """Returns whether a token is a word with a non-ASCII quotation mark or the like attached."""
     ends = [end for end in (token[0], token[-1]) if not end.isascii()]
     return any(map(str.isalpha, token)) and any(
         unicodedata.category(end).startswith("P") for end in ends

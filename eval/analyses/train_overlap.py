@@ -1,7 +1,6 @@
-"""The target side that systems were trained on: do they translate, or recite it?
+"""The target side of the training data: does a system translate or recite it?
 
-Where many languages share their target lines (a Bible, a test suite), a decoder can learn these by
-heart. Which lines a corpus trains on is for its reader; how sure a BLEU is, for significance.py.
+If many languages share their target lines, as in a Bible, a decoder can memorise them.
 """
 
 import re
@@ -19,10 +18,9 @@ _WORD = re.compile(r"\w+")
 
 
 class TrainingTargets:
-    """The target lines of a training corpus: which they are, and their 4-grams of words.
+    """The target lines of a training corpus, and their 4-grams of words.
 
-    Case, punctuation and spaces do not matter. 100,000 different lines of 25 words take about
-    250 MB.
+    Case, punctuation and spaces are ignored. 100,000 distinct lines of 25 words take about 250 MB.
 
     >>> training = TrainingTargets(["In the beginning was the Word,"])
     >>> "in the beginning was the word" in training
@@ -44,18 +42,17 @@ class TrainingTargets:
         return hash(normalised(line)) in self._lines
 
     def overlap(self, line: str) -> float | None:
-        """The share (0 to 1) of the line's 4-grams that training has; None for under 4 words."""
+        """Returns the share (0 to 1) of the line's 4-grams in training; None for under 4 words."""
         ngrams = list(_ngrams(normalised(line)))
         return sum(ngram in self._ngrams for ngram in ngrams) / len(ngrams) if ngrams else None
 
 
 def measure(system: Judged, references: Sequence[str], training: TrainingTargets) -> TrainOverlap:
-    """BLEU of a system's lines in five bins of their references' overlap with `training`.
+    """Returns BLEU in five bins of overlap of a line's reference with training.
 
-    A BLEU that is high only where the overlap is high was recited. Lines of under 4 words are in no
-    bin.
+    BLEU that is high only at high overlap suggests recitation. Lines of under 4 words are in no bin.
     """
-    shares = np.array([training.overlap(line) for line in references], dtype=float)  # None is nan
+    shares = np.array([training.overlap(line) for line in references], dtype=float)  # None -> NaN
     places = np.where(np.isnan(shares), -1, np.searchsorted(EDGES[1:-1], shares, side="right"))
     bins = []
     for place, (low, high) in enumerate(zip(EDGES, EDGES[1:], strict=False)):
@@ -69,7 +66,7 @@ def measure(system: Judged, references: Sequence[str], training: TrainingTargets
 
 
 def normalised(line: str) -> tuple[str, ...]:
-    """The words of a line, without case and punctuation."""
+    """Returns the words of a line, without case and punctuation."""
     return tuple(_WORD.findall(line.casefold()))
 
 

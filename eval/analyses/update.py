@@ -1,7 +1,7 @@
-"""Updates analysis.jsonl from the rows of results files and the texts beside them.
+"""Updates analysis.jsonl from the rows of results files and the stored texts.
 
-Intervals, output checks, test-set quality, paired tests and training overlap. A row whose hash of
-the texts is current is not computed again.
+The rows are intervals, output checks, test-set quality, paired tests and training overlap. A row
+with a current hash of the texts is not computed again.
 """
 
 import dataclasses
@@ -21,29 +21,30 @@ from eval.records.results import Row
 from mmt.system.progress import track
 
 SUFFIXES = ("src", "hyp", "ref")
-_AT_ONCE = 500  # rows, before the file is written
+_AT_ONCE = 500  # rows per write of the file
 
 _Known: TypeAlias = dict[tuple[str, ...], analysis.Row]  # by key
 
 
 def stem(results_file: Path, system: str, testset: str, source: str) -> Path:
-    """Where the texts of a row lie: `<stem>.src`, `.hyp`, `.ref`, a sentence a line."""
+    """Returns the path of a row's texts without suffix: `<stem>.src`, `.hyp`, `.ref`."""
     return results_file.parent / "hypotheses" / system / testset / source
 
 
 def update(files: Sequence[Path], *, training: TrainingTargets | None = None) -> int:
-    """Adds missing and stale rows to `analysis.jsonl` beside each file; returns how many.
+    """Adds missing and outdated rows to `analysis.jsonl` beside each file; returns their number.
 
-    Of rows that differ in checkpoint or decoding only the last counts, whose texts are kept.
-    `interval`, `guards` and `trust` are for each of them that has its texts; `overlap` only with
-    `training`; `paired` for every multilingual system against the best bilingual one (as
-    `comparison.compare` chooses) and against each other multilingual one (those of an ablation,
-    `NAME:VALUE`, among themselves) that has translated the same sentences. Texts that do not give
-    a row's scores are not the row's, and left out. Where a row has no texts, as those of a result
-    that is published without them, its `counts` stand for them in `paired`.
+    If rows differ only in checkpoint or decoding, the last one counts, because its texts are
+    stored. The rows are:
+    * `interval`, `guards`, `counts` and `trust` for each row with texts;
+    * `overlap`, only with `training`;
+    * `paired` for every multilingual system against the best bilingual one, which
+      `comparison.compare` chooses, and against each other multilingual one with the same sentences.
+      Systems of an ablation, `NAME:VALUE`, are paired among themselves.
 
-    Raises ValueError for a broken row, for texts of unequal numbers of lines, with the files, and
-    for counts that do not give their row's BLEU.
+    Texts that do not give a row's scores are ignored. If a row has no texts, `paired` uses its
+    `counts`. Raises ValueError for a broken row, for texts of unequal numbers of lines, and for
+    counts that do not give their row's BLEU.
     """
     files = [file.resolve() for file in files]
     known = {
@@ -69,7 +70,7 @@ def update(files: Sequence[Path], *, training: TrainingTargets | None = None) ->
 
 
 def newest(files: Sequence[Path]) -> list["ScoredTexts"]:
-    """The rows of results files; of those that differ in checkpoint or decoding only the last."""
+    """Returns the rows of results files; of those with other checkpoint or decoding, the last."""
     items: dict[tuple[str, str, str, str], ScoredTexts] = {}
     for file in files:
         for row in results.read_rows(file):
@@ -80,9 +81,7 @@ def newest(files: Sequence[Path]) -> list["ScoredTexts"]:
 
 
 def of_rows(file: Path, rows: Iterable[Row]) -> None:
-    """Adds what is missing of `interval`, `guards` and `trust` for some rows of a results file.
-
-    The same without pairs, for rows as they come.
+    """Adds missing `interval`, `guards`, `counts` and `trust` rows for some rows of a results file.
     """
     known = {file: {row.key: row for row in analysis.read(analysis.beside(file))}}
     waiting: list[tuple[Path, analysis.Row]] = []
@@ -95,10 +94,9 @@ def of_rows(file: Path, rows: Iterable[Row]) -> None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ScoredTexts:
-    """A row, the file it is from, and its texts, read when they are asked for.
+    """A row, its file, and its texts, which are read on first use.
 
-    hash: of the texts. lines: source, hypothesis and reference of every sentence. judged: None
-    where these do not give the row's scores. counts: what is known of texts that are not there.
+    counts: the stored counts, for rows without texts.
     """
 
     row: Row
@@ -118,14 +116,14 @@ class ScoredTexts:
 
     @functools.cached_property
     def hash(self) -> str:
-        """As `cat x.src x.hyp x.ref | sha256sum | head -c 12` has it."""
+        """Returns the hash of the texts, `cat x.src x.hyp x.ref | sha256sum | head -c 12`."""
         if not self.is_there and self.counts:
             return self.counts.hypotheses
         return _hash(self.path(suffix).read_bytes() for suffix in SUFFIXES)
 
     @functools.cached_property
     def references(self) -> str | None:
-        """The hash of its references; None where nothing is known of its sentences."""
+        """Returns the hash of its references, or None if unknown."""
         if self.is_there:
             return _hash([self.path("ref").read_bytes()])
         return self.counts.references if self.counts else None
@@ -147,7 +145,7 @@ class ScoredTexts:
 
     @functools.cached_property
     def judged(self) -> Judged | None:
-        """None where the texts do not give the row's scores."""
+        """Returns the row with its counts; None if the texts do not give the row's scores."""
         if len(self.texts["ref"]) != self.row.sentences:
             return None
         statistics = _references(self.texts["ref"]).statistics(self.texts["hyp"])
@@ -160,13 +158,13 @@ class ScoredTexts:
         return Judged(self.row, statistics.bleu, statistics.chrf, self.hash)
 
     def check(self) -> None:
-        """ValueError where there are no texts, and the counts do not give the row's BLEU."""
+        """Raises ValueError if there are no texts and the counts do not give the row's BLEU."""
         if not self.is_there:
             _ = self.compared
 
     @functools.cached_property
     def compared(self) -> Judged | None:
-        """Enough to compare BLEU: `judged`, or without texts the counts that are known of them."""
+        """Returns the row with BLEU's counts, from its texts or else from its stored counts."""
         if self.is_there:
             return self.judged
         if not self.counts:
@@ -177,8 +175,8 @@ class ScoredTexts:
             raise ValueError(
                 f"{analysis.beside(self.file)}: counts of {self.row.system}, {self.row.testset}, "
                 f"{self.row.source} give {len(bleu)} sentences and BLEU {score:.4f}, its row in "
-                f"{self.file.name} {self.row.sentences} and {self.row.bleu:.4f}; one of them was "
-                "changed: evaluate again"
+                f"{self.file.name} has {self.row.sentences} and {self.row.bleu:.4f}; one of them "
+                "was changed: evaluate again"
             )
         return Judged(self.row, bleu, None, self.hash)
 
@@ -188,7 +186,7 @@ def _missing(
     known: Mapping[Path, _Known],
     training: TrainingTargets | None,
 ) -> Iterator[tuple[Path, analysis.Row]]:
-    """What is missing for one language of one test set."""
+    """Yields the missing rows of one language of one test set."""
     for item in items:
         if item.is_there:
             yield from _alone(item, known[item.file], training)
@@ -204,7 +202,7 @@ def _missing(
 
 
 def _pairs(items: Sequence[ScoredTexts]) -> Iterator[tuple[ScoredTexts, ScoredTexts, bool]]:
-    """Which systems are compared, and whether in both directions."""
+    """Yields the systems to compare, and whether in both directions."""
     many = [item for item in items if item.row.kind == "multilingual"]
     bilingual = [item for item in items if item.row.kind == "bilingual"]
     best = max(bilingual, key=lambda item: item.row.bleu, default=None)
@@ -220,7 +218,7 @@ def _pairs(items: Sequence[ScoredTexts]) -> Iterator[tuple[ScoredTexts, ScoredTe
 
 
 def _ablation(system: str) -> str:
-    """NAME of a system called `NAME:VALUE`, which the report shows apart; else ""."""
+    """Returns NAME of a system called `NAME:VALUE`, else ""."""
     name, _, value = system.partition(":")
     return name if value else ""
 
@@ -237,7 +235,7 @@ def _is_paired(ours: ScoredTexts, theirs: ScoredTexts, known: _Known) -> bool:
 def _alone(
     item: ScoredTexts, known: _Known, training: TrainingTargets | None
 ) -> Iterator[tuple[Path, analysis.Row]]:
-    """What is missing for one row, whatever other systems there are."""
+    """Yields the missing rows of one result row, except pairs."""
     row, key = item.row, item.row.key
     interval, guard = known.get(("interval", *key)), known.get(("guards", *key))
     counts = known.get(("counts", *key))
@@ -294,5 +292,5 @@ def _lines(path: Path) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=2)
 def _references(lines: tuple[str, ...]) -> metrics.References:
-    """Counted once for all systems of a language."""
+    """Returns the references of a language, cached for all systems."""
     return metrics.References(lines)

@@ -47,9 +47,9 @@ def baselines(
       classes: the settings, by number of training pairs.
 
     Raises:
-      ValueError: before training, for a language without training or validation examples, test
-        set or class, for settings that cannot be trained, and where another process trains in
-        `directory`; after the other models are evaluated, for models that diverged.
+      ValueError: before training, for a language without training or validation examples, test set
+        or class. Also for settings that cannot be trained, and if another process trains in
+        `directory`. After the evaluation of the other models, for models that diverged.
     """
     opened = cache.open_cache(Path(cache_dir))
     whole = opened.manifest.counts["train"]
@@ -58,8 +58,8 @@ def baselines(
     held_out = opened.manifest.counts.get("validation", {})
     if without := [code for code in codes if not held_out.get(code)]:
         raise ValueError(
-            f"no validation examples for {', '.join(without)}: a baseline stops by them; give some "
-            "or leave these out of BASELINE_LANGUAGES"
+            f"no validation examples for {', '.join(without)}: baselines need them for early "
+            "stopping; add some or leave these out of BASELINE_LANGUAGES"
         )
     judge.check(codes)
     groups = grouped({code: counts[code] for code in codes}, classes)
@@ -101,8 +101,8 @@ def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache)
 class Judge:
     """Evaluates a baseline on its language in each test set that has it; adds rows to `out`.
 
-    analysis.jsonl beside `out` gets the cost of its training (without the candidates tried on other
-    languages) and how its settings were chosen. scores: metrics in addition to BLEU and chrF++.
+    analysis.jsonl beside `out` gets the training cost and how the settings were chosen. The cost
+    excludes candidates tried on other languages. scores: metrics in addition to BLEU and chrF++.
     """
 
     testset: str | Sequence[str]
@@ -135,11 +135,11 @@ class Judge:
         analysis.add(analysis.beside(Path(self.out)), cost.cost(model_dir, system, chosen=chosen))
 
 
-_testset = functools.cache(testsets.load)  # the same for a hundred baselines
+_testset = functools.cache(testsets.load)  # cached: a hundred baselines share test sets
 
 
 def choose(counts: Mapping[str, int], requested: Sequence[str] | int) -> list[str]:
-    """Returns the codes that `wanted` names, or at most `wanted` codes spread evenly by size.
+    """Returns the requested codes, or a requested number of codes spread evenly by size.
 
     >>> choose({"deu_Latn": 9, "fra_Latn": 7, "swh_Latn": 5, "yor_Latn": 1}, 2)
     ['deu_Latn', 'yor_Latn']
@@ -175,14 +175,16 @@ class _Trainer:
                 checkpoint.check_model(directory / code, shapes)
             jobs = [self._job(program, plan, text, directory) for text in texts.items()]
             for job in jobs:
-                if not job.finished():  # what is done keeps the words it was done by
+                if not job.finished():  # finished runs keep their text
                     self._describe(settings, job, texts[job.name])
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
     def _describe(self, settings: Class, job: simultaneous.BaselineJob, text: cache.Cache) -> None:
-        """Writes the run directory. A cache of its own is named in the configuration, without a
-        path of this machine where it lies in the default place.
+        """Writes the run directory.
+
+        A cache with its own vocabulary is named in the configuration. If it is in the default
+        place, the configuration has no path of this machine.
         """
         where = str(text.directory)
         named = []
@@ -195,9 +197,9 @@ class _Trainer:
             Run(job.model_dir).describe(text, [job.name])
 
     def rate(self, settings: Class, code: str) -> float:
-        """Returns tokens of the held-out targets per token of the shared vocabulary, EOS included.
+        """Returns own tokens per shared token of the held-out targets, EOS included.
 
-        Warns where the sets of examples that fit differ: the losses are then of different texts.
+        Warns if different examples fit: the losses are then of different texts.
         """
         with settings.configured() as (program, plan):
             own_cache = _text(self.opened, program, plan, code)
@@ -207,8 +209,7 @@ class _Trainer:
         if (fit[0] != fit[1]).any():
             warnings.warn(
                 f"{settings.name}: {fit[0].sum()} of {fit[0].size} validation examples of {code} "
-                f"fit, "
-                f"in the vocabulary of all {fit[1].sum()}: losses are compared as if of the same",
+                f"fit, but {fit[1].sum()} in the shared vocabulary: losses are of different text",
                 stacklevel=2,
             )
         own_tokens, shared_tokens = (pairs[fit[0] & fit[1], 1].sum() for pairs in lengths)
@@ -224,7 +225,7 @@ class _Trainer:
         where = opened.directory
 
         def data() -> Any:
-            eval_batches = config.configured(pipeline.eval_batches)  # how many of them: by gin
+            eval_batches = config.configured(pipeline.eval_batches)  # gin binds their number
             held_out = eval_batches(cache_dir=where, languages=(code,), **same)
             if not len(held_out):
                 raise ValueError(f"{code}: no validation example fits in {plan.feature_lengths}")
@@ -237,7 +238,7 @@ class _Trainer:
 
         steps = _steps(plan, opened.lengths(code, "train"))
         period = min(plan.period, steps)
-        since = plan.before_last  # what another stage measures says nothing of this one
+        since = plan.before_last  # losses of other stages are not comparable
         return simultaneous.BaselineJob(
             code, directory / code, data, steps, period, plan.patience, since
         )
@@ -253,8 +254,9 @@ def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) ->
 
 
 def _steps(plan: Plan, lengths: np.ndarray) -> int:
-    """Returns the steps before the last stage plus those of `plan.epochs` passes over examples of
-    these lengths in full rows.
+    """Returns the number of steps: those before the last stage plus `plan.epochs` epochs.
+
+    lengths: of the examples; rows are assumed full.
     """
     room = np.array([plan.feature_lengths["inputs"], plan.feature_lengths["targets"]])
     epoch = ((lengths + 1).sum(axis=0) / (plan.batch_size * room)).max()

@@ -1,7 +1,7 @@
-"""Many small models trained side by side, each as `mmt.train` would train it alone.
+"""Trains many small models side by side, each as `mmt.train` would train it alone.
 
-Each has its own data, run directory, validation, early stopping and best checkpoint; one that is
-done makes room for the next. The compiled part is `stacked`.
+Each has its own data, run directory, validation, early stopping and best checkpoint. A finished
+model frees its slot for the next. `stacked` has the compiled part.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ from mmt.trainer import Trainer, TrainState
 class BaselineJob:
     """A model to train in `model_dir`, as `mmt.train.train` would.
 
-    data: opens its training batches and its held-out ones, of the same shapes for all jobs.
-    steps: at most; period: steps between validations, each with a checkpoint; patience: validations
-    without improvement before it stops, of those after step `since`.
+    data: opens its training and held-out batches, of the same shapes for all jobs. steps: at most.
+    period: steps between validations, each with a checkpoint. patience: validations without
+    improvement before it stops, counted after step `since`.
     """
 
     name: str
@@ -48,12 +48,12 @@ class BaselineJob:
                 raise ValueError(f"{self.name}: {name} {getattr(self, name)}; allowed: 1 or more")
 
     def finished(self) -> bool:
-        """Whether its last checkpoint is its end, or where it was stopped early."""
+        """Returns whether its last checkpoint is its last step, or where it stopped early."""
         return Run(self.model_dir).is_trained(self.steps)
 
 
 class Diverged(ValueError):
-    """Models whose loss or gradient was no longer finite; the others of the call are trained.
+    """Raised for models whose loss or gradient became non-finite; the other models are trained.
 
     names: of their jobs.
     """
@@ -71,12 +71,14 @@ def train(
 ) -> None:
     """Trains every job, as many side by side as `memory` GiB hold, and at most `at_once` unless 0.
 
-    The losses are those of `mmt.train.train` but for float32 rounding, and so are the run
-    directories: at every validation a checkpoint, the last and the best are kept. `seconds` and
-    `tokens_per_second` of its metrics count a run's share of the time. Started again after a
-    kill, each job goes on from its last checkpoint. ValueError where not even one model fits;
-    Diverged, once the others are done, for those of which ten steps in a row or more were skipped
-    (loss or gradient not finite): they stop there, and are not finished.
+    The losses equal those of `mmt.train.train` up to float32 rounding. Run directories also do: a
+    checkpoint at every validation, of which the last and the best are kept. `seconds` and
+    `tokens_per_second` count a run's share of the time. After a kill, each job resumes from its
+    last checkpoint.
+
+    Raises ValueError if not even one model fits. Raises Diverged, after the others are done, for
+    models with ten or more skipped steps in a row (loss or gradient not finite). These stop there,
+    unfinished.
     """
     if program.teacher is not None:
         raise ValueError("models that learn from a teacher cannot be trained side by side")
@@ -94,7 +96,7 @@ def train(
 
 
 class _Run:
-    """A job under way."""
+    """A running job."""
 
     def __init__(self, job: BaselineJob, program: Trainer, shapes: TrainState) -> None:
         self.job, self._program, self._shapes = job, program, shapes
@@ -102,7 +104,7 @@ class _Run:
         self.languages = self.batches.manifest.languages
         self.seconds = 0.0  # its share of the time
         self.number = 0
-        self.skipped = 0  # steps in a row, as far as the log tells
+        self.skipped = 0  # skipped steps in a row, from the log
         self.checkpoints = Checkpoints(job.model_dir, Policy(job.period, keep=1))
         self.log = metrics.Log(
             job.model_dir, job.steps, languages=self.languages, every=program.log_every,
@@ -110,7 +112,7 @@ class _Run:
         )  # fmt: skip
 
     def restored(self) -> TrainState | None:
-        """The state to go on from, None for a new one; the data and the log are at that step."""
+        """Returns the state to resume from, None for a new run; restores the data and the log."""
         state = restore(self._shapes, self.batches, self.checkpoints)
         self.number = 0 if state is None else int(state.step)
         self.log.start(self.number)
@@ -122,11 +124,11 @@ class _Run:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to validate."""
+        """Returns whether a validation is due."""
         return self.last or self.number % self.job.period == 0
 
     def measured(self, state: TrainState, sums: Meters) -> bool:
-        """Notes the validation and writes a checkpoint; whether training is over."""
+        """Logs the validation and writes a checkpoint; returns whether training is over."""
         now = Step(
             self.number, state, None, None, program=self._program, batches=self.batches,
             log=self.log, steps=self.job.steps,
@@ -145,7 +147,7 @@ class _Run:
 
 
 class _Training:
-    """The stack, who is in which slot, and who waits."""
+    """The stack, the run of each slot, and the waiting jobs."""
 
     def __init__(
         self,
@@ -174,10 +176,10 @@ class _Training:
         self._losses: Any = None
         self._fresh: Any = None
         self._since = time.perf_counter()
-        self.diverged: dict[str, str] = {}  # names; and where
+        self.diverged: dict[str, str] = {}  # name -> reason
 
     def fill(self) -> bool:
-        """Puts those who wait into free slots; whether there is anything to train."""
+        """Puts waiting jobs into free slots; returns whether any run is left."""
         devices = jax.local_device_count()
         by_turns = np.arange(len(self._runs)).reshape(devices, -1).T.ravel().tolist()
         for slot in by_turns:
@@ -191,14 +193,14 @@ class _Training:
         return any(self._runs)
 
     def step(self) -> None:
-        """A step of every run; then what is due after it."""
+        """Makes a step of every run, then the validations that are due."""
         running = [run for run in self._runs if run]
         batches = [
             run.log.next_batch(run.batches, self._losses) if run else None for run in self._runs
         ]
         before = self._losses
         self._states, self._losses = self._stack.step(self._states, batches)
-        jax.block_until_ready(before)  # one step ahead of the devices, not more
+        jax.block_until_ready(before)  # at most one step ahead of the devices
         now = time.perf_counter()
         for run in running:
             run.number += 1
@@ -211,7 +213,7 @@ class _Training:
             self._validate()
 
     def close(self) -> None:
-        """Lets go of all runs; their checkpoints are whole."""
+        """Closes all runs; their checkpoints are complete."""
         for run in filter(None, self._runs):
             run.close()
 
@@ -221,7 +223,7 @@ class _Training:
             if run:
                 own_meters = jax.tree.map(lambda x, slot=slot: x[slot], meters)
                 run.log.train_step(run.number, own_meters, last=run.last)
-                run.log.flush()  # nothing waits for it: the meters are fetched
+                run.log.flush()  # no need to wait: the meters are fetched already
                 if run.number % self._program.log_every == 0:
                     every = own_meters.sums["steps"] == 0
                     run.skipped = run.skipped + self._program.log_every if every else 0
@@ -250,7 +252,7 @@ class _Training:
 
 
 class _Bar:
-    """One line for all: how far they are together, and how long it takes yet."""
+    """One progress bar for all runs, with the remaining time."""
 
     def __init__(self, jobs: Sequence[BaselineJob], waiting: Sequence[BaselineJob]) -> None:
         self._total, self._all = sum(job.steps for job in jobs), len(jobs)
@@ -271,14 +273,14 @@ class _Bar:
         self._bar.stop()
 
     def at(self, running: int) -> None:
-        """running: the steps of those under way, together."""
+        """Shows progress. running: the steps of the current runs, in total."""
         if self._running is None:
-            self._begun = self._done + running  # what an earlier start did is no measure of speed
+            self._begun = self._done + running  # steps of an earlier start do not count for speed
         self._running = running
         self._bar.update(self._task, completed=self._done + running)
 
     def finished(self, run: _Run) -> None:
-        """One that stopped early is done with all its steps."""
+        """Counts all steps of a finished run, also if it stopped early."""
         self._left -= 1
         self._done += run.job.steps
         self._running = (self._running or 0) - run.number

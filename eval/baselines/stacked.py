@@ -1,15 +1,14 @@
-"""Models of one shape stacked in one array each, and the programs that train them in place.
+"""Models of one shape, stacked in one array per parameter, and programs that train them in place.
 
-[slots, ...], cut over the devices of this machine: each device steps its own models, and none of
-them knows of the others. A slot is filled, trained and filled again without compiling anew. What is
-trained on what, and for how long, simultaneous.py decides.
+Arrays are [slots, ...], sharded over the local devices. Each device steps its own models, without
+communication. Filling a slot again does not recompile. simultaneous.py decides what is trained, and
+how long.
 
-On a GPU or TPU all models of a device are mapped (`jax.vmap`): many small products become one large
-one. On a CPU mapping gains nothing, for a small product fills a core as well as a large one, and
-one program alone leaves cores idle: there every core is made a device (`one_device_per_core`) and
-takes its models one after another (`together` = 1), which passes over empty slots and keeps one
-model's activations at a time. What there is to win is the part of the cores that one program alone
-leaves idle, a sixth to a third of two: benchmarks/baselines.py measures it.
+On a GPU or TPU, all models of a device are mapped (`jax.vmap`): many small matrix products become
+one large one. On a CPU, mapping gains nothing, because a small product occupies a core as well. But
+training one model at a time leaves 17–33 % of two cores idle. So every core becomes a device
+(`one_device_per_core`) and steps its models in turn (`together` = 1). Empty slots are skipped, and
+one model's activations are in memory at a time. benchmarks/baselines.py measures the gain.
 """
 
 import dataclasses
@@ -33,8 +32,9 @@ _AXIS = "models"
 
 
 def one_device_per_core() -> None:
-    """Makes every core of a CPU a device of its own, unless XLA_FLAGS says how many there are. To
-    be called before JAX finds its devices.
+    """Makes every CPU core a JAX device, unless XLA_FLAGS sets their number.
+
+    Call it before JAX initialises its devices.
     """
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return
@@ -42,14 +42,16 @@ def one_device_per_core() -> None:
 
 
 def on_one_device(program: Trainer) -> Trainer:
-    """The program of one of the models, for what is done with it outside of the stack."""
+    """Returns the program of a single model, for work outside the stack."""
     with sharding.devices(jax.local_devices()[:1]):
         return dataclasses.replace(program, layout=sharding.Layout())
 
 
 def room(program: Trainer, batch: Batch, *, languages: int, memory: float, together: int) -> int:
-    """How many models `memory` GiB hold: all states, and the gradients and activations of as many
-    as are mapped together on every device (0: of all). ValueError where it is none.
+    """Returns how many models fit in `memory` GiB.
+
+    The memory holds all states, and the gradients and activations of the models that are mapped
+    together on every device (0: all). Raises ValueError if no model fits.
     """
     state = program.shapes(languages)
     each = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
@@ -66,10 +68,10 @@ def room(program: Trainer, batch: Batch, *, languages: int, memory: float, toget
 
 @dataclasses.dataclass(frozen=True)
 class ModelStack:
-    """`slots` models, a multiple of the local devices, and the programs that change them in place.
+    """`slots` models, a multiple of the local devices, and programs that change them in place.
 
-    program: of one model. languages: as its meters count them. together: how many of a device are
-    mapped at once, a divisor of those it has; 0: all.
+    program: of one model. languages: number of languages of its meters. together: models of a
+    device that are mapped at once, a divisor of their number; 0: all.
     """
 
     program: Trainer
@@ -79,12 +81,12 @@ class ModelStack:
 
     @functools.cached_property
     def placed(self) -> NamedSharding:
-        """Models over the devices."""
+        """Returns the sharding of models over devices."""
         mesh = Mesh(np.array(jax.local_devices()), (_AXIS,))
         return NamedSharding(mesh, PartitionSpec(_AXIS))
 
     def empty(self) -> TrainState:
-        """A stack of nothing, to be filled by `put`."""
+        """Returns a stack of zeros, to be filled by `put`."""
         shapes = self.program.shapes(self.languages)
 
         def zeros() -> Any:
@@ -93,12 +95,12 @@ class ModelStack:
         return jax.jit(zeros, out_shardings=self.placed)()
 
     def put(self, states: TrainState, slot: int, state: TrainState) -> TrainState:
-        """The stack with `state` in a slot; the stack given is used up."""
+        """Returns the stack with `state` in a slot; the given stack is donated."""
         everywhere = NamedSharding(self.placed.mesh, PartitionSpec())
         return self._put(states, jnp.arange(self.slots) == slot, jax.device_put(state, everywhere))
 
     def take(self, states: TrainState, slot: int) -> TrainState:
-        """A copy of the state in a slot, as that of a model alone."""
+        """Returns a copy of the state in a slot, as the state of a single model."""
         device, place = divmod(slot, self.slots // jax.local_device_count())
         local = jax.tree.map(lambda x: x.addressable_data(device), states)
         return jax.device_put(_pick(local, place), self.program.shardings)
@@ -106,12 +108,16 @@ class ModelStack:
     def step(
         self, states: TrainState, batches: Sequence[Batch | None]
     ) -> tuple[TrainState, Float[Array, " slots"]]:
-        """A step of each model with a batch: (states, losses); the states given are used up."""
+        """Steps each model that has a batch; returns (states, losses); the given states are
+        donated.
+        """
         losses = jax.device_put(np.zeros(self.slots, np.float32), self.placed)
         return self._step((states, losses), *self._gathered(batches))
 
     def evaluate(self, total: Any, params: Any, batches: Sequence[Batch | None]) -> Meters:
-        """The sums of batches without dropout, added to `total` (None: 0), which is used up."""
+        """Returns the sums of batches without dropout, added to `total` (None: 0), which is
+        donated.
+        """
         given, active = self._gathered(batches)
         if not total:
             measure = jax.vmap(functools.partial(self.program.plain()[1], languages=self.languages))
@@ -121,7 +127,8 @@ class ModelStack:
         return self._evaluate(total, (params, given), active)
 
     def _gathered(self, batches: Sequence[Batch | None]) -> Any:
-        """[slots, B, T] of each array, zeros where there is no batch; and where there is one."""
+        """Returns [slots, B, T] of each array, zeros without a batch; and a mask of slots with one.
+        """
         template = next(batch for batch in batches if batch is not None)
         empty = {name: np.zeros_like(array) for name, array in template.items()}
         rows = [batch or empty for batch in batches]
@@ -152,8 +159,9 @@ class ModelStack:
         return jax.jit(put, donate_argnums=0, out_shardings=self.placed)
 
     def _in_place(self, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-        """function(old, given) -> new, of one model, for each active one; those mapped together are
-        passed over where none of them is.
+        """Returns function(old, given) -> new for a stack, given that of one model.
+
+        Inactive models are unchanged; groups mapped together are skipped if none is active.
         """
         each = self.slots // jax.local_device_count()
         together = self.together or each

@@ -1,7 +1,7 @@
-"""Settings of bilingual baselines: classes of languages by their training pairs, and, of several
-settings of a class, the choice of the best by validation loss.
+"""Hyper-parameters of bilingual baselines, per class of training size.
 
-A fair baseline is a strong one.
+Several candidates for a class are tried on a few languages; the best by validation loss is used. A
+fair baseline is a strong one.
 """
 
 import contextlib
@@ -25,29 +25,29 @@ from mmt.data.stages import Stage
 from mmt.run import Run, read_metrics
 
 CHOSEN = "chosen.txt"  # in a baseline's directory: how its settings were chosen
-TUNING = "tuning"  # beside the baselines' directories: those of the settings that were tried
+TUNING = "tuning"  # beside the baselines' directories: the tried runs
 
-# trains languages with the settings of a class in a directory; the text is that of CHOSEN
+# trains languages with the settings of a class in a directory; CHOSEN gets the text
 Trains: TypeAlias = Callable[["Class", Sequence[str], Path, str], None]
-# tokens that a class has for one of the vocabulary of all, in what a language is validated on
+# own tokens per token of the shared vocabulary, on a language's validation set
 Rate: TypeAlias = Callable[["Class", str], float]
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How the baselines of a class train.
+    """The training settings of the baselines of a class.
 
-    feature_lengths, batch_size: as in `pipeline.train_batches`.
-    epochs: at most so many passes over a language's pairs, after the stages before the last one,
-    all within `steps` (least, most).
-    period: steps between validations, each with a checkpoint; patience: validations without
+    feature_lengths, batch_size: see `pipeline.train_batches`.
+    epochs: most passes over a language's pairs, after the stages before the last one; the number of
+    steps stays within `steps` (least, most).
+    period: steps between validations, each with a checkpoint. patience: validations without
     improvement before it stops.
-    memory: GiB for all that are trained side by side; at_once: at most so many of them, 0: as
-    many as the memory holds.
-    stages: of each one's training, as in `pipeline.train_batches`, of its language alone; all but
-    the last end after steps.
-    own_vocabulary: each has one that is trained on its own pairs, of the model's size
-    (`VOCAB_SIZE`) at most, and not that of all.
+    memory: GiB for the models that are trained side by side. at_once: their largest number; 0: as
+    many as fit in memory.
+    stages: of each training, see `pipeline.train_batches`, with its language only; all but the last
+    end after a number of steps.
+    own_vocabulary: whether each language has its own vocabulary, trained on its pairs, with at most
+    the model's size (`VOCAB_SIZE`).
     """
 
     feature_lengths: Mapping[str, int]
@@ -73,7 +73,7 @@ class Plan:
             if "steps" not in (stage.until or {}):
                 raise ValueError(
                     f"baselines.Plan.stages: until = {stage.until}; allowed: {{'steps': N}}, and "
-                    "nothing else before the last stage, since epochs are counted from there"
+                    "nothing else before the last stage, because epochs are counted from there"
                 )
         if self.before_last >= self.steps[1]:
             raise ValueError(
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def before_last(self) -> int:
-        """Steps before the last stage begins."""
+        """Returns the steps before the last stage begins."""
         ends = [stage.until["steps"] for stage in self.stages or () if stage.until]
         return max(map(int, ends), default=0)
 
@@ -130,7 +130,7 @@ class Class:
 def grouped(
     counts: Mapping[str, int], classes: Sequence[Class]
 ) -> list[tuple[list[Class], list[str]]]:
-    """The languages of each `least`, largest first, with the classes of it.
+    """Returns the languages of each `least`, largest first, with their classes.
 
     >>> low, high = Class("low"), Class("high", least=5)
     >>> groups = grouped({"deu_Latn": 9, "swh_Latn": 5, "yor_Latn": 1}, [low, high])
@@ -153,7 +153,7 @@ def grouped(
     if left:
         raise ValueError(
             f"no class of baselines for {', '.join(left)} with fewer than "
-            f"{min(settings.least for settings in classes)} training pairs: give one of least = 0"
+            f"{min(settings.least for settings in classes)} training pairs: add one with least = 0"
         )
     return groups
 
@@ -166,16 +166,16 @@ def tune(
     rate: Rate,
     directory: Path,
 ) -> tuple[Class, str]:
-    """The best of the candidates for these languages, and how it was chosen.
+    """Returns the best candidate for these languages, and how it was chosen.
 
-    trainer(class, languages, directory, text) trains them; what was tried stays in
-    `directory/tuning`, with a table of it in `least_N.json`, and that of the best is also the
-    language's own run, not trained again. A choice that was made among the same candidates holds,
-    whatever the languages now. One candidate is not tried; one that diverges is not chosen.
-    Losses are in nats per token of the vocabulary of all, whichever a class has: those of its own
-    tokens times their `rate`.
+    trainer(class, languages, directory, text) trains them. Tried runs are in `directory/tuning`,
+    with a table in `least_N.json`. The run of the best candidate becomes the language's run. An
+    earlier choice among the same candidates is kept, even for other languages. A single candidate
+    is not tried; one that diverges is not chosen.
 
-    ValueError where all diverge, and for a run there of other settings of that name.
+    Losses are in nats per token of the shared vocabulary: losses per own token are multiplied by
+    `rate`. Raises ValueError if all candidates diverge, and for an existing run with other
+    settings.
     """
     if len(candidates) == 1:
         return candidates[0], f"class {candidates[0]} for {candidates[0].least} pairs or more"
@@ -196,7 +196,7 @@ def tune(
     best = min(candidates, key=lambda candidate: means[candidate.name])
     if not np.isfinite(means[best.name]):
         raise ValueError(f"no settings for {best.least} pairs or more can be trained: all diverge")
-    title = "validation loss, nats per token of the vocabulary of all"
+    title = "validation loss, nats per token of the shared vocabulary"
     table = Table("settings", *tried, "mean", title=title)
     for candidate in candidates:
         row = [*losses[candidate.name].values(), means[candidate.name]]
@@ -219,7 +219,7 @@ def tune(
 def _tried(
     candidate: Class, codes: Sequence[str], trainer: Trains, directory: Path
 ) -> dict[str, float]:
-    """Best validation loss of each language with these settings, infinity where it diverged."""
+    """Returns the best validation loss of each language, infinity if it diverged."""
     words = f"tried: {candidate}"
     lost: tuple[str, ...] = ()
     runs = {code: directory / candidate.name / code for code in codes}
@@ -237,7 +237,7 @@ def _tried(
 
 
 def _take(run: Path, model_dir: Path, chosen: str) -> None:
-    """The run becomes that of its language, unless it has one."""
+    """Copies a tried run to the directory of its language, unless that exists."""
     if not model_dir.exists():
         begun = model_dir.with_name(model_dir.name + ".copy")
         shutil.rmtree(begun, ignore_errors=True)
@@ -247,7 +247,8 @@ def _take(run: Path, model_dir: Path, chosen: str) -> None:
 
 
 def best_loss(model_dir: Path) -> float:
-    """The least validation loss of a run, in nats per token; infinity where none is finite."""
+    """Returns the least validation loss of a run, in nats per token; infinity without a finite one.
+    """
     logged = read_metrics(Run(model_dir).metrics)
     losses = [row["validation_loss"] for row in logged if "validation_loss" in row]
     return min(filter(math.isfinite, losses), default=math.inf)

@@ -1,9 +1,8 @@
-"""Folders of test sets as they are published -> sentences: FLORES, TICO-19, NTREX-128, plain text.
+"""Folders of published test sets -> sentences: FLORES, TICO-19, NTREX-128, plain text.
 
-Which format a folder has is found by its files, in the order of `FORMATS`; each has one small
-reader, which says what file is which language; how files are read and joined is for multiway.py.
-Corpus descriptions are for mmt.data.corpora, sacreBLEU's sets and what a test set is for
-testsets.py.
+The files in a folder determine its format, in the order of `FORMATS`. Each format has a small
+reader that maps files to languages. multiway.py reads and joins files; testset.py has the other
+kinds of test sets.
 """
 
 import re
@@ -19,7 +18,7 @@ _SHARE_ALIKE = "CC BY-SA 4.0"
 
 
 class Content(NamedTuple):
-    """What a test set holds; the fields are those of `testsets.TestSet`."""
+    """The content of a test set; the fields are those of `testsets.TestSet`."""
 
     name: str
     target: str
@@ -48,30 +47,29 @@ class Format(NamedTuple):
     select: Callable[[Sequence[Path]], Sequence[Path]] = list
 
     def files(self, folder: Path, split: str) -> Sequence[Path]:
-        """The files of a split in `folder`, sorted; none where the folder is no such layout."""
+        """Returns the files of a split in `folder`, sorted; () if the folder has another layout."""
         paths = {path for p in self.patterns for path in folder.glob(p.format(split=split))}
         return self.select(sorted(path for path in paths if path.is_file()))
 
     def splits_in(self, folder: Path) -> tuple[str, ...]:
-        """The splits that lie in `folder`."""
+        """Returns the splits in `folder`."""
         return tuple(split for split in self.splits if self.files(folder, split))
 
 
 def read(folder: Path, *, split: str | None, target: str) -> Content:
-    """The test set in a folder, from every language to `target` (a FLORES code).
+    """Returns the test set in a folder, from every language to `target` (a FLORES code).
 
-    split: `devtest` for FLORES and `test` for all else where None. `flores200_dataset/dev`, a
-    split's own folder, means that split. Where a set has several varieties of a language
-    (NTREX-128: `por`, `por-BR`; FLORES+: `twi_Latn_akua1239`, `twi_Latn_asan1239`) the language's
-    own file is read, or else the first by name.
-
-    folder may be the stem of Moses files too, `data/test` for `data/test.de` and `data/test.en`.
+    folder: also a split's own folder, such as `flores200_dataset/dev`, or the stem of Moses files,
+    `data/test` for `data/test.de` and `data/test.en`. split: default, `devtest` for FLORES, else
+    `test`. If a set has several varieties of a language (NTREX-128: `por`, `por-BR`; FLORES+:
+    `twi_Latn_akua1239`, `twi_Latn_asan1239`), the language's own file is read, or else the first by
+    name.
 
     Raises:
-      ValueError: for a folder in none of the formats (with what was looked for) and a split that is
-        not there (with those that are); naming the file, and the line where there is one, for an
-        unknown language, two files of one, a missing target or side, sides of different length, an
-        empty or undecodable line.
+      ValueError: the folder has none of the formats, or lacks the split; the message lists what is
+        expected or available. Also for an unknown or duplicate language, a missing target or side,
+        sides of unequal length, and an empty or undecodable line; the message names the file and,
+        if any, the line.
     """
     if is_stem(folder):
         return _of_stem(folder, split, target)
@@ -92,21 +90,21 @@ def read(folder: Path, *, split: str | None, target: str) -> Content:
 
 
 def is_stem(path: Path) -> bool:
-    """Whether `path` is what the names of Moses files begin with, `data/test` of `data/test.de`."""
+    """Returns whether `path` is the stem of Moses files, `data/test` of `data/test.de`."""
     return not path.exists() and path.name in _moses(path.parent.glob("*.*"))
 
 
 def document_of(name: str) -> str:
-    """The document of a sentence's id: `JHN.4.10` -> `JHN.4`, `bbc.381790:1` -> `bbc.381790`.
+    """Returns the document of a sentence id: `JHN.4.10` -> `JHN.4`, `bbc.381790:1` -> `bbc.381790`.
 
-    That is what precedes the last colon, or else the last full stop; '' for an id without either.
+    It is the part before the last colon, or else before the last full stop; '' without either.
     """
     return name.rpartition(":" if ":" in name else ".")[0]
 
 
 def _of_stem(stem: Path, split: str | None, target: str) -> Content:
     if split not in (None, "test"):
-        raise ValueError(f"{stem}: files of one stem have no {split!r} split; name its own stem")
+        raise ValueError(f"{stem}: Moses files have no {split!r} split; name the stem of the split")
     stems = _moses(stem.parent.glob("*.*"))
     folder = stem.parent.resolve().name
     name = f"{folder}-{stem.name}" if len(stems) > 1 else folder
@@ -114,7 +112,7 @@ def _of_stem(stem: Path, split: str | None, target: str) -> Content:
 
 
 def _recognise(folder: Path) -> tuple[Format, Path, str]:
-    """The format, its folder, and the split where it was that split's folder that was given."""
+    """Returns the format, its folder, and the split if the folder is a split's own folder."""
     here = folder.resolve()
     for form in FORMATS:
         if form.splits_in(folder):
@@ -131,7 +129,7 @@ def _flores101(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences]
 
 
 _NO_SCRIPT = "[a-z]{3}|zho_simpl|zho_trad"
-# What its codes are in FLORES-200, by its table, where that is not what the code usually means.
+# Codes that FLORES-200 maps differently from their usual meaning, by its table.
 _FLORES_101 = {"zho_simpl": "zho_Hans", "zho_trad": "zho_Hant", "ful": "fuv_Latn"}
 
 
@@ -143,7 +141,7 @@ def _flores200(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences]
 def _flores_lines(
     paths: Mapping[str, Path], folder: Path, target: str
 ) -> tuple[dict[str, Sentences], str]:
-    """Files of a split's folder, line by line; documents and domains are in a file beside it."""
+    """Reads the files of a split, line by line; another file has documents and domains."""
     metadata = folder.parent / f"metadata_{folder.name}.tsv"
     rows = multiway.columns(metadata, "URL", "domain") if metadata.is_file() else []
     documents = {number: row[0] for number, row in enumerate(rows, 1)}
@@ -152,11 +150,11 @@ def _flores_lines(
 
 
 def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
-    """A name may go on after the script, with what variety it is: `twi_Latn_akua1239`."""
+    """Reads FLORES+; a name may end with a variety after the script: `twi_Latn_akua1239`."""
     kinds = {path.suffix if path.suffix in _RECORDS else "": path for path in files}
     if len(kinds) > 1:
         first, other, *_ = sorted(kinds.values())
-        raise ValueError(f"{first} and {other} are of two releases of FLORES+; leave those of one")
+        raise ValueError(f"{first} and {other} are of two releases of FLORES+; remove one release")
     names = {path: path.suffix[1:] if "" in kinds else path.stem for path in files}
     paths = multiway.by_language(
         {path: "_".join(name.split("_")[:2]) for path, name in names.items()}, varieties=True
@@ -176,8 +174,8 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
     return multiway.to_target(texts, target, (path, documents)), domain
 
 
-_RECORDS = (".jsonl", ".parquet")  # the suffixes of releases with a row a sentence
-_PLAIN_FLORES = r"\.[a-z]{3}_[A-Z][a-z]{3}\w*"  # and of those with a file a language
+_RECORDS = (".jsonl", ".parquet")  # suffixes of releases with one row per sentence
+_PLAIN_FLORES = r"\.[a-z]{3}_[A-Z][a-z]{3}\w*"  # and of those with one file per language
 
 
 def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
@@ -190,11 +188,11 @@ def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], st
     return multiway.to_target(multiway.texts(paths), target, (ids, documents)), "news"
 
 
-_NTREX = re.compile(r"newstest2019-(?:src|ref)\.(.+)\.txt")  # not `ref-2`, a second translation
+_NTREX = re.compile(r"newstest2019-(?:src|ref)\.(.+)\.txt")  # `ref-2` is a second translation
 
 
 def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
-    """Rows with an empty side are units without a translation (the release has some): left out."""
+    """Reads TICO-19; rows with an empty side, which the release has, are skipped."""
     others: dict[Path, str] = {}
     turned = set()
     for path in files:
@@ -204,7 +202,7 @@ def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], s
             others[path] = first if codes[1] == target else second
             turned |= {path} if codes[0] == target else set()
     if not others:
-        raise ValueError(f"{files[0].parent}: no file has {target}; there: {files[0].name}, …")
+        raise ValueError(f"{files[0].parent}: no file has {target}; it has: {files[0].name}, …")
     by_language = {}
     for code, path in sorted(multiway.by_language(multiway.once(others), varieties=True).items()):
         rows = multiway.columns(path, "sourceString", "targetString", "stringID")
@@ -221,7 +219,9 @@ def _plain(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], st
     stems, folder = _moses(files), files[0].parent
     if len(stems) > 1:
         several = ", ".join(stems)
-        raise ValueError(f"{folder}: {several} are test sets each; name one: {folder / min(stems)}")
+        raise ValueError(
+            f"{folder}: {several} are separate test sets; name one, such as {folder / min(stems)}"
+        )
     for names in stems.values():
         paths = multiway.by_language(names)
         return multiway.to_target(multiway.texts(paths), target, (files[0], {})), ""
@@ -235,13 +235,13 @@ def _by_suffix(files: Sequence[Path], target: str) -> dict[str, Sentences]:
     )
     for code in sorted(sources.keys() ^ references.keys()):
         path, lacking = (sources[code], "ref") if code in sources else (references[code], "src")
-        raise ValueError(f"{path}: there is no {path.with_suffix('.' + lacking)}")
+        raise ValueError(f"{path}: missing {path.with_suffix('.' + lacking)}")
     by_language = {}
     for code, path in (sources | tables).items():
         if code in sources and code in tables:
-            raise ValueError(f"{sources[code]} and {path} are both {code}; leave one")
+            raise ValueError(f"{sources[code]} and {path} are both {code}; remove one")
         if code == target:
-            raise ValueError(f"{path}: {code} is the target, it cannot be a source")
+            raise ValueError(f"{path}: {code} is the target and cannot be a source")
         if code in tables:
             by_language[code] = multiway.pairs(path)
         else:
@@ -251,14 +251,16 @@ def _by_suffix(files: Sequence[Path], target: str) -> dict[str, Sentences]:
 
 
 def _plain_files(files: Sequence[Path]) -> Sequence[Path]:
-    """Those that are named by their language, or else those of Moses' stems."""
+    """Returns the files named by their language, or else those of Moses stems."""
     named = [path for path in files if path.suffix in _SUFFIXES]
     return named or [path for names in _moses(files).values() for path in names]
 
 
 def _moses(files: Iterable[Path]) -> dict[str, dict[Path, str]]:
-    """Stem -> files STEM.LANGUAGE and their LANGUAGE, of stems with two or more languages; with all
-    files of such a stem, what is no language being for whoever reads it to refuse.
+    """Returns stem -> {file: LANGUAGE} of files STEM.LANGUAGE, for stems with two or more
+    languages.
+
+    All files of such a stem are included; the reader rejects unknown languages.
     """
     by_stem: dict[str, dict[Path, str]] = {}
     for path in sorted(files):
@@ -276,18 +278,18 @@ def _known(name: str) -> bool:
 
 
 def _flores101_files(files: Sequence[Path]) -> Sequence[Path]:
-    """All of them, where none has a script; the codes of FLORES-200 have."""
+    """Returns all files if none has a script in its name, as in FLORES-101."""
     return files if all(re.fullmatch(_NO_SCRIPT, path.stem) for path in files) else []
 
 
 def _flores_plus_files(files: Sequence[Path]) -> Sequence[Path]:
-    """The records, and the plain files of a whole release, which has `devtest`."""
+    """Returns the records, and the plain files of a whole release, which has `devtest`."""
     records = [path for path in files if path.suffix in _RECORDS]
     plain = [path for path in files if re.fullmatch(_PLAIN_FLORES, path.suffix)]
     return [*records, *(path for path in plain if (path.parent.parent / "devtest").is_dir())]
 
 
-_SUFFIXES = (".src", ".ref", ".tsv")  # of plain files that are named by their language
+_SUFFIXES = (".src", ".ref", ".tsv")  # suffixes of files named by their language
 
 FORMATS = (
     Format(

@@ -1,7 +1,6 @@
-"""Files of a test set in many languages -> sentences by language, each file checked whole.
+"""Files of a multi-way parallel test set -> sentences by language, with complete checks.
 
-Which language a file is, what its lines, columns and rows are, and that all files are parallel. A
-file is taken as it is or refused with its line, nothing is repaired. layouts.py lists the
+A file is read unchanged or rejected with its line; nothing is repaired. layouts.py lists the
 layouts.
 """
 
@@ -18,7 +17,7 @@ from mmt.system import json_objects, text_lines
 class Sentences(NamedTuple):
     """Source sentences and their translations, line by line.
 
-    documents: which document each sentence is from, as the set names it; () where that is unknown.
+    documents: the document of each sentence, as the set names it; () if unknown.
     """
 
     sources: tuple[str, ...]
@@ -31,13 +30,11 @@ def to_target(
     target: str,
     documents: tuple[Path, Mapping[Any, str]],
 ) -> dict[str, Sentences]:
-    """Sentences of every language to `target`.
+    """Returns sentences of every language with references in `target`.
 
-    texts: FLORES code -> a file and its lines by key (a line's number, an id). documents: a file
-    and the documents by key, or {} where they are unknown.
-
-    Raises ValueError without a text of the target (with the nearest), and naming both files for two
-    that have not the same keys.
+    texts: FLORES code -> a file and its lines by key (line number or id). documents: a file and its
+    documents by key, or {} if unknown. Raises ValueError without a text of the target, with the
+    nearest name. Raises it also, with both files, for files with different keys.
     """
     folder = documents[0].parent
     if target not in texts:
@@ -62,13 +59,15 @@ def to_target(
 
 
 def texts(paths: Mapping[str, Path]) -> dict[str, tuple[Path, dict[int, str]]]:
-    """The file and the lines of every language, for `to_target`."""
+    """Returns the file and the lines of every language, for `to_target`."""
     return {code: (path, numbered(path)) for code, path in paths.items()}
 
 
 def by_language(names: Mapping[Path, str], *, varieties: bool = False) -> dict[str, Path]:
-    """The file of each language, by its name in `names`; where it may have varieties the one with
-    the shortest file name, then the first. ValueError for an unknown name and two of a language.
+    """Returns the file of each language, by its name in `names`.
+
+    varieties: whether a language may have several files; the shortest name, then the first, counts.
+    Raises ValueError for an unknown name, and for two files of a language.
     """
     paths: dict[str, Path] = {}
     for path, name in sorted(names.items(), key=lambda item: (len(item[0].name), item[0])):
@@ -76,16 +75,16 @@ def by_language(names: Mapping[Path, str], *, varieties: bool = False) -> dict[s
         if code not in paths:
             paths[code] = path
         elif not varieties or _base(name) != _base(names[paths[code]]):
-            raise ValueError(f"{paths[code]} and {path} are both {code}; leave one")
+            raise ValueError(f"{paths[code]} and {path} are both {code}; remove one")
     return paths
 
 
 def once(names: Mapping[Path, str]) -> Mapping[Path, str]:
-    """The same. ValueError for two files of one name."""
+    """Returns the file of each name. Raises ValueError for two files of one name."""
     paths: dict[str, Path] = {}
     for path, name in names.items():
         if paths.setdefault(name, path) is not path:
-            raise ValueError(f"{paths[name]} and {path} are both {name}; leave one")
+            raise ValueError(f"{paths[name]} and {path} are both {name}; remove one")
     return names
 
 
@@ -94,7 +93,7 @@ def _base(name: str) -> str:
 
 
 def code_of(name: str, where: object) -> str:
-    """The FLORES code of a language by any name. ValueError, with `where`, for an unknown one."""
+    """Returns a language's FLORES code by any name. Raises ValueError, with `where`, if unknown."""
     try:
         return languages.find(name).code
     except ValueError as error:
@@ -102,7 +101,8 @@ def code_of(name: str, where: object) -> str:
 
 
 def numbered(path: Path) -> dict[int, str]:
-    """The lines of a file by their numbers, from 1. ValueError for none and for an empty one."""
+    """Returns the lines of a file by number, from 1. Raises ValueError for an empty line or file.
+    """
     lines = dict(enumerate(text_lines.read(path), 1))
     if not lines:
         raise ValueError(f"{path}: empty file")
@@ -113,7 +113,7 @@ def numbered(path: Path) -> dict[int, str]:
 
 
 def pairs(path: Path) -> Sentences:
-    """Lines `source<TAB>reference`. ValueError, with the line, for others and for an empty side."""
+    """Reads lines `source<TAB>reference`. Raises ValueError, with the line, for any other line."""
     rows = [line.split("\t") for line in numbered(path).values()]
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
@@ -124,11 +124,11 @@ def pairs(path: Path) -> Sentences:
 
 
 def columns(path: Path, *names: str) -> list[tuple[str, ...]]:
-    """The named columns of a TSV with a header, as rows. ValueError without one of them, and for a
-    row of another length than the header.
+    """Returns the named columns of a TSV with a header, as rows.
 
-    A quotation mark is text: TICO-19's English has lines that start with one and go on after its
-    end, unescaped, which a CSV reader would change or join to the next.
+    Quotation marks are plain text: TICO-19 has lines with unbalanced ones, which a CSV reader would
+    change or join. Raises ValueError for a missing column, and for a row with another number of
+    columns.
     """
     header, *rows = [line.split("\t") for line in numbered(path).values()]
     for name in names:
@@ -141,10 +141,10 @@ def columns(path: Path, *names: str) -> list[tuple[str, ...]]:
 
 
 def records(path: Path) -> dict[Any, dict[str, Any]]:
-    """The rows of a JSON Lines or a Parquet file by their `id`.
+    """Returns the rows of a JSON Lines or Parquet file by `id`.
 
-    Raises ValueError, with the row, for one without `id` or `text`, for an id that is there twice,
-    and a `url` or `domain` that is no text on one line; and for a broken file.
+    Raises ValueError, with the row, for a missing `id` or `text`, a duplicate id, or a `url` or
+    `domain` that is not text on one line. Raises it also for a broken file.
     """
     by_id: dict[Any, dict[str, Any]] = {}
     for at, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
@@ -152,11 +152,11 @@ def records(path: Path) -> dict[Any, dict[str, Any]]:
             if not isinstance(text := row.get(name) or "", str) or not text_lines.one_line(text):
                 raise ValueError(f"{at}: {name} is {text!r}; expected text on one line")
         if not isinstance(row.get("id"), int | str):
-            raise ValueError(f"{at}: a row has an id")
+            raise ValueError(f"{at}: the row has no id (a number or text)")
         if not isinstance(row.get("text"), str) or not row["text"].strip():
             raise ValueError(f"{at}: text is {row.get('text')!r}; expected a sentence")
         if row["id"] in by_id:
-            raise ValueError(f"{at}: id {row['id']!r} is there already")
+            raise ValueError(f"{at}: id {row['id']!r} is duplicated")
         by_id[row["id"]] = row
     return by_id
 

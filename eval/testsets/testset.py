@@ -1,4 +1,4 @@
-"""Test sets by one name: a corpus' split, a published set's folder, sacreBLEU's, a cache's.
+"""Test sets by name: a split of a corpus or cache, the folder of a published set, or sacreBLEU's.
 
 A test set is checked completely before anything is translated. layouts.py reads folders.
 """
@@ -20,17 +20,17 @@ from mmt.data import corpora, vocabulary
 from mmt.data.cache import Cache
 from mmt.system import text_lines
 
-SACREBLEU = "sacrebleu:"  # what the name of one of its sets starts with
+SACREBLEU = "sacrebleu:"  # prefix of the names of its sets
 
 
 @dataclasses.dataclass(frozen=True)
 class TestSet:
     """Sentences of several languages with references in one target language (FLORES codes).
 
-    name: what rows call it. domain, licence, citation: in words, '' where unknown.
+    name: its name in result rows. domain, licence, citation: as text, '' where unknown.
     """
 
-    __test__ = False  # for pytest: not a test, whatever its name
+    __test__ = False  # tells pytest that this is not a test
 
     name: str
     target: str
@@ -40,7 +40,7 @@ class TestSet:
     citation: str = ""
 
     def only(self, names: Iterable[str]) -> "TestSet":
-        """The same for some languages, by any name. ValueError for one that is not in it."""
+        """Returns the test set with some languages only. Raises ValueError for a missing one."""
         chosen = {}
         for name in names:
             code = languages.find(name).code
@@ -54,10 +54,11 @@ class TestSet:
         return dataclasses.replace(self, languages=chosen)
 
     def version(self, language: str) -> str:
-        """12 hex digits of a language's sentences and references, in their order, and the target.
+        """Returns 12 hex digits: a hash of a language's sentences and references, and of the
+        target.
 
-        Scores of one test set and language are comparable where these are equal; where the set's
-        other languages, its name or its documents differ does not matter.
+        Scores of one language are comparable if these are equal. The set's name, documents and
+        other languages do not affect them.
 
         >>> one = {"deu_Latn": Sentences(("eins",), ("one",))}
         >>> TestSet("numbers", "eng_Latn", one).version("deu_Latn")
@@ -69,7 +70,8 @@ class TestSet:
 
 
 def check_place(name: str | Path) -> None:
-    """Raises ValueError where no file or folder has the name of a test set, see `load`."""
+    """Raises ValueError if `name` is neither a file nor a folder nor a known test set; see `load`.
+    """
     folder = Path(name)
     named = str(name).startswith(SACREBLEU) or name == corpora.EMBEDDED
     if not named and not folder.exists() and not layouts.is_stem(folder):
@@ -81,43 +83,42 @@ def check_place(name: str | Path) -> None:
 
 
 def _siblings(path: Path) -> list[str]:
-    """The files and folders beside a path that does not exist."""
+    """Returns the files and folders beside a path that does not exist."""
     return [str(sibling) for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
 
 
 def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> TestSet:
-    """A test set from all its languages into `target` (by any name), checked whole.
+    """Returns a test set from all its languages into `target` (any name), completely checked.
 
     name is one of
-      * `cldr`, a folder with `corpus.toml`, or such a file: a corpus' `split` (`test` where None);
-        its own target, domain and licence hold, and an id such as `JHN.4.10` tells the document,
+      * `cldr`, a folder with `corpus.toml`, or such a file: the corpus' `split` (default: `test`),
+        with its own target, domain and licence; an id such as `JHN.4.10` names the document,
         `JHN.4`;
-      * a folder of a published set, as it is unpacked: FLORES-101, FLORES-200, FLORES+ (`devtest`
-        where split is None; a split's own folder, `flores200_dataset/dev`, is as good), TICO-19,
-        NTREX-128;
-      * a folder of plain files: `<language>.src` and `<language>.ref`, or `<language>.tsv` with
-        source<TAB>reference, for every language, named by any name of it (`deu.src`, `de.ref`);
-      * a folder of Moses files, `<stem>.<language>` (or `.gz`) of two or more languages, of which
-        one is the target; where several stems are there, folder and stem: `data/test` for
+      * the unpacked folder of a published set: FLORES-101, FLORES-200, FLORES+ (default split:
+        `devtest`), TICO-19 or NTREX-128; also a split's own folder, `flores200_dataset/dev`;
+      * a folder of plain files: for every language `<language>.src` and `<language>.ref`, or
+        `<language>.tsv` with source<TAB>reference, with any name of the language (`deu.src`,
+        `de.ref`);
+      * a folder of Moses files, `<stem>.<language>` (or `.gz`), with two or more languages, one of
+        which is the target. For a folder with several stems, give folder and stem: `data/test` for
         `data/test.de` and `data/test.en`;
-      * `sacrebleu:wmt19/de-en`, or `sacrebleu:wmt14/full` for all its pairs into `target`: what
-        sacreBLEU has in its cache, where its command puts it (the error says how). A sentence with
-        several references has the first that sacreBLEU takes. It knows no licences, of some sets
-        what to cite.
+      * `sacrebleu:wmt19/de-en`, or `sacrebleu:wmt14/full` for all its pairs into `target`: sets in
+        sacreBLEU's cache (the error names the command that fetches one). If there are several
+        references, sacreBLEU's first one is used. Licences are unknown, citations partly.
 
     >>> load("flores200_dataset").languages["deu_Latn"].documents[0]  # doctest: +SKIP
     'https://en.wikinews.org/wiki/...'
 
-    Raises ValueError, with file and line where there are such, for a folder of none of these, a
-    split that is not there, a missing side or target, sides of different length, an unknown
-    language or one that is there twice, and an empty or undecodable line; only in TICO-19 and
-    sacreBLEU's sets a pair with an empty side is left out, being a sentence that nobody translated.
+    Raises ValueError, with file and line if any, for a folder in another format and for a missing
+    split, side or target. Raises it also for sides of unequal length, an unknown or duplicate
+    language, and an empty or undecodable line. Only in TICO-19 and sacreBLEU's sets, pairs with an
+    empty side are skipped as untranslated.
     """
     check_place(name)
     folder, into = Path(name), languages.find(target).code
     if str(name).startswith(SACREBLEU):
         if split not in (None, "test"):
-            raise ValueError(f"{name} has no {split!r} split; dev sets have their own names there")
+            raise ValueError(f"{name} has no {split!r} split; dev sets have names of their own")
         return _from_sacrebleu(str(name).removeprefix(SACREBLEU), into)
     described = name == corpora.EMBEDDED or (folder / "corpus.toml").exists()
     if not described and (folder.is_dir() or layouts.is_stem(folder)):
@@ -126,8 +127,9 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
 
 
 def lines(names: Iterable[str], *, target: str) -> dict[str, dict[str, Sequence[str]]]:
-    """What must not be trained on: name -> FLORES code -> lines, of both sides, of test sets that
-    `load` finds. ValueError, as there; and for two of one name.
+    """Returns the lines that training must exclude: name -> FLORES code -> lines, of both sides.
+
+    names: test sets, see `load`. Raises ValueError like `load`, and for two sets of one name.
     """
     by_name: dict[str, dict[str, Sequence[str]]] = {}
     for given in names:
@@ -142,9 +144,9 @@ def lines(names: Iterable[str], *, target: str) -> dict[str, dict[str, Sequence[
 
 
 def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> TestSet:
-    """The first `limit` sentences of every language of a tokenised cache, as text again.
+    """Returns the first `limit` sentences of every language of a tokenised cache, as text.
 
-    Needs no corpus: the vocabularies beside the cache give the text back without loss.
+    It needs no corpus: the vocabularies beside the cache decode the text without loss.
     """
     manifest = cache.manifest
     vocabularies = {
@@ -183,7 +185,7 @@ def _from_corpus(corpus: corpora.Corpus, split: str) -> TestSet:
 
 
 def _from_sacrebleu(name: str, target: str) -> TestSet:
-    # The names of some sets have a slash too, as wmt14/full.
+    # Some sets have a slash in their name: wmt14/full.
     dataset, _, pair = (name, "", "") if name in DATASETS else name.rpartition("/")
     if dataset not in DATASETS:
         near = suggest.hint(name, DATASETS, 3, cutoff=0.0)
@@ -212,7 +214,7 @@ def _from_sacrebleu(name: str, target: str) -> TestSet:
 
 
 def _citation(bibtex: str) -> str:
-    """`title, year` of an entry, '' where there is none."""
+    """Returns `title, year` of a BibTeX entry, '' if unknown."""
     title = re.search(r'^\s*title\s*=\s*["{](.+)["}],?\s*$', bibtex, re.MULTILINE)
     year = re.search(r'^\s*year\s*=\s*["{]?(\d{4})', bibtex, re.MULTILINE)
     return f"{re.sub('[{}]', '', title[1])}, {year[1]}" if title and year else ""
@@ -223,17 +225,17 @@ def _side(pair: str, side: int) -> str:
 
 
 def _fields(dataset: str, pair: str) -> dict[str, list[str]]:
-    """src, ref and what else lies in sacreBLEU's cache (its layout: <set>/<set>.<pair>.<field>)."""
+    """Returns src, ref and other fields in sacreBLEU's cache, <set>/<set>.<pair>.<field>."""
     stem = f"{dataset.replace('/', '_')}.{pair}."
     folder = Path(sacrebleu.utils.SACREBLEU_DIR) / dataset
     files = {path.name.removeprefix(stem): path for path in folder.glob(f"{stem}*")}
     try:
-        if not {"src", "ref"} <= {field.split("-")[0] for field in files}:  # or it would download
+        if not {"src", "ref"} <= {field.split("-")[0] for field in files}:  # no download
             raise FileNotFoundError(f"no {stem}src and {stem}ref in {folder}")
         files["ref"] = Path(DATASETS[dataset].get_reference_files(pair)[0])
     except OSError as error:
         raise ValueError(
-            f"sacreBLEU has {dataset} {pair} not at hand: {error}; get it with: "
+            f"sacreBLEU's cache lacks {dataset} {pair}: {error}; fetch it with: "
             f"sacrebleu -t {dataset} -l {pair} --echo src ref"
         ) from error
     names = ("src", "ref", "docid", "domain", "genre")

@@ -38,10 +38,10 @@ def test_enough_plain_sentences_are_good():
         (lines(200, reference="他在第{}天去了海边然后又回到了他自己的家里见了所有的人。"), "poor",
          "finds no words"),
         (lines(200, reference="hallituksen neuvottelukunta {} kokoontui"), "fair",
-         "read chrF++"),
+         "use chrF++"),
         (lines(200, reference="Yes, {}"), "poor", "100% of the references are under 4 words"),
         (lines(200)[:50] * 4, "poor", "75% of the references are repetitions"),
-        ([(other, other) for _, other in lines(200)], "poor", "are their sources"),
+        ([(other, other) for _, other in lines(200)], "poor", "equal their sources"),
         ([*lines(200), ("Ja.", "...")], "poor", "1 references have no word"),
     ],
 )  # fmt: skip
