@@ -48,9 +48,9 @@ class TrainingTargets:
 
 
 def measure(system: Judged, references: Sequence[str], training: TrainingTargets) -> TrainOverlap:
-    """Returns BLEU in five bins of overlap of a line's reference with training.
+    """Returns BLEU in five bins, by the overlap of references with `training`.
 
-    BLEU that is high only at high overlap suggests recitation. Lines of under 4 words are in no bin.
+    BLEU that is high only at high overlap suggests recitation. Bins exclude lines of under 4 words.
     """
     shares = np.array([training.overlap(line) for line in references], dtype=float)  # None -> NaN
     places = np.where(np.isnan(shares), -1, np.searchsorted(EDGES[1:-1], shares, side="right"))
