@@ -156,7 +156,7 @@ def report(
         "sections": sections, "training": training, "files": counts, "tables": tables,
         "systems": system_tables, "guards": OUTPUT_CHECKS, "risky": RISKY, "small": SMALL,
         "evidence": evidence,
-        "captions": captions,
+        "captions": captions, "recipes": recipes,
     }  # fmt: skip
     pages = {
         "report.html": render.template("report.html.j2").render(context).encode(),

@@ -101,15 +101,15 @@ class Table:
         return self._with(lambda v: bool(v.marked) if isinstance(v, Risks) else v is not None)
 
     def _with(self, counts: Callable[[Value], bool]) -> "Table":
-        kept = [
-            place
-            for place in range(len(self.columns))
-            if any(counts(row[place]) for row in self.rows)
-        ]
+        places = range(len(self.columns))
+        return self.only([at for at in places if any(counts(row[at]) for row in self.rows)])
+
+    def only(self, places: Sequence[int]) -> "Table":
+        """Returns the table with the columns at these places."""
         return dataclasses.replace(
             self,
-            columns=tuple(self.columns[place] for place in kept),
-            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+            columns=tuple(self.columns[place] for place in places),
+            rows=tuple(tuple(row[place] for place in places) for row in self.rows),
         )
 
 

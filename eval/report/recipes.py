@@ -1,39 +1,57 @@
 """The recipes of a report's systems: configs, whole or as differences, and library versions."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from eval.records.analysis import SystemRecipe
 from eval.records.analysis_index import AnalysisIndex
 from mmt import languages
 
-_MOST_LINES = 60  # of a difference in Markdown
-_COMMENTS = ("#", "from ", "import ")
+_MOST_LINES = 30  # of a summary's difference
+_MOST_VALUES = 3  # of a summary's fact
+_COMMENTS = ("#", "from ", "import ")  # lines that are no settings
 
 
 class Made(NamedTuple):
     """The recipe of a system.
 
     text: the config, or its difference to the first config of the same system. languages: names of
-    the languages whose baselines have this recipe. settings: the statements that differ from the
-    config of `against`, at most 60 lines. The first recipe has its whole config there, and
-    `against` is "".
+    the languages whose baselines have this recipe.
+    """
+
+    system: str
+    chosen: str
+    facts: tuple[tuple[str, str], ...]
+    config: str
+    text: str
+    languages: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Returns the system, and the number of languages of baselines."""
+        number = len(self.languages)
+        count = f", {number} language{'' if number == 1 else 's'}" if number else ""
+        return self.system + count
+
+
+class Summary(NamedTuple):
+    """The short form of a recipe, for Markdown.
+
+    settings: the statements that differ from the recipe of `against`. The first recipe has all
+    statements, and `against` is "". facts: of other recipes, those that the first does not share.
     """
 
     title: str
     facts: tuple[tuple[str, str], ...]
-    versions: tuple[tuple[str, str], ...]
-    text: str
     languages: tuple[str, ...]
-    settings: str
     against: str
+    settings: str
 
 
 def recipes(systems: Iterable[str], evidence: AnalysisIndex) -> list[Made]:
     """Returns the recipes of all systems; of baselines, each distinct one."""
-    made: list[Made] = []
-    first_of_all = ""
+    made = []
     for system in systems:
         alike: dict[tuple[str, str], list[SystemRecipe]] = {}
         for row in evidence.recipes(system):
@@ -41,20 +59,45 @@ def recipes(systems: Iterable[str], evidence: AnalysisIndex) -> list[Made]:
         first = ""
         for (text, chosen), rows in alike.items():
             names = tuple(languages.find(row.source).name for row in rows if row.source)
-            count = f", {len(names)} language{'' if len(names) == 1 else 's'}" if names else ""
-            against = f"the first recipe of {system}" if first else made[0].title if made else ""
-            made.append(Made(
-                f"{system}{count}",
-                _facts(rows, chosen),
-                tuple(sorted(rows[0].versions.items())),
-                _unlike(first, text),
-                names,
-                _settings(first or first_of_all, text) if made else text,
-                against,
-            ))  # fmt: skip
+            facts = _facts(rows, chosen)
+            made.append(Made(system, chosen, facts, text, _unlike(first, text), names))
             first = first or text
-            first_of_all = first_of_all or text
     return made
+
+
+def summaries(made: Sequence[Made]) -> list[Summary]:
+    """Returns short forms: each is the difference to the most similar one before it.
+
+    Baselines whose settings were chosen in the same way have one summary. Their configs may differ
+    by language.
+    """
+    groups: dict[tuple[str, str], list[Made]] = {}
+    for recipe in made:
+        groups.setdefault((recipe.system, recipe.chosen), []).append(recipe)
+    short: list[Summary] = []
+    earlier: dict[str, list[str]] = {}  # title -> statements
+    for group in groups.values():
+        first = group[0]
+        statements = _statements(first.config)
+        names = tuple(name for recipe in group for name in recipe.languages)
+        title = first._replace(languages=names).title
+        if first.chosen:
+            title += f": {first.chosen.partition(' (')[0]}"
+        against = min(earlier, key=lambda t: len({*earlier[t]} ^ {*statements}), default="")
+        settings = "\n".join(statements)
+        if against:
+            settings = _settings(earlier[against], statements)
+        facts: dict[str, dict[str, None]] = {}
+        for recipe in group:
+            for name, value in recipe.facts:
+                facts.setdefault(name, {})[value] = None
+        shown = tuple(
+            (name, _few(list(values))) for name, values in facts.items()
+            if not short or list(values) != [dict(made[0].facts).get(name)]
+        )  # fmt: skip
+        short.append(Summary(title, shown, names, against, settings))
+        earlier.setdefault(title, statements)
+    return short
 
 
 def _facts(rows: list[SystemRecipe], chosen: str) -> tuple[tuple[str, str], ...]:
@@ -66,7 +109,7 @@ def _facts(rows: list[SystemRecipe], chosen: str) -> tuple[tuple[str, str], ...]
         ("vocabulary", [digest for row in rows for digest in row.vocabulary.values()]),
     )
     facts += [(name, ", ".join(dict.fromkeys(all_))) for name, all_ in hashes if all_]
-    return tuple(facts)
+    return (*facts, *sorted(rows[0].versions.items()))
 
 
 def _unlike(first: str, text: str) -> str:
@@ -80,13 +123,12 @@ def _unlike(first: str, text: str) -> str:
     return difference if len(difference) < len(text) else text
 
 
-def _settings(first: str, text: str) -> str:
-    """Returns the lines of statements that differ, as `-old` and `+new`.
+def _settings(before: Sequence[str], after: Sequence[str]) -> str:
+    """Returns the lines that differ, as `-old` and `+new`.
 
-    >>> _settings("# Macros:\\nA = 1\\nB = 2\\n", "A = 1\\nB = 3\\n")
+    >>> _settings(["A = 1", "B = 2"], ["A = 1", "B = 3"])
     '-B = 2\\n+B = 3'
     """
-    before, after = _statements(first), _statements(text)
     difference = difflib.unified_diff(before, after, n=0, lineterm="")
     changed = [line for line in difference if not line.startswith(("---", "+++", "@@"))]
     if len(changed) > _MOST_LINES:
@@ -97,3 +139,8 @@ def _settings(first: str, text: str) -> str:
 
 def _statements(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip() and not line.startswith(_COMMENTS)]
+
+
+def _few(values: Sequence[str]) -> str:
+    more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+    return ", ".join(values[:_MOST_VALUES]) + more

@@ -25,7 +25,7 @@ _SCORES = (
 )  # fmt: skip
 _RANKS = (5, 6, 7, 7, 6, 8, 7)  # of the columns of _SCORES; see `Column.rank`
 _MARKDOWN_SYSTEMS = 3
-_ALONE = ("Language", "Train pairs", "ΔBLEU", "BLEU", "chrF++", "Sentences", "trust", "Code")
+_CSV_ALONE = ("epochs", "risks", "trust", "Script", "Family")  # columns that `narrowed` omits
 _COST = ("device_hours", "parameters", "active_parameters")
 
 
@@ -58,24 +58,41 @@ def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
 
 
 def is_wide(comparison: Comparison) -> bool:
-    """Returns whether a table of languages would have too many columns for Markdown."""
+    """Returns whether tables with columns for every system are too wide for Markdown."""
     return len(comparison.systems) > _MARKDOWN_SYSTEMS
 
 
-def scores_alone(table: Table) -> Table:
-    """Returns a table of languages with scores only, and intervals of ΔBLEU only."""
-    kept = [place for place, c in enumerate(table.columns) if c.label in _ALONE]
+def narrowed(table: Table, comparison: Comparison) -> Table:
+    """Returns a table with fewer columns, and intervals of the primary system's ΔBLEU only.
 
-    def cell(place: int, value: Value) -> Value:
-        if isinstance(value, Estimate) and table.columns[place].kind != "delta":
-            return value.value
+    Without baselines, BLEU has the intervals.
+    """
+    primary, score = comparison.primary_system, _main_score(table)
+
+    def cell(column: Column, value: Value) -> Value:
+        if isinstance(value, Estimate) and (column.over, column.label) != (primary, score):
+            return value._replace(range=None)
         return value
 
-    return dataclasses.replace(
-        table,
-        columns=tuple(table.columns[place] for place in kept),
-        rows=tuple(tuple(cell(place, row[place]) for place in kept) for row in table.rows),
+    rows = tuple(tuple(map(cell, table.columns, row)) for row in table.rows)
+    return dataclasses.replace(table, rows=rows).only(
+        [place for place, c in enumerate(table.columns) if not place or c.label not in _CSV_ALONE]
     )
+
+
+def narrowed_means(table: Table, comparison: Comparison) -> Table:
+    """Returns a narrowed table of means; systems other than the primary one have ΔBLEU only.
+
+    Without baselines, they have BLEU only.
+    """
+    score, others = _main_score(table), {*comparison.systems} - {comparison.primary_system}
+    table = narrowed(table, comparison)
+    columns = enumerate(table.columns)
+    return table.only([at for at, c in columns if c.over not in others or c.label == score])
+
+
+def _main_score(table: Table) -> str:
+    return "ΔBLEU" if any(column.label == "ΔBLEU" for column in table.columns) else "BLEU"
 
 
 def comparables_first(comparison: Comparison) -> list[Entry]:

@@ -142,6 +142,7 @@ def test_the_committed_report_has_the_committed_scores():
             assert (bleu, chrf) == (f"{row.bleu:.1f}", f"{row.chrf:.1f}")
             count += 1
     assert count > 1000
+    assert len((RESULT / "report.md").read_bytes()) < 150_000, "a page that people can read"
 
 
 @pytest.mark.parametrize("part", ["", "all"])

@@ -155,7 +155,7 @@ def test_rows_of_another_model_or_text_are_replaced_with_a_warning(run, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"system": dataclasses.replace(SYSTEM, name="baseline")}, "called 'baseline'"),
-     ({"out": Path("x/analysis.jsonl")}, "the file beside the results")],
+     ({"out": Path("x/analysis.jsonl")}, "reserved for analysis rows")],
 )  # fmt: skip
 def test_unreadable_names_are_refused_before_translating(run, changes, message):
     translator = Dictionary()

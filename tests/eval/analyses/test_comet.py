@@ -137,7 +137,7 @@ def test_what_is_missing_is_named(file, model, tmp_path, monkeypatch):
         comet.name_of(tmp_path.joinpath("Unbabel/wmt22-comet-da").relative_to(tmp_path))
     settings = model.parent.parent / "hparams.yaml"
     settings.write_text("pretrained_model: bert-base-multilingual-cased\n")
-    with pytest.raises(ValueError, match="'bert-base-multilingual-cased'; known are"):
+    with pytest.raises(ValueError, match="'bert-base-multilingual-cased'; allowed: encoders"):
         comet.name_of(model)
     settings.write_text("- a list\n")
     with pytest.raises(ValueError, match=r"hparams\.yaml"):

@@ -10,16 +10,14 @@ from tests.helpers.made_up import made_up
 
 
 @pytest.fixture(scope="module")
-def whole():
-    rows, about = made_up(12, ("dense", "moe"), layers=1)
-    return rows, AnalysisIndex(about)
+def evidence():
+    return AnalysisIndex(made_up(12)[1])
 
 
-def test_recipes_are_whole_and_shown_once(whole):
-    _, evidence = whole
+def test_recipes_are_whole_and_shown_once(evidence):
     made = recipes.recipes(["moe", "bilingual"], evidence)
     assert made[0].title == "moe" and made[0].text == evidence.recipes("moe")[0].text
-    assert dict(made[0].versions)["jax"] == "0.10" and not made[0].languages
+    assert dict(made[0].facts)["jax"] == "0.10" and not made[0].languages
     assert sum(len(one.languages) for one in made[1:]) == 12
     config = "A = 1\nB = 2\nC = 3\nD = 4\nE = 5\nF = 6\nG = 7\nLONG_NAME = 'one that is long'\n"
     some = zip(evidence.recipes("bilingual")[:3], "338", strict=True)
@@ -37,26 +35,46 @@ def test_recipes_are_whole_and_shown_once(whole):
     assert (facts["corpus"], facts["vocabulary"]) == ("c1, c2", "s, t")
 
 
-def test_settings_are_differences_to_the_first_recipe(whole):
-    _, evidence = whole
-    texts = {"moe": "# Macros:\n# ===\nA = 1\nB = 2\n", "dense": "# Macros:\nA = 1\nB = 3\nC = 4\n"}
-    rows = [dataclasses.replace(evidence.recipes(name)[0], text=text)
-            for name, text in texts.items()]  # fmt: skip
-    bilingual = evidence.recipes("bilingual")
-    rows += [dataclasses.replace(one, text=f"A = {number}\n", chosen=str(number))
-             for number, one in enumerate(bilingual[:2], 1)]  # fmt: skip
-    made = recipes.recipes(["moe", "dense", "bilingual"], AnalysisIndex(rows))
-    assert (made[0].against, made[0].settings) == ("", texts["moe"])
-    assert (made[1].against, made[1].settings) == ("moe", "-B = 2\n+B = 3\n+C = 4")
-    assert (made[2].against, made[2].settings) == ("moe", "-B = 2")
-    assert made[3].against == "the first recipe of bilingual"
-    assert made[3].settings == "-A = 1\n+A = 2"
+def summaries(evidence, texts, **changes):
+    """Summaries of systems with these configs, first to last."""
+    rows = [
+        dataclasses.replace(evidence.recipes(name.rstrip("123"))[0], system=name, text=text)
+        for name, text in texts.items()
+    ]
+    rows = [dataclasses.replace(row, **changes.get(row.system, {})) for row in rows]
+    return recipes.summaries(recipes.recipes(list(texts), AnalysisIndex(rows)))
 
 
-def test_a_long_difference_is_cut(whole):
-    _, evidence = whole
+def test_a_summary_has_the_settings_that_differ_from_the_most_similar_recipe(evidence):
+    texts = {
+        "moe": "# Macros:\n# ===\nimport optax\nA = 1\nB = 2\n",
+        "dense": "# Macros:\nA = 5\nB = 6\nC = 7\n",
+        "dense1": "A = 5\nB = 6\nC = 8\n",
+    }
+    first, second, third = summaries(evidence, texts, dense={"seed": 3})
+    assert (first.against, first.settings) == ("", "A = 1\nB = 2")
+    assert (second.against, second.settings) == ("moe", "-A = 1\n-B = 2\n+A = 5\n+B = 6\n+C = 7")
+    assert (third.against, third.settings) == ("dense", "-C = 7\n+C = 8")
+    assert dict(first.facts)["jax"] == "0.10" and dict(second.facts)["seed"] == "3"
+    assert not {"jax", "seed"} & set(dict(third.facts)), "the first has the same"
+
+
+def test_baselines_that_were_chosen_alike_have_one_summary(evidence):
+    rows = [
+        dataclasses.replace(row, text=f"A = {place}\n", chosen=f"class {name} (A) for 0 or more")
+        for place, (row, name) in enumerate(zip(evidence.recipes("bilingual"), "aab", strict=False))
+    ]
+    made = recipes.recipes(["bilingual"], AnalysisIndex(rows))
+    short = recipes.summaries(made)
+    assert len(made) == 3
+    titles = ["bilingual, 2 languages: class a", "bilingual, 1 language: class b"]
+    assert [one.title for one in short] == titles
+    assert sorted(name for one in short for name in one.languages) == sorted(
+        name for one in made for name in one.languages
+    )
+
+
+def test_a_long_difference_is_cut(evidence):
     texts = ["".join(f"A{line} = {number}\n" for line in range(99)) for number in range(2)]
-    rows = [dataclasses.replace(evidence.recipes(name)[0], text=text)
-            for name, text in zip(("moe", "dense"), texts, strict=True)]  # fmt: skip
-    settings = recipes.recipes(["moe", "dense"], AnalysisIndex(rows))[1].settings.splitlines()
-    assert len(settings) == 61 and settings[-1] == "… and 138 more lines"
+    settings = summaries(evidence, dict(zip(("moe", "dense"), texts, strict=True)))[1].settings
+    assert len(settings.splitlines()) == 31 and settings.endswith("… and 168 more lines")

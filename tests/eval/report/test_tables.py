@@ -95,6 +95,27 @@ def test_tags_are_what_a_filter_matches(whole):
     assert sizes == [3, 5, 3]
 
 
+def test_narrowed_tables_have_intervals_of_the_primary_system_alone():
+    rows, found = made_up(12, ("a", "b", "c", "d"))
+    comparison, evidence = compare(rows)[0], AnalysisIndex(found)
+    primary, names = comparison.primary_system, list(comparison.systems)
+    assert tables.is_wide(comparison)
+    whole = tables.by_language(comparison, evidence)
+    few = tables.narrowed(whole, comparison)
+    full, kept = by_heading(whole, 3), by_heading(few, 3)
+    assert not any(heading.endswith(("epochs", "Script", "Family")) for heading in kept)
+    for name in names:
+        for score in ("ΔBLEU", "BLEU", "chrF++"):
+            estimate = kept[f"{name} {score}"]
+            assert estimate.value == full[f"{name} {score}"].value
+            assert (estimate.range is not None) is (name == primary and score == "ΔBLEU")
+    groups = tables.by_group(comparison, comparison.by(lambda lang: lang.script), "Script")
+    means = by_heading(tables.narrowed_means(groups, comparison), 0)
+    assert "Script" in means and f"{primary} chrF++" in means
+    assert all(f"{name} ΔBLEU" in means for name in names)
+    assert not any(f"{name} BLEU" in means for name in names if name != primary)
+
+
 def test_a_group_s_row(compared):
     values = by_heading(tables.by_group(compared, [compared.all], "Size"), 0)
     assert values["Languages"] == 7 and values["with baseline"] == 4

@@ -218,7 +218,7 @@ def test_all_pairs_of_a_sacrebleu_set_into_the_target(cached):
 def test_an_unknown_sacrebleu_set_is_an_error(cached):
     cached("wmt18", "de-en", src=["a"], ref=["a"])
     with pytest.raises(
-        ValueError, match="wmt18 cs-en not at .*: sacrebleu -t wmt18 -l cs-en --echo"
+        ValueError, match="cache lacks wmt18 cs-en: .*: sacrebleu -t wmt18 -l cs-en --echo"
     ):
         testsets.load("sacrebleu:wmt18/cs-en")
     with pytest.raises(ValueError, match="no test set 'wmt199/de-en'; nearest: .*wmt19"):
