@@ -1,18 +1,17 @@
-"""Bilingual baselines side by side against one after the other, in one run.
+"""Compares training bilingual baselines side by side with training them one after the other.
 
     python -m benchmarks.baselines [MODELS …]
     python -m benchmarks.baselines whole [MODELS]
 
-The small class: model, batch and optimizer of gin_configs/examples/demo_baselines.gin, random
-tokens. The two take turns, round by round, so that a machine which is busy elsewhere slows both
-alike. `wall` is the median over the rounds of the ratio of their times; `CPU` is that of the
-process' CPU seconds, which says what mapping itself saves, apart from the cores in use. Compiling
-is counted apart, and so is how often it was done: alone every model of a kind shares one program
-too, as long as one process trains them all.
+The model, batch and optimizer are those of gin_configs/examples/demo_baselines.gin, with random
+tokens. Both sides are timed alternately, so other load on the machine affects both. `wall` is the
+median over rounds of the ratio of their times. `CPU` is the same ratio of CPU seconds: it shows
+what mapping saves, independent of the cores in use. Compilation is reported separately, with the
+number of programs. Alone, models of one kind share a program too, if one process trains them all.
 
-`whole` is what a user waits for: `mmt baselines` for some languages against `mmt train` and
-`mmt evaluate` for one after the other, from the cache to the rows, in processes of their own, whose
-start counts. The cache of data and that of compiled programs are filled before.
+`whole` measures what a user waits for, from the cache to the rows. It compares `mmt baselines` for
+some languages with `mmt train` and `mmt evaluate` for one after the other. Each command is a
+process whose start counts. The caches of data and of compiled programs are filled before.
 """
 
 import resource
@@ -39,14 +38,17 @@ from mmt.system import environment
 GIN = "gin_configs/examples/demo_baselines.gin"
 MODELS = (1, 4, 12, 24)
 WHOLE = 6
-MODEL_STEPS = 96  # of each side in all, in ROUNDS rounds
+MODEL_STEPS = 96  # steps of each side, in ROUNDS rounds
 ROUNDS = 4
 
-Round = Callable[[], None]  # a step of every model, done when it returns
+Round = Callable[[], None]  # makes a step of every model and waits for it
 
 
 class Side(NamedTuple):
-    """A way to step some models. compile_s: of its first round, programs: compiled in it."""
+    """A way to step several models.
+
+    compile_s: seconds of its first round. programs: number compiled in that round.
+    """
 
     step: Round
     compile_s: float
@@ -54,7 +56,7 @@ class Side(NamedTuple):
 
 
 def made(name: str, step: Round) -> Side:
-    """The side after its first round, which compiles."""
+    """Returns the side after its first round, which compiles."""
     compiled: list[float] = []
 
     def listen(event: str, duration_secs: float, **_: Any) -> None:
@@ -71,7 +73,7 @@ def made(name: str, step: Round) -> Side:
 
 
 def alone(program: train.Program, batches: list[dict[str, np.ndarray]]) -> Round:
-    """One model after the other, as `mmt.train` steps it."""
+    """Returns a round that steps one model after the other, as `mmt.train` does."""
     states = [program.init(1) for _ in batches]
 
     def step() -> None:
@@ -83,7 +85,7 @@ def alone(program: train.Program, batches: list[dict[str, np.ndarray]]) -> Round
 
 
 def together(program: train.Program, batches: list[dict[str, np.ndarray]], mapped: int) -> Round:
-    """All in one program; `mapped` at once on a device, 0: all of it."""
+    """Returns a round that steps all models in one program; `mapped` per device at once, 0: all."""
     slots = len(batches) + -len(batches) % jax.local_device_count()
     stack = stacked.ModelStack(program, 1, slots, mapped)
     states = stack.empty()
@@ -100,7 +102,7 @@ def together(program: train.Program, batches: list[dict[str, np.ndarray]], mappe
 
 
 def made_batches(count: int, rows: int) -> list[dict[str, np.ndarray]]:
-    """Rows full of random tokens, about six pairs packed in each."""
+    """Returns full rows of random tokens, about six pairs packed in each."""
     random = np.random.default_rng(0)
     sizes, lengths = (config.macro("VOCAB_SIZE"), config.macro("TARGET_VOCAB_SIZE")), (64, 40)
     batches = []
@@ -121,7 +123,7 @@ def made_batches(count: int, rows: int) -> list[dict[str, np.ndarray]]:
 
 
 def measure(sides: dict[str, Side], count: int) -> dict[str, np.ndarray]:
-    """[rounds, 2] of each side: seconds and CPU seconds of a step of one model."""
+    """Returns [rounds, 2] for each side: seconds and CPU seconds per step of one model."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     steps = max(1, MODEL_STEPS // count // ROUNDS)
     for _ in range(ROUNDS):
@@ -135,7 +137,7 @@ def measure(sides: dict[str, Side], count: int) -> dict[str, np.ndarray]:
 
 
 def whole(count: int) -> None:
-    """Prints what it takes to train and judge so many baselines in either way."""
+    """Prints the time of training and evaluating `count` baselines in both ways."""
     config.load([GIN])
     study.mmt("data", "prepare", f"--gin_file={GIN}")
     opened = cache.open_cache(Path(config.macro("CACHE_DIR")))

@@ -1,9 +1,9 @@
-"""The first translation of a process: with and without programs kept from an earlier one.
+"""Measures the first translation of a process, with and without cached compiled programs.
 
     python -m benchmarks.cold_start [RUN]
 
-RUN is a run directory (default: the demo's model). Each row translates one line in a process of its
-own, rounds alternate, and the best of three counts.
+RUN is a run directory (default: the demo's model). Each row translates one line in a new process.
+Rounds alternate, and the best of three counts.
 """
 
 import os
@@ -19,11 +19,11 @@ from mmt.run import Run
 
 DEMO = "runs/demo/multilingual"
 ROUNDS = 3
-KEPT = {"none": None, "over 1 s": "1", "all": "0"}  # JAX's threshold of compile time
+KEPT = {"none": None, "over 1 s": "1", "all": "0"}  # JAX's threshold of compile time, in seconds
 
 
 def seconds(run: str, cache: str, threshold: str) -> float:
-    """Seconds of `mmt translate` on one line, from start to exit."""
+    """Returns seconds of `mmt translate` on one line, from start to exit."""
     environment = {
         **os.environ, "MMT_DATA": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": threshold,
     }  # fmt: skip

@@ -1,11 +1,12 @@
-"""What compiling GShard's training step costs as chips, experts and layers grow.
+"""Measures how the cost of compiling GShard's training step grows with chips, experts and layers.
 
     python -m benchmarks.compile_growth [FIGURE.png] [--level default]
 
-The step of gin_configs/models/gshard_600b.gin in bfloat16, one expert a chip, 2,048 source tokens a
-chip, for TPU v4 (needs the extra [plan], no TPU). GShard claims compile time O(1) in chips and
-prints no seconds. Counted are CPU-seconds of `compile()`, which other load on the machine disturbs
-less than wall seconds do. About 5 minutes on 2 free cores at level O1, 4 times that by default.
+The step is that of gin_configs/models/gshard_600b.gin in bfloat16, with one expert and 2,048 source
+tokens per chip, for TPU v4. It needs the extra [plan], but no TPU. GShard claims O(1) compile time
+in chips, without figures. The measure is CPU-seconds of `compile()`, which other load affects less
+than wall seconds. It takes about 5 minutes on 2 free cores at level O1, and 4 times that by
+default.
 """
 
 import argparse
@@ -28,7 +29,7 @@ LAYERS = (12, 24, 36)
 
 
 def compiled(chips: int, layers: int) -> dict[str, Any]:
-    """The plan's JSON of that many chips, experts on each of the odd layers."""
+    """Returns the plan's JSON for this many chips, with experts in every odd layer."""
     bindings = [
         f"BATCH_SIZE={16 * chips}", f"moe.MoeConfig.num_experts={chips}",
         f"transformer.Config.encoder_layers={layers // 2}",
@@ -42,7 +43,7 @@ def compiled(chips: int, layers: int) -> dict[str, Any]:
 
 
 def table(rows: dict[tuple[int, int], dict[str, Any]]) -> Table:
-    """A row for each (chips, layers)."""
+    """Returns a row for each (chips, layers)."""
     columns = ("chips = experts", "layers", "parameters", "CPU s", "wall s",
                "RSS GiB", "all-to-all", "all-gather", "GiB a chip")  # fmt: skip
     made = Table(*columns)
@@ -59,7 +60,7 @@ def table(rows: dict[tuple[int, int], dict[str, Any]]) -> Table:
 
 
 def figure(rows: dict[tuple[int, int], dict[str, Any]], level: str) -> Figure:
-    """CPU-seconds over chips at the fewest layers, and over layers at the most chips."""
+    """Draws CPU-seconds over chips at the fewest layers, and over layers at the most chips."""
     style: dict[Any, Any] = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
     most = max(chips for chips, _ in rows)
     fewest = min(layers for _, layers in rows)
@@ -94,7 +95,7 @@ def figure(rows: dict[tuple[int, int], dict[str, Any]], level: str) -> Figure:
 
 
 def main() -> None:
-    """Compiles, prints the table and the growth, writes the figure."""
+    """Compiles, prints the table and the growth, and writes the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figure", nargs="?", type=Path, metavar="FIGURE.png")
     parser.add_argument("--level", choices=("O1", "default"), default="O1")

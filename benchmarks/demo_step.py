@@ -1,9 +1,9 @@
-"""What a training step of the demo costs, and what its choices saved: side by side in one run.
+"""Measures a training step of the demo, and the effect of its settings, in one run.
 
     python -m benchmarks.demo_step
 
-Each row changes one thing of `gin_configs/examples/demo.gin`; the ratio is to the demo itself. The
-demo's cache is made where it is missing (needs the extra [data]).
+Each row changes one setting of `gin_configs/examples/demo.gin`; the ratio is to the demo itself. A
+missing cache of the demo is built (needs the extra [data]).
 """
 
 import time
@@ -32,7 +32,7 @@ VARIANTS = {
 
 
 def measure(bindings: list[str]) -> dict[str, float]:
-    """Best and median seconds of a step, seconds of compiling, pairs in a batch."""
+    """Returns best and median seconds of a step, seconds of compilation, and pairs per batch."""
     config.load([DEMO], bindings)
     make_cache()
     program = config.configured(train.Program)()

@@ -1,12 +1,13 @@
-"""What a dense student keeps of its mixture-of-experts teacher's gain: Switch's Table 6 in small.
+"""Measures how much of a mixture-of-experts teacher's gain a dense student keeps, as Switch's Table
+6.
 
     python -m benchmarks.distillation [DIRECTORY]
 
-On the demo's corpus, all students at equal steps. "kept" is (student - dense) / (teacher - dense).
-What starts from the teacher's weights has the teacher's steps behind it, too: hence the dense model
-of twice the steps.
-What is trained and scored in DIRECTORY (default: runs/distillation) is not done again: killed and
-started again it goes on. From scratch about 45 minutes on 2 CPU cores, and needs the extra [data].
+All students train on the demo's corpus for equal steps. "kept" is (student - dense) / (teacher -
+dense). Students that start from the teacher's weights also profit from the teacher's steps, so
+there is a dense model with twice the steps. Finished models and scores in DIRECTORY (default:
+runs/distillation) are reused; run the same command again to resume. A complete run takes about 45
+minutes on 2 CPU cores, and needs the extra [data].
 """
 
 import sys
@@ -22,11 +23,10 @@ from mmt.cli import main as cli
 from mmt.run import Run, read_metrics
 
 STEPS = 1500
-LINES = 40  # of the test split, per language
-PAIRS = 300  # that the teacher translates, per language
+LINES = 40  # test lines per language
+PAIRS = 300  # lines that the teacher translates, per language
 
-# Half the demo's width and a narrow MLP, so that the dense model is short of parameters and experts
-# help.
+# Half the demo's width and a narrow MLP: the dense model lacks parameters, so experts help.
 MODEL = (
     "--gin_file=gin_configs/examples/demo.gin",
     f"--gin.TRAIN_STEPS={STEPS}", f"--gin.EVAL_PERIOD={STEPS}", f"--gin.CHECKPOINT_PERIOD={STEPS}",
@@ -42,7 +42,7 @@ DENSE = ("--gin.transformer.Config.moe_period=0",)
 
 
 def students(directory: Path) -> dict[str, tuple[str, ...]]:
-    """The rows after the teacher: arguments of `mmt distill`."""
+    """Returns the rows after the teacher: arguments of `mmt distill`."""
     teacher = f"--gin.TEACHER_DIR={directory / 'teacher'}"
     logits = ("--gin_file=gin_configs/runs/distill.gin", teacher, "--gin.VOCABULARY_FROM=''")
     spoken = (
@@ -67,7 +67,7 @@ def students(directory: Path) -> dict[str, tuple[str, ...]]:
 
 
 def trained(directory: Path, arguments: tuple[str, ...]) -> float:
-    """Trains a row's model, or finds it trained; its validation loss."""
+    """Trains a row's model unless it is trained; returns its validation loss."""
     command = "distill" if any("runs/distill" in argument for argument in arguments) else "train"
     status = cli.main([command, *MODEL, *arguments, f"--gin.MODEL_DIR={directory}"])
     if status:
@@ -77,7 +77,7 @@ def trained(directory: Path, arguments: tuple[str, ...]) -> float:
 
 
 def scored(directory: Path) -> float:
-    """The mean BLEU over the languages."""
+    """Returns mean BLEU over the languages."""
     testset = testsets.load("cldr")
     some = {
         code: testsets.Sentences(sentences.sources[:LINES], sentences.references[:LINES])
@@ -93,7 +93,7 @@ def scored(directory: Path) -> float:
 
 
 def main() -> None:
-    """Trains and scores what is missing, prints the table."""
+    """Trains and scores missing models, and prints the table."""
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/distillation")
     teacher = directory / "teacher"
     rows = {"MoE, 16 experts": (trained(teacher, EXPERTS), scored(teacher))}
@@ -105,7 +105,7 @@ def main() -> None:
     for name, row in rows.items():
         kept = [(row[i] - dense[i]) / (best[i] - dense[i]) for i in range(2)]
         loss, share = f"{row[0]:.4f}", f"{kept[0]:.0%}"
-        if "one vocabulary" in name:  # other tokens, another loss
+        if "one vocabulary" in name:  # its loss is per other tokens
             loss = share = "-"
         table.add_row(name, loss, f"{row[1]:.2f}", share, f"{kept[1]:.0%}")
     print(header())

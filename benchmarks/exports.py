@@ -1,11 +1,11 @@
-"""A dense run and its exports on one test set: do CTranslate2 and Hugging Face say the same?
+"""Compares a dense run with its CTranslate2 and Hugging Face exports on one test set.
 
     python -m benchmarks.exports runs/demo/student cldr
 
-Beam 4 with scores / length by each, which all three mean alike; CTranslate2 with patience 10, since
-by itself it stops at four hypotheses though a better one may live: of 4,300 lines it then differs
-in 348, in all but one with the worse score; with patience 3 in 13, with 10 in 3. Hugging Face gets
-every 20th line. "ties": lines that differ although their scores do not, by 1e-3. Needs the extra
+All use beam 4 and score / length. CTranslate2 has patience 10, because its default stops at four
+hypotheses even if a better one is possible. Of 4,300 lines, 348 then differ, all but one with a
+worse score. With patience 3, 13 lines differ, with 10 3. Hugging Face translates every 20th line.
+"ties" are lines that differ although their scores are equal within 1e-3. It needs the extra
 [parity].
 """
 
@@ -34,7 +34,10 @@ Found = tuple[list[str], list[float]]  # texts, scores
 
 
 def by_ctranslate2(directory: Path, lines: Sequence[str], longest: int, kind: str) -> Found:
-    """Translations of tagged lines by an exported directory; kind: 'float32' or 'int8'."""
+    """Returns texts and scores of tagged lines by an exported directory.
+
+    kind: 'float32' or 'int8'.
+    """
     import ctranslate2
 
     vocabulary = Vocabulary.load(directory / "spiece.model")
@@ -49,7 +52,7 @@ def by_ctranslate2(directory: Path, lines: Sequence[str], longest: int, kind: st
 
 
 def by_transformers(directory: Path, lines: Sequence[str], longest: int) -> Found:
-    """The same by `generate`, the directory as it lies."""
+    """Returns texts and scores of tagged lines by Hugging Face's `generate`."""
     import torch
     import transformers
 
@@ -71,7 +74,7 @@ def by_transformers(directory: Path, lines: Sequence[str], longest: int) -> Foun
 
 
 def main(run: str = "runs/demo/student", testset: str = "cldr") -> None:
-    """Exports, translates, prints the table."""
+    """Exports, translates, and prints the table."""
     translator, test = Translator.load(run), testsets.load(testset)
     sources = [line for sentences in test.languages.values() for line in sentences.sources]
     tag = find_tag(translator.vocabularies["source"], test.target)
@@ -82,7 +85,7 @@ def main(run: str = "runs/demo/student", testset: str = "cldr") -> None:
     print(header(), programs, sep="; ")
 
     def bleu(texts: Sequence[str]) -> float:
-        """The mean over languages."""
+        """Returns mean BLEU over languages."""
         left = iter(texts)
         return mean(
             metrics.score([next(left) for _ in sentences.sources], sentences.references).bleu

@@ -1,13 +1,11 @@
-"""What a run loses to kills, damage, full disks, signals and other faults: nothing, row by row.
+"""Measures what a run loses by kills, damage, full disks, signals and other faults.
 
     python -m benchmarks.faults [--kills 25] [--seed 0]
 
-A tiny model is trained on a made-up cache by `mmt.train`, in processes of its own, and everything
-is compared with a run that nothing happened to: its training losses, bit for bit, and its last
-parameters. `lost` counts the losses that differ, checkpoints that were whole and are not, and
-records that went missing. Ten minutes on two cores at most; exit status 1 if anything was lost.
-
-For a full disk stands a limit on the size of files (RLIMIT_FSIZE), as in the tests.
+`mmt.train` trains a tiny model on a made-up cache, in separate processes. Training losses and final
+checkpoints are compared, bit for bit, with an undisturbed run. `lost` counts losses that differ,
+damaged checkpoints and missing records. It takes ten minutes on two cores at most. The exit status
+is 1 if anything was lost. A limit on file size (RLIMIT_FSIZE) stands for a full disk.
 """
 
 import argparse
@@ -28,11 +26,11 @@ from rich.table import Table
 
 from benchmarks.faulty_run import PERIOD, SKIPS, STEPS, Options, make_cache, run
 
-HERE = multiprocessing.get_context("forkserver")  # imports once, for all the processes
+HERE = multiprocessing.get_context("forkserver")  # imports once for all processes
 
 
 class Row(NamedTuple):
-    """What was done, what happened, and how much of it was lost."""
+    """The fault, the observed behaviour, and the number of losses."""
 
     fault: str
     happened: str
@@ -40,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Bench:
-    """A folder of runs, one of them whole."""
+    """A folder of runs, one of them undisturbed."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.random = folder, random.Random(seed)
@@ -63,13 +61,15 @@ class Bench:
         return process.exitcode
 
     def message(self, options: Options, *words: str) -> str:
-        """The first line on stderr with all the words."""
+        """Returns the first line on stderr that has all the words."""
         lines = Path(options.stderr).read_text().splitlines()
         line = next((line for line in lines if all(word in line for word in words)), "")
         return line.replace(f"{options.directory}/", "").replace("checkpoints/", "")
 
     def lost(self, options: Options) -> int:
-        """Steps whose loss is not that of the whole run, and checkpoints that are not good."""
+        """Returns the number of steps with another loss than the undisturbed run, plus bad
+        checkpoints.
+        """
         from mmt.checkpoint import digests
         from mmt.run import Run
 
@@ -87,7 +87,7 @@ class Bench:
         return {row["step"]: row["loss"] for row in rows if "loss" in row}
 
     def progress(self, process: Any, options: Options) -> None:
-        """Until a run that was started has written another checkpoint, or has ended."""
+        """Waits until a run has written another checkpoint, or has ended."""
         from mmt.run import Run
 
         before = Run(options.directory).checkpoint_steps()
@@ -95,7 +95,7 @@ class Bench:
             time.sleep(0.01)
 
     def wait(self, process: Any, options: Options, step: int) -> None:
-        """Until a run has a checkpoint of this step or a later one."""
+        """Waits until a run has a checkpoint of this step or a later one."""
         from mmt.run import Run
 
         while Run(options.directory).last_step() < step:
@@ -104,8 +104,7 @@ class Bench:
 
 
 def kills(bench: Bench, count: int) -> Iterator[Row]:
-    """SIGKILL at random moments; a run that gets to its end meanwhile is compared, and another
-    begun.
+    """Sends SIGKILL at random moments; a run that ends earlier is compared, and another one starts.
     """
     lost = runs = writing = done = 0
     while done < count or not done:
@@ -114,7 +113,7 @@ def kills(bench: Bench, count: int) -> Iterator[Row]:
         while not ended:
             process = bench.start(options)
             if done < count:
-                if done % 5:  # every fifth on the way to its first step
+                if done % 5:  # every fifth is killed while it starts
                     bench.progress(process, options)
                 process.join(bench.random.uniform(0.0, 1.0))
             else:
@@ -150,7 +149,7 @@ def halve(directory: Path, rng: random.Random) -> None:
 
 
 def damage(bench: Bench, times: int = 2) -> Iterator[Row]:
-    """The last checkpoint of a run is damaged, and the run goes on."""
+    """Damages the last checkpoint of a run, and resumes the run."""
     half = bench.options("half", steps=STEPS - 2 * PERIOD)
     assert bench.finished(half) == 0
     kinds: dict[str, Callable[[Path, random.Random], None]] = {

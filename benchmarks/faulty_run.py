@@ -1,4 +1,4 @@
-"""A tiny run to which things happen, for benchmarks/faults.py: its data, and the faults in it."""
+"""A tiny run with injected faults, and its data, for benchmarks/faults.py."""
 
 import functools
 import os
@@ -15,20 +15,21 @@ PIECES, LENGTH, ROWS = 320, 12, 8
 
 
 class Options(NamedTuple):
-    """Of a run in a process of its own."""
+    """The options of a run in a separate process."""
 
     directory: Path
     cache: Path
     steps: int = STEPS
-    stderr: str = ""  # its file
-    poisoned: tuple[int, ...] = ()  # batches, by their place in the data, with a NaN weight
-    pause: float = 0.0  # seconds after a step
-    full: tuple[int, int] = (0, 0)  # at the first step the disk is full, at the second no more
-    back: bool = False  # every look at the clock finds it an hour earlier
+    stderr: str = ""  # path of its file
+    poisoned: tuple[int, ...] = ()  # positions of batches with a NaN weight
+    pause: float = 0.0  # seconds after each step
+    full: tuple[int, int] = (0, 0)  # steps at which the disk becomes full, and free again
+    back: bool = False  # each reading of the clock is an hour earlier
 
 
 def make_cache(directory: Path) -> None:
-    """Two made-up languages whose translation is the source, one piece up."""
+    """Builds a cache of two made-up languages; a translation is the source with ids increased by 1.
+    """
     from mmt.data import cache, vocabulary
 
     rng = random.Random(0)
@@ -56,7 +57,7 @@ def make_cache(directory: Path) -> None:
 
 
 def run(options: Options) -> None:
-    """Trains, in this process; ends it with 143 after a SIGTERM, with 1 after an error."""
+    """Trains in this process; exits with 143 after a SIGTERM, and with 1 after an error."""
     if options.stderr:
         os.dup2(os.open(options.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     import optax
@@ -105,7 +106,7 @@ def run(options: Options) -> None:
 
 
 class Poisoned:
-    """Batches of which some have a weight that is not a number."""
+    """Batches, some of which have a weight that is NaN."""
 
     def __init__(self, given: Any, places: Sequence[int]) -> None:
         self._given, self._places, self._place = given, set(places), 0
@@ -128,4 +129,4 @@ class Poisoned:
         self._given.set_state(state["given"])
 
     def ledger(self) -> None:
-        """None: its positions are not those that the cache's ledger counts."""
+        """Returns None: its positions are not those that the cache's ledger counts."""

@@ -1,13 +1,14 @@
-"""GShard's own runs: the roofline's steps a second beside the paper's (Table 1, TPU v3 cores).
+"""Compares the roofline's steps per second with GShard's own (Table 1, TPU v3 cores).
 
     python -m benchmarks.gshard_steps
 
-Compiles the six sizes for as many v3 cores as the paper had (needs the extra [plan], no TPU). The
-roofline has every unit at its peak and counts neither the vector unit's work (softmax, norms,
-dropout, sorting, Adafactor) nor waiting. It is no bound on the paper's program, which on 128 cores
-ran faster than it: ours recomputes ('full'), and the paper prints neither its target tokens a batch
-nor what it kept; its dispatch multiplied by one-hot masks, ours does not. About 5 minutes on 2 free
-cores.
+It compiles the six sizes for the paper's number of v3 cores. It needs the extra [plan], but no TPU.
+The roofline assumes every unit at its peak. It includes neither vector-unit work (softmax, norms,
+dropout, sorting, Adafactor) nor waiting.
+
+The roofline is no bound on the paper's program, which is faster on 128 cores. Ours recomputes
+activations ('full'). The paper reports neither target tokens per batch nor rematerialisation. Its
+dispatch multiplied by one-hot masks, ours does not. It takes about 5 minutes on 2 free cores.
 """
 
 import os
@@ -26,7 +27,7 @@ RUNS = {  # file: topology, steps/s
 
 
 def main() -> None:
-    """Compiles, prints the table."""
+    """Compiles, and prints the table."""
     os.environ["JAX_OPTIMIZATION_LEVEL"] = "O1"
     table = Table("model", "cores", "GiB a core", "compute s", "memory s", "interconnect s",
                   "steps/s at best", "paper", "ratio")  # fmt: skip

@@ -1,5 +1,6 @@
-"""The first line of every table in `benchmarks`: which machine, which versions, and the memory
-allocator's settings. No date, so that two runs on one machine can be compared as text.
+"""The first line of every table in `benchmarks`: machine, versions and allocator settings.
+
+It has no date, so two runs on one machine can be compared as text.
 """
 
 import os
@@ -12,7 +13,8 @@ from mmt.system import environment
 
 
 def header() -> str:
-    """'AMD EPYC, 2 cores, cpu x 1; Python 3.11.2, jax 0.10.2, jaxlib 0.10.2, flax 0.12.8'."""
+    """Returns 'AMD EPYC, 2 cores, cpu x 1; Python 3.11.2, jax 0.10.2, jaxlib 0.10.2, flax 0.12.8'.
+    """
     machine = f"{environment.processor()}, {environment.cores()} cores"
     device = f"{jax.devices()[0].device_kind} x {jax.device_count()}"
     versions = ", ".join(f"{name} {version(name)}" for name in ("jax", "jaxlib", "flax"))

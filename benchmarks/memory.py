@@ -1,10 +1,10 @@
-"""A training step's memory by remat and microbatches: by arithmetic, as compiled; and its time.
+"""Measures memory and time of a training step by remat and microbatches.
 
     python -m benchmarks.memory
 
-"state": parameters and optimizer, in bytes by their shapes. "kept": the outputs of all matrix
-products of the forward pass by arithmetic, which `remat="dots"` keeps. "temporary": what the
-compiler sets aside for the step beside the state, gradients included.
+"state" is the size of parameters and optimizer state. "kept" is the computed size of the outputs of
+all matrix products of the forward pass, which `remat="dots"` keeps. "temporary" is the compiler's
+allocation for the step in addition to the state, including gradients.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ LANGUAGES, ROUNDS, MIB = 1, 3, 2**20
 
 
 def kept_bytes(config: Config, rows: int, length: int) -> int:
-    """Outputs of the matrix products of all layers, for rows x length tokens on both sides."""
+    """Returns bytes of matrix product outputs of all layers, for rows x length tokens per side."""
     heads = config.num_heads * config.head_dim
     attention = 3 * heads + config.emb_dim + config.num_heads * length + heads
     mlp = len(config.mlp_activations) * config.mlp_dim + config.emb_dim
@@ -42,7 +42,7 @@ def kept_bytes(config: Config, rows: int, length: int) -> int:
 
 
 def batch() -> dict[str, np.ndarray]:
-    """Rows full of tokens."""
+    """Returns rows full of tokens."""
     tokens = np.random.default_rng(0).integers(3, SIZES.vocab_size, (2, ROWS, LENGTH), np.int32)
     ones = np.ones((ROWS, LENGTH), np.int32)
     return {
@@ -54,18 +54,18 @@ def batch() -> dict[str, np.ndarray]:
 
 
 def program(remat: str, microbatches: int) -> Program:
-    """A dense model with Adafactor."""
+    """Returns a dense model with Adafactor."""
     model = Transformer(dataclasses.replace(SIZES, remat=remat))
     return Program(model, optax.adafactor(0.01), microbatches=microbatches)
 
 
 def size(tree: object) -> int:
-    """Bytes of all leaves, by their shapes."""
+    """Returns the bytes of all leaves, from their shapes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def seconds(programs: dict[tuple[str, int], Program]) -> dict[tuple[str, int], float]:
-    """The median time of a step of each, taken in turns."""
+    """Returns the median step time of each program, measured alternately."""
     placed, states = {}, {}
     taken: dict[tuple[str, int], list[float]] = {name: [] for name in programs}
     for name, trainer in programs.items():

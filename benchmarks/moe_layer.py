@@ -1,11 +1,11 @@
-"""What experts cost: the layer in training, decoding without dropping, a whole training step.
+"""Measures the cost of experts: a layer in training, decoding without dropping, a training step.
 
     python -m benchmarks.moe_layer [layer] [decode] [step]
 
-Each table is one run, its timings taken in turns, the best of many. "floor": the experts' products
-on a ready buffer, no routing. "dense": a layer of equal active FLOPs (2 x d_ff for top-2). The
-program starts itself again with large pages, as `mmt train` does: they matter more than any choice
-made here.
+Each table is one run. Timings alternate, and the best of many counts. "floor" is the experts'
+products on a ready buffer, without routing. "dense" is a layer of equal active FLOPs (2 x d_ff for
+top-2). The program restarts itself with large pages, as `mmt train` does, because they matter more
+than any setting here.
 """
 
 import dataclasses
@@ -31,12 +31,12 @@ from mmt.system import environment
 FEATURES, HIDDEN, TOKENS, GROUP = 256, 1024, 4096, 1024
 F32 = jnp.dtype("float32")
 ROUTERS = {1: moe.switch_top1, 2: moe.gshard_top2}
-SECONDS = 0.6  # for each thing measured, beside compiling it
+SECONDS = 0.6  # per measurement, without compilation
 Runs = dict[str, Callable[[], object]]
 
 
 def best_seconds(runs: Runs) -> dict[str, float]:
-    """The best time of each, taken in turns."""
+    """Returns the best time of each run, measured alternately."""
     for run in runs.values():
         jax.block_until_ready(run())
     best, rounds = dict.fromkeys(runs, math.inf), 0
@@ -51,8 +51,9 @@ def best_seconds(runs: Runs) -> dict[str, float]:
 
 
 def forward_backward(function: Callable, inputs: tuple, gradient) -> Callable[[], object]:
-    """The output of `function` at `inputs` and all gradients, compiled. Of gradients alone the
-    last product of a plain MLP would be left out: nothing needs it.
+    """Returns a compiled function for the output of `function` at `inputs` and all gradients.
+
+    With gradients alone, the compiler would remove the last product of a plain MLP.
     """
 
     @jax.jit
@@ -64,7 +65,7 @@ def forward_backward(function: Callable, inputs: tuple, gradient) -> Callable[[]
 
 
 def expert_layer(experts: int, choices: int, way: str = "auto") -> tuple[moe.MoeMlp, Any]:
-    """A layer and its parameters."""
+    """Returns a layer and its parameters."""
     c = moe.MoeConfig(experts, ROUTERS[choices], group_size=GROUP, dispatch=way)
     module = moe.MoeMlp(HIDDEN, ("relu",), F32, c)
     x = jnp.zeros((1, 1, FEATURES))
@@ -72,14 +73,16 @@ def expert_layer(experts: int, choices: int, way: str = "auto") -> tuple[moe.Moe
 
 
 def dense_layer(choices: int) -> tuple[layers.Mlp, Any]:
-    """The twin of equal active FLOPs, and its parameters."""
+    """Returns the dense layer of equal active FLOPs, and its parameters."""
     module = layers.Mlp(choices * HIDDEN, ("relu",), 0.0, F32)
     x = jnp.zeros((1, 1, FEATURES))
     return module, module.init(jax.random.key(0), x, jnp.ones((1, 1), bool))
 
 
 def training_runs(experts: int, choices: int, ways: tuple[str, ...]) -> Runs:
-    """Floor, dense twin and the ways, forward and backward, with the router's losses."""
+    """Returns runs of floor, dense layer and dispatch ways, forward and backward, with router
+    losses.
+    """
     keys = jax.random.split(jax.random.key(1), 4)
     x, dy = (jax.random.normal(key, (TOKENS // 64, 64, FEATURES)) for key in keys[:2])
     real = jnp.ones(x.shape[:2], bool)
@@ -113,8 +116,9 @@ def training_runs(experts: int, choices: int, ways: tuple[str, ...]) -> Runs:
 
 
 def layer_table() -> Table:
-    """The layer in training; beside the way chosen for this backend also the others, the slow ones
-    only with few experts.
+    """Returns the table of the layer in training.
+
+    It has the way chosen for this backend and the others, slow ones only with few experts.
     """
     chosen = dispatch.fastest("auto")
     ways = tuple(name for name, way in dispatch.DISPATCHERS.items() if way is not chosen)
@@ -134,7 +138,7 @@ def layer_table() -> Table:
 
 
 def decode_table() -> Table:
-    """A step of decoding: batch tokens, nothing dropped."""
+    """Returns the table of a decoding step: batch tokens, nothing dropped."""
     table = Table("choices", "E", "tokens", "experts used", "ms", "ours/dense", "ours/all experts")
     for experts in (8, 32, 128):
         for choices in (1, 2):
@@ -164,9 +168,10 @@ def decode_table() -> Table:
 
 
 def step_table() -> Table:
-    """A training step of a model of 4 + 4 layers, experts in every other layer, and of its twin.
+    """Returns the table of a training step of 4 + 4 layers, with experts in every other layer.
 
-    Top-2 in half the layers is 1.5 x d_ff in all: the twin's active FLOPs are the same.
+    Top-2 in half the layers is 1.5 x d_ff on average, as in the dense model, so active FLOPs are
+    equal.
     """
     rows, length, vocabulary = TOKENS // 64, 64, 8000
     table = Table("model", "parameters", "ms", "ms of the twin", "ratio")
@@ -201,7 +206,7 @@ def step_table() -> Table:
 def _steps(
     config: transformer.Config, batch: dict[str, np.ndarray]
 ) -> tuple[Callable[[], object], int]:
-    """Training step after training step, and the number of parameters."""
+    """Returns a function that makes a training step, and the number of parameters."""
     program = train.Program(transformer.Transformer(config), optax.adafactor(0.01))
     state, placed = program.init(1), program.place(batch)
     size = sum(leaf.size for leaf in jax.tree.leaves(state.params))

@@ -1,18 +1,20 @@
-"""What text without a translation does for small languages: none, mixed, before, back-translated.
+"""Measures the effect of monolingual text on small languages.
 
     python -m benchmarks.monolingual [DIRECTORY]
 
-On every third language of the demo's corpus, with made phrases as monolingual text: 1,500 lines of
-each language of the smaller third (they have 101 to 150 pairs), and of English. All models are of
-one shape and make as many steps: "mixed" has 30 % of its examples, "before" 30 % of its steps of
-span corruption, so that both see as many pairs as "none" does in 70 % of the steps, which is a row,
-too; "back-translated" learns from the pairs and from what a reverse model, of as many steps, makes
-of English lines in each language of that third.
+The data are every third language of the demo's corpus. Monolingual text is generated phrases: 1,500
+lines of English and of each language in the smallest third (101 to 150 pairs). All models have one
+shape and the same number of steps. The rows are:
+* "none": pairs only, with all steps or 70 % of them;
+* "mixed": 30 % of the examples are span corruption;
+* "before": the first 30 % of the steps are span corruption;
+* "back-translated": pairs, and translations of English lines into each language of that third, by a
+  reverse model of as many steps.
 
-The phrases are of the kinds that the test has (mmt/data/cldr/corpus.py), as if one had found
-monolingual text of the very domain. The models are small and far from converged, so the result
-may not hold for larger ones. What is done in DIRECTORY (default: runs/monolingual) is not done
-again. From scratch about 25 minutes on 2 CPU cores, and needs the extra [data].
+The phrases are of the same kinds as the test set (mmt/data/cldr/corpus.py), so the text is
+in-domain. The models are small and far from convergence, so the result may differ for larger ones.
+Finished work in DIRECTORY (default: runs/monolingual) is reused. A complete run takes about 25
+minutes on 2 CPU cores, and needs the extra [data].
 """
 
 import random
@@ -35,8 +37,8 @@ from mmt.data.cldr.speaker import Missing, Speaker
 from mmt.run import Run, read_metrics
 
 STEPS = 500
-BEFORE = 150  # of them, where the text comes first
-LINES = 1500  # of monolingual text of a language
+BEFORE = 150  # steps on text, where it comes first
+LINES = 1500  # lines of monolingual text per language
 SPOKEN = (1000, 100)  # English lines that the reverse model translates into each language
 TESTED = 50  # lines of the test split, per language
 
@@ -48,7 +50,7 @@ MODEL = (
 
 
 def thirds() -> dict[str, list[str]]:
-    """FLORES codes of every third language of the demo, by training pairs."""
+    """Returns FLORES codes of every third language of the demo, by training pairs."""
     corpus = corpora.load("cldr")
     pairs = {code: corpus.count(code, "train") for code in corpus.languages}
     codes = sorted(pairs, key=lambda code: -pairs[code])[1::3]
@@ -57,7 +59,7 @@ def thirds() -> dict[str, list[str]]:
 
 
 def write_corpus(folder: Path, groups: Mapping[str, Sequence[str]]) -> None:
-    """The demo's pairs of these languages, with monolingual text of the small ones and English."""
+    """Writes the demo's pairs of these languages, with text of the small ones and English."""
     root, locales = cldr.ensure(), {}
     for locale in cldr.LOCALES:
         locales[languages.find(locale.replace("_", "-")).code] = locale
@@ -80,7 +82,7 @@ def write_corpus(folder: Path, groups: Mapping[str, Sequence[str]]) -> None:
 
 
 def phrases(drawer, speaker, code):
-    """Different phrases of a language, or English, which are of the training split."""
+    """Yields distinct phrases of a language, or of English, that belong to the training split."""
     chance, seen = random.Random(f"monolingual {code}"), set()
     for kind in islice(cldr_phrases.schedule(cldr_phrases.TRAIN_WEIGHTS), 40 * LINES):
         drawn = drawer.draw(kind, chance)
@@ -95,9 +97,7 @@ def phrases(drawer, speaker, code):
 
 
 def run(directory: Path, corpus: Path, mixture: str, *more: str, steps: int = STEPS) -> Path:
-    """Trains a model, or finds it trained; in a process of its own, for two of the corpora have the
-    same name.
-    """
+    """Trains a model unless it is trained; in a new process, because two corpora share a name."""
     arguments = [
         *MODEL, f"--gin.CORPUS={corpus}", f"--gin.MIXTURE_OR_TASK_NAME={mixture}",
         f"--gin.MODEL_DIR={directory}", f"--gin.TRAIN_STEPS={steps}",
@@ -108,7 +108,7 @@ def run(directory: Path, corpus: Path, mixture: str, *more: str, steps: int = ST
 
 
 def trained(directory: Path, corpus: Path) -> dict[str, Path]:
-    """The models of the table, and what they need."""
+    """Returns the models of the table, after training the missing ones."""
     none, alone = "--gin.mixing.Mixing.monolingual=0.0", "--gin.mixing.Mixing.monolingual=1.0"
     models = {"none": run(directory / "none", corpus, "phrases_mixed", none)}
     fewer = run(directory / "fewer", corpus, "phrases_mixed", none, steps=STEPS - BEFORE)
@@ -140,7 +140,7 @@ def trained(directory: Path, corpus: Path) -> dict[str, Path]:
 
 
 def scored(model_dir: Path, codes: Sequence[str]) -> dict[str, float]:
-    """BLEU by language, greedy."""
+    """Returns greedy BLEU by language."""
     testset = testsets.load("cldr").only(codes)
     some = {
         code: testsets.Sentences(sentences.sources[:TESTED], sentences.references[:TESTED])
@@ -157,7 +157,7 @@ def scored(model_dir: Path, codes: Sequence[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Trains and scores what is missing, prints the table."""
+    """Trains and scores missing models, and prints the table."""
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/monolingual").absolute()
     groups, corpus = thirds(), directory / "corpus"
     if not (corpus / "corpus.toml").exists():
@@ -173,7 +173,7 @@ def main() -> None:
         loss = [row["validation_loss"] for row in rows if "validation_loss" in row][-1]
         means = (sum(bleu[code] for code in group) / len(group) for group in groups.values())
         better = sum(bleu[code] > scores["none"][code] for code in groups["small"])
-        loss_text = "-" if name.startswith("back") else f"{loss:.3f}"  # it has other pieces
+        loss_text = "-" if name.startswith("back") else f"{loss:.3f}"  # its vocabulary differs
         cells = (f"{mean:.2f}" for mean in means)
         table.add_row(name, loss_text, *cells, "" if name.startswith("none") else str(better))
     print(header())

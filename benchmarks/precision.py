@@ -1,13 +1,13 @@
-"""What low precision does to a mixture of experts: the counterpart of Switch Transformers' Table 2.
+"""Measures the effect of low precision on a mixture of experts, as Switch Transformers' Table 2.
 
     python -m benchmarks.precision
 
-A small Switch model learns the demo's corpus (made where it is missing: extra [data]) in float32;
-in bfloat16 with the router in float32, "selective precision" (section 2.4 of the paper); and in
-bfloat16 with the router's logits and softmax in bfloat16 too. Parameters, optimizer, norms,
-attention's softmax and the loss are float32 in all three. A seed draws the parameters and the order
-of the data, the same for each precision. Only the losses count: a CPU mostly emulates bfloat16, so
-that its speed says nothing of an accelerator's.
+A small Switch model learns the demo's corpus, which is built if missing (extra [data]). It trains
+in float32; in bfloat16 with the router in float32, "selective precision" (section 2.4 of the
+paper); and in bfloat16 with the router's logits and softmax in bfloat16 too. Parameters, optimizer,
+norms, attention softmax and loss are always float32. A seed determines parameters and data order,
+the same for each precision. Only losses are reported: CPUs emulate bfloat16, so their speed tells
+nothing about accelerators.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
 
 
 def losses(bindings: Sequence[str]) -> list[float]:
-    """For each seed the validation split's nats per target token after STEPS steps."""
+    """Returns validation loss in nats per target token after STEPS steps, for each seed."""
     config.load([DEMO], bindings)
     make_cache()
     program = config.configured(train.Program)()
@@ -64,7 +64,7 @@ def _loss(program: train.Program, held_out: pipeline.EvalBatches, seed: int) -> 
 
 
 def verdict(reference: list[float], other: list[float]) -> str:
-    """Whether two precisions' losses differ by more than two standard errors of the difference."""
+    """Returns whether two precisions differ by more than two standard errors, in words."""
     if not all(map(math.isfinite, [*reference, *other])):
         return "diverged"
     error = math.sqrt((np.var(reference, ddof=1) + np.var(other, ddof=1)) / SEEDS)

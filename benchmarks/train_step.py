@@ -1,15 +1,15 @@
-"""A training step of ours, of T5X and of Hugging Face's T5 with torch: side by side in one run.
+"""Compares a training step of mmt, of T5X and of Hugging Face's T5 with torch in one run.
 
     T5X=<checkout of google-research/t5x> python -m benchmarks.train_step [SYSTEM ...]
 
-The same sizes, batch, dropout and optimiser class (Adafactor), float32, two threads. Each system
-has a process of its own that starts as its plain command does: ours as `mmt train`, which starts
-itself again with large pages, the others with what the shell gives them; GLIBC_TUNABLES is removed
-from the environment. Two more rows tell what large pages do: ours without, Hugging Face's with.
-The processes take turns, round by round, and the best step of each counts, so that a machine which
-is busy elsewhere slows all of them alike; CPU seconds are those of the whole process. What is not
-installed is `not run`. T5X looks embeddings up by a product with one-hot vectors; `gather` is T5X
-with the line changed that says so.
+Sizes, batch, dropout and optimiser class (Adafactor) are equal, in float32 with two threads. Each
+system has its own process, which starts as its plain command does. mmt restarts itself with large
+pages, as `mmt train` does; the others use the shell's environment without GLIBC_TUNABLES. Two more
+rows show the effect of large pages: mmt without, Hugging Face with them.
+
+The processes are timed alternately, and the best step of each counts, so other load affects all of
+them. CPU seconds are those of the whole process. Systems that are not installed are `not run`. T5X
+looks embeddings up by a product with one-hot vectors; `gather` is T5X with that line changed.
 """
 
 import argparse
@@ -34,7 +34,7 @@ RATE, DROPOUT = 0.01, 0.1
 
 
 class Size(NamedTuple):
-    """Of a model and its batch: `rows` of `length` source and as many target tokens."""
+    """The size of a model and its batch: `rows` rows of `length` tokens per side."""
 
     width: int
     layers: int
@@ -50,11 +50,11 @@ class Size(NamedTuple):
 
 
 SIZES = Size(256, 4, 8192, rows=32), Size(512, 6, 32768, rows=16)
-Step = Callable[[], None]  # a whole training step, done when it returns
+Step = Callable[[], None]  # makes a training step and waits for it
 
 
 def ours(size: Size) -> Step:
-    """`Program.step` of `mmt train`."""
+    """Returns `Trainer.step` of `mmt train`."""
     import jax
     import optax
 
@@ -81,7 +81,7 @@ def ours(size: Size) -> Step:
 
 
 def t5x(size: Size, *, one_hot: bool) -> Step:
-    """T5X's train step of its own network and Adafactor, without its loop and its data."""
+    """Returns T5X's train step with its own network and Adafactor, without its loop and data."""
     sys.path += [str(path) for path in t5x_paths() if str(path) not in sys.path]
     import jax
     import jax.numpy as jnp
@@ -134,7 +134,7 @@ def t5x(size: Size, *, one_hot: bool) -> Step:
 
 
 def torch_t5(size: Size, *, compiled: bool) -> Step:
-    """Hugging Face's T5 and torch's Adafactor."""
+    """Returns a step of Hugging Face's T5 with torch's Adafactor."""
     import torch
     import transformers
 
@@ -161,12 +161,12 @@ def torch_t5(size: Size, *, compiled: bool) -> Step:
 
 
 def eager(size: Size) -> Step:
-    """Hugging Face's T5 as `transformers` runs it."""
+    """Returns a step of Hugging Face's T5 in eager mode."""
     return torch_t5(size, compiled=False)
 
 
 class System(NamedTuple):
-    """How to make a step; and whether its process starts again with large pages."""
+    """A function that makes a step, and whether its process restarts with large pages."""
 
     make: Callable[[Size], Step]
     large_pages: bool = False
@@ -184,7 +184,7 @@ SYSTEMS = {
 
 
 def made_batch(size: Size) -> dict[str, np.ndarray]:
-    """Rows without padding, of random tokens."""
+    """Returns rows of random tokens without padding."""
     random = np.random.default_rng(0)
     shape = (2, size.rows, size.length)
     source, target = random.integers(2, size.vocabulary, shape).astype(np.int32)
@@ -198,7 +198,7 @@ def made_batch(size: Size) -> dict[str, np.ndarray]:
 
 
 def t5x_paths() -> Iterator[Path]:
-    """The checkout, and those beside it of what T5X imports."""
+    """Returns the checkout, and those of T5X's dependencies beside it."""
     if not os.environ.get("T5X"):
         raise ImportError("set T5X to a checkout")
     checkout = Path(os.environ["T5X"]).absolute()
@@ -206,7 +206,7 @@ def t5x_paths() -> Iterator[Path]:
 
 
 class Worker:
-    """The process of a system. why: it is not installed, ''."""
+    """The process of a system. why: the reason if it is not installed, else ''."""
 
     def __init__(self, name: str, size: Size) -> None:
         ours = (environment.TUNABLES, environment.STARTED_AGAIN)
@@ -220,7 +220,7 @@ class Worker:
         self.why: str = self._answer()["missing"]
 
     def steps(self) -> tuple[float, float]:
-        """The best seconds and CPU seconds of STEPS steps."""
+        """Returns the best seconds and CPU seconds of STEPS steps."""
         assert self.process.stdin
         self.process.stdin.write("steps\n")
         self.process.stdin.flush()
@@ -240,7 +240,7 @@ class Worker:
 
 
 def serve(name: str, size: Size) -> None:
-    """A worker's life: makes the step, then runs STEPS of it for each line of stdin."""
+    """Runs a worker: makes the step, then runs STEPS steps for each line of stdin."""
     if SYSTEMS[name].large_pages:
         environment.start_again_with_large_pages()
     try:
@@ -261,7 +261,7 @@ def serve(name: str, size: Size) -> None:
 
 
 def measure(size: Size, names: Sequence[str]) -> dict[str, tuple[float, float] | str]:
-    """Best seconds and CPU seconds of a step, in turns; or why a system was not run."""
+    """Returns best seconds and CPU seconds of a step; or why a system was not run."""
     workers = {name: Worker(name, size) for name in names}
     times_by_system: dict[str, tuple[float, float] | str] = {
         name: worker.why for name, worker in workers.items() if worker.why
@@ -297,7 +297,7 @@ def main(arguments: list[str]) -> None:
 def table_of(
     size: Size, names: Sequence[str], times_by_system: dict[str, tuple[float, float] | str]
 ) -> Table:
-    """A row for each system."""
+    """Returns a row for each system."""
     columns = "system", "tokens/s", "s a step", "CPU s a step", "ours is", ""
     table = Table(*columns, title=str(size))
     our_times = times_by_system.get("ours")

@@ -1,10 +1,10 @@
-"""A dense model trained on: as it is, as experts, and experts from scratch, at equal extra steps.
+"""Compares upcycling with further dense training and with experts from scratch, at equal steps.
 
     python -m benchmarks.upcycling [DIRECTORY]
 
-On the demo's corpus, with the model of `benchmarks.distillation`. What is trained in DIRECTORY
-(default: runs/upcycling) is not trained again. From scratch about 6 minutes on 2 CPU cores, and
-needs the extra [data].
+It uses the demo's corpus and the model of `benchmarks.distillation`. Finished models in DIRECTORY
+(default: runs/upcycling) are reused. A complete run takes about 6 minutes on 2 CPU cores, and needs
+the extra [data].
 """
 
 import sys
@@ -21,7 +21,7 @@ PARENT, MORE, PERIOD = 600, 400, 100  # steps
 
 
 def children(parent: Path) -> dict[str, tuple[str, ...]]:
-    """The rows: arguments of `mmt train`."""
+    """Returns the rows: arguments of `mmt train`."""
     return {
         "dense, trained on": (*DENSE, f"--gin.train.Program.initial_model_dir={parent}"),
         "upcycled": (
@@ -33,7 +33,7 @@ def children(parent: Path) -> dict[str, tuple[str, ...]]:
 
 
 def main() -> None:
-    """Trains what is missing, prints the table."""
+    """Trains missing models, and prints the table."""
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/upcycling")
     parent = directory / "parent"
     length = (f"--gin.TRAIN_STEPS={PARENT}", f"--gin.EVAL_PERIOD={PARENT}")

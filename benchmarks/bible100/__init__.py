@@ -1,1 +1,1 @@
-"""108 real languages into English: the recipe, and what came of it."""
+"""108 real languages into English: configs, scripts and results."""

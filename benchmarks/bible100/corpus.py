@@ -1,22 +1,22 @@
-"""Writes the descriptions of the parallel packs that the benchmark trains and judges on.
+"""Writes corpus descriptions of the parallel packs that the benchmark trains and evaluates on.
 
     python -m benchmarks.bible100.corpus DATA OUT
 
-DATA holds the packs: `manifest.tsv`, and `bible/`, `ntrex/` and maybe `tico19/` of `id<TAB>text`
-files, one a language. OUT gets a folder with a corpus.toml for each corpus.
+DATA has the packs: `manifest.tsv`, and the folders `bible/`, `ntrex/` and optionally `tico19/` with
+`id<TAB>text` files, one per language. OUT gets a folder with a corpus.toml for each corpus:
 
-    bible100      108 languages, the sizes of the manifest's power law: 29,578 pairs down to 500
-    bible100all   the same languages with all there is
-    ntrex100      news of the languages that both packs have
-    tico100       health, TICO-19, likewise: a third domain, which no study here judges on
+    bible100      108 languages, with sizes by the manifest's power law: 29,578 to 500 pairs
+    bible100all   the same languages with all their pairs
+    ntrex100      news, in the languages that both packs have
+    tico100       health (TICO-19), likewise; no study here uses this third domain
 
-and, for two CPU cores, which have no time for all lines of a test,
+and smaller test sets, for two CPU cores:
 
     bible100few   at most 200 verses of each language's test
-    bible12few    of every ninth language, by size
+    bible12few    the same for every ninth language, by size
     ntrex100few   100 lines of news
 
-The text stays where it is, under its licences. The benchmark's result is about verses and news.
+The texts are not copied; their licences apply. The benchmark's result is about verses and news.
 """
 
 import csv
@@ -27,21 +27,22 @@ from pathlib import Path
 
 from mmt import languages
 
-COLUMNS = ("code", "suggested_subsample", "test")  # of the manifest
+COLUMNS = ("code", "suggested_subsample", "test")  # columns of the manifest
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
-FEW, FEW_NEWS = 200, 100  # lines of a test
+FEW, FEW_NEWS = 200, 100  # lines per test
 BIBLE = ("Bible verses", "each text its own")  # domain and licence
 NEWS = ("news", "CC BY-SA 4.0")
 HEALTH = ("health", "CC0")
 
 
 def describe(data: Path, out: Path) -> list[Path]:
-    """Writes the descriptions; returns their files. ValueError where a pack is not there, or the
-    manifest is broken.
+    """Writes the descriptions; returns their files.
+
+    Raises ValueError for a missing pack or a broken manifest.
     """
     manifest = _manifest(data / "manifest.tsv")
     sizes = {code: size for code, (size, _) in manifest.items()}
-    few = {code: min(test, FEW) for code, (_, test) in manifest.items()}  # some are smaller
+    few = {code: min(test, FEW) for code, (_, test) in manifest.items()}  # some tests are smaller
     _check_packs(data, list(sizes))
     texts = {
         "bible100": (BIBLE, _bible(data / "bible", sizes)),
@@ -69,7 +70,7 @@ def describe(data: Path, out: Path) -> list[Path]:
 
 
 def _manifest(file: Path) -> dict[str, tuple[int, int]]:
-    """code -> (training pairs to use, lines of its test)."""
+    """Returns code -> (training pairs to use, lines of its test)."""
     if not file.is_file():
         raise ValueError(f"no {file}: DATA is a folder with the packs and their manifest")
     sizes: dict[str, tuple[int, int]] = {}
@@ -99,7 +100,7 @@ def _manifest(file: Path) -> dict[str, tuple[int, int]]:
 
 
 def _check_packs(data: Path, codes: list[str]) -> None:
-    """ValueError for packs that are not there; of news and health some languages may lack."""
+    """Raises ValueError for missing packs; news and health may lack some languages."""
     expected = [data / "bible" / part / f"{code}.tsv.gz"
               for part in SPLITS.values() for code in ("eng_Latn", *codes)]  # fmt: skip
     for pack in ("ntrex", *(["tico19"] if (data / "tico19").is_dir() else [])):
@@ -118,7 +119,7 @@ def _bible(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
 
 
 def _tests(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
-    """Those of the languages that the folder has."""
+    """Yields the entries of the languages in the folder."""
     yield "[test]"
     for code, size in sizes.items():
         if (folder / f"{code}.tsv.gz").is_file():

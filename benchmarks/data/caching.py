@@ -1,14 +1,15 @@
-"""How fast a corpus becomes a token cache: the local builder, and SeqIO's Beam job.
+"""Measures how fast a corpus becomes a token cache: the local builder, and SeqIO's Beam job.
 
     python -m benchmarks.data.caching [--pairs 100000] [--languages 4]
 
-Made-up pairs of 12 + 12 words, the languages of the same size, a vocabulary of 4,000 pieces. One
-run: the local builder with 1 process, with 2, and with one for each core, and SeqIO's job (Beam's
-DirectRunner, a tenth of the pairs), whose TFRecord files are then made into a cache too. Each in a
-process of its own. Loading the libraries and starting the processes does not grow with the corpus:
-"a pair" is without it, from two sizes. CPU time, of all processes together, is what it costs on a
-machine that has other work; the clock, what it takes on one that has none. Needs the extras [data]
-and [beam].
+The corpus has made-up pairs of 12 + 12 words in languages of equal size, and a vocabulary of 4,000
+pieces. The local builder runs with 1 process, with 2, and with one per core. SeqIO's job runs on
+Beam's DirectRunner with a tenth of the pairs; a cache is then made of its TFRecord files. Each run
+is a new process.
+
+"a pair" is computed from two corpus sizes, which excludes loading libraries and starting processes.
+CPU time is the cost on a busy machine, wall time on an idle one. It needs the extras [data] and
+[beam].
 """
 
 import argparse
@@ -43,14 +44,14 @@ if __name__ == "__main__":  # the processes it starts need nothing of this
 
 
 class Seconds(NamedTuple):
-    """By the clock, and of all processors."""
+    """Wall seconds and CPU seconds of all processes."""
 
     clock: float
     cpu: float
 
 
 class Bench:
-    """A corpus of `pairs` in all, in a folder, and programs that make caches of it."""
+    """A corpus of `pairs` pairs in a folder, and programs that make caches of it."""
 
     def __init__(self, folder: Path, pairs: int, languages: int):
         self.folder, self.pairs, self.name = folder, pairs, f"made_up_{pairs}"
@@ -69,12 +70,12 @@ class Bench:
                   f"tasks.vocabulary(corpora.load({str(corpus)!r}), size=4000)")  # fmt: skip
 
     def local(self, processes: int, seqio_cache: str = "") -> Seconds:
-        """Of the local builder."""
+        """Returns the seconds of the local builder."""
         out = self.folder / f"{self.name}-{processes}-{bool(seqio_cache)}"
         return self._run("local.py", str(out), str(processes), seqio_cache)
 
     def beam(self) -> Seconds:
-        """Of SeqIO's job."""
+        """Returns the seconds of SeqIO's job."""
         return self._run(
             "-m", "seqio.scripts.cache_tasks_main", "--module_import=my_tasks", "--min_shards=1",
             f"--tasks={self.name}_.*", f"--output_cache_dir={self.folder / 'seqio'}",
@@ -94,7 +95,7 @@ class Bench:
 
 
 def _cpu() -> float:
-    """Seconds of all processes that have ended."""
+    """Returns CPU seconds of all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

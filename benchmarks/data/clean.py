@@ -1,9 +1,9 @@
-"""Cleaning a made-up corpus: pairs a second by rule and by process, and memory by pairs.
+"""Measures the cleaning of a made-up corpus: speed by rule and by process, and memory by pairs.
 
     python -m benchmarks.data.clean
 
-"of CPU": for each second of a core, which a busy machine does not change much. The rules are the
-default ones, with a test set of 2,000 sentences; a twelfth of the pairs is dirt of some kind.
+"of CPU" is per second of CPU time, which other load hardly affects. The rules are the default ones,
+with a test set of 2,000 sentences. A twelfth of the pairs has a fault.
 """
 
 import multiprocessing
@@ -35,7 +35,7 @@ PAIRS, TESTS, DIRT = 240_000, 2000, 12
 
 
 class Words:
-    """A language of 20,000 made-up words, drawn as in Zipf's law."""
+    """A language of 20,000 made-up words with a Zipf distribution."""
 
     def __init__(self, code: str, random: np.random.Generator) -> None:
         letters = np.array(list(LETTERS[code]))
@@ -46,7 +46,7 @@ class Words:
         self.edges = np.cumsum(weights / weights.sum())
 
     def sentences(self, sizes: np.ndarray, random: np.random.Generator) -> list[str]:
-        """Sentences of so many words."""
+        """Returns sentences with these numbers of words."""
         drawn = self.words[np.searchsorted(self.edges, random.random(sizes.sum()))]
         ends = np.cumsum(sizes)
         return [
@@ -55,7 +55,7 @@ class Words:
 
 
 def dirty(source: str, target: str, kind: int) -> tuple[str, str]:
-    """A pair, and something wrong with it."""
+    """Returns a pair with a fault of this kind."""
     return [
         (source, target + " caf\u00c3\u00a9"), (f"{source} 17", f"{target} 71"), (target, target),
         (source, f"{target} {target} {target} {target}"), (f"<b>{source}</b>", target),
@@ -64,7 +64,7 @@ def dirty(source: str, target: str, kind: int) -> tuple[str, str]:
 
 
 def write(folder: Path, pairs: int, codes: tuple[str, ...]) -> corpora.Corpus:
-    """A corpus of so many pairs, in two entries for each language, and a test split."""
+    """Writes a corpus of `pairs` pairs, with two entries per language, and a test split."""
     random = np.random.default_rng(0)
     english = Words("eng_Latn", random)
     text: dict[str, list[str]] = {"train": [], "test": []}
@@ -89,13 +89,13 @@ def write(folder: Path, pairs: int, codes: tuple[str, ...]) -> corpora.Corpus:
 
 
 def used() -> float:
-    """Seconds of CPU, of this process and those it waited for."""
+    """Returns CPU seconds of this process and of those it waited for."""
     counted = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(sum(resource.getrusage(who)[:2]) for who in counted)
 
 
 def cleaned(pairs: int, codes: tuple[str, ...], processes: int) -> tuple[float, float, float, int]:
-    """Seconds, seconds of CPU, peak MiB of this process, and pairs kept."""
+    """Returns seconds, CPU seconds, peak MiB of this process, and pairs kept."""
     with tempfile.TemporaryDirectory() as folder:
         (root := Path(folder, "raw")).mkdir()
         corpus = _apart(write, root, pairs, codes)
@@ -107,7 +107,7 @@ def cleaned(pairs: int, codes: tuple[str, ...], processes: int) -> tuple[float, 
 
 
 def by_rule(count: int = 4000) -> dict[str, list[float]]:
-    """Microseconds of CPU for a pair, rule by rule and language by language."""
+    """Returns CPU microseconds per pair, by rule and language."""
     times: dict[str, list[float]] = {name: [] for name in rulebook.RULES}
     for code in list(LETTERS)[:-1]:
         random = np.random.default_rng(1)
@@ -126,14 +126,14 @@ def by_rule(count: int = 4000) -> dict[str, list[float]]:
 
 
 def _apart(function: Callable[..., Any], *given: Any) -> Any:
-    """What a function returns in a process of its own, so that its memory is not counted."""
+    """Returns the function's result from a new process, so its memory is not counted."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *given).result()
 
 
 def main() -> None:
     """Prints three tables."""
-    from benchmarks.header import header  # it imports jax, which the processes do without
+    from benchmarks.header import header  # imports jax, which the child processes do not need
 
     console = Console(width=100)
     console.print(header())

@@ -1,12 +1,13 @@
-"""The data pipeline at scale: a thousand languages of mixed sizes, a million examples.
+"""Measures the data pipeline at scale: a thousand languages of mixed sizes, a million examples.
 
     python -m benchmarks.data.pipeline [LANGUAGES] [EXAMPLES]
 
-Made-up tokens, sizes by a power law, at least 100 and 4 million together; rows of 256 tokens a
-side. Bars: start within 10 s; 50 us an example (CPU time of the whole process, so that threads hide
-nothing); memory flat over a million examples; no language starved, that is more than 2 % and one
-example below its share, or late in coming. Exit status 1 where one is missed. The second stream has
-stages, and modifiers in 8 % of its examples; what these take comes on top, and has no bar.
+Tokens are made up. Language sizes follow a power law, with at least 100 records each and 4 million
+in total. Rows have 256 tokens per side. The limits are: start within 10 s; 50 us CPU time of the
+process per example; constant memory over a million examples. Also, no language may be late or
+starved, that is, more than 2 % and one example below its share. The exit status is 1 if a limit is
+exceeded. The second stream has stages, and modifiers in 8 % of its examples; its additional time
+has no limit.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ STAGES = [
 
 
 def sizes(count: int) -> dict[str, int]:
-    """A power law, scaled so that the whole is about TOTAL records."""
+    """Returns sizes by a power law, scaled to a total of about TOTAL records."""
     steps = np.linspace(0, 1, count)
     records = LARGEST * (SMALLEST / LARGEST) ** steps**0.25
     records = np.maximum(records * min(1, TOTAL / records.sum()), SMALLEST).astype(int)
@@ -45,7 +46,7 @@ def sizes(count: int) -> dict[str, int]:
 
 
 def made_up(number: int, count: int, pieces: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Sentences of log-normal lengths, about 25 tokens, with the tag first."""
+    """Yields sentences of log-normal lengths, about 25 tokens, with the tag first."""
     random = np.random.default_rng(number)
     lengths = np.clip(random.lognormal(3.0, 0.6, (count, 2)), 3, 200).astype(int)
     pool = random.integers(300, pieces, 4096).tolist()
@@ -55,7 +56,7 @@ def made_up(number: int, count: int, pieces: int) -> Iterator[tuple[list[int], l
 
 
 def build(folder: Path, counts: dict[str, int]) -> Path:
-    """The cache, made once and kept."""
+    """Returns the cache; builds it on first use."""
     directory = folder / f"pipeline-{len(counts)}-{sum(counts.values())}"
     if directory.is_dir():
         return directory
@@ -77,15 +78,18 @@ def build(folder: Path, counts: dict[str, int]) -> Path:
 
 
 def resident() -> int:
-    """MiB of this process now."""
+    """Returns the resident MiB of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() >> 20
 
 
 @dataclasses.dataclass
 class Measured:
-    """Of one stream: seconds to the first batch, CPU microseconds an example, MiB after a quarter
-    of the examples and at the end, and of each language the examples seen.
+    """The measurements of one stream.
+
+    start: seconds to the first batch. each: CPU microseconds per example. memory: MiB after a
+    quarter of the examples, and at the end. seen: examples seen per language. first: index of each
+    language's first example. ledger: seconds of counting in the ledger.
     """
 
     start: float
@@ -128,7 +132,7 @@ def measure(directory: Path, examples: int, stages: list[Stage] | None) -> Measu
 
 
 def starved(measured: Measured, shares: dict[str, float]) -> tuple[int, float]:
-    """How many languages are below 98 % of their share, and the worst part of a share seen."""
+    """Returns the number of languages below 98 % of their share, and the lowest part of a share."""
     expected = np.array(list(shares.values())) * measured.seen.sum()
     missing = expected - measured.seen
     few = (missing > 0.02 * expected) & (missing > 1.5)
@@ -136,7 +140,7 @@ def starved(measured: Measured, shares: dict[str, float]) -> tuple[int, float]:
 
 
 def main(count: int = 1000, examples: int = 1_000_000) -> int:
-    """Prints the table; the exit status."""
+    """Prints the table; returns the exit status."""
     warnings.simplefilter("ignore")
     print(header(), file=sys.stderr)
     folder = Path(tempfile.gettempdir()) / "mmt-benchmark"
@@ -153,7 +157,7 @@ def main(count: int = 1000, examples: int = 1_000_000) -> int:
             shares = mixing.mixing_rates(counts)
             few, worst = starved(measured, shares) if stages is None else (0, float("nan"))
             late = 0
-            if stages is None:  # open rows hold some back
+            if stages is None:  # open rows hold some examples back
                 slack = 2 * 64 * pipeline.OPEN_ROWS * 10
                 late = int((measured.first > 1 / np.array(list(shares.values())) + slack).sum())
             missed |= measured.start > 10 or few > 0 or late > 0

@@ -1,13 +1,14 @@
-"""How fast each corpus format is read, and that its memory does not grow with the corpus.
+"""Measures how fast each corpus format is read, and that memory does not grow with the corpus.
 
     python -m benchmarks.data.readers [--pairs 200000] [--formats tsv,tmx]
 
-A file of made-up pairs of 12 + 12 words is written in every format and read through
-`mmt.data.readers` in a process of its own; "peak" is that process' largest resident set, "growth"
-what it is above that of one that reads a tenth of the pairs.  What does not grow between the two
-does not grow further: a pair, a batch of rows or a piece of a file is in memory at a time, of
-Parquet also pages and dictionaries of a row group.  PO and MO are read at once (up to
-packed.WHOLE), and are left out.  Bar: 1 GiB; exit status 1 where it is missed.  The whole of it is
+Made-up pairs of 12 + 12 words are written in every format, and read by `mmt.data.readers` in a new
+process. "peak" is the largest resident set of that process. "growth" is the difference to the peak
+with a tenth of the pairs. Readers hold a pair, a batch of rows or a piece of a file in memory, for
+Parquet also pages and dictionaries of a row group. So memory that does not grow between the two
+sizes does not grow further. PO and MO files are excluded, because they are read at once (up to
+packed.WHOLE). The limit is 1 GiB; the exit status is 1 if it is exceeded. The complete measurement
+is
 
     python -m benchmarks.data.readers --pairs 50000000 --formats tsv,tsv.zst,jsonl,tmx,parquet
 """
@@ -31,11 +32,11 @@ from mmt.data.readers.files import Files
 
 MIB = 2**20
 BAR = 1024  # MiB of memory
-GROUP = 10_000  # pairs that are made, and rows in a group, at once
+GROUP = 10_000  # pairs per step, and rows per group
 
 
 def made_up(pairs: int) -> Iterator[list[tuple[str, str]]]:
-    """Pairs of 12 words a side, drawn from 5,000 made-up ones; GROUP at a time."""
+    """Yields GROUP pairs at a time, of 12 words per side, drawn from 5,000 made-up words."""
     random = np.random.default_rng(0)
     letters = np.array(list("aäeiouklmnprstvz"))
     words = ["".join(random.choice(letters, n)) for n in random.integers(2, 10, 5000)]
@@ -48,7 +49,7 @@ def made_up(pairs: int) -> Iterator[list[tuple[str, str]]]:
 
 
 def lines(line: Callable[[str, str], str], head: str = "", tail: str = "") -> Callable:
-    """A writer of one line a pair."""
+    """Returns a writer of one line per pair."""
 
     def write(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
         with _packed(path) as file:
@@ -74,7 +75,7 @@ def _packed(path: Path) -> Any:
 
 
 def moses(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
-    """Two files beside each other."""
+    """Writes one file per side."""
     with (
         open(path, "w", encoding="utf-8") as sources,
         open(f"{path}.en", "w", encoding="utf-8") as targets,
@@ -85,7 +86,7 @@ def moses(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
 
 
 def zipped(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
-    """A zip of one TSV."""
+    """Writes a zip with one TSV."""
     import zipfile
 
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -95,7 +96,7 @@ def zipped(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
 
 
 def parquet(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
-    """Row groups of a million pairs, as most programs write them."""
+    """Writes row groups of a million pairs, as most programs do."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -112,7 +113,7 @@ def parquet(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
 
 
 def saved(path: Path, groups: Iterator[list[tuple[str, str]]]) -> None:
-    """A Hugging Face data set saved to disk: batches of a thousand rows."""
+    """Writes a Hugging Face data set as saved to disk, in batches of a thousand rows."""
     import pyarrow as pa
 
     path.mkdir()
@@ -162,14 +163,14 @@ FORMATS: dict[str, tuple[str, Callable]] = {
 
 
 def measure(path: Path, pairs: int) -> dict[str, float]:
-    """Reads a file in this process: seconds, and the largest resident set in bytes."""
+    """Reads a file in this process; returns seconds, and the largest resident set in bytes."""
     target = Path(f"{path}.en")
     files = Files(path, target if target.exists() else None, languages=("deu_Latn", "eng_Latn"))
     start = time.perf_counter()
     number = sum(1 for _ in readers.read(files))
     seconds = time.perf_counter() - start
     assert number == pairs, (number, pairs)
-    status = Path("/proc/self/status").read_text()  # getrusage's has that of the parent in it
+    status = Path("/proc/self/status").read_text()  # getrusage would include the parent's
     return {"seconds": seconds, "peak": int(status.split("VmHWM:")[1].split()[0]) * 1024}
 
 
@@ -182,7 +183,7 @@ def _apart(path: Path, pairs: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Prints the table; the exit status."""
+    """Prints the table; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=200_000)
     parser.add_argument("--formats", default=",".join(FORMATS))
@@ -211,7 +212,7 @@ def main() -> int:
             name, f"{large['size'] / MIB:.0f}", f"{rate:,.0f}", f"{large['peak'] / MIB:.0f}",
             f"{growth:.0f}", f"{50e6 / rate / 3600:.1f}",
         )  # fmt: skip
-    from benchmarks.header import header  # imports jax, whose memory is not the readers'
+    from benchmarks.header import header  # imports jax, which would count as readers' memory
 
     print(header())
     Console(width=100).print(table)
