@@ -181,7 +181,7 @@ def full_disks(bench: Bench) -> Iterator[Row]:
     )  # fmt: skip
     options = bench.options("stays_full", full=(20, -1), pause=0.02)
     status = bench.finished(options)
-    said = bench.said(options, "the last complete one") or bench.said(options, "written")
+    message = bench.message(options, "the last complete one") or bench.message(options, "written")
     again = bench.finished(options._replace(full=(0, 0)))
     yield Row("disk full to the end, then started again with room",
               f"{message}; status {status}, then {again}",

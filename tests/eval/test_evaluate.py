@@ -143,7 +143,7 @@ def test_rows_of_another_model_or_text_are_replaced_with_a_warning(run, capsys):
     run(Dictionary())
     assert "replaced" not in capsys.readouterr().err
     run(Dictionary(), system=dataclasses.replace(SYSTEM, config="def456"))
-    message = "rows of tiny on phrases are replaced: 3 of another model of this name (config abc123"
+    message = "are replaced: 3 from a different model with this name (config abc123"
     assert message in capsys.readouterr().err
     german = LANGUAGES["deu_Latn"]
     less = {"deu_Latn": Sentences(german.sources[1:], german.references[1:])}

@@ -45,7 +45,7 @@ def test_nested_values_round_trip(tmp_path):
         ('{"name": "a", "part": []}', "unknown key 'part'; nearest: 'parts'"),
         ('{"parts": []}', "missing key 'name'"),
         ('{"name": "a", "parts": [{"sise": 1}]}', "'sise'; nearest: 'size'"),
-        ('{"name": "a", "numbers": [1, true]}', "each of it a number or null"),
+        ('{"name": "a", "numbers": [1, true]}', "each item a number or null"),
         ('{"name": "a", "shares": {"x": "y"}}', "an object, each value a number"),
         ('{"name": "a", "shares": 3}', "expected an object"),
         ('{"name": "a", "name": "b"}', "key 'name' is given twice"),

@@ -86,10 +86,10 @@ def test_the_interval_of_a_mean_is_that_of_a_bootstrap():
 def test_the_primary_system_is_the_best_over_the_baselines():
     rows = [row(), row(system="other", bleu=52.0),
             row(system="third", source="swh_Latn", bleu=99.0)]  # fmt: skip
-    assert compare(rows)[0].lead == "third"
+    assert compare(rows)[0].primary_system == "third"
     (comparison,) = compare([*rows, baseline()])
-    assert comparison.lead == comparison.systems[0] == "other"
-    assert compare([baseline()])[0].lead is None
+    assert comparison.primary_system == comparison.systems[0] == "other"
+    assert compare([baseline()])[0].primary_system is None
 
 
 def test_ablations_stand_apart_over_the_languages_of_all():

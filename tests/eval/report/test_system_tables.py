@@ -156,28 +156,6 @@ def test_decoded_languages_and_sentences_are_counted():
     assert system_tables.signatures(comparison) == [("BLEU", "13a"), ("chrF++", "nw:2")]
 
 
-def test_recipes_are_complete_and_shown_once(whole):
-    _, index = whole
-    made = system_tables.recipes(["moe", "bilingual"], index)
-    assert made[0].title == "moe" and made[0].text == index.recipes("moe")[0].text
-    assert dict(made[0].facts)["jax"] == "0.10" and not made[0].languages
-    assert sum(len(recipe.languages) for recipe in made[1:]) == 12
-    config = "A = 1\nB = 2\nC = 3\nD = 4\nE = 5\nF = 6\nG = 7\nLONG_NAME = 'one that is long'\n"
-    changed = zip(index.recipes("bilingual")[:3], "338", strict=True)
-    rows = [dataclasses.replace(recipe, text=config.replace("3", number), chosen="best of 3")
-            for recipe, number in changed]  # fmt: skip
-    made = system_tables.recipes(["bilingual"], AnalysisIndex(rows))
-    assert [len(recipe.languages) for recipe in made] == [2, 1]
-    assert made[0].text == config and "+C = 8" in made[1].text and "D = 4" not in made[1].text
-    assert dict(made[1].facts)["chosen"] == "best of 3"
-    assert not {"corpus", "vocabulary"} & set(dict(made[0].facts)), "of rows without"
-    corpora, sides = ("c1", "c2", ""), {"source": "s", "target": "t"}
-    rows = [dataclasses.replace(recipe, text="A = 1\n", corpus=corpus, vocabulary=sides)
-            for recipe, corpus in zip(rows, corpora, strict=True)]  # fmt: skip
-    facts = dict(system_tables.recipes(["bilingual"], AnalysisIndex(rows))[0].facts)
-    assert (facts["corpus"], facts["vocabulary"]) == ("c1, c2", "s, t")
-
-
 def test_validation_losses_of_an_ablation_are_over_the_same_languages():
     few_languages, all_languages = (row(system=f"languages: {name}") for name in ("few", "many"))
     (comparison,) = compare([few_languages, all_languages, baseline()])

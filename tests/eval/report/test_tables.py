@@ -69,7 +69,7 @@ def test_a_language_s_row_has_its_analyses(whole):
     assert values["moe chrF++"].range == (interval.chrf_low, interval.chrf_high)
     delta = values["moe ΔBLEU"]
     assert delta.range == (test.delta_low, test.delta_high)
-    assert delta.sure is (test.p_bootstrap < 0.05) and str(test.p_bootstrap) in delta.tip
+    assert delta.sure is (test.p_bootstrap < 0.05) and str(test.p_bootstrap) in delta.tooltip
     guards = index.output_checks(scored)
     assert {g.name: share for g, share in values["moe risks"].shares} == {
         guard.name: getattr(guards, guard.name) for guard in OUTPUT_CHECKS

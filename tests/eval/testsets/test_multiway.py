@@ -45,9 +45,9 @@ def test_the_file_of_a_language():
     portuguese, brazilian = Path("por.txt"), Path("por-BR.txt")
     names = {brazilian: "por-BR", portuguese: "por"}
     assert multiway.by_language(names, varieties=True) == {"por_Latn": portuguese}
-    with pytest.raises(ValueError, match="por.txt and por-BR.txt are both por_Latn; leave one"):
+    with pytest.raises(ValueError, match="por.txt and por-BR.txt are both por_Latn; remove one"):
         multiway.by_language(names)
-    with pytest.raises(ValueError, match="por.txt and por-BR.txt are both x; leave one"):
+    with pytest.raises(ValueError, match="por.txt and por-BR.txt are both x; remove one"):
         multiway.once({portuguese: "x", brazilian: "x"})
     with pytest.raises(ValueError, match="por.txt: unknown language 'poq'; nearest"):
         multiway.by_language({portuguese: "poq"})

@@ -41,9 +41,9 @@ def made(name: str = "v4:4x4x4", **changes) -> plan.TopologyPlan:
     return plan.TopologyPlan(topology.parse(name), found(**changes))
 
 
-def without(*names: str, name: str = "v4:4x4x4") -> plan.Plan:
+def without(*names: str, name: str = "v4:4x4x4") -> plan.TopologyPlan:
     values = {key: value for key, value in found().items() if key not in names}
-    return plan.Plan(topology.parse(name), values)
+    return plan.TopologyPlan(topology.parse(name), values)
 
 
 def test_bytes_of_a_device():
@@ -55,7 +55,7 @@ def test_bytes_of_a_device():
 
 def test_a_plan_that_is_too_large_proposes_changes():
     result = without("memory", "collectives", name="v3:4x8")
-    large = plan.Plan(result.machine, {**result.answer, "exhausted": EXHAUSTED})
+    large = plan.TopologyPlan(result.machine, {**result.answer, "exhausted": EXHAUSTED})
     assert large.fits is False
     assert large.bytes_per_device["total"] == pytest.approx(19.3 * GIB)
     note = large.notes[0]
@@ -63,7 +63,8 @@ def test_a_plan_that_is_too_large_proposes_changes():
     for change in ("remat", "fully_sharded", "BATCH_SIZE", "microbatches"):
         assert change in note
     assert large.to_json()["collectives"] is None
-    part = plan.Plan(result.machine, {**result.answer, "exhausted": TEMPORARIES}).bytes_per_device
+    smaller = plan.TopologyPlan(result.machine, {**result.answer, "exhausted": TEMPORARIES})
+    part = smaller.bytes_per_device
     assert part["temporary"] == pytest.approx(25.45 * GIB)
     assert part["total"] == pytest.approx((25.45 + 4.5) * GIB)
 

@@ -132,7 +132,8 @@ def test_of_many_systems_the_best_has_dots():
     for draw in (scores.delta_bleu, scores.bleu_by_size):
         tips = titles(drawing.svg(draw(comparison, AnalysisIndex(analyses))))
         ours = [tooltip for tooltip in tips if "bilingual" not in tooltip.split(";")[0]]
-        assert len(ours) == 40 and all(f"BLEU, {comparison.lead};" in tooltip for tooltip in ours)
+        primary = f"BLEU, {comparison.primary_system};"
+        assert len(ours) == 40 and all(primary in tooltip for tooltip in ours)
 
 
 @pytest.mark.parametrize("draw", [scores.delta_bleu, scores.bleu_by_size])
