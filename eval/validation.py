@@ -55,10 +55,10 @@ class ValidationBleu:
             return
         params = distributed.whole(now.state.params)
         languages = self._testset.languages if distributed.is_first() else {}
-        with now.long("validating", len(languages)) as advance:
+        with now.long("validating BLEU", len(languages)) as advance:
             alone = jax.process_count() == 1  # of several only the first would ask
             scores = distributed.from_first(
-                lambda: self._scores(now, params, advance if alone else lambda done: None)
+                lambda: self._scores(now, params, functools.partial(advance, ask=alone))
             )
         self._since = time.perf_counter()
         latest, missing = distributed.from_first(lambda: self._latest(now, scores))
@@ -71,7 +71,7 @@ class ValidationBleu:
         now.log.say(f"step {now.number}: greedy BLEU of {self.sentences} sentences {text}")
 
     def _scores(
-        self, now: Step, params: Any, advance: Callable[[int], None]
+        self, now: Step, params: Any, advance: Callable[[str, int], None]
     ) -> dict[str, float]:
         """BLEU of the languages that the budget allows, those first that waited longest."""
         translator = translate.Translator(
@@ -89,7 +89,7 @@ class ValidationBleu:
         waiting = sorted(self._testset.languages, key=lambda code: steps.get(code, -1))
         scores: dict[str, float] = {}
         while waiting:
-            advance(len(scores))
+            advance(waiting[0], len(scores) + 1)
             count = max(1, _AT_ONCE // self.sentences)
             codes, waiting = waiting[:count], waiting[count:]
             part = dataclasses.replace(

@@ -15,7 +15,7 @@ from mmt import distributed
 from mmt.checkpoint import Checkpoints
 from mmt.metrics import Log
 from mmt.step import Batches, Hook, LossHook, RunGuard, Step, position
-from mmt.system import termination
+from mmt.system import status, termination
 from mmt.trainer import Trainer, TrainState
 
 _SHARE = 0.02  # of the time may be spent on saving by the clock
@@ -66,8 +66,11 @@ class Rollback:
 
         Also returns the loss if the state was saved before the hooks of its step were called.
         """
+        if max(self._checkpoints.last_step(), recovery.last_step()) >= 0:
+            status.begin("reading the checkpoint")
         restored = self._checkpoints.restore_later(recovery, self._shapes.items())
         if restored is None:
+            status.begin("initialising the model")
             return self._program.start(len(self._shapes.meters.language_loss)), None
         recovered, items = restored
         batches.set_state(items["data"])
@@ -87,7 +90,9 @@ class Rollback:
         """Replaces the state and number of `now` by the checkpoint's; `last` is the last step."""
         del now.state  # frees the memory first
         languages = len(self._shapes.meters.language_loss)
-        state = restore(self._shapes, None, self._checkpoints) or self._program.start(languages)
+        with self._log.phase("reading the checkpoint"):
+            state = restore(self._shapes, None, self._checkpoints)
+            state = state or self._program.start(languages)
         now.state, now.loss, now.rolled_back = state, None, True
         now.number, self._skipped_in_a_row = int(now.state.step), 0
         same = now.number == self._restored_step

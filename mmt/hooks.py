@@ -7,7 +7,7 @@ translates. Any importable callable can be bound in gin as another hook.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
@@ -24,6 +24,9 @@ class HeldOut(Protocol):
 
     def __len__(self) -> int: ...
     def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
+    def languages(self) -> Sequence[str]:
+        """Returns the codes of the languages that have examples, in the order of the batches."""
+
     def at_most(self, batches: int) -> Iterable[Rows]:
         """Returns at most `batches` batches, with fewer examples of every language."""
 
@@ -115,18 +118,27 @@ def _sums(
     now: Step, batches: Iterable[Rows], change: Callable[[Rows], Rows] = lambda batch: batch
 ) -> Meters:
     """Returns the sums over all held-out batches, changed by `change`, without dropout."""
-    languages = len(now.batches.manifest.languages)
+    every: Sequence[str] = now.batches.manifest.languages
+    held_out = every
     if isinstance(batches, HeldOut):
         batches.share(now.program.layout.rows)
+        held_out = batches.languages()
+    numbers = {code: number for number, code in enumerate(held_out, start=1)}
     total: Any = None
-    every = list(batches) if not isinstance(batches, Sized) else batches
-    with now.long("validating", len(every)) as advance:
-        for done, batch in enumerate(every):
-            advance(done)
-            total = _add(now, total, change(batch), languages)
+    with now.long("validating loss", len(numbers)) as advance:
+        for batch in batches:
+            code = _first_language(batch, every)
+            advance(code if code in numbers else "", numbers.get(code, 0))
+            total = _add(now, total, change(batch), len(every))
     if total is None:
         raise ValueError("validation loss: the cache holds no validation examples")
     return total
+
+
+def _first_language(batch: Rows, languages: Sequence[str]) -> str:
+    """The language of the first target token of a batch; '' if it has none."""
+    ids = batch["decoder_language_ids"][batch["decoder_loss_weights"] > 0]
+    return languages[int(ids[0])] if ids.size else ""
 
 
 def _add(now: Step, total: Meters | None, batch: Rows, languages: int) -> Meters:

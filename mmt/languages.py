@@ -106,6 +106,16 @@ def nearest(language: Language, among: Iterable[str], count: int = 3) -> list[La
     return sorted(known, key=distance)[:count]
 
 
+def name_of(code: str) -> str:
+    """Returns the English name of a FLORES code; the code itself if the table does not have it.
+
+    >>> name_of("deu_Latn"), name_of("xxx_Latn")
+    ('German', 'xxx_Latn')
+    """
+    language = _index().tags.get(_tag_key(code))
+    return language.name if language and language.code == code else code
+
+
 def all_languages() -> tuple[Language, ...]:
     """Returns every language of the table, sorted by code."""
     return _index().languages

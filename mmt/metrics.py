@@ -28,7 +28,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from mmt import distributed
 from mmt.run import Run, read_metrics
-from mmt.system import phases, progress
+from mmt.system import phases, progress, status
 
 _COUNT = itertools.count()  # numbers TensorBoard's files
 _SILENCE = 30.0  # seconds between shown rows at most; each tenth of a run is also shown
@@ -129,6 +129,7 @@ class Log:
         self.stopped = distributed.from_first(lambda: self.stopped)
         self._first, self._step, self._begun = step, step, 0.0
         if self._shown:
+            status.end()
             self.phases.begin("compiling")
 
     def _open(self, step: int) -> None:
@@ -162,6 +163,8 @@ class Log:
         self.flush()
         self.phases.close()
         self._bar.stop()
+        if self._shown:
+            status.begin("closing the run")
         refused = self._drain() if self._waiting else None
         self._close()
         if refused:
@@ -305,7 +308,7 @@ class Log:
             self.say(text if not self._step else f"step {self._step}: {text}")
 
     def _show_phase(self, text: str) -> None:
-        self._bar.update(self._task, text=text or self._text)
+        self._bar.update(self._task, text=text or self._text, refresh=bool(text))
 
 
 class _Events:

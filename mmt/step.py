@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Float
 
-from mmt import distributed
+from mmt import distributed, languages
 from mmt.metrics import Log
 from mmt.trainer import Trainer, TrainState
 
@@ -92,8 +92,11 @@ class Step:
     guard: RunGuard = dataclasses.field(default_factory=RunGuard)
 
     @contextlib.contextmanager
-    def long(self, phase: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Shows a phase of `total` parts. The hook calls the function with the parts done so far.
+    def long(self, phase: str, total: int) -> Iterator[Callable[..., None]]:
+        """Shows a phase of `total` languages: "validating loss: German (12 of 129)".
+
+        The hook calls the function with the code of each language that begins, and its number;
+        "" is no language. Of several processes all call it, or none asks (`ask=False`).
 
         Raises Interrupted from that call if the run is to stop: the hook writes nothing then, and
         is called again, with the same state, when the run is resumed.
@@ -101,10 +104,12 @@ class Step:
         self.guard.before_long(self)
         with self.log.phase(phase):
 
-            def advance(done: int) -> None:
-                if self.guard.preempted():
+            def advance(language: str, number: int, *, ask: bool = True) -> None:
+                if ask and self.guard.preempted():
                     raise Interrupted
-                self.log.phases.progress(f"{done} of {total}")
+                if language:
+                    name = languages.name_of(language)
+                    self.log.phases.progress(f"{name} ({number} of {total})")
 
             yield advance
 

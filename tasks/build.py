@@ -19,6 +19,7 @@ from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.recipe import CacheConfig
 from mmt.run import Run
+from mmt.system import status
 from tasks import by_name, monolingual, seqio_cache
 from tasks.mixture import FEATURES, Mixture, Stream, TaskSource
 
@@ -46,6 +47,7 @@ def ensure_cache(config: CacheConfig) -> Manifest:
     for corpus in mixture.corpora:
         corpus.validate()
     pad, start = _special_ids(config)
+    status.begin("building the cache")
     return build_cache(
         mixture,
         directory,

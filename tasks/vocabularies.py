@@ -17,6 +17,7 @@ import tensorflow as tf
 from mmt.data import corpora
 from mmt.data import vocabulary as vocab
 from mmt.data.cleaning import prepare
+from mmt.system import status
 from mmt.system.data_root import data_root
 
 VOCABULARY_SIZE = 8000  # pieces of a shared vocabulary by default
@@ -88,7 +89,8 @@ class VocabularyTraining:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             text = self.cleaned or prepare.cleaned(self.corpus)
             texts = vocab.training_texts(text, side=self.side)
-            vocab.train(texts, self.path, size=self.size, tags=[*self.tags, *self._marks()])
+            with status.phase(f"training a vocabulary of {self.size:,} pieces"):
+                vocab.train(texts, self.path, size=self.size, tags=[*self.tags, *self._marks()])
         return self.path
 
     def _marks(self) -> Iterator[str]:

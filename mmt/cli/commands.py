@@ -11,13 +11,15 @@ from typing import Any
 
 from mmt.cli import data_commands
 from mmt.cli.data_commands import as_json, make_cache
-from mmt.system import termination
+from mmt.system import status, termination
 
 
 def _distill(args: argparse.Namespace) -> int:
+    status.begin("loading libraries")
     from mmt import config, distill, train
 
     def prepare() -> None:
+        status.begin("preparing what the student learns from")
         config.configured(distill.prepare)(config.configured(train.Program)())
 
     return _train_together(args, prepare)
@@ -26,18 +28,23 @@ def _distill(args: argparse.Namespace) -> int:
 @termination.watched(patience=0.0)  # SIGTERM ends it at once, until the training catches it
 def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lambda: None) -> int:
     """Trains the run that the configuration describes, together with its other processes."""
+    status.begin("loading libraries")
     from mmt import config, distributed
 
     config.load(args.gin_file, args.bindings)
+    status.begin("finding the devices")
     config.configured(distributed.start)()
+    if not distributed.is_first():
+        status.off()
     held = distributed.held(config.macro("MODEL_DIR"))
     with distributed.losses_named(), distributed.quiet(), held:
         prepare()
-        status = _train_loaded(args.command)
+        exit_status = _train_loaded(args.command)
     distributed.finish()
-    if not status and distributed.is_first():
+    status.end()
+    if not exit_status and distributed.is_first():
         print(Path(config.macro("MODEL_DIR")))
-    return status
+    return exit_status
 
 
 def _train_loaded(command: str) -> int:
@@ -50,6 +57,7 @@ def _train_loaded(command: str) -> int:
     program = config.configured(train.Program)()
     train.check_parents(program, directory)
     distributed.first_then_others(make_cache)
+    status.begin("opening the data")
     batches = config.configured(pipeline.train_batches)()
     batches.share(program.layout.rows)
     model = program.model.config
@@ -70,6 +78,7 @@ def _train_loaded(command: str) -> int:
 
 
 def _baselines(args: argparse.Namespace) -> None:
+    status.begin("loading libraries")
     from eval import baselines
     from eval.baselines import stacked
     from mmt import config
@@ -77,6 +86,7 @@ def _baselines(args: argparse.Namespace) -> None:
     stacked.one_device_per_core()
     config.load(args.gin_file, args.bindings)
     make_cache()
+    status.end()
     config.configured(baselines.baselines)()
 
 

@@ -15,10 +15,13 @@ def make_cache() -> None:
     """Builds the cache of the loaded configuration if it is missing."""
     from mmt import config
     from mmt.data import recipe
+    from mmt.system import status
 
     cache = config.configured(recipe.CacheConfig)()
+    status.begin("comparing the cache with the corpus")
     if cache.present():
         return
+    status.begin("loading TensorFlow and SeqIO")
     try:
         from tasks import build
     except ImportError as error:
@@ -26,6 +29,7 @@ def make_cache() -> None:
             f"there is no cache in {cache.directory}, and building it needs the extra [data] "
             f"(pip install 'mmt[data]'): {error}"
         ) from error
+    status.begin("reading the corpus")
     build.ensure_cache(cache)
 
 

@@ -4,6 +4,8 @@ Results go to stdout, progress and messages to stderr. The exit status is 0 only
 done all its work.
 """
 
+import argparse
+import contextlib
 import hashlib
 import os
 import platform
@@ -15,7 +17,10 @@ from pathlib import Path
 
 from mmt.cli import commands, inputs
 from mmt.cli.arguments import parser
-from mmt.system import environment
+from mmt.system import environment, status
+
+_TRAINING = ("train", "distill", "baselines")
+_PROCESS_INDEX = ("JAX_PROCESS_ID", "SLURM_PROCID", "JOB_COMPLETION_INDEX")  # of several
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,13 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     args.bindings = bindings
     warnings.showwarning = lambda message, *_: print(f"mmt: {message}", file=sys.stderr)
-    if argv is None and (args.run in ("train", "distill", "baselines") or vars(args).get("train")):
+    if argv is None and (args.run in _TRAINING or vars(args).get("train")):
         environment.start_again_with_large_pages()
     try:
-        inputs.check(args)
-        if args.run in ("train", "distill", "translate", "evaluate", "baselines"):
-            _keep_programs()
-        return commands.COMMANDS[args.run](args) or 0
+        with _status(args) if argv is None else contextlib.nullcontext():
+            inputs.check(args)
+            if args.run in (*_TRAINING, "translate", "evaluate"):
+                _keep_programs()
+            return commands.COMMANDS[args.run](args) or 0
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("MMT_TRACEBACK"):
             raise
@@ -52,6 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _status(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Shows the phases of a training command; of several processes the first one does."""
+    first = all(os.environ.get(name, "0") in ("", "0") for name in _PROCESS_INDEX)
+    return status.shown("starting") if args.run in _TRAINING and first else contextlib.nullcontext()
 
 
 def _keep_programs() -> None:

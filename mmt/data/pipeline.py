@@ -313,6 +313,11 @@ class EvalBatches:
         """Restricts reading to this process's rows, as `TrainBatches.share` does."""
         self._process = self._process._replace(rows=tuple(rows(self._process.batch_size)))
 
+    def languages(self) -> list[str]:
+        """Returns the codes of the languages that have examples, in the order of the batches."""
+        codes = zip(self._split.counts, self._counts, strict=True)
+        return [code for code, count in codes if count]
+
     def at_most(self, batches: int) -> "EvalBatches":
         """Returns at most `batches` batches, of fewer examples a language, but at least one."""
         fewer = copy.copy(self)

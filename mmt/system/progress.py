@@ -7,7 +7,7 @@ REMAINING and REMAINING_THEN_ELAPSED (times), and any other text, which may name
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -35,6 +35,30 @@ _COLUMNS: Mapping[str, Callable[[], ProgressColumn]] = {
 T = TypeVar("T")
 
 
+class Background(Protocol):
+    """A line that is hidden for as long as a progress bar is shown, see `mmt.system.status`."""
+
+    def hide(self) -> None: ...
+    def show(self) -> None: ...
+
+
+background: Background | None = None
+
+
+class _Bar(Progress):
+    """A progress bar that hides the line in the background."""
+
+    def start(self) -> None:
+        if background and not self.disable:
+            background.hide()
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        if background and not self.disable:
+            background.show()
+
+
 def progress_bar(
     *parts: str,
     console: Console | None = None,
@@ -48,7 +72,7 @@ def progress_bar(
     """
     console = console or Console(stderr=True)
     columns = [_COLUMNS[part]() if part in _COLUMNS else TextColumn(part) for part in parts]
-    return Progress(
+    return _Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         *columns,
@@ -56,6 +80,16 @@ def progress_bar(
         disable=not console.is_terminal if disable is None else disable,
         transient=transient,
     )
+
+
+def status_bar(console: Console, text: str) -> Progress:
+    """Returns a bar without an end that shows a text and a clock; it vanishes when it is stopped.
+    """
+    description = TextColumn("{task.description}", markup=False)
+    columns = description, BarColumn(bar_width=20), TimeElapsedColumn()
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    bar.add_task(text, total=None)
+    return bar
 
 
 def track(

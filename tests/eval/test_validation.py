@@ -50,7 +50,7 @@ def translated(monkeypatch):
         hook(types.SimpleNamespace(
             number=number, last=last, log=log, measured={},
             state=types.SimpleNamespace(params=None), program=types.SimpleNamespace(model=None),
-            long=lambda phase, total: contextlib.nullcontext(lambda done: None),
+            long=lambda phase, total: contextlib.nullcontext(lambda *at, ask: None),
         ))  # fmt: skip
         return requested[-1], rows[-1]
 
