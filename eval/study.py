@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -36,24 +37,26 @@ COMMANDS = ("train", "distill", "baselines")
 class Study:
     """Runs, in their order, and where their rows and the report go.
 
-    runs: `COMMAND FILE NAME=VALUE …`, such as `train my/dense.gin TEMPERATURE=2 MODEL_DIR=runs/T2`;
-        commands: COMMANDS. A run's system is named by the last part of its MODEL_DIR; baselines are
-        judged by their own `Judge`.
-    testsets: what `mmt evaluate` judges each trained or distilled run on; decoding: how, such as
-        `beam=1`, in the words of `mmt.decoding.Decoding`; scores: which beside BLEU and chrF++,
-        such as `ter=True`, in those of `eval.metrics.Metrics`. Baselines' `Judge` has its own.
-    bindings: of every run that has none of its own for it, such as `TRAIN_STEPS=100`.
+    runs: `COMMAND FILE`, such as `train my/dense.gin`; commands: COMMANDS. What differs between
+        runs stands in their gin files. A run's system is named by the last part of its MODEL_DIR;
+        baselines are judged by their own `Judge`.
+    testsets: what `mmt evaluate` judges each trained or distilled run on; decoding: how; scores:
+        which beside BLEU and chrF++. Baselines' `Judge` has its own.
     corpus: whose training targets a system may recite; "" looks for none.
     examples: whether the report shows sentences.
     remarks: what the report's recipe notes say: heading -> text.
+
+    Studies of earlier versions have settings as text, which still count: `NAME=VALUE` after a run's
+    file, the same for all runs in `bindings`, and lists such as `['beam=1']` in `decoding` and
+    `scores`.
     """
 
     runs: Sequence[str]
     testsets: Sequence[str]
     results: str
     out: str
-    decoding: Sequence[str] = ()
-    scores: Sequence[str] = ()
+    decoding: Decoding | Sequence[str] = Decoding()
+    scores: Metrics | Sequence[str] = Metrics()
     bindings: Sequence[str] = ()
     corpus: str = ""
     examples: bool = True
@@ -62,12 +65,23 @@ class Study:
     def __post_init__(self) -> None:
         for name in ("runs", "testsets", "decoding", "scores", "bindings"):
             value = getattr(self, name)
+            if isinstance(value, Decoding | Metrics):
+                continue
             if isinstance(value, str) or not all(isinstance(one, str) for one in value):
                 raise ValueError(f"Study.{name}: {value!r}; expected a list of texts")
         if not self.runs:
             raise ValueError("Study.runs: []; expected a run or more")
         if not isinstance(self.remarks, Mapping):
             raise ValueError(f"Study.remarks: {self.remarks!r}; expected headings with their texts")
+        self._check_runs()
+        if old := self._settings_as_text():
+            warnings.warn(
+                f"{', '.join(old)}: settings as text; since this version a study's run names a gin "
+                "file that has its settings, and decoding and scores are @decoding.Decoding() and "
+                "@metrics.Metrics()", stacklevel=2,
+            )  # fmt: skip
+
+    def _check_runs(self) -> None:
         for run in self.runs:
             try:
                 command, *rest = shlex.split(run) or [""]
@@ -75,9 +89,19 @@ class Study:
                 raise ValueError(f"Study.runs: {run!r}: {error}") from None
             if command not in COMMANDS or not rest or not all("=" in one for one in rest[1:]):
                 raise ValueError(
-                    f"Study.runs: {run!r}; expected a command of {', '.join(COMMANDS)}, its gin "
-                    "file and bindings, as in 'train my/dense.gin TRAIN_STEPS=100'"
+                    f"Study.runs: {run!r}; expected a command of {', '.join(COMMANDS)} and its gin "
+                    "file, as in 'train my/dense.gin'"
                 )
+
+    def _settings_as_text(self) -> list[str]:
+        """The parameters that hold settings as text, as in earlier versions."""
+        old = {
+            "runs": any(len(shlex.split(run)) > 2 for run in self.runs),
+            "bindings": bool(self.bindings),
+            "decoding": bool(self.decoding) and not isinstance(self.decoding, Decoding),
+            "scores": bool(self.scores) and not isinstance(self.scores, Metrics),
+        }
+        return [f"Study.{name}" for name, is_old in old.items() if is_old]
 
     def finish(self) -> list[Path]:
         """Trains and evaluates what is missing, then writes the report and returns its files.
@@ -129,8 +153,8 @@ class Study:
 
     @property
     def _judged(self) -> list[str]:
-        decoding = [f"Decoding.{one}" for one in self.decoding]
-        return decoding + [f"Metrics.{one}" for one in self.scores]
+        settings = {"Decoding": self.decoding, "Metrics": self.scores}
+        return [f"{name}.{one}" for name, value in settings.items() for one in _bindings(value)]
 
     def _remarks(self) -> list[analysis.Remark]:
         return [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
@@ -157,6 +181,21 @@ class Study:
             corpora.load(self.corpus)
         self._remarks()
         check_folder(Path(self.out))
+
+
+def _bindings(settings: Decoding | Metrics | Sequence[str]) -> list[str]:
+    """Returns the fields that are not the default, as `NAME=VALUE`.
+
+    >>> _bindings(Decoding(beam=1, prefix="so"))
+    ['beam=1', "prefix='so'"]
+    """
+    if not isinstance(settings, Decoding | Metrics):
+        return list(settings)
+    return [
+        f"{field.name}={getattr(settings, field.name)!r}"
+        for field in dataclasses.fields(settings)
+        if getattr(settings, field.name) != field.default
+    ]
 
 
 def load(file: str, bindings: Sequence[str] = ()) -> Study:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -96,6 +97,34 @@ def test_all_are_decoded_and_scored_alike(commands):
     make(runs=RUNS[:1], testsets=["one"], decoding=decoding, scores=["ter=True"]).finish()
     bound = "--gin.Decoding.beam=1 --gin.Decoding.no_repeat_ngram=3 --gin.Metrics.ter=True"
     assert commands[-1] == f"evaluate --model runs/moe --testset one --out r.jsonl {bound}"
+
+
+def test_decoding_and_scores_are_objects_as_in_gin(commands, folder):
+    head = (
+        "from __gin__ import dynamic_registration\nfrom eval import metrics\n"
+        "from eval import study\nfrom mmt import decoding\n"
+    )
+    text = (
+        "study.Study:\n  runs = ['train a.gin']\n  testsets = ['one']\n  results = 'r.jsonl'\n"
+        "  out = 'report'\n  decoding = @decoding.Decoding()\n  scores = @metrics.Metrics()\n"
+        "decoding.Decoding.beam = 1\ndecoding.Decoding.prefix = 'a b'\nmetrics.Metrics.ter = True\n"
+    )
+    (folder / "s.gin").write_text(head + text)
+    with warnings.catch_warnings(action="error"):
+        study.load("s.gin").finish()
+    bound = "--gin.Decoding.beam=1 --gin.Decoding.prefix='a b' --gin.Metrics.ter=True"
+    assert commands[-1] == f"evaluate --model runs/moe --testset one --out r.jsonl {bound}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [({"runs": ["train a.gin TRAIN_STEPS=5"]}, "runs"),
+     ({"bindings": ["TRAIN_STEPS=5"]}, "bindings"),
+     ({"decoding": ["beam=1"]}, "decoding"), ({"scores": ["ter=True"]}, "scores")],
+)  # fmt: skip
+def test_settings_as_text_still_count_with_a_warning(changes, name):
+    with pytest.warns(UserWarning, match=f"^Study.{name}: settings as text"):
+        make(**changes)
 
 
 def test_remarks_are_in_the_report(commands, folder):
