@@ -55,7 +55,7 @@ OUTPUT_CHECKS = (
 class AnalysisIndex:
     """All analysis rows of a report; of rows with equal keys, the last one counts.
 
-    >>> AnalysisIndex([]).output_checks(row) is None
+    >>> AnalysisIndex([]).output_checks(None) is None
     True
     """
 

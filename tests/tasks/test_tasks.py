@@ -225,7 +225,7 @@ def test_registering_again_replaces_only_the_same_corpus(corpus, tmp_path):
     assert again.vocabulary.sentencepiece_model_file == str(files["source"])
     tasks.register(corpus, vocabularies=PIECES)
     elsewhere = corpora.load(write_corpus(tmp_path / "other"))
-    with pytest.raises(ValueError, match=r"lions_to_eng.*other.*registered already.*another name"):
+    with pytest.raises(ValueError, match=r"lions_to_eng.*other.*registered already.*rename one"):
         tasks.register(elsewhere)
     with pytest.raises(ValueError, match="'source' and 'target'"):
         tasks.register(corpus, vocabularies={"inputs": files["source"]})
