@@ -276,7 +276,7 @@ def test_a_broken_results_file_is_an_error_before_translating(run, tmp_path, con
 def test_an_unwritable_folder_is_an_error_before_translating(run, tmp_path):
     (tmp_path / "file").write_text("")
     translator = Dictionary()
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match=r"file/results\.jsonl|/file'"):
         run(translator, out=tmp_path / "file" / "results.jsonl")
     assert not translator.seen
 

@@ -2,7 +2,6 @@
 file; and a report of rows that are whole is made or refused.
 """
 
-import contextlib
 import dataclasses
 import json
 import tempfile
@@ -107,5 +106,9 @@ def test_reports_of_broken_rows(results_rows, analysis_rows):
     with tempfile.TemporaryDirectory() as folder:
         for name, content in {**WHOLE, **dict([results_rows, analysis_rows])}.items():
             Path(folder, name).write_bytes(content)
-        with contextlib.suppress(ValueError):
+        try:
             report.report([Path(folder, "results.jsonl")], Path(folder, "out"))
+        except ValueError as error:
+            assert str(error).strip() and not Path(folder, "out").exists(), error
+        else:
+            assert Path(folder, "out/report.html").exists()

@@ -28,6 +28,7 @@ def test_an_override_may_name_what_no_file_binds():
 def test_files_are_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config.load([TINY])
+    assert config.configured(Transformer)().config.emb_dim == 128
 
 
 def test_plain_text_needs_no_quotes():

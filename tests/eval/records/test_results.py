@@ -130,7 +130,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     before, limit = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limit[1]))
     try:
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match="File too large"):
             results.add_rows(path, [with_(source="swh_Latn")])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -146,8 +146,9 @@ def test_a_missing_file_is_an_error_with_the_nearest_name(tmp_path):
 
 def test_an_unwritable_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
         results.add_rows(tmp_path / "file" / "results.jsonl", [ROW])
+    assert (tmp_path / "file").read_text() == ""
 
 
 def _add_many(path, system):

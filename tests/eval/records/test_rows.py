@@ -71,7 +71,7 @@ def test_what_json_cannot_hold_is_not_written(tmp_path):
     path = tmp_path / "rows.jsonl"
     rows.add(path, [Made("a")], parse)
     before = path.read_bytes()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="not JSON compliant"):
         rows.add(path, [Made("b", numbers=(float("nan"),))], parse)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 

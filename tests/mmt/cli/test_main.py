@@ -329,7 +329,8 @@ def test_bad_evaluation_input_is_an_error(toy_run, mmt_command, tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set/deu.src").write_text("eins\nzwei\n")
     (tmp_path / "set/deu.ref").write_text("one\n")
-    fails(mmt_command("evaluate", "--model", toy_run, "--testset", tmp_path / "set"), "2", "1")
+    done = mmt_command("evaluate", "--model", toy_run, "--testset", tmp_path / "set")
+    fails(done, "deu.src has 2 lines", "deu.ref has 1")
     results = tmp_path / "results.jsonl"
     results.write_text('{"system": "x"\n')
     fails(mmt_command("report", results, "--out", tmp_path / "r"), "results.jsonl:1")
