@@ -1,7 +1,7 @@
-"""A language of a cache with vocabularies of its own, for a bilingual model that shares nothing.
+"""The cache of one language with a vocabulary trained on it, for a bilingual model.
 
-The text is decoded from the cache, so neither the corpus nor SeqIO is needed. Vocabularies of
-`vocabulary.train` decode to the same text; others may have normalised it.
+The text is decoded from the shared cache, so neither the corpus nor SeqIO is needed. Vocabularies
+of `vocabulary.train` decode to the original text; others may have normalised it.
 """
 
 import contextlib
@@ -15,14 +15,15 @@ from mmt.data import cache, vocabulary
 from mmt.data.cache import Cache
 from mmt.data.vocabulary import Vocabulary
 
-_MOST = 60_000  # pairs that a vocabulary is trained on, as for a corpus
+_MOST = 60_000  # most pairs that a vocabulary is trained on, as for a corpus
 
 TextPair = tuple[str, str]  # a source with its tag, a target
 
 
 def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> Cache:
-    """Returns the cache of `language` alone, with vocabularies that are trained on its own training
-    pairs. It lies beside `shared`, and is made where it is missing or is of another text.
+    """Returns the cache of one language, with vocabularies trained on its training pairs.
+
+    It is a directory beside `shared`, and is built if it is missing or has another text.
 
     >>> sizes = {"source": 1000, "target": 1000}
     >>> bilingual_cache(opened, "rtk_Latn", sizes).directory.name    # doctest: +SKIP
@@ -31,8 +32,8 @@ def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> C
     Args:
       shared: the cache of all languages.
       language: FLORES code.
-      sizes: pieces, at most, of 'source' and 'target'. Where the shared cache has one vocabulary
-        for both sides, so has this one, with the pieces of 'source'. A short text has fewer
+      sizes: maximum pieces of 'source' and 'target'. If the shared cache has one vocabulary for
+        both, the new one has too, with the pieces of 'source'. For a short text it has fewer
         pieces, with a warning.
 
     Raises:
@@ -53,7 +54,7 @@ def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> C
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for side in sides:
-            files[side] = Path(folder, f"{language}.{side}.model")  # named in warnings
+            files[side] = Path(folder, f"{language}.{side}.model")  # warnings contain the path
             column = vocabulary.SIDES.index(side)
             texts = itertools.chain.from_iterable(pairs) if joint else [p[column] for p in pairs]
             try:
@@ -72,7 +73,7 @@ def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> C
 
 
 def _is_of(directory: Path, shared: Cache, language: str) -> bool:
-    """Whether `directory` has a complete cache of the shared one's text."""
+    """Returns whether `directory` has a complete cache of the shared one's text."""
     expected = shared.manifest.only([language])
     with contextlib.suppress(ValueError):
         present = cache.open_cache(directory).manifest
@@ -81,7 +82,7 @@ def _is_of(directory: Path, shared: Cache, language: str) -> bool:
 
 
 def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator[TextPair]:
-    """The pairs of a split, or every n-th of them."""
+    """Yields the pairs of a split, or every n-th of them."""
     files = shared.vocabulary_files()
     source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
     records = shared.records(language, split)
@@ -92,7 +93,7 @@ def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator
 
 
 def _tags(shared: Cache, pairs: Sequence[TextPair]) -> list[str]:
-    """The tags in this language's sources: '<2eng>', and '<bt>' of back-translated ones."""
+    """Returns the tags in this language's sources: '<2eng>', and '<bt>' if back-translated."""
     source = Vocabulary.load(shared.vocabulary_files()["source"])
     tags = [tag for tag in (*source.tags, vocabulary.BACK_TRANSLATED) if source.has(tag)]
     return [tag for tag in tags if any(tag in text for text, _ in pairs)]
@@ -101,7 +102,7 @@ def _tags(shared: Cache, pairs: Sequence[TextPair]) -> list[str]:
 def _examples(
     shared: Cache, language: str, files: Mapping[str, Path], split: str
 ) -> Iterator[cache.Tokens]:
-    """A split's examples, with the names of their corpora where the shared cache has them."""
+    """Yields a split's examples, with the names of their corpora if the shared cache has them."""
     source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
     runs = shared.manifest.corpora.get(split, {}).get(language, [])
     names = itertools.chain.from_iterable(itertools.repeat((name,), n) for name, n in runs)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from mmt.data.cleaning.rulebook import Rulebook
 
 _SAID = ("domain", "licence")
-EMBEDDED = "cldr"  # `load` takes this name for the embedded corpus
+EMBEDDED = "cldr"  # the name of the embedded corpus for `load`
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,10 @@ class Corpus:
     licence: str = ""
 
     def reversed(self) -> "Corpus":
-        """Returns the corpus for translating from its target: the sides of pairs are swapped, and
-        `language` is the target's. Back-translated pairs are left out.
+        """Returns the corpus for translating from its target.
+
+        The sides of pairs are swapped, and `Pair.language` is the target's. Back-translated pairs
+        are omitted.
         """
         return replace(self, reverse=not self.reverse)
 
@@ -103,22 +105,23 @@ class Corpus:
     @property
     def back_translated(self) -> bool:
         """Whether some training pairs are back-translated."""
-        files = self.files.get("train", {}).values()  # a corpus of TFDS has none
+        files = self.files.get("train", {}).values()  # a TFDS corpus has no files
         return any(entry.back_translated for of_language in files for entry in of_language)
 
     def pairs(self, language: str, split: str) -> Iterator[Pair]:
-        """Yields the pairs of a language (by any name) and split, in the files' order. Those of
-        'monolingual' have an empty source.
+        """Yields the pairs of a language (by any name) and split, in the files' order.
+
+        Pairs of 'monolingual' have an empty source.
 
         Raises:
           ValueError: before the first pair, for a missing language or split; while reading, with
-            file and line, for files of different length, no lines at all, broken UTF-8, an empty
-            side, a TSV line without exactly two columns, and a damaged archive.
+            file and line, for files of different length, empty files, broken UTF-8, an empty side,
+            a TSV line without exactly two columns, and a damaged archive.
         """
         files, code = self._files(language, split)
         if not files:
             raise ValueError(
-                f"corpus {self.name} has no {split} pairs of {code}; it has those of: "
+                f"corpus {self.name} has no {split} pairs of {code}; available: "
                 f"{', '.join(sorted(self.files.get(split, ()))) or 'no language'}"
             )
         return itertools.chain.from_iterable(self._read(entry, code) for entry in files)
@@ -139,14 +142,14 @@ class Corpus:
         return replace(self, files=files)
 
     def count(self, language: str, split: str) -> int:
-        """Returns the number of pairs that `pairs` yields; 0 where no file is described.
+        """Returns the number of pairs that `pairs` yields; 0 without files.
 
         Files of lines and of rows are counted without decoding; others are read.
         """
         return sum(readers.count(entry) for entry in self._files(language, split)[0])
 
     def hash(self) -> str:
-        """Returns 16 hex digits of the corpus's name, languages and contents, not of its place."""
+        """Returns 16 hex digits of the corpus's name, languages and contents, not of its path."""
         content: dict[str, object] = {"name": self.name, "target": self.target}
         digest = functools.cache(_digest)  # languages often share the English file
         for split, by_language in self.files.items():
@@ -186,8 +189,9 @@ class Corpus:
 
 
 def load(path: str | Path) -> Corpus:
-    """Returns the corpus of a folder with a `corpus.toml`, of such a file, or 'cldr', the embedded
-    one.
+    """Returns the corpus of a folder with a `corpus.toml`, of such a file, or of 'cldr'.
+
+    'cldr' is the embedded corpus.
 
     Raises:
       ValueError: with file, key and (where known) line, for a description that is not TOML, an
@@ -195,14 +199,14 @@ def load(path: str | Path) -> Corpus:
         pairs, and no language at all.
     """
     if path == EMBEDDED:
-        from mmt.data import cldr  # late: it loads Babel
+        from mmt.data import cldr  # imported late: loads Babel
 
         path = cldr.ensure()
     return _Description(check_place(path)).corpus()
 
 
 def check_place(path: str | Path) -> Path:
-    """Returns the description of the corpus at `path`, unread; ValueError where there is none."""
+    """Returns the path of a corpus's description, unread. Raises ValueError if there is none."""
     given = Path(path)
     file = given / "corpus.toml" if given.is_dir() else given
     if path != EMBEDDED and not file.is_file():
@@ -271,7 +275,7 @@ class _Description:
     def _clean(self) -> "Rulebook | None":
         if "clean" not in self.content:
             return None
-        from mmt.data.cleaning import rulebook  # late: it loads ftfy, which few corpora need
+        from mmt.data.cleaning import rulebook  # imported late: loads ftfy, which few corpora need
 
         return rulebook.parse(self.content["clean"], self._at, folder=self.file.parent)
 
@@ -284,9 +288,9 @@ class _Description:
             at = self._at(key, split)
             code = self._language("language", key, at)
             if code == target and split != MONOLINGUAL:
-                raise ValueError(f"{at}: {key} ({code}) is the target, it cannot be a source")
+                raise ValueError(f"{at}: {key} ({code}) is the target and cannot be a source")
             if code in files:
-                raise ValueError(f"{at}: {key} ({code}) is there already under another name")
+                raise ValueError(f"{at}: {key} ({code}) is listed already under another name")
             written = value if isinstance(value, list) else [value]
             if not written:
                 raise ValueError(f"{at}: {key} has no files")

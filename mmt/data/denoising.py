@@ -1,9 +1,9 @@
-"""Text of one language as training examples: span corruption (T5, mT5) and prefix language models.
+"""Monolingual text as training examples: span corruption (T5, mT5) and prefix language modelling.
 
-A cache holds the text once, as targets without inputs, in a component of its own (see `mixing`).
-Noise spans are chosen when a line is drawn: they differ by epoch and are the same for the same
-seed. The lengths of both sides depend on the line alone, so rows are packed and tokens counted
-without making examples. Source and target share one vocabulary.
+A cache stores the text once, as targets without inputs, in a separate component (see `mixing`).
+Noise spans are chosen when a line is drawn: they differ by epoch and are equal for equal seeds. The
+lengths of both sides depend on the line alone, so rows are packed and tokens counted without making
+examples. Source and target share one vocabulary.
 """
 
 import random
@@ -23,18 +23,18 @@ _IS_PREFIX, _PLACE = np.uint64(0x5DEECE66D), np.uint64(0xBB67AE85)  # two hashes
 
 @dataclass(frozen=True)
 class Denoising:
-    """How examples are made of monolingual lines; defaults of T5 and mT5 (Raffel et al. 2020).
+    """Options of the examples of monolingual lines; defaults of T5 and mT5 (Raffel et al. 2020).
 
-    In span corruption (3.1.4) the source has a sentinel in place of each noise span, the target has
-    each sentinel and the tokens of its span. EOS follows, as in T5's released code; the paper's
-    figure has a last sentinel. All placements of noise spans are equally likely. (T5's code always
-    ends in a noise span; of a short line that would always remove the end.)
+    In span corruption (3.1.4), the source has a sentinel in place of each noise span. The target
+    has each sentinel followed by the tokens of its span. EOS follows, as in T5's released code; the
+    figure in the paper has a last sentinel. All placements of noise spans are equally likely. T5's
+    code always ends in a noise span, which would always remove the end of a short line.
 
     Attributes:
       density: the fraction of a line's tokens in noise spans.
       span: the mean length of a noise span, in tokens.
-      prefix_lm: the fraction of lines that are prefix language modelling instead: the target is the
-        rest after a random cut (T5's 3.2.3; UL2's S-denoiser).
+      prefix_lm: the fraction of lines for prefix language modelling instead: a line is cut at
+        random, and the target is the second part (T5's 3.2.3; UL2's S-denoiser).
 
     Raises:
       ValueError: a value out of range.
@@ -57,8 +57,8 @@ class Denoiser:
     """Makes the examples of one language.
 
     Args:
-      how: how examples are made.
-      sentinels: the ids that stand for noise spans, in order; a line has no more spans than these.
+      how: options of the examples.
+      sentinels: ids of the sentinels, in order; a line has at most this number of noise spans.
 
     >>> denoiser = Denoiser(Denoising(density=0.4, span=2.0), [99, 98])
     >>> denoiser.examples([list(range(10))], np.array([0]), [1])
@@ -67,7 +67,7 @@ class Denoiser:
 
     def __init__(self, how: Denoising, sentinels: Sequence[int]):
         if not sentinels:
-            raise ValueError("span corruption needs a sentinel; there is none")
+            raise ValueError("span corruption needs a sentinel; the vocabulary has none")
         self._how, self._sentinels = how, list(sentinels)
 
     def lengths(self, tokens: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n 2"]:
@@ -83,7 +83,8 @@ class Denoiser:
     def examples(
         self, texts: Sequence[Sequence[int]], lines: Int[np.ndarray, "n"], keys: Sequence[int]
     ) -> list[tuple[Ids, Ids]]:
-        """Returns source and target of lines, each with its number and the key of its noise."""
+        """Returns source and target of each line, given the line numbers and the keys of the noise.
+        """
         count = np.array([len(tokens) for tokens in texts], np.int64)
         noise, spans = (column.tolist() for column in self._noise(count))
         cuts = np.where(self._is_prefix(lines), _cut(lines, count), -1).tolist()
@@ -109,8 +110,9 @@ class Denoiser:
     def _noise(
         self, count: Int[np.ndarray, "n"]
     ) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """The noise tokens and noise spans of lines of `count` tokens. At least one token is noise;
-        of two or more tokens at least one is kept. Spans do not touch.
+        """Returns the numbers of noise tokens and noise spans of lines of `count` tokens.
+
+        At least one token is noise; of two or more tokens at least one is kept. Spans do not touch.
         """
         noise = np.clip(np.round(count * self._how.density), 1, np.maximum(count - 1, 1))
         spans = np.maximum(np.round(noise / self._how.span), 1)
@@ -122,13 +124,14 @@ class Denoiser:
 
 
 def _cut(lines: Int[np.ndarray, "n"], count: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
-    """Where a line is cut into prefix and rest: both have a token if the line has two."""
+    """Returns the positions that divide lines into prefix and rest; neither is empty if possible.
+    """
     place = uniform(lines.astype(np.uint64) ^ _PLACE)
     return np.minimum(1 + (place * (count - 1)).astype(np.int64), count - 1)
 
 
 def _segments(total: int, parts: int, chance: Callable[[], float]) -> list[int]:
-    """Cuts `total` into `parts` lengths of 1 or more; all ways are equally likely."""
+    """Splits `total` into `parts` lengths of 1 or more; all splits are equally likely."""
     cuts: set[int] = set()
     while len(cuts) < parts - 1:
         cuts.add(1 + int(chance() * (total - 1)))

@@ -1,6 +1,6 @@
-"""The files of a description's entry: one file, two, a glob, a folder, a data set.
+"""Finds the files of an entry of a corpus description: one file, two, a glob, a folder, a data set.
 
-`readers` reads them. `corpora` adds the place of the entry to errors.
+`readers` reads the files. `corpora` adds the entry's line to errors.
 """
 
 import glob
@@ -26,7 +26,7 @@ _TEXT_KEYS = ("text", "column", "sample", "name")
 _RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
 
 
-MONOLINGUAL = "monolingual"  # the table of text without translation
+MONOLINGUAL = "monolingual"  # the table of monolingual text
 
 
 class Place(NamedTuple):
@@ -53,7 +53,7 @@ def read_all(written: Iterable[object], place: Place) -> tuple[Files, ...]:
         if both in seen:
             again = "" if seen[both] == file.source else f" ({seen[both]})"
             raise ValueError(
-                f"{file.source}{again} is there twice; an entry may not repeat another"
+                f"{file.source}{again} is listed twice; an entry may not repeat another"
             )
         seen[both] = file.source
         if named.setdefault(file.name, file.source) != file.source:
@@ -66,7 +66,7 @@ def _real(path: Path | None) -> Path | None:
 
 
 def read(entry: object, place: Place) -> tuple[Files, ...]:
-    """Returns the files of an entry, each with the name that its pairs carry.
+    """Returns the files of an entry, each with the name for its pairs.
 
     Raises:
       ValueError: an unknown key, an invalid value, a missing file.
@@ -93,7 +93,7 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     else:
         files_of_entry = _two(_text(table["source"]), _text(table["target"]), place.root)
     if options.sample and len(files_of_entry) > 1:
-        raise ValueError(f"a sample is of one file; {entry} matches {len(files_of_entry)}")
+        raise ValueError(f"sample needs one file; {entry} matches {len(files_of_entry)}")
     return tuple(_named(files, options, place, len(files_of_entry)) for files in files_of_entry)
 
 
@@ -115,7 +115,7 @@ def read_text(entry: object, place: Place) -> tuple[Files, ...]:
     options = _options({key: table[key] for key in ("sample", "name") if key in table}, two=True)
     paths = _texts(_text(table["text"], "text"), place)
     if options.sample and len(paths) > 1:
-        raise ValueError(f"a sample is of one file; {entry} matches {len(paths)}")
+        raise ValueError(f"sample needs one file; {entry} matches {len(paths)}")
     return tuple(
         _named(Files(path), options._replace(columns=_column(path, str(column)), text=True), place,
                len(paths))
@@ -124,11 +124,12 @@ def read_text(entry: object, place: Place) -> tuple[Files, ...]:
 
 
 def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
-    """The column of a text, for both sides: of records `text` by default; of plain text none."""
+    """Returns the column of a text, for both sides: by default `text` in records, () in plain text.
+    """
     suffix = _suffix(path)
     records = path.is_dir() or suffix in _RECORDS
     if suffix in readers.READERS and suffix != ".tsv" and not records:
-        raise ValueError(f"{path}: a {suffix} file has pairs; text is plain, TSV or of records")
+        raise ValueError(f"{path}: a {suffix} file has pairs; allowed: plain text, TSV, records")
     if records:
         return column or "text", column or "text"
     return (column, column) if column else ()
@@ -150,7 +151,7 @@ def _texts(name: str, place: Place) -> list[Path]:
         else:
             paths.append(match)
     if not paths:
-        raise ValueError(f"{path} is empty: there is no file of text")
+        raise ValueError(f"{path} is empty: it has no text files")
     return paths
 
 
@@ -206,7 +207,7 @@ def _text(value: object, what: str = "") -> str:
 
 
 def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
-    """The files of one file name, folder, data set or glob, sorted."""
+    """Returns the files of a file name, folder, data set or glob, sorted."""
     path = place.root / name
     if compression.exists(path):
         return [(path, None)]
@@ -223,7 +224,7 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
 
 
 def _glob(path: Path) -> list[Path]:
-    """The matches of a glob; one with `**` descends into folders and matches only files."""
+    """Returns the matches of a glob; one with `**` descends into folders and matches only files."""
     matches = sorted(map(Path, glob.glob(str(path), recursive=True)))
     if "**" in path.parts:
         matches = [match for match in matches if not match.is_dir()]
@@ -234,7 +235,7 @@ def _glob(path: Path) -> list[Path]:
 
 
 def _two(source: str, target: str, root: Path) -> list[Files]:
-    """Two files, or the matches of two globs, paired where their wildcards match the same text."""
+    """Returns two files, or the matches of two globs, paired where their wildcards match alike."""
     sides = []
     for name in (source, target):
         path = root / name
@@ -262,7 +263,7 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
 
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
-    """The text that each wildcard of a glob matches."""
+    """Returns the text that each wildcard of a glob matches."""
     wild = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
     parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
     expression = "".join(
@@ -275,8 +276,9 @@ def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
 
 
 def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
-    """The pairs of files in a folder: a saved data set, mtdata's output, or files by suffix. A
-    warning names other files, except those of other languages.
+    """Returns the pairs of files in a folder: a data set, mtdata's output, or files by suffix.
+
+    A warning lists other files, except those of other languages.
     """
     if readers_records.is_dataset(folder):
         return [(readers_records.dataset_of(folder, place.split), None)]
@@ -293,7 +295,7 @@ def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The files of a folder except the description; a warning names its subfolders."""
+    """Returns the files of a folder except the description; a warning lists its subfolders."""
     visible = [path for path in sorted(folder.iterdir()) if path.name != "corpus.toml"]
     visible = [path for path in visible if path.name[0] != "."]
     _leave([path for path in visible if path.is_dir()], folder)
@@ -304,8 +306,8 @@ def _leave(left: list[Path], folder: Path) -> None:
     if left:
         names = ", ".join(path.name for path in left[:8]) + (", …" if len(left) > 8 else "")
         warnings.warn(
-            f"{folder}: not read: {names}; the files of a folder are read whose suffix says what "
-            "they are, others by a glob, and folders in folders by `**`",
+            f"{folder}: not read: {names}; only files with a known suffix are read in a folder; "
+            "use a glob for others, and `**` for subfolders",
             stacklevel=2,
         )
 
@@ -313,7 +315,7 @@ def _leave(left: list[Path], folder: Path) -> None:
 def _by_language(
     paths: Iterable[Path], folder: Path, place: Place, *, needed: bool = True
 ) -> Iterable[tuple[Path, Path | None]]:
-    """Files whose names differ in a suffix that is a language: x.de.gz and x.en.gz."""
+    """Pairs files whose names differ in a language suffix: x.de.gz and x.en.gz."""
     sides: dict[tuple[str, str], Path] = {}
     for path in paths:
         stem, _, suffix = compression.name(path).rpartition(".")
@@ -336,12 +338,12 @@ def _by_language(
 
 
 def _suffix(path: Path) -> str:
-    """The suffix before that of a compression."""
+    """Returns the suffix before that of a compression."""
     return Path(compression.name(path)).suffix
 
 
 def misplaced(path: Path) -> str:
-    """Returns '…/a.tsv is a folder', or that a link leads nowhere; '' where it is neither."""
+    """Returns '…/a.tsv is a folder, no file' or 'is a link that leads nowhere'; '' for neither."""
     what = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
     return f"{path} is {what}" if path.is_dir() or path.is_symlink() else ""
 

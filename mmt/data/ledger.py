@@ -1,7 +1,7 @@
-"""What a run has consumed, per language and corpus: counted from its position in the data.
+"""Counts the examples that a run has consumed, per language and corpus, from its data position.
 
-The stream is arithmetic, so the counts are a pure function of cache and data state, whatever was
-killed, moved or repeated. `Run.ledger` is their file; `mmt data consumed` shows them.
+The order of examples is a function of the draw. So the counts depend only on cache and data state,
+and not on kills, moves or repeated steps. `Run.ledger` is the file; `mmt data consumed` shows it.
 """
 
 import hashlib
@@ -25,18 +25,19 @@ Counted = Int[np.ndarray, "entries fields"]
 
 
 class Counter:
-    """Counts examples and their tokens, with EOS, by language and corpus; and how many of them were
-    modified, or were not because they would have been too long.
+    """Counts examples and their tokens, with EOS, by language and corpus.
+
+    It also counts the examples that modifiers changed, and those that would have become too long.
 
     Attributes:
       entries: (FLORES code, corpus name) of each row of the counts; the columns are `FIELDS`. In a
-        cache without corpus names each language has one corpus, named after the cache.
+        cache without corpus names, each language has one corpus, named after the cache.
     """
 
     def __init__(self, order: SampleOrder):
         self._order = order
         self.entries: list[tuple[str, str]] = []
-        self._ends: list[np.ndarray] = []  # by language: where the runs of one corpus end
+        self._ends: list[np.ndarray] = []  # by language: ends of the runs of one corpus
         self._rows: list[np.ndarray] = []  # by language: the entry of each run
         manifest = order.split.cache.manifest
         for code in order.split.counts:
@@ -56,10 +57,9 @@ class Counter:
     def appearances(
         self, since: Int[np.ndarray, "languages"], until: Int[np.ndarray, "languages"]
     ) -> Counted:
-        """Counts the appearances since <= a < until of every language, as if none was modified.
+        """Counts the appearances since <= a < until of every language, without modifiers.
 
-        Whole epochs are multiplied rather than counted, so the time is that of a few passes over
-        the corpus.
+        Whole epochs are multiplied, so the time is that of a few passes over the corpus.
         """
         counts = self.zero()
         sizes = self._order.sizes
@@ -78,13 +78,13 @@ class Counter:
         return counts
 
     def draws(self, draws: Int[np.ndarray, "n"]) -> Counted:
-        """Counts these draws, with what modifiers change."""
+        """Counts these draws, with the changes by modifiers."""
         languages, appearances, _ = self._order.sampler.at(draws)
         order = np.argsort(languages, kind="stable")
         return self._add(languages[order], appearances[order]) + self.changes(draws)
 
     def changes(self, draws: Int[np.ndarray, "n"]) -> Counted:
-        """Returns what modifiers add to the counts of these draws."""
+        """Returns the amounts that modifiers add to the counts of these draws."""
         counts = self.zero()
         for change in self._order.changes(draws):
             rows, ends = self._rows[change.language], self._ends[change.language]
@@ -131,8 +131,9 @@ class Ledger:
         self._order = order
 
     def read(self, directory: str | Path) -> dict[str, Any] | None:
-        """Returns what was written last; None, which counts everything again, where it is not of
-        this run's data.
+        """Returns the last content of the file.
+
+        None if the file belongs to other data; then everything is counted again.
         """
         content = _read(Run(directory).ledger)
         if content is None or content["position"]["settings"] != self._digest():
@@ -204,7 +205,7 @@ class Ledger:
         atomic.write_json(Run(directory).ledger, content)
 
     def _rows(self, total: Counted) -> list[dict[str, Any]]:
-        """A row per language, in the order of `entries`."""
+        """Returns a row per language, in the order of `entries`."""
         expected = self._order.sampler.expected(int(total[:, 0].sum()))
         counts = self._order.split.counts
         rows = []
@@ -232,8 +233,10 @@ class Ledger:
 
 
 class _Position:
-    """A run's position: it has consumed all draws before `whole` and those in `more`, of virtual
-    shards that are further, but not those in `open` rows.
+    """A run's position in the data.
+
+    It has consumed all draws before `whole`, and those in `more`, of virtual shards that are
+    further. Draws in `open` rows are not consumed.
     """
 
     def __init__(self, shards: int, nexts: Mapping[int, int], rows: Iterable[Sequence[int]]):
@@ -266,7 +269,7 @@ def chi_square(seen: Sequence[int], foreseen: Sequence[float]) -> tuple[float, i
 
 
 def load(directory: str | Path) -> dict[str, Any]:
-    """Returns the ledger of a run directory. ValueError: it has none."""
+    """Returns the ledger of a run directory. Raises ValueError if there is none."""
     file = Run(directory).ledger
     content = _read(file)
     if content is None:
@@ -322,7 +325,8 @@ def aligned(lines: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """The content; None where the file is missing or damaged, since it can be counted again."""
+    """Returns the content; None if the file is missing or damaged, since it can be counted again.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         table(content)

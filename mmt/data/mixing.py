@@ -1,8 +1,8 @@
-"""How often each language is drawn, and in which order.
+"""Mixing: how often each language is drawn, and in which order.
 
-Pure arithmetic: `mixing_rates` turns counts into probabilities, `MixtureSampler` turns these into
-an order with random access, and `permute` shuffles each language. Nothing here reads data:
-`pipeline.py` turns the draws into examples.
+`mixing_rates` turns counts into probabilities. `MixtureSampler` turns these into an order with
+random access. `permute` shuffles each language. Nothing here reads data: `pipeline.py` turns draws
+into examples.
 """
 
 import functools
@@ -26,13 +26,12 @@ def monolingual(language: str) -> str:
 
 
 def is_monolingual(component: str) -> bool:
-    """Whether a component of a mixture is monolingual text rather than pairs."""
+    """Returns whether a component of a mixture is monolingual text, not pairs."""
     return component.endswith(_TEXT)
 
 
 def language_of(component: str) -> str:
-    """Returns the FLORES code of a component: 'deu_Latn' for 'deu_Latn.monolingual' or
-    'deu_Latn'.
+    """Returns the FLORES code of a component: 'deu_Latn' for 'deu_Latn.monolingual' or 'deu_Latn'.
     """
     return component.removesuffix(_TEXT)
 
@@ -76,12 +75,11 @@ class Mixing:
     Attributes:
       temperature: rates are n^(1/temperature), see `mixing_rates`.
       max_epochs: UniMax's cap of passes over a language; needs `examples`.
-      examples: how many examples will be drawn.
-      languages: which languages, by any name; None is all.
-      at_least: languages with fewer examples are left out.
-      monolingual: the fraction of the examples that is made of monolingual text, where there is
-        some. 0: none, 1: nothing else, None: one half, or all where there are no pairs. Pairs and
-        monolingual text are mixed separately.
+      examples: the number of examples of the run.
+      languages: the languages, by any name; None is all.
+      at_least: languages with fewer examples are omitted.
+      monolingual: the fraction of examples from monolingual text. 0: none, 1: only these, None: one
+        half, or all if there are no pairs. Pairs and monolingual text are mixed separately.
 
     Raises:
       ValueError: a value out of range.
@@ -108,7 +106,7 @@ class Mixing:
         if known and not of_kind:
             present = "monolingual text" if self.monolingual == 0 else "pairs"
             raise ValueError(
-                f"mixing.Mixing.monolingual is {self.monolingual}, but the data has {present} alone"
+                f"mixing.Mixing.monolingual is {self.monolingual}, but the data has only {present}"
             )
         if self.languages is None:
             return of_kind
@@ -128,7 +126,7 @@ class Mixing:
             if self.monolingual and not text:
                 raise ValueError(
                     f"mixing.Mixing.monolingual is {self.monolingual}, but the data has no "
-                    "monolingual text; that of a corpus is named under [monolingual]"
+                    "monolingual text; a corpus lists it under [monolingual]"
                 )
             return self._rates(chosen, 1.0)
         fraction = self.monolingual_fraction(chosen) or 0.0
@@ -138,14 +136,15 @@ class Mixing:
         return {code: rates[code] for code in chosen}
 
     def monolingual_fraction(self, counts: Mapping[str, int]) -> float | None:
-        """Returns the fraction of monolingual text; None where the data has pairs or text alone."""
+        """Returns the fraction of monolingual text; None if the data has no pairs or no such text.
+        """
         text = [is_monolingual(code) for code in counts]
         if all(text) or not any(text):
             return None
         return 0.5 if self.monolingual is None else self.monolingual
 
     def _rates(self, counts: Mapping[str, int], fraction: float) -> dict[str, float]:
-        """The rates of languages that together have a fraction of the draws."""
+        """Returns the rates of languages that together have a fraction of the draws."""
         examples = None if self.examples is None else max(round(self.examples * fraction), 1)
         rates = mixing_rates(
             counts, self.temperature, max_epochs=self.max_epochs, examples=examples
@@ -154,12 +153,11 @@ class Mixing:
 
 
 class MixtureSampler:
-    """Which component each draw of an endless mixture takes, with random access.
+    """Assigns a component to each draw of an endless mixture, with random access.
 
     Appearance j of component k is due at time (j + phase_k) / p_k, and the draws are the
-    appearances in order of time. The phases are spread evenly (golden ratio), so that rare
-    components have their share from the start and not only in the long run. Component k always
-    comes within the first ceil(1/p_k) draws.
+    appearances in order of time. The phases are spread evenly (golden ratio), so rare components
+    have their share from the start. Component k always appears in the first ceil(1/p_k) draws.
 
     >>> MixtureSampler([0.5, 0.25, 0.25]).at(np.arange(8))[0]
     array([1, 0, 0, 2, 1, 0, 0, 2], dtype=int32)
@@ -170,14 +168,14 @@ class MixtureSampler:
         if not rates.size or not (rates > 0).all():
             raise ValueError(f"a mixture needs positive rates, got {list(probabilities)[:10]}")
         self._order = np.argsort(-rates, kind="stable").astype(np.int32)
-        self._rates = rates[self._order] / rates.sum()  # largest first: it wins ties of time
+        self._rates = rates[self._order] / rates.sum()  # largest first: wins at equal times
         self._phases = _phases(self._rates)
-        # t draws come before time t, plus or minus one per component: less than a block away.
+        # About t draws precede time t, within one per component: less than a block away.
         self._span = max(4096, 4 * rates.size)
         self._block = functools.lru_cache(maxsize=256)(self._make_block)
 
     def at(self, draws: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """Returns each draw's (0, 1, ...) component, and how often this was drawn before."""
+        """Returns each draw's component (0, 1, ...), and how often it was drawn before."""
         components = np.empty(len(draws), np.int32)
         appearances = np.empty(len(draws), np.int64)
         near = np.unique(draws // self._span)[:, None] + np.arange(-1, 2)
@@ -189,7 +187,7 @@ class MixtureSampler:
         return components, appearances
 
     def before(self, draw: int) -> Int[np.ndarray, "n"]:
-        """Returns how often each component comes in the draws before `draw`."""
+        """Returns how often each component appears in the draws before `draw`."""
         number = self._block_of(draw)
         start, in_block, _ = self._block(number)
         counts = np.bincount(in_block[: draw - start], minlength=len(self._order))
@@ -205,7 +203,7 @@ class MixtureSampler:
         rank = np.flatnonzero(self._order == component)
         due = _due(np.array([appearance]), self._rates[rank], self._phases[rank])
         middle = int(due[0]) // self._span
-        for number in range(max(middle - 1, 0), middle + 2):  # rounding: at most the next one
+        for number in range(max(middle - 1, 0), middle + 2):  # rounding may shift it by one block
             start, in_block, counted = self._block(number)
             offset = np.flatnonzero((in_block == component) & (counted == appearance))
             if offset.size:
@@ -221,7 +219,7 @@ class MixtureSampler:
         raise AssertionError(f"draw {draw} is in no block")
 
     def _make_block(self, number: int) -> tuple[int, Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """The draws due in block `number` of time: index of the first, components, appearances."""
+        """Returns the draws due in a block of time: index of the first, components, appearances."""
         first = _before(float(number * self._span), self._rates, self._phases)
         each = _before(float((number + 1) * self._span), self._rates, self._phases) - first
         which = np.repeat(np.arange(len(each)), each)
@@ -260,17 +258,17 @@ def uniform(value: UInt64[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
 
 
 def resolve(name: str, known: Sequence[str]) -> str:
-    """Returns the code of `known` that the name of a language means.
+    """Returns the code of `known` for any name of the language.
 
     Raises:
-      ValueError: it means none of them; the message has the nearest.
+      ValueError: there is no such code; the message has the nearest.
     """
     if name in known:
         return name
     try:
         code = languages.find(name).code
     except ValueError:
-        code = name  # perhaps misspelt: the message names what is similar
+        code = name  # may be misspelt: the message has similar codes
     if code in known:
         return code
     near = suggest.hint(code, known, 3, cutoff=0.0) or "; nearest: none"
@@ -278,7 +276,7 @@ def resolve(name: str, known: Sequence[str]) -> str:
 
 
 def _hash(value: UInt64[np.ndarray, "*shape"], salt: int) -> UInt64[np.ndarray, "*shape"]:
-    """The finaliser of splitmix64 (Steele et al. 2014), down to 32 bits so that sums fit."""
+    """Returns the finaliser of splitmix64 (Steele et al. 2014), cut to 32 bits so that sums fit."""
     value = (value ^ np.uint64(salt << 56)) * np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ value >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
@@ -294,18 +292,19 @@ def _due(
 def _before(
     time: float, share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
 ) -> Int[np.ndarray, "n"]:
-    """How many appearances of each component are due before `time`, with `_due`'s rounding."""
+    """Returns how many appearances of each component are due before `time`, rounded as in `_due`.
+    """
     guess = np.maximum(np.ceil(time * share - phase), 0).astype(np.int64)
     guess -= (guess > 0) & (_due(guess - 1, share, phase) >= time)
     return guess + (_due(guess, share, phase) < time)
 
 
 def _phases(share: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """A phase in [0, 1) per component (largest first), so that each component comes in the first
-    ceil(1/p) draws.
+    """Returns a phase in [0, 1) for each component (largest first).
 
-    A phase that breaks this bound becomes 0. Only larger components with phase 0 come before such
-    a component, and these are fewer than 1/p: the bound holds and the loop ends.
+    With these phases each component appears in the first ceil(1/p) draws. A phase that breaks this
+    bound becomes 0. Then only larger components with phase 0 precede the component, fewer than 1/p.
+    So the bound holds and the loop ends.
     """
     phase = np.modf(np.arange(1, len(share) + 1) * GOLDEN)[0]
     draws = np.ceil(1 / share - 1e-9)
@@ -322,11 +321,11 @@ def _phases(share: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
 
 
 def _capped(weights: Float[np.ndarray, "n"], cap: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """Rates in proportion to `weights`, none above its `cap`, with sum 1."""
+    """Returns rates in proportion to `weights`, each at most its `cap`, with sum 1."""
     if cap.sum() < 1 - 1e-9:
         raise ValueError(
-            f"every language is at its cap: max_epochs allows only {cap.sum():.1%} of the budget "
-            "of examples; raise max_epochs, lower examples, or leave out the cap"
+            f"every language reaches its cap: max_epochs allows only {cap.sum():.1%} of the budget "
+            "of examples; raise max_epochs, lower examples, or remove the cap"
         )
     full = np.zeros(len(weights), bool)
     rates = weights / weights.sum()

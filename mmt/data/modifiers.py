@@ -1,8 +1,8 @@
-"""Data augmentation: upper case, typos, tags and others, so that a model copes with such input.
+"""Data augmentation: upper case, typos, tags and others, to make a model robust to such input.
 
-A modifier changes the texts of a pair with some probability (as OpusTrainer, Barreau et al. 2023).
-Which examples are modified, and how, is a function of seed and draw. A cache holds tokens: they are
-decoded, modified, and encoded again by the run's vocabulary.
+A modifier changes the texts of a pair with some probability (as in OpusTrainer, Barreau et al.
+2023). Seed and draw determine the modified examples and the changes. A cache holds tokens: they are
+decoded, modified, and encoded again with the run's vocabulary.
 """
 
 import functools
@@ -27,7 +27,7 @@ Chance = Callable[[], float]  # returns a new number in [0, 1) every time
 Ids = list[int]
 
 _TAG = re.compile(r"<2[\w-]+> ?(?:<bt> ?)?|<bt> ?")
-_SPACELESS = {  # first words of the Unicode names of letters that are written without spaces
+_SPACELESS = {  # first words of the Unicode names of letters in scripts without spaces
     "CJK", "HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "FULLWIDTH", "THAI", "LAO", "KHMER", "MYANMAR",
     "TIBETAN",
 }  # fmt: skip
@@ -44,7 +44,7 @@ class TextSides(NamedTuple):
 
 
 def upper_case(texts: TextSides, chance: Chance) -> TextSides:
-    """Puts both sides in UPPER CASE."""
+    """Converts both sides to UPPER CASE."""
     return TextSides(texts.source.upper(), texts.target.upper())
 
 
@@ -59,8 +59,10 @@ def no_punctuation(texts: TextSides, chance: Chance) -> TextSides:
 
 
 def typos(texts: TextSides, chance: Chance) -> TextSides:
-    """Makes about one typing error in twenty letters of the source: swaps two, removes or doubles
-    one, or replaces it by another letter of the sentence.
+    """Makes about one typing error in twenty letters of the source.
+
+    An error swaps two letters, removes or doubles one, or replaces it by another letter of the
+    sentence.
     """
     letters = list(texts.source)
     for _ in range(1 + len(letters) // 20):
@@ -81,7 +83,7 @@ def typos(texts: TextSides, chance: Chance) -> TextSides:
 
 
 def noise(texts: TextSides, chance: Chance) -> TextSides:
-    """Puts the same signs, or made-up word, before or after both sides: it is to be copied."""
+    """Puts the same signs or made-up word before or after both sides; the model learns to copy."""
     kind = _SIGNS if chance() < 0.5 else _LETTERS
     made = "".join(_pick(kind, chance) for _ in range(1 + int(chance() * (3, 8)[kind is _LETTERS])))
     if chance() < 0.5:
@@ -99,8 +101,10 @@ def tags(texts: TextSides, chance: Chance) -> TextSides:
 
 
 def numbers(texts: TextSides, chance: Chance) -> TextSides:
-    """Replaces a number that stands on both sides by another one. Numbers of one digit stay, and so
-    do the last two digits of long ones: in many languages the words around depend on them.
+    """Replaces a number that is on both sides by another number.
+
+    Numbers of one digit and the last two digits of long numbers stay, because in many languages the
+    words around depend on them.
     """
     by_side = [set(re.findall(r"\d+", side)) for side in texts]
     new = {number: _other(number, chance) for number in sorted(by_side[0] & by_side[1])}
@@ -108,8 +112,9 @@ def numbers(texts: TextSides, chance: Chance) -> TextSides:
 
 
 def copied(texts: TextSides, chance: Chance) -> TextSides:
-    """Makes the translation its own source (Currey et al. 2017). A first stage of copies teaches a
-    decoder to read its source, which pairs teach slowly.
+    """Uses the translation also as the source (Currey et al. 2017).
+
+    A first stage of copies teaches a decoder to read its source faster than pairs do.
     """
     return TextSides(texts.target, texts.target)
 
@@ -165,19 +170,19 @@ class Rewriter:
                     row[named[name]] = _probability(kind, value)
             else:
                 row[:] = _probability(kind, odds)
-        self._odds[:, [mixing.is_monolingual(code) for code in codes]] = 0  # it has its own noise
+        self._odds[:, [mixing.is_monolingual(code) for code in codes]] = 0  # has noise spans
         digests = [f"{seed}/modifiers/{kind}" for kind in (*self._kinds, "")]
         self._keys = [_digest(text) for text in digests]
 
     def chosen(
         self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"]
     ) -> Bool[np.ndarray, "kinds n"]:
-        """Which modifiers each draw gets."""
+        """Returns the modifiers of each draw."""
         key = np.array(self._keys[:-1], np.uint64)[:, None]
         return mixing.uniform(draws.astype(np.uint64) ^ key) < self._odds[:, languages]
 
     def merged(self, chosen: Bool[np.ndarray, "kinds n"]) -> Int[np.ndarray, "_"]:
-        """Which of these examples need the next one of their language."""
+        """Returns the examples that need the next one of their language."""
         if "merged" not in self._kinds:
             return np.zeros(0, np.int64)
         return np.flatnonzero(chosen[self._kinds.index("merged")])
@@ -189,11 +194,16 @@ class Rewriter:
         pairs: Sequence[tuple[Ids, Ids]],
         following: Mapping[int, tuple[Ids, Ids]],
     ) -> list[tuple[Ids, Ids] | None]:
-        """The tokens of modified examples, the tag first on the source as it was; None where the
-        modifiers find nothing to change.
+        """Returns the tokens of modified examples; the tag stays first on the source.
 
-        pairs: the tokens of the examples; following: by their place the next ones of their
-          languages, for those that `merged` names.
+        None stands for an example that the modifiers do not change.
+
+        Args:
+          draws: the draws of the examples.
+          chosen: their modifiers.
+          pairs: their tokens.
+          following: the tokens of the next example of the language, by index, for those of
+            `merged`.
         """
         before = self._texts(pairs)
         others = dict(zip(following, self._texts([*following.values()]), strict=True))
@@ -217,7 +227,7 @@ class Rewriter:
         return rewritten
 
     def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, TextSides]]:
-        """The tag of each source, and its texts."""
+        """Returns the tag of each source, and the texts."""
         sides = zip(self._vocabularies, (0, 1), strict=True)
         sources, targets = (
             vocabulary.decode_all([pair[side] for pair in pairs]) for vocabulary, side in sides
@@ -227,7 +237,7 @@ class Rewriter:
         return [(source[:cut], TextSides(source[cut:], target)) for source, target, cut in parts]
 
     def _unknown(self, pair: tuple[Ids, Ids]) -> bool:
-        """Whether the tokens include UNK, so that the text is not known."""
+        """Returns whether the tokens include UNK, so that the text is not known."""
         sides = zip(self._vocabularies, pair, strict=True)
         return any(vocabulary.unk in ids for vocabulary, ids in sides)
 
@@ -238,7 +248,7 @@ class Rewriter:
 
 
 def _joined(texts: TextSides, others: TextSides) -> TextSides:
-    """Two sentences as one text, with a space between where their script has it."""
+    """Returns two sentences as one text, with a space if their script has spaces."""
 
     def join(first: str, second: str) -> str:
         spaceless = _is_spaceless(first[-1:]) and _is_spaceless(second[:1])
@@ -259,7 +269,7 @@ def _unended(side: str) -> str:
 
 
 def _other(number: str, chance: Chance) -> str:
-    """Another number in the same script; the same number where no digit may change."""
+    """Returns another number in the same script; the same number if no digit may change."""
     keep = 1 if len(number) == 2 else 2
     if len(number) < 2 or (len(number) == 2 and unicodedata.digit(number[0]) < 2):
         return number

@@ -1,7 +1,7 @@
-"""Rows of a batch: which examples share one, and their arrays.
+"""Packs examples into rows of a batch, and makes the arrays of a batch.
 
-`Packer` decides by lengths alone, first fit over a few open rows; `assemble` lays tokens out. The
-order of examples is decided in `virtual_shards.py`.
+`Packer` uses lengths only, first fit over a few open rows; `assemble` writes the tokens.
+`virtual_shards.py` determines the order of examples.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ Batch = dict[str, Shaped[np.ndarray, "rows _"]]
 
 
 class PackedExample(NamedTuple):
-    """Where an example is stored, and its lengths.
+    """The location of an example, and its lengths.
 
     Attributes:
       draw: its index in the mixture.
-      language, record: its language's id and its number among the language's records.
+      language, record: the id of its language, and its index among the language's records.
       source, target: tokens of both sides, with EOS.
       changed: the modified or noised example, as `records.encode` writes it; None: as stored.
     """
@@ -38,10 +38,10 @@ Row = list[PackedExample]
 
 
 class Packer:
-    """Fills rows of `source` and `target` tokens with examples, first fit, in the order given.
+    """Packs examples into rows of `source` and `target` tokens, first fit, in the order given.
 
     Up to `open_rows` rows are open. An example goes into the oldest one with room for both sides.
-    If there is none, a new row is opened; if that is one too many, the oldest is finished. So no
+    If there is none, a new row is opened; if that exceeds the limit, the oldest is finished. So no
     example waits forever. With `open_rows` 0 every example is a row.
 
     >>> packer = Packer(8, 8, open_rows=1)
@@ -54,12 +54,12 @@ class Packer:
 
     def __init__(self, source: int, target: int, *, open_rows: int):
         self.open: list[Row] = []
-        self._room: list[tuple[int, int]] = []  # what is left of each open row
+        self._room: list[tuple[int, int]] = []  # free tokens of each open row
         self._size = (source, target)
         self._open_rows = open_rows
 
     def add(self, example: PackedExample) -> Row | None:
-        """Places the example; returns a row if this finishes one."""
+        """Places the example; returns a row if one is finished by it."""
         for index, (source, target) in enumerate(self._room):
             if example.source <= source and example.target <= target:
                 self.open[index].append(example)
@@ -139,7 +139,7 @@ def assemble(
 
 
 class _Layout:
-    """Where the tokens of one side go: examples after each other in their rows."""
+    """Positions of the tokens of one side: the examples of a row follow each other."""
 
     def __init__(
         self, shape: tuple[int, int], lengths: Int[np.ndarray, "n"], row_of: Int[np.ndarray, "n"]

@@ -1,4 +1,4 @@
-"""`Pair`: what corpora yield, rules judge and caches hold."""
+"""`Pair`: the unit of corpora, cleaning rules and caches."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ SPLITS = ("train", "validation", "test")
 
 
 class Pair(NamedTuple):
-    """One sentence and its translation; where it is from is (corpus, line).
+    """One sentence and its translation; (corpus, line) is its origin.
 
     Attributes:
       language: FLORES code of the source.
-      corpus: the name of the entry: its `name`, else the source's file as the description has it.
-      line: in the source's file; in files without lines the number of the unit or row.
+      corpus: the name of the entry: its `name`, else the source's file as in the description.
+      line: the line in the source's file; in files without lines, the number of the unit or row.
       back_translated: whether a model made the source.
     """
 
@@ -20,5 +20,5 @@ class Pair(NamedTuple):
     language: str
     corpus: str
     line: int
-    id: str = ""  # of a multi-way corpus: `JHN.4.10`
+    id: str = ""  # in a multi-way corpus, such as `JHN.4.10`
     back_translated: bool = False

@@ -1,7 +1,7 @@
 """From a cache to batches of token arrays: mix, shuffle, split into virtual shards, pack, prefetch.
 
-The order is arithmetic: example = f(seed, draw). So the state is a few integers per virtual shard,
-and the stream does not depend on the number of processes. Nothing here knows the model.
+An example is a function of seed and draw. So the state is a few integers per virtual shard, and the
+stream does not depend on the number of processes. Nothing here knows the model.
 """
 
 import bisect
@@ -29,7 +29,7 @@ from mmt.data.split import Split
 from mmt.data.stages import CurriculumSampler, Stage, planned
 from mmt.data.virtual_shards import SampleOrder, density
 
-MAX_VIRTUAL_SHARDS = 64  # of the default number
+MAX_VIRTUAL_SHARDS = 64  # limit of the default number
 OPEN_ROWS = 8
 PREFETCH = 4  # batches made ahead by a thread
 STATE_VERSION = 1
@@ -53,17 +53,17 @@ def train_batches(
     Args:
       cache_dir: the cache's directory, or the open cache.
       feature_lengths: {'inputs': S, 'targets': T}, tokens per row with EOS. Longer examples are
-        left out, and one warning counts them; nothing is trimmed.
+        omitted, and one warning counts them; nothing is truncated.
       batch_size: rows of the global batch.
-      mixing: how often each language is drawn; default `Mixing()`, all languages at T = 5.
-      stages: mixtures over time, each with this `mixing` or its own; default: one, without end.
+      mixing: mixing rates of the languages; default `Mixing()`, all languages at T = 5.
+      stages: mixtures over time, each with this `mixing` or another; default: one, without end.
       packing: whether several examples share a row.
-      seed: decides the order of each language's examples, which is a new one in every epoch.
-      virtual_shards: how many streams are packed separately: a divisor of batch_size, and a
+      seed: determines the order of each language's examples, which differs in every epoch.
+      virtual_shards: number of streams that are packed separately: a divisor of batch_size, and a
         multiple of every number of processes that may share the run. Default: the largest divisor
         of batch_size up to 64.
-      denoising: how examples are made of monolingual text, where the mixture has some.
-      lanes: the name of `virtual_shards` in older configs.
+      denoising: options of the examples of monolingual text.
+      lanes: old name of `virtual_shards`.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
@@ -93,7 +93,7 @@ def train_batches(
 
 
 def _with_examples(counts: Mapping[str, int], known: Sequence[str], stage: Stage) -> Stage:
-    """The stage without the languages of which no example fits."""
+    """Returns the stage without the languages of which no example fits."""
     if stage.mixing is None or stage.mixing.languages is None:
         return stage
     codes = [code for code in stage.mixing.choose(known) if code in counts]
@@ -117,7 +117,7 @@ def eval_batches(
     Args:
       split: 'validation', 'test' or 'train'.
       languages: by any name; default: all.
-      limit: the first examples of every language that are used; default: all.
+      limit: maximum number of examples per language, the first ones; default: all.
       The others are as in `train_batches`.
 
     Raises:
@@ -135,10 +135,10 @@ def eval_batches(
 class TrainBatches:
     """An iterator of batches with exact state; `train_batches` makes it.
 
-    `mixing.MixtureSampler` draws languages, and each language's examples come in a random order.
-    Draw i goes to virtual shard i % n, which packs its draws into rows. Row r of the stream is the
-    next row of virtual shard r % n; in a batch the rows of a shard are neighbours. So the rows
-    depend on neither the batch size nor the number of processes, only on the number of shards n.
+    `mixing.MixtureSampler` draws languages, and each language's examples are in random order. Draw
+    i goes to virtual shard i % n, which packs its draws into rows. Row r of the stream is the next
+    row of virtual shard r % n; in a batch the rows of a shard are adjacent. So the rows depend on
+    neither batch size nor number of processes, only on the number of shards n.
 
     Attributes:
       manifest: the cache's manifest; `decoder_language_ids` are indices into its `languages`.
@@ -149,7 +149,7 @@ class TrainBatches:
         self.manifest: Manifest = order.split.cache.manifest
         self.order = order
         self._packing = packing
-        self._losses: list[float] = []  # validation losses of the stage that they end
+        self._losses: list[float] = []  # validation losses of the current stage, which ends by them
         self._start(process)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -160,8 +160,9 @@ class TrainBatches:
         return next(self._prefetched)
 
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
-        """Restricts reading and packing to this process's rows of every batch,
-        `rows(batch_size)`. Must be called before the first batch.
+        """Restricts reading and packing to this process's rows of every batch.
+
+        `rows(batch_size)` returns them. Call it before the first batch.
 
         Raises:
           ValueError: the rows are not those of whole virtual shards.
@@ -178,11 +179,11 @@ class TrainBatches:
         return self._process.batch_size
 
     def get_state(self) -> dict[str, Any]:
-        """Returns the state after the last returned batch, whatever was prefetched; plain JSON.
+        """Returns the state after the last returned batch, independent of prefetching; plain JSON.
 
         `lanes` is the number of virtual shards. `lane` has, per virtual shard of this process, the
-        next draw and the draws in its open rows. `stages`, where there are several, has the first
-        draw after every stage but the last, and the losses that may end the current one.
+        next draw and the draws in its open rows. `stages`, if there are several, has the first draw
+        after every stage but the last, and the losses that may end the current one.
         """
         state = {
             "version": STATE_VERSION,
@@ -195,10 +196,10 @@ class TrainBatches:
         return state | {"stages": {"ends": self.order.sampler.ends, "losses": self._losses}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Continues after the batch at which `state` was taken.
+        """Continues after the batch at which `state` was saved.
 
         Batch size and number of processes may differ. The number of virtual shards is the state's.
-        Where the number of processes changes, `lane` must hold the entries of all processes.
+        If the number of processes changes, `lane` must hold the entries of all processes.
 
         Raises:
           ValueError: a state of other data or settings, or without this process's shards.
@@ -210,8 +211,8 @@ class TrainBatches:
             if saved.get(key) != current.get(key):
                 where, was, now = _difference(key, saved.get(key), current.get(key))
                 raise ValueError(
-                    f"the saved data state is of a run with {where} {was!r}, this one has {now!r}: "
-                    "continue with the same, or start a new run"
+                    f"the saved data state has {where} {was!r}, this run has {now!r}: "
+                    "continue with the same value, or start a new run"
                 )
         stages = state.get("stages", {"ends": [], "losses": []})
         resumed = state["lanes"], stages["ends"]
@@ -230,14 +231,12 @@ class TrainBatches:
         self._prefetched.set_state(json.dumps({n: state["lane"][n] for n in shards}))
 
     def next_draw(self) -> int:
-        """Returns the first draw that no virtual shard of this process has used by the batch that
-        was returned last.
-        """
+        """Returns the first draw that this process's shards have not used for returned batches."""
         return max(shard["next"] for shard in json.loads(self._prefetched.get_state()).values())
 
     @property
     def waits_for_losses(self) -> bool:
-        """Whether a stage ends by a validation loss, which must be given to `validated`."""
+        """Returns whether a stage ends by a validation loss, to be passed to `validated`."""
         return any(stage.watched() for stage in self.order.sampler.stages)
 
     def validated(self, losses: Mapping[str, float], draw: int) -> bool:
@@ -245,7 +244,7 @@ class TrainBatches:
 
         Args:
           losses: by FLORES code, in nats per token.
-          draw: the largest `next_draw` of all processes: there the next stage begins.
+          draw: the largest `next_draw` of all processes, where the next stage begins.
 
         Returns:
           Whether a stage ended.
@@ -276,7 +275,7 @@ class TrainBatches:
         return self.order.sampler.warnings(steps * self.batch_size)
 
     def ledger(self) -> Ledger:
-        """Returns what counts the examples that were seen up to a data state."""
+        """Returns the ledger, which counts the examples that were consumed up to a data state."""
         return Ledger(self.order)
 
     def close(self) -> None:
@@ -319,7 +318,7 @@ class EvalBatches:
         return [code for code, count in codes if count]
 
     def at_most(self, batches: int) -> "EvalBatches":
-        """Returns at most `batches` batches, of fewer examples a language, but at least one."""
+        """Returns at most `batches` batches with fewer examples per language, at least one."""
         fewer = copy.copy(self)
         limits = range(1, max(self._counts, default=1) + 1)
         examples = batches * self._process.batch_size
@@ -333,7 +332,7 @@ class EvalBatches:
         return -(-sum(self._counts) // self._process.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
-        own_rows = self._process.shard_numbers()  # a shard is a row here
+        local_rows = self._process.shard_numbers()  # a shard is a row here
         batch_size = self._process.batch_size
         examples = (
             self._split.example(0, language, index)
@@ -343,11 +342,11 @@ class EvalBatches:
         for _ in range(len(self)):
             rows: list[Row] = [[example] for example in itertools.islice(examples, batch_size)]
             rows += [[]] * (batch_size - len(rows))
-            yield self._split.batch([rows[number] for number in own_rows])
+            yield self._split.batch([rows[number] for number in local_rows])
 
 
 def _difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """The key of the first difference between two settings, and both values.
+    """Returns the key of the first difference between two settings, and both values.
 
     >>> _difference("stages", [{"until": {"steps": 5}}], [{"until": {"steps": 9}}])
     ('stages[0].until.steps', 5, 9)
@@ -362,7 +361,7 @@ def _difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
             return _difference(f"{where}[{index}]", was[index], now[index])
         less, more = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
         if less or more:
-            return f"{where} (without what both have)", less, more
+            return f"{where} (without equal parts)", less, more
     return where, was, now
 
 

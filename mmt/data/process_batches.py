@@ -8,8 +8,9 @@ from mmt.data.virtual_shards import SampleOrder, VirtualShard
 
 
 class ProcessRows(NamedTuple):
-    """Which rows of the global batch are this process's. Virtual shard n has the rows
-    [n·k, (n + 1)·k), k = batch_size / virtual_shards.
+    """The rows of the global batch that this process holds.
+
+    Virtual shard n has the rows [n·k, (n + 1)·k), k = batch_size / virtual_shards.
     """
 
     batch_size: int
@@ -17,7 +18,7 @@ class ProcessRows(NamedTuple):
     rows: tuple[range, ...]
 
     def check(self) -> None:
-        """Raises ValueError where the rows are not those of whole virtual shards."""
+        """Raises ValueError if the rows are not those of whole virtual shards."""
         if self.batch_size < 1:
             raise ValueError(f"batch_size {self.batch_size}; allowed: 1 or more")
         if self.virtual_shards < 1 or self.batch_size % self.virtual_shards:

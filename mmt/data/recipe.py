@@ -1,4 +1,4 @@
-"""What a run's cache is made of, and where it lies. `tasks.build` makes it, with SeqIO.
+"""The description of a run's cache, and its location. `tasks.build` builds the cache with SeqIO.
 
 Configs name this module `recipe`: `recipe.CacheConfig`, in older configs `recipe.Recipe`.
 """
@@ -20,14 +20,14 @@ class CacheConfig:
     Attributes:
       directory: the cache's directory.
       mixture: the name of the mixture.
-      corpus: a description file or folder, or 'cldr'; registering it makes the mixture exist.
-      module: or a Python module that registers the mixture on import (T5X's
+      corpus: a description file or folder, or 'cldr'; its registration creates the mixture.
+      module: alternatively a Python module that registers the mixture on import (T5X's
         MIXTURE_OR_TASK_MODULE).
-      vocab_size: pieces of the vocabulary to train from the corpus; 0: the tasks bring their own.
+      vocab_size: pieces of the vocabulary to train from the corpus; 0: the tasks have vocabularies.
       target_vocab_size: 0: one vocabulary for both sides; else pieces of the target vocabulary.
       vocabulary_from: a run directory or cache whose vocabulary is used (fine-tuning).
-      seqio_cache: the output of SeqIO's Beam job (`seqio_cache_tasks`), to take the tokens from.
-      processes: how many tokenise; 0: one per core, where there is work for them.
+      seqio_cache: the output of SeqIO's Beam job (`seqio_cache_tasks`) with the tokens.
+      processes: the number of processes that tokenise; 0: one per core, as far as there is work.
     """
 
     directory: str
@@ -41,10 +41,10 @@ class CacheConfig:
     processes: int = 0
 
     def present(self) -> bool:
-        """Whether the cache exists.
+        """Returns whether the cache exists.
 
         Raises:
-          ValueError: it is of another mixture; its corpus, if that is readable, has changed; its
+          ValueError: it has another mixture; its corpus, if that is readable, has changed; its
             vocabulary is not that of `vocabulary_from`.
         """
         if not Path(self.directory).exists():
@@ -52,7 +52,7 @@ class CacheConfig:
         manifest = cache.open_cache(Path(self.directory)).manifest
         if manifest.name != self.mixture:
             raise ValueError(
-                f"the cache {self.directory} is of {manifest.name!r}, not of {self.mixture!r}: "
+                f"the cache {self.directory} is that of {manifest.name!r}, not {self.mixture!r}: "
                 "set CACHE_DIR to another directory"
             )
         if self.vocabulary_from:
@@ -62,7 +62,7 @@ class CacheConfig:
                     raise ValueError(
                         f"the cache {self.directory} has another {side} vocabulary "
                         f"({manifest.vocabulary_hash[side]}) than {self.vocabulary_from} "
-                        f"({expected}), from which it should come: remove it, or set CACHE_DIR to "
+                        f"({expected}) in vocabulary_from: remove the cache, or set CACHE_DIR to "
                         "another directory"
                     )
         if self.corpus and (self.corpus == corpora.EMBEDDED or Path(self.corpus).exists()):
@@ -87,8 +87,10 @@ def default_directory(
     vocabulary_from: str = "",
     name: str = "",
 ) -> str:
-    """Returns `$MMT_DATA/caches/<mixture>-<vocabulary>`: the vocabulary's size or sizes, or a hash
-    of the path that it comes from. A `name` replaces both.
+    """Returns `$MMT_DATA/caches/<mixture>-<vocabulary>`.
+
+    The second part is the vocabulary's size or sizes, or a hash of the path in `vocabulary_from`. A
+    `name` replaces both parts.
     """
     vocabulary = str(vocab_size or "own")
     if target_vocab_size:

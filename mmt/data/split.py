@@ -14,14 +14,14 @@ from mmt.data.packing import Batch, PackedExample, Row, assemble
 
 
 class Split:
-    """The examples of some languages of a split that fit into the feature lengths.
+    """The examples of a split, of some languages, that fit into the feature lengths.
 
-    A warning says how many examples do not fit.
+    A warning counts the examples that do not fit.
 
     Attributes:
-      counts: FLORES code -> examples that fit. A language is identified by its position there.
+      counts: FLORES code -> examples that fit. The id of a language is its index here.
       shape: tokens of a source and of a target row, with EOS.
-      denoising: how examples are made of monolingual text; their lengths count there.
+      denoising: options of the examples of monolingual text, which determine their lengths.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Split:
 
     @functools.cached_property
     def denoiser(self) -> Denoiser:
-        """Makes the examples of monolingual text. ValueError: the vocabulary has no sentinels."""
+        """Returns the denoiser. Raises ValueError if the vocabulary has no sentinels."""
         return Denoiser(self.denoising, self.cache.sentinels())
 
     def example(self, draw: int, language: int, index: int) -> PackedExample:
@@ -101,8 +101,8 @@ class Split:
         emptied = [code for code in worst if code not in self.counts]
         warnings.warn(
             f"{sum(left_out.values()):,} {split} examples do not fit in inputs {self.shape[0]}, "
-            f"targets {self.shape[1]} and are left out; most of them: "
+            f"targets {self.shape[1]} and are omitted; most of them: "
             + ", ".join(f"{code} {left_out[code]:,}" for code in worst[:5])
-            + (f"; nothing is left of {', '.join(emptied)}" if emptied else ""),
+            + (f"; no example remains of {', '.join(emptied)}" if emptied else ""),
             stacklevel=4,
         )

@@ -1,6 +1,6 @@
-"""Mixtures over time: which example of which language every draw takes, stage after stage.
+"""Stages: mixtures over time. They determine the language and example of every draw.
 
-A boundary between stages is a number of draws, the same for every virtual shard: so it depends
+A boundary between stages is a number of draws, the same for every virtual shard. So it depends
 neither on the number of processes nor on packing. Nothing here reads data; `virtual_shards.py`
 turns draws into examples.
 """
@@ -20,7 +20,7 @@ from mmt.data import mixing
 from mmt.data.mixing import Mixing, MixtureSampler
 
 LOSS = "validation_loss"
-_NEVER = 10**15  # nothing lasts so many steps or epochs
+_NEVER = 10**15  # more steps or epochs than any run
 KINDS = ("steps", "examples", LOSS, f"{LOSS}/LANGUAGE", "LANGUAGE")
 
 Number = int | float
@@ -29,7 +29,7 @@ Modifiers = Mapping[str, Number | Mapping[str, Number]]
 
 @dataclass(frozen=True)
 class Stage:
-    """What is drawn, and until when; the last stage of a run has no end.
+    """A mixture and its end; the last stage of a run has no end.
 
     Attributes:
       until: the end, counted from the start of the run, not of the stage; one of
@@ -38,7 +38,7 @@ class Stage:
         {'examples': 10**6}: examples drawn;
         {'Swahili': 2, 'yor': 0.5}: epochs, of all the languages named (by any name);
         {'validation_loss': 3}: when the mean over languages has not improved in 3 evaluations;
-        {'validation_loss/swh': 3}: or that of one language.
+        {'validation_loss/swh': 3}: the same for one language.
       mixing: the mixture; default: that of the run.
       modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers.py`.
     """
@@ -89,16 +89,16 @@ Density = Callable[[Stage], float]  # the mean number of examples in a row of th
 
 
 class CurriculumSampler:
-    """Which language each draw of a run takes, and how often it was drawn before.
+    """Assigns a language to each draw of a run, and counts its earlier draws.
 
-    Appearances are counted across stages, so that no example of a language is repeated before all
-    were shown. A language is identified by its position in `counts`. With one stage this is the
-    stage's `MixtureSampler`.
+    Appearances are counted across stages, so an example of a language is repeated only after all
+    were shown. The id of a language is its index in `counts`. With one stage this is the stage's
+    `MixtureSampler`.
 
     Args:
-      stages: the last without an end, all others with one.
+      stages: all but the last have an end.
       counts: FLORES code -> examples, of all languages that any stage draws.
-      ends: the first draw after each stage, where it is known from an earlier start of the run.
+      ends: the first draw after each stage, where an earlier start of the run has determined it.
       rows: rows in a batch.
       density: examples per row. `rows` and `density` convert steps into draws, so a boundary in
         steps is as exact as the density.
@@ -150,11 +150,11 @@ class CurriculumSampler:
         return languages, appearances, which
 
     def before(self, draw: int) -> Int[np.ndarray, "languages"]:
-        """Returns how often each language comes in the draws before `draw`."""
+        """Returns how often each language appears in the draws before `draw`."""
         return self.parts[int(self._which(np.array([draw]))[0])].before(draw)
 
     def when(self, language: int, appearance: int) -> int:
-        """Returns the draw of a language's appearance (0, 1, ...). ValueError: it never comes."""
+        """Returns the draw of a language's appearance (0, 1, ...); ValueError if there is none."""
         for part in reversed(self.parts):
             component = np.flatnonzero(part.components == language)
             left = appearance - int(part.base[language])
@@ -184,14 +184,16 @@ class CurriculumSampler:
         return self._rows_before(number) + (draw - self.parts[number].start) / self._density(number)
 
     def warnings(self, rows: int) -> list[str]:
-        """Returns warnings about a run of `rows` rows: a stage that never begins, and a stage with
-        over 1 % more examples than the number that its cap was computed for.
+        """Returns warnings about a run of `rows` rows.
+
+        They are for a stage that never begins, and for a stage with over 1 % more examples than its
+        cap assumes.
         """
         messages, total = [], self.draws_in(rows)
         for number, part in enumerate(self.parts):
             if number and part.start >= total:
                 messages.append(
-                    f"stage {number + 1} of {len(self.stages)} never begins: the one before ends "
+                    f"stage {number + 1} of {len(self.stages)} never begins: the previous one ends "
                     f"after {part.start:,} examples, and the run draws about {total:,}"
                 )
                 break
@@ -203,9 +205,9 @@ class CurriculumSampler:
             if (drawn := min(later) - part.start) > 1.01 * mixture.examples:
                 stage = f"stage {number + 1}" if len(self.stages) > 1 else "the run"
                 messages.append(
-                    f"mixing.Mixing.max_epochs = {mixture.max_epochs:g} is not kept: examples = "
-                    f"{mixture.examples:,}, but {stage} draws about {drawn:,}; bind examples to "
-                    "that, or more"
+                    f"mixing.Mixing.max_epochs = {mixture.max_epochs:g} is exceeded: examples = "
+                    f"{mixture.examples:,}, but {stage} draws about {drawn:,}; set examples to "
+                    "this or more"
                 )
         return messages
 
@@ -259,7 +261,7 @@ class CurriculumSampler:
         return math.fsum((b.start - a.start) / self._density(index) for index, (a, b) in pairs)
 
     def _end(self, number: int) -> int | None:
-        """The first draw after a stage; None where it is not known in advance."""
+        """Returns the first draw after a stage; None if it is not known in advance."""
         stage, part = self.stages[number], self.parts[number]
         until = dict(stage.until or {})
         if stage.watched():
@@ -274,14 +276,14 @@ class CurriculumSampler:
         if end > part.start:
             return end
         if any(before.watched() for before in self.stages[:number]):
-            return part.start  # the stage before, which ends by a loss, ended too late
+            return part.start  # the previous stage, which ends by a loss, ended too late
         raise ValueError(
             f"stage {number + 1} of {len(self.stages)} begins after {part.start:,} examples and "
             f"ends, by until = {until}, after {end:,}: until counts from the start of the run"
         )
 
     def _through(self, part: ActiveStage, language: int, epochs: Number) -> int:
-        """The draw after which a language has been drawn for `epochs`."""
+        """Returns the draw after which a language has been drawn for `epochs`."""
         count = math.ceil(epochs * list(self.counts.values())[language])
         if count <= part.base[language]:
             return 0
@@ -291,7 +293,7 @@ class CurriculumSampler:
 
 
 def planned(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stage]:
-    """Returns the stages of a run, by default one, each with its own mixture or the run's.
+    """Returns the stages of a run, by default one; each has a mixture, by default the run's.
 
     Raises:
       ValueError: `stages` is no list of stages.
@@ -364,7 +366,7 @@ def _check_until(
 
 
 def _may_end(until: Any) -> bool:
-    """Whether `until` is one kind of end with a valid number, or epochs of languages."""
+    """Returns whether `until` is one kind of end with a valid number, or epochs of languages."""
     if not isinstance(until, Mapping) or not until:
         return False
     if not all(isinstance(key, str) for key in until):

@@ -15,10 +15,10 @@ from mmt.data.pair import SPLITS, Pair
 def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int | float]]:
     """Returns a row per language; reads the whole corpus, and so validates it.
 
-    A row has `language`, `name`, the number of pairs in `train`, `validation` and `test`; of the
-    training pairs `source_words` and `target_words` (by white space), `source_characters` and
-    `target_characters` (code points) and `length_ratio`, the median of target / source characters;
-    and `share`, the language's mixing rate at this temperature.
+    A row has `language`, `name`, and the number of pairs in `train`, `validation` and `test`. For
+    the training pairs it has `source_words` and `target_words` (split at white space),
+    `source_characters` and `target_characters` (code points), and `length_ratio`, the median of
+    target / source characters. `share` is the language's mixing rate at this temperature.
     """
     rows: list[dict[str, str | int | float]] = []
     counts: dict[str, int] = {}
@@ -35,14 +35,16 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
 
 
 def matched(corpus: Corpus) -> Iterator[str]:
-    """Yields the entries of languages with several, 'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz',
-    and the sizes of monolingual text, 'monolingual eng_Latn: 120,000 lines'.
+    """Yields lines about entries and monolingual text.
+
+    'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz' lists the entries of a language with several.
+    'monolingual eng_Latn: 120,000 lines' has the size of a text.
     """
     for split in SPLITS:
         for code in corpus.languages:
             names = corpus.entries(code, split)
             if len(names) > 1:
-                more = f", … ({len(names)} in all)" if len(names) > 8 else ""
+                more = f", … ({len(names)} in total)" if len(names) > 8 else ""
                 yield f"{split} {code}: {', '.join(names[:8])}{more}"
     for code in corpus.monolingual:
         yield f"monolingual {code}: {corpus.count(code, MONOLINGUAL):,} lines"
@@ -65,7 +67,7 @@ def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
 
 
 def _sizes(pairs: Iterable[Pair]) -> tuple[int, dict[str, str | int | float]]:
-    """The number of pairs, and the length columns of `stats`."""
+    """Returns the number of pairs, and the length columns of `stats`."""
     words, characters, ratios = [0, 0], [0, 0], array("f")  # 4 bytes a pair, for the median
     for pair in pairs:
         words = [words[0] + len(pair.source.split()), words[1] + len(pair.target.split())]

@@ -1,7 +1,7 @@
 """The order of examples, and the virtual shards that pack them into rows.
 
-Everything has random access: an example is a function of seed and draw. `pipeline.py` makes batches
-of the rows.
+An example is a function of seed and draw, so any part of the order can be computed directly.
+`pipeline.py` makes batches of the rows.
 """
 
 import dataclasses
@@ -21,19 +21,19 @@ from mmt.data.packing import PackedExample, Packer, Row
 from mmt.data.split import Split
 from mmt.data.stages import CurriculumSampler, Stage
 
-_LOOK_UP = 256  # draws that a virtual shard looks up at once
-_REMEMBERED = 1 << 20  # changes of examples, which the ledger counts later
+_LOOK_UP = 256  # number of draws that a virtual shard looks up at once
+_REMEMBERED = 1 << 20  # number of changed examples kept for the ledger
 _SAMPLE = 1024  # draws at a time
 _SAMPLE_ROWS = 1000
 _EPOCH = 0x9E3779B97F4A7C15  # odd; an epoch adds it to a language's key, modulo 2^64
 
 
 class Change(NamedTuple):
-    """What modifiers change in an example. One that would no longer fit stays as it was.
+    """The change of an example by modifiers. An example that would no longer fit is not changed.
 
     Attributes:
-      language, record: which example.
-      source, target: tokens that the sides gain.
+      language, record: the example.
+      source, target: additional tokens of the sides.
       fits: whether the changed example fits.
     """
 
@@ -48,11 +48,11 @@ _UNKNOWN = Change(0, 0, 0, 0, fits=False)
 
 
 class SampleOrder:
-    """The endless mixture by index: draw i -> example.
+    """The endless mixture: maps draw i to an example.
 
     Attributes:
       split: the examples.
-      sampler: which language each draw takes.
+      sampler: assigns a language to each draw.
       sizes: examples per language.
     """
 
@@ -61,7 +61,7 @@ class SampleOrder:
         self.sampler = sampler
         self.seed = seed
         self.sizes = np.array(list(split.counts.values()), np.int64)
-        # One key per language; every epoch moves it on.
+        # One key per language, which every epoch changes.
         self._keys = np.array([_key(f"{seed}/{code}") for code in split.counts], np.uint64)
         self._rewriters = [
             Rewriter(stage.modifiers, split.cache, list(split.counts), seed)
@@ -73,8 +73,9 @@ class SampleOrder:
         self._texts = np.array([is_monolingual(code) for code in split.counts], bool)
 
     def examples(self, draws: Sequence[int]) -> list[PackedExample]:
-        """Returns the example of each draw: modified where the draw's stage says so, and with noise
-        spans where it is monolingual text.
+        """Returns the example of each draw, with the modifiers of its stage.
+
+        Examples of monolingual text have noise spans.
         """
         numbers = np.asarray(draws, np.int64)
         languages, appearances, stages = self.sampler.at(numbers)
@@ -93,8 +94,9 @@ class SampleOrder:
         return examples
 
     def plain(self, draws: Sequence[int]) -> list[PackedExample]:
-        """Returns the example of each draw without modifiers and noise spans; of monolingual text
-        only the lengths are meaningful.
+        """Returns the example of each draw without modifiers and noise spans.
+
+        Of monolingual text only the lengths are meaningful.
         """
         return self._plain(draws, *self.sampler.at(np.asarray(draws, np.int64))[:2])
 
@@ -129,7 +131,7 @@ class SampleOrder:
             examples[index] = line._replace(changed=records.encode(*sides, line.language))
 
     def changes(self, draws: Int[np.ndarray, "n"]) -> list[Change]:
-        """Returns what modifiers change in these draws, also where the result does not fit."""
+        """Returns the changes of these draws by modifiers, also where the result does not fit."""
         if not any(self._rewriters):
             return []
         languages, appearances, stages = self.sampler.at(draws)
@@ -169,7 +171,7 @@ class SampleOrder:
         languages: Int[np.ndarray, "n"],
         appearances: Int[np.ndarray, "n"],
     ) -> list[tuple[Ids, Ids] | None]:
-        """The tokens that `Rewriter.rewrite` makes of these draws."""
+        """Returns the tokens of these draws after `Rewriter.rewrite`."""
         merged = rewriter.merged(kinds)
         tokens = self._tokens(
             np.concatenate([languages, languages[merged]]),
@@ -183,7 +185,7 @@ class SampleOrder:
     def _changed(
         self, example: PackedExample, language: int, tokens: tuple[Ids, Ids] | None
     ) -> tuple[PackedExample, Change | None]:
-        """The example with these tokens, or as it was where they do not fit."""
+        """Returns the example with these tokens, or the original if they do not fit."""
         if tokens is None:
             return example, None
         source, target = (len(ids) + 1 for ids in tokens)
@@ -198,7 +200,7 @@ class SampleOrder:
     def _tokens(
         self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
     ) -> list[tuple[Ids, Ids]]:
-        """Source and target of these appearances, as cached."""
+        """Returns source and target of these appearances, as cached."""
         indices = self.indices(languages, appearances)
         pairs = zip(languages.tolist(), indices.tolist(), strict=True)
         examples = [self.split.example(0, *pair) for pair in pairs]
@@ -210,8 +212,10 @@ class SampleOrder:
     def indices(
         self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
     ) -> Int[np.ndarray, "n"]:
-        """Returns the index of the example of each appearance, 0 ... n - 1: appearance a of a
-        language with n examples is number a % n of a permutation for epoch a // n.
+        """Returns the index of the example of each appearance, 0 ... n - 1.
+
+        Appearance a of a language with n examples is number a % n of a permutation for epoch a //
+        n.
         """
         sizes = self.sizes[languages]
         epochs, numbers = np.divmod(appearances, sizes)
@@ -219,7 +223,7 @@ class SampleOrder:
         return permute(numbers, sizes, keys)
 
     def settings(self) -> dict[str, Any]:
-        """Returns everything that the meaning of a draw depends on; plain JSON."""
+        """Returns all settings that determine the example of a draw; plain JSON."""
         manifest = self.split.cache.manifest
         inputs, targets = self.split.shape
         settings = {
@@ -244,8 +248,9 @@ def _key(name: str) -> int:
 
 
 def density(split: Split, stage: Stage, *, seed: int, open_rows: int) -> float:
-    """Returns the mean number of examples in a row of a stage, measured on a sample of rows. The
-    examples are modified as the stage says, if the cache has their text.
+    """Returns the mean number of examples in a row of a stage, measured on a sample of rows.
+
+    The stage's modifiers are applied if the cache has the text.
     """
     if not open_rows:
         return 1.0
@@ -267,8 +272,8 @@ class VirtualShard:
 
     Args:
       order: the draws.
-      number: which shard, 0 ... virtual_shards - 1; its first draw has this index.
-      virtual_shards: how many shards share the draws.
+      number: the index of the shard, 0 ... virtual_shards - 1, and of its first draw.
+      virtual_shards: the number of shards.
       open_rows: rows that are packed at a time; 0: every example is a row.
     """
 
@@ -298,7 +303,7 @@ class VirtualShard:
         return {"next": self._next, "open": rows}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Continues after the row at which `state` was taken."""
+        """Continues after the row at which `state` was saved."""
         self._next = state["next"]
         self._looked_up.clear()
         self._packer.restore([self._order.examples(row) for row in state["open"]])

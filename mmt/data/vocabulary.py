@@ -1,8 +1,8 @@
 """SentencePiece vocabularies: trained on a temperature-sampled stream, loaded, used. No TensorFlow.
 
-Ids are those that `seqio.SentencePieceVocabulary` gives for the same file. Text is never
-normalised: decode(encode(text)) == text for every text without U+2581, SentencePiece's sign for a
-space; what no piece covers is spelled in bytes.
+Ids are those of `seqio.SentencePieceVocabulary` for the same file. Text is not normalised:
+decode(encode(text)) == text for every text without U+2581, SentencePiece's sign for a space. Text
+without a piece is encoded as bytes.
 """
 
 import functools
@@ -26,9 +26,9 @@ from mmt.data.corpora import Corpus
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import Pair
 
-PAD, EOS, UNK = 0, 1, 2  # of `train`, as T5; there is no BOS: decoders start with PAD
+PAD, EOS, UNK = 0, 1, 2  # as in T5, without BOS: decoders start with PAD
 SIDES = ("source", "target", "both")
-SENTINELS = 100  # of a vocabulary for monolingual text, as T5
+SENTINELS = 100  # number in a vocabulary for monolingual text, as in T5
 BACK_TRANSLATED = "<bt>"  # before a back-translated source (Caswell et al. 2019)
 _TAG = re.compile(r"<2([A-Za-z][\w-]*)>")
 
@@ -39,15 +39,18 @@ def tag(target: str) -> str:
 
 
 def tag_of(corpus: Corpus, language: str) -> str:
-    """Returns the tag before the sources of a language's pairs: that of the corpus's target; of a
-    reversed corpus '<2srp_Latn>', with the script, because a language may have two.
+    """Returns the tag before the sources of a language's pairs.
+
+    It is that of the corpus's target. In a reversed corpus it is '<2srp_Latn>', with the script,
+    because a language may have two.
     """
     return f"<2{language}>" if corpus.reverse else tag(corpus.target)
 
 
 def sentinel(number: int) -> str:
-    """Returns the sentinel of a noise span, as T5 writes it: '<extra_id_0>' is the first. As with
-    tags, the literal text is the sentinel too.
+    """Returns the sentinel of a noise span in T5's spelling: '<extra_id_0>' is the first.
+
+    As with tags, the literal text is also the sentinel.
     """
     return f"<extra_id_{number}>"
 
@@ -60,21 +63,19 @@ def marked(source: str, *, back_translated: bool) -> str:
 def train(
     texts: Iterable[str], path: Path, *, size: int, tags: Sequence[str], split_digits: bool = True
 ) -> None:
-    """Trains a vocabulary of `size` pieces on `texts` and writes it to `path`, whole or not at all.
+    """Trains a vocabulary of `size` pieces on `texts` and writes it to `path` atomically.
 
-    BPE with byte fallback (all 256 bytes are pieces), no normalisation, no space put in front. The
-    same texts give the same file. `tags` are pieces of their own wherever they stand: a literal
-    `<2eng>` in a user's text is the tag's id too, and decodes to `<2eng>`. With `split_digits` the
-    digits 0-9 are pieces of one digit, so that numbers share pieces.
-
-    Where the texts hold fewer distinct pieces than `size`, the vocabulary is smaller, with a
-    warning.
+    It is BPE with byte fallback (all 256 bytes are pieces), without normalisation and without a
+    leading space. Equal texts give equal files. `tags` are always separate pieces: a literal
+    `<2eng>` in a user's text also gets the tag's id, and decodes to `<2eng>`. With `split_digits`
+    the digits 0-9 are single pieces, so that numbers share pieces. If the texts have fewer distinct
+    pieces than `size`, the vocabulary is smaller, with a warning.
 
     Raises:
-      ValueError: no text, or a size too small for the bytes and letters; the message has one that
-        is large enough.
+      ValueError: no text, or a size too small for the bytes and letters; the message has a
+        sufficient size.
     """
-    sentences = list(texts)  # errors of an iterator would be lost in C++
+    sentences = list(texts)  # C++ would lose errors of an iterator
     if not any(map(str.strip, sentences)):
         raise ValueError(f"no text to train the vocabulary {path} on")
     model = io.BytesIO()
@@ -106,7 +107,7 @@ def train(
     pieces = Vocabulary.load(path).size
     if pieces < size:
         warnings.warn(
-            f"{path}: the texts hold only {pieces} pieces; the vocabulary has these, not {size}",
+            f"{path}: the texts have only {pieces} pieces, so the vocabulary has fewer than {size}",
             stacklevel=2,
         )
 
@@ -114,12 +115,13 @@ def train(
 def training_texts(
     corpus: Corpus, *, side: str, temperature: float = 5.0, limit: int = 60_000
 ) -> Iterator[str]:
-    """Yields texts for `train`: about `limit` training pairs, languages sampled by
-    n^(1/temperature). No pair is repeated; a language's pairs are taken evenly from its files.
+    """Yields about `limit` training texts, with languages sampled by n^(1/temperature).
+
+    No pair is repeated; a language's pairs are taken evenly from its files.
 
     Args:
       side: 'source' (texts as they are encoded, with the tag), 'target', or 'both' (two texts per
-        pair, and half as many monolingual texts as pairs, where the corpus has some).
+        pair, and half as many monolingual texts as pairs, if the corpus has any).
     """
     if side not in SIDES:
         near = suggest.hint(side, SIDES, cutoff=0.0)
@@ -139,7 +141,7 @@ class Vocabulary:
 
     Attributes:
       size: the number of pieces; ids are 0 ... size - 1.
-      pad, eos, unk: their ids; pad is -1 where the file has none.
+      pad, eos, unk: the special ids; pad is -1 if the file has none.
       hash: 16 hex digits of the file's SHA-256.
     """
 
@@ -153,16 +155,17 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        """Returns a file's vocabulary. ValueError: no SentencePiece model, or one without EOS."""
+        """Returns the vocabulary of a file. Raises ValueError for any other file, or without EOS.
+        """
         if not path.is_file():
             raise ValueError(f"no vocabulary at {path}")
         model = path.read_bytes()
-        if not model:  # SentencePiece takes it, and crashes when it is asked
+        if not model:  # SentencePiece loads it, but crashes on use
             raise ValueError(f"{path} is not a SentencePiece model: it is empty")
         try:
             loaded = cls(model)
             loaded.has("")  # reads the pieces
-        except (RuntimeError, UnicodeDecodeError) as error:  # of pieces that are no text
+        except (RuntimeError, UnicodeDecodeError) as error:  # pieces are no valid text
             raise ValueError(f"{path} is not a SentencePiece model: {error}") from error
         if loaded.eos < 0:
             raise ValueError(f"{path} has no id for the end of a text: train it with --eos_id=1")
@@ -175,8 +178,9 @@ class Vocabulary:
     def encode_all(
         self, texts: Sequence[str] | Sequence[bytes], *, threads: int = 0
     ) -> list[list[int]]:
-        """Returns the ids of many texts, in one call: about 2 us per short text. `threads` 0 uses
-        all cores for many texts; use 1 in one of several processes.
+        """Returns the ids of many texts, in one call: about 2 us per short text.
+
+        `threads` 0 uses all cores for many texts; use 1 in one of several processes.
         """
         given: Any = list(texts)
         return self._processor.encode(given, num_threads=threads or _threads(texts))
@@ -197,8 +201,9 @@ class Vocabulary:
 
     @functools.cached_property
     def tags(self) -> Mapping[str, str | None]:
-        """Returns the tags of target languages and their FLORES codes, None for unknown ones:
-        {'<2eng>': 'eng_Latn', '<2zh_Hant>': 'zho_Hant', '<2qqq>': None}.
+        """Returns the tags of target languages and their FLORES codes, None for unknown ones.
+
+        For example {'<2eng>': 'eng_Latn', '<2zh_Hant>': 'zho_Hant', '<2qqq>': None}.
         """
         matches = {piece: _TAG.fullmatch(piece) for piece in self._pieces if piece.startswith("<2")}
         return {piece: _code(tag[1]) for piece, tag in matches.items() if tag}
@@ -216,11 +221,12 @@ class Vocabulary:
         return tuple(number for number in numbers if number is not None)
 
     def has(self, piece: str) -> bool:
-        """Whether `piece` (a tag, say) is a piece."""
+        """Returns whether `piece` (a tag, for example) is a piece."""
         return piece in self._pieces
 
     def id(self, piece: str) -> int:
-        """Returns the id of a piece. ValueError, with the nearest pieces: there is none."""
+        """Returns the id of a piece. Raises ValueError, with the nearest pieces, if there is none.
+        """
         if piece not in self._pieces:
             near = suggest.hint(piece, self._pieces, 3) or "; nearest: none"
             raise ValueError(f"the vocabulary has no piece {piece!r}{near}")
@@ -301,7 +307,7 @@ def _loaded(path: Path) -> Vocabulary:
 
 
 def _threads(some: Sequence[object]) -> int:
-    """All cores for many texts; for a few, starting threads takes longer than the work."""
+    """Returns the number of threads: one for few texts, -1 (all cores) for many."""
     return 1 if len(some) < 256 else -1
 
 
@@ -322,7 +328,7 @@ def _evenly(corpus: Corpus, split: str, temperature: float, limit: int) -> Itera
 
 
 def _quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
-    """How many pairs of each language to take: `limit` in all, none repeated."""
+    """Returns the number of pairs of each language, with sum `limit`; no pair is repeated."""
     if limit >= sum(counts.values()):
         return dict(counts)
     shares = mixing.mixing_rates(counts, temperature, max_epochs=1.0, examples=limit)
@@ -330,7 +336,7 @@ def _quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[s
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all; an OSError names the path."""
+    """Writes a file atomically; an OSError names the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -344,7 +350,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _explain(message: str, size: int, path: Path) -> str:
-    """SentencePiece's message, rewritten to say what to do."""
+    """Returns SentencePiece's message with a suggestion."""
     small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if small:
         return (

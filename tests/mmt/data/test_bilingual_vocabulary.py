@@ -5,7 +5,7 @@ import pytest
 from mmt.data import cache, vocabulary
 from mmt.data.bilingual_vocabulary import bilingual_cache
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*the texts hold only")
+pytestmark = pytest.mark.filterwarnings("ignore:.*the texts have only")
 
 TEXTS = {
     "deu_Latn": [

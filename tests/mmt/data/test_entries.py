@@ -139,7 +139,7 @@ def test_the_hash_is_of_every_file_that_is_matched(corpus):
         ('{ source = "moses/*.de.gz", target = "moses/c.eng" }', "must match in pairs"),
         ('{ source = "moses/c.*.gz", target = "moses/[cd].eng" }', "must match in pairs"),
         ('{ source = "moses/c.de.gz", target = "moses/d.en" }', r"no file .*d\.en"),
-        ('{ pairs = "parts/*", sample = 2 }', r"a sample is of one file; .* matches 3"),
+        ('{ pairs = "parts/*", sample = 2 }', r"sample needs one file; .* matches 3"),
         ('{ pairs = "parts/b.1.tsv", columns = [1] }', r"columns is \[1\]; allowed: those of"),
         ('{ pairs = "parts/b.1.tsv", columns = [1, 1] }', r"columns is \[1, 1\]"),
         ('{ pairs = "parts/b.1.tsv", columns = "1 2" }', r"columns is '1 2'"),

@@ -48,7 +48,7 @@ def test_cap_is_kept_and_the_excess_shared_in_proportion(counts, temperature, ep
 
 
 def test_budget_beyond_all_caps_is_an_error():
-    with pytest.raises(ValueError, match=r"every language is at its cap.*20\.0%"):
+    with pytest.raises(ValueError, match=r"every language reaches its cap.*20\.0%"):
         mixing.mixing_rates({"deu": 100, "swh": 100}, max_epochs=1.0, examples=1000)
 
 

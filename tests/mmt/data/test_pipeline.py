@@ -134,8 +134,8 @@ def test_state_of_one_pipeline_goes_back_and_forth(batches):
 def test_a_state_of_other_settings_is_an_error(batches):
     state = batches().get_state()
     for options, message in (
-        ({"seed": 3}, "seed 0, this one has 3"),
-        ({"mixing": mixing.Mixing(temperature=1.0)}, "temperature 5.0, this one has 1.0"),
+        ({"seed": 3}, "seed 0, this run has 3"),
+        ({"mixing": mixing.Mixing(temperature=1.0)}, "temperature 5.0, this run has 1.0"),
         ({"packing": False}, "packing True"),
         ({"feature_lengths": LENGTHS | {"targets": 30}}, "targets 20"),
         ({"batch_size": 12, "virtual_shards": 4}, "batch_size 12 must be .* virtual_shards, 8"),
@@ -222,7 +222,7 @@ def test_examples_that_do_not_fit_are_left_out_and_counted(batches):
         for language, index in examples_of(batch):
             assert len(example(language, index)[0]) < 12
     with (
-        pytest.warns(UserWarning, match="nothing is left of"),
+        pytest.warns(UserWarning, match="no example remains of"),
         pytest.raises(ValueError, match="empty"),
     ):
         batches(feature_lengths={"inputs": 3, "targets": 20})
@@ -247,7 +247,7 @@ def test_examples_that_do_not_fit_are_left_out_and_counted(batches):
         ({"feature_lengths": {"inputs": 9}}, "must give 'inputs' and 'targets'"),
         ({"mixing": mixing.Mixing(languages=["swh_Ltn"])}, "nearest: swh_Latn"),
         ({"mixing": mixing.Mixing(languages=[])}, "the mixture is empty"),
-        ({"mixing": mixing.Mixing(max_epochs=1.0, examples=10**6)}, "every language is at its cap"),
+        ({"mixing": mixing.Mixing(max_epochs=1.0, examples=10**6)}, "language reaches its cap"),
     ],
 )
 def test_bad_settings_are_errors(batches, options, message):

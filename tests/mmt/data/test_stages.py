@@ -193,7 +193,7 @@ def test_a_state_knows_its_stages(directory):
         with pytest.raises(ValueError, match="is of a run with stages "):
             ours.set_state(theirs.get_state())
     later = stream(directory, [Stage({"examples": 90}), Stage()])
-    with pytest.raises(ValueError, match=r"stages\[0\]\.until\.examples 100, this one has 90: "):
+    with pytest.raises(ValueError, match=r"stages\[0\]\.until\.examples 100, this run has 90: "):
         later.set_state(two.get_state())
     fewer = stream(directory, [Stage({"examples": 100}, LARGE), Stage()])
     with pytest.raises(ValueError, match=r"stages\[0\]\.languages .*\['\w+', '\w+'\], .* has \[\]"):

@@ -52,4 +52,4 @@ def test_entries_of_several_files_are_reported(folder):
         (folder / f"{number}.tsv").write_text("a\tb\n")
     (folder / "corpus.toml").write_text('[train]\nde = "?.tsv"')
     (line,) = stats.matched(corpora.load(folder))
-    assert line.startswith("train deu_Latn: 0.tsv, 1.tsv, ") and line.endswith(", … (9 in all)")
+    assert line.startswith("train deu_Latn: 0.tsv, 1.tsv, ") and line.endswith(", … (9 in total)")

@@ -115,7 +115,7 @@ def test_impossible_sizes_are_errors(tmp_path):
     with pytest.raises(ValueError, match="no text"):
         vocab.train(["", " "], path, size=500, tags=TAGS)
     assert list(tmp_path.iterdir()) == []
-    with pytest.warns(UserWarning, match=r"hold only (\d+) pieces; the vocabulary has these"):
+    with pytest.warns(UserWarning, match=r"have only (\d+) pieces, so the vocabulary has fewer"):
         vocab.train(["Guten Tag", "Good day"], path, size=500, tags=TAGS)
     assert 256 < vocab.Vocabulary.load(path).size < 300
     with warnings.catch_warnings():

@@ -56,7 +56,7 @@ def test_a_cap_made_for_fewer_examples_is_warned_of(make):
     short = mixing.Mixing(max_epochs=3.0, examples=200)
     foreseen = forecast.forecast(make(short, packing=False), STEPS)
     assert max(row["epochs"] for row in foreseen.rows) > 3
-    message = f"examples = 200, but the run draws about {STEPS * BATCH}; bind examples"
+    message = f"examples = 200, but the run draws about {STEPS * BATCH}; set examples"
     assert message in foreseen.notes[0] and message in forecast.table(foreseen)
     two = [Stage({"steps": 20}, short), Stage(mixing=mixing.Mixing())]
     assert not make(None, packing=False, stages=two).warnings(25)
@@ -67,8 +67,8 @@ def test_a_cap_made_for_fewer_examples_is_warned_of(make):
 
 def test_a_stage_that_never_begins_is_warned_of(make):
     two = [Stage({"steps": 60}, mixing.Mixing()), Stage(mixing=mixing.Mixing())]
-    message = "stage 2 of 2 never begins: the one before ends after 480 examples, and the run draws"
-    assert make(None, packing=False, stages=two).warnings(60) == [f"{message} about 480"]
+    message = "stage 2 of 2 never begins: the previous one ends after 480 examples, and the run"
+    assert make(None, packing=False, stages=two).warnings(60) == [f"{message} draws about 480"]
     assert not make(None, packing=False, stages=two).warnings(61)
 
 
