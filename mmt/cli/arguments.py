@@ -43,8 +43,8 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
     )
 
-    _plan_flags(commands.add_parser("plan", help="what a model needs, without its machine"))
-    into = commands.add_parser("import", help="make a run directory of a published model")
+    _plan_flags(commands.add_parser("plan", help="memory and time of a model on any machine"))
+    into = commands.add_parser("import", help="convert a published model to a run directory")
     _format(into, "hf", "t5x").add_argument("directory", metavar="DIR", help="the saved model")
     into.add_argument("--vocabulary", action="append", metavar="FILE", help="t5x: SentencePiece")
     into.add_argument("--gin_file", action="append", metavar="FILE", help="t5x: the model")
@@ -69,7 +69,7 @@ def _gin_flags(parser: argparse.ArgumentParser) -> None:
 def _translate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
     parser.add_argument("--from", dest="source", help="language of the lines (optional)")
-    parser.add_argument("--to", dest="target", help="default: the model's own, else eng")
+    parser.add_argument("--to", dest="target", help="default: the target of the model, else eng")
     parser.add_argument(
         "--nbest", type=int, metavar="N", help="N translations per line, with scores"
     )
@@ -145,10 +145,10 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
         command.add_argument("--json", action="store_true", help="one JSON object per line")
     languages.set_defaults(run="languages")
     stats.set_defaults(run="stats")
-    forecast = "what a mixture will show per language, before training"
+    forecast = "predict the examples per language of a mixture, before training"
     _shares_flags(commands.add_parser("forecast", aliases=["shares"], help=forecast))
     seen = commands.add_parser(
-        "consumed", aliases=["ledger"], help="what a run has seen per language and corpus"
+        "consumed", aliases=["ledger"], help="count the examples that a run has seen"
     )
     seen.add_argument("model_dir", metavar="RUN", help="a run directory")
     seen.add_argument("--json", action="store_true", help="one JSON object per line")
@@ -166,13 +166,13 @@ def _prepare_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--testset", action="append", default=[], metavar="NAME",
-        help="remove pairs that overlap this test set ; may be repeated",
+        help="remove pairs that overlap this test set; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--explain", metavar="SRC<TAB>TGT", help="print the effect of each rule on a pair"
     )
     parser.add_argument("--language", help="language of the pair of --explain")
-    parser.add_argument("--verbose", action="store_true", help="also print the rules in force")
+    parser.add_argument("--verbose", action="store_true", help="also print the rules in full")
     parser.add_argument(
         "--gin_file",
         action="append",
@@ -190,16 +190,16 @@ def _shares_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--gin_file", action="append", metavar="FILE",
-        help="of a run: its stages, lengths, steps and batch; may be repeated",
+        help="use the stages, lengths, steps and batch of a run; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--temperature", type=float, help="default: 5")
+    parser.add_argument("--temperature", type=float, help="mixing temperature; default: 5")
     parser.add_argument("--max_epochs", type=float, help="limit of epochs for every language")
-    parser.add_argument("--steps", type=int)
-    parser.add_argument("--batch", type=int, metavar="ROWS", help="rows in a batch")
+    parser.add_argument("--steps", type=int, help="training steps; default: of the gin files")
+    parser.add_argument("--batch", type=int, metavar="ROWS", help="rows per batch")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--figure", metavar="FILE.png", help="draw the forecast (also .svg)")
     parser.add_argument(
         "--fit", metavar="BOUNDS",
-        help="'epochs<=10,share>=0.005': propose a temperature and a limit within these bounds",
+        help="'epochs<=20,share>=0.003': propose a temperature and a limit within these bounds",
     )  # fmt: skip
     parser.set_defaults(run="forecast")

@@ -1,8 +1,8 @@
-"""A cache: one corpus as token ids, in a directory with all that training needs.
+"""A cache: one corpus as token ids, in a directory with all files that training needs.
 
-It holds a manifest (manifest.py), the vocabulary files, and per split and language the records of
-`records.py`. Any iterator of token lists can be cached, or of functions that make token lists,
-which several processes can call. Nothing here depends on corpora or SeqIO.
+It holds a manifest (manifest.py), the vocabulary files, and the records (`records.py`) of each
+split and language. `build` takes any iterators of token lists, or functions that return token
+lists, which several processes can call. Nothing here depends on corpora or SeqIO.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ Tokens = Sequence[Any]  # (inputs, targets) or (inputs, targets, name of the cor
 Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; must be picklable
 Examples = Callable[[], Iterable[Tokens | Piece]]
 
-_TOGETHER = 256  # examples that are encoded at once
+_TOGETHER = 256  # number of examples that are encoded at once
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Cache:
         return lengths
 
     def sentinels(self) -> tuple[int, ...]:
-        """Returns the ids that stand for noise spans in monolingual text.
+        """Returns the ids of the sentinels for noise spans in monolingual text.
 
         Raises:
           ValueError: the sides have different vocabularies, or the vocabulary has no sentinels.
@@ -82,15 +82,15 @@ class Cache:
         what = f"monolingual text of the cache {self.directory} cannot be used"
         if len(files) > 1:
             raise ValueError(
-                f"{what}: source and target have vocabularies of their own; make one for both "
-                "(TARGET_VOCAB_SIZE = 0), or leave it out (mixing.Mixing.monolingual = 0)"
+                f"{what}: source and target have separate vocabularies; train one for both "
+                "(TARGET_VOCAB_SIZE = 0), or omit this text (mixing.Mixing.monolingual = 0)"
             )
         ids = Vocabulary.load(files.pop()).sentinels
         if not ids:
             raise ValueError(
-                f"{what}: its vocabulary has no sentinels ({sentinel(0)}, …), as one has that is "
-                "made for a corpus with [monolingual] text; with VOCABULARY_FROM take one of such "
-                "a run, or leave the text out (mixing.Mixing.monolingual = 0)"
+                f"{what}: its vocabulary has no sentinels ({sentinel(0)}, …); a vocabulary that is "
+                "trained on a corpus with [monolingual] text has them: set VOCABULARY_FROM to such "
+                "a run, or omit the text (mixing.Mixing.monolingual = 0)"
             )
         return ids
 
@@ -129,15 +129,15 @@ def build(
     finished meanwhile stays. The files do not depend on the number of processes.
 
     Args:
-      directory: where the cache will be.
+      directory: the cache's directory.
       examples: (split, language) -> a function that yields (inputs, targets) or (inputs, targets,
         corpus name), or functions that return lists of these, which the processes call.
-      name: of the mixture.
+      name: name of the mixture.
       target, source: FLORES code of the one target (or source) language; else ''.
       corpus_hash: identifies the text.
       vocabularies: the SentencePiece models of 'source' and 'target'.
       pad, start: ids of padding and of a decoder's first input.
-      processes: how many encode.
+      processes: the number of processes that encode.
 
     Raises:
       ValueError: `directory` holds something else, or ids do not fit the vocabularies.
@@ -147,7 +147,7 @@ def build(
     if not languages:
         raise ValueError(f"nothing to cache at {directory}: there are no languages")
     if not _replaceable(directory):
-        raise ValueError(f"{directory} exists and is not a cache; it is left as it is")
+        raise ValueError(f"{directory} exists and is not a cache; it is not changed")
     models = {side: Vocabulary.load(path) for side, path in vocabularies.items()}
     manifest = Manifest(
         name=name,
@@ -188,7 +188,8 @@ def _fill(
 
 
 def open_cache(directory: Path) -> Cache:
-    """Returns the cache at `directory`. ValueError: none, incomplete, or of another version."""
+    """Returns the cache at `directory`. Raises ValueError if it is absent, incomplete or outdated.
+    """
     path = Run(directory).manifest
     if not path.is_file():
         raise ValueError(f"{directory} holds no cache: {path.name} is missing")
@@ -216,19 +217,19 @@ def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str,
     if stale:
         raise ValueError(
             f"the cache {cache.directory} is stale: {' and '.join(stale)} changed since it was "
-            f"built; delete it (rm -r {cache.directory}) and it is built anew"
+            f"built; delete it (rm -r {cache.directory}) to build it again"
         )
 
 
 def _common_eos(models: Mapping[str, Vocabulary]) -> int:
     ends = {side: model.eos for side, model in models.items()}
     if len(set(ends.values())) > 1:
-        raise ValueError(f"the vocabularies end texts with different ids, {ends}; expected: one")
+        raise ValueError(f"the vocabularies have different EOS ids, {ends}; expected: equal ids")
     return next(iter(ends.values()))
 
 
 class _Block(NamedTuple):
-    """Encoded examples with the runs of their corpora, up to the first faulty one."""
+    """Encoded examples up to the first faulty one, with the runs of their corpora."""
 
     key: tuple[str, str]
     encoded: list[bytes]
@@ -240,7 +241,8 @@ class _Block(NamedTuple):
 def _pieces(
     examples: Mapping[tuple[str, str], Examples],
 ) -> Iterator[tuple[tuple[str, str], Piece | list[Tokens]]]:
-    """Yields the work in the order of the records; an empty piece first, for keys without any."""
+    """Yields the work in the order of the records, an empty part first, for keys without examples.
+    """
     for key, make in examples.items():
         yield key, []
         together: list[Tokens] = []
@@ -295,7 +297,7 @@ def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> Non
 
 
 def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest, text: bool) -> str:
-    """The fault of an example, or of monolingual text; '' where there is none."""
+    """Returns the fault of an example, or of monolingual text; '' without fault."""
     for side, ids in zip(("source", "target"), example, strict=True):
         size = manifest.vocabulary_size[side]
         if text and side == "source":

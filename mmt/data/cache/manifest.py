@@ -1,6 +1,6 @@
-"""The manifest of a cache or a run: which languages, how many examples, which vocabularies.
+"""The manifest of a cache or a run: languages, numbers of examples, vocabularies.
 
-`mmt.run` names its file; the other files there belong to cache.py and to the run.
+`mmt.run` defines its file name; the other files belong to cache.py and to the run.
 """
 
 import json
@@ -18,22 +18,22 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a cache holds, or what a run was trained on.
+    """The content of a cache, or the training data of a run.
 
     Attributes:
       name: the mixture's name.
-      target: FLORES code of the target language; '' where `source` is one.
-      languages: sorted FLORES codes; monolingual text is a language of its own
-        (`mixing.monolingual`). A language's id is its index here. An imported model has none.
+      target: FLORES code of the target language; '' if `source` is set.
+      languages: sorted FLORES codes; monolingual text counts as a language (`mixing.monolingual`).
+        A language's id is its index here. An imported model has none.
       counts: split -> language -> examples.
       corpus_hash: identifies the text.
-      vocabulary_hash, vocabulary_size: 'source' and 'target' -> value; equal where both sides share
+      vocabulary_hash, vocabulary_size: 'source' and 'target' -> value; equal if both sides share
         one vocabulary.
       pad, eos, start: ids of padding, end of text and a decoder's first input; the model's must be
-        the same.
+        equal.
       corpora: split -> language -> [[corpus name, examples], ...] in the order of the records;
-        empty where the names are not known.
-      source: FLORES code of the source, where pairs are from it into `languages`; else ''.
+        empty if the names are not known.
+      source: FLORES code of the source, if pairs are from it into `languages`; else ''.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Manifest:
     source: str = ""
 
     def check_ids(self, *, pad: int, eos: int, start: int) -> None:
-        """Raises ValueError where a model's special ids differ from those of the data."""
+        """Raises ValueError if a model's special ids differ from those of the data."""
         for name, expected in (("pad", pad), ("eos", eos), ("start", start)):
             if getattr(self, name) != expected:
                 raise ValueError(
                     f"the cache has the {name} id {getattr(self, name)}, the model {expected} "
-                    f"(Config.{name}_id): a cache for an imported model is made with "
+                    f"(Config.{name}_id): for an imported model build the cache with "
                     "VOCABULARY_FROM = its run directory"
                 )
 
     def check_goes_on(self, run: Run) -> None:
-        """ValueError where `run` has checkpoints of another text, or of other pieces of it."""
+        """Raises ValueError if `run` has checkpoints from other text or vocabularies."""
         if not run.manifest.is_file() or not run.checkpoint_steps():
             return
         before = read_manifest(run.manifest)
@@ -70,12 +70,13 @@ class Manifest:
         if other := [name for name, a, b in zip(what, ours, theirs, strict=True) if a != b]:
             raise ValueError(
                 f"{run.directory} has checkpoints of another {' and '.join(other)} than the "
-                "cache; it is left as it is: take another MODEL_DIR, or what it was trained on"
+                "cache; it is not changed: set another MODEL_DIR, or use its training data"
             )
 
     def check_vocabulary_of(self, parent: Run) -> None:
-        """Raises ValueError where a run that starts from `parent` would read or write other tokens
-        than it. A parent without a manifest is not checked.
+        """Raises ValueError if the vocabularies differ from those of `parent`, an initial model.
+
+        A parent without a manifest is not checked.
         """
         if not parent.manifest.is_file():
             return
@@ -84,7 +85,7 @@ class Manifest:
                 raise ValueError(
                     f"the initial model {parent.directory} has another {side} vocabulary "
                     f"({expected}) than the cache ({self.vocabulary_hash[side]}); "
-                    f"VOCABULARY_FROM={parent.directory} takes it over"
+                    f"set VOCABULARY_FROM={parent.directory} to use the former"
                 )
 
     @property
@@ -121,7 +122,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in the file `path` (a run directory has it too). ValueError if broken."""
+    """Returns the manifest in the file `path`, of a cache or a run. Raises ValueError if broken."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -138,7 +139,7 @@ def read_manifest(path: Path) -> Manifest:
         version = content.get("version") if isinstance(content, dict) else None
         what, remedy = "the cache", "delete the cache and build it again"
         if Run(path.parent).config.exists():
-            what, remedy = "the model's manifest", "copy the one of the cache it was trained on"
+            what, remedy = "the model's manifest", "copy that of the cache it was trained on"
         raise ValueError(
             f"{path}: {what} has version {version}, this program reads {VERSION}; {remedy}"
         )
@@ -147,12 +148,12 @@ def read_manifest(path: Path) -> Manifest:
         raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(wrong))}")
     for name, value in content.items():
         if not _has_shape(value, _SHAPES.get(name, int)):
-            raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, which it cannot be")
+            raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, an invalid value")
     return Manifest(**{**content, "languages": tuple(content["languages"])})
 
 
 _COUNTS = {"split": {"language": int}}
-_SHAPES: dict[str, Any] = {  # of JSON: of an object's values, of a list's items
+_SHAPES: dict[str, Any] = {  # types of JSON: of an object's values, of a list's items
     "name": str, "source": str, "target": str, "languages": [str], "counts": _COUNTS,
     "corpus_hash": str, "vocabulary_hash": {"side": str}, "vocabulary_size": {"side": int},
     "corpora": {"split": {"language": [(str, int)]}},

@@ -1,8 +1,8 @@
 """The examples of one language on disk: wire format, shards, random access.
 
 A record is a `tf.train.Example` with the int64 features `inputs`, `language`, `targets`, in this
-order. The functions below encode and decode it without TensorFlow or protobuf. `cache.py` makes a
-cache of such files.
+order. The functions below encode and decode it without TensorFlow or protobuf. `cache.py` combines
+such files into a cache.
 """
 
 import bisect
@@ -23,7 +23,7 @@ from jaxtyping import Int32, Integer
 from mmt.system.atomic import disk_errors
 
 SHARD_RECORDS = 1 << 20
-# One record a chunk, for random access; without the thread pool a read takes 3 us and not 60.
+# One record per chunk, for random access. Without the thread pool a read takes 3 us, not 60.
 _WRITER_OPTIONS = "group_size:1,uncompressed"
 _READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
 # Tags of the wire format: field number << 3 | 2, where 2 means that length and bytes follow.
@@ -53,7 +53,8 @@ def encode(inputs: Ids, targets: Ids, language: int) -> bytes:
 
 
 def decode(records: Sequence[bytes]) -> Decoded:
-    """Returns the tokens of many records at once. ValueError: a record is not of `encode`."""
+    """Returns the tokens of many records at once. Raises ValueError for a record not of `encode`.
+    """
     try:
         features = [_features(record) for record in records]
         inputs, input_lengths = _integers([feature[b"inputs"] for feature in features])
@@ -62,7 +63,7 @@ def decode(records: Sequence[bytes]) -> Decoded:
     except (IndexError, KeyError) as error:
         raise ValueError(f"a record is broken or not written by mmt: {error}") from error
     if not (per_record == 1).all():
-        raise ValueError("a record is not written by mmt: it has not exactly one language")
+        raise ValueError("a record was not written by mmt: it must have exactly one language")
     return Decoded(inputs, input_lengths, targets, target_lengths, languages)
 
 
@@ -74,7 +75,7 @@ class RecordReader:
         self._count = count
         self._readers: list[ArrayRecordReader] = []
         self._ends: list[int] = []
-        self._lock = threading.Lock()  # a file's reader has one position
+        self._lock = threading.Lock()  # all reads of a file share one position
 
     def __len__(self) -> int:
         return self._count
@@ -87,7 +88,7 @@ class RecordReader:
     def raw(self, index: int) -> bytes:
         """Returns record `index` as stored, for `decode`."""
         if not 0 <= index < self._count:
-            raise IndexError(f"{self._path}: no record {index}, there are {self._count}")
+            raise IndexError(f"{self._path}: no record {index}; it has {self._count}")
         with self._lock:
             if not self._readers:
                 self._open()
@@ -112,9 +113,9 @@ class RecordReader:
 class RecordWriter:
     """Writes the examples of one language, whose id is `number`; a context manager.
 
-    Writes `<language>-00000-of-00001.arrayrecord` (more files for more than SHARD_RECORDS) and
-    `<language>.lengths.npy`, int32 [n, 2]: the tokens of source and target of every example.
-    A failed write is an OSError with the path.
+    It writes `<language>-00000-of-00001.arrayrecord` (more files for more than SHARD_RECORDS) and
+    `<language>.lengths.npy`, int32 [n, 2]: the tokens of source and target of every example. A
+    failed write raises an OSError with the path.
     """
 
     def __init__(self, directory: Path, language: str, number: int):
@@ -131,7 +132,7 @@ class RecordWriter:
         self.add_all([encode(inputs, targets, self._number)], lengths)
 
     def add_all(self, encoded: Sequence[bytes], lengths: Int32[np.ndarray, "n 2"]) -> None:
-        """Adds records that `encode` made of this language's examples, and their lengths."""
+        """Adds this language's examples, encoded by `encode`, and their lengths."""
         with disk_errors(self._path):
             for record in encoded:
                 if self.count % SHARD_RECORDS == 0:
@@ -203,7 +204,7 @@ def _field(tag: int, content: bytes) -> bytes:
 
 
 def _entry(name: str, values: Ids) -> bytes:
-    """One entry of the map of features: key, Feature{int64_list{packed values}}."""
+    """Returns an entry of the map of features: key, Feature{int64_list{packed values}}."""
     ids = values.tolist() if isinstance(values, np.ndarray) else values
     packed = b"".join(map(_varint, ids))
     int64_list = _field(_FIRST, packed) if packed else b""
@@ -214,7 +215,7 @@ def _entry(name: str, values: Ids) -> bytes:
 
 
 def _features(record: bytes) -> dict[bytes, bytes]:
-    """The packed values of every feature by name."""
+    """Returns the packed values of every feature by name."""
     features = {}
     size, position = _open_field(record, 0, _FIRST)
     if position + size != len(record):
@@ -233,7 +234,7 @@ def _features(record: bytes) -> dict[bytes, bytes]:
 
 
 def _open_field(record: bytes, position: int, tag: int) -> tuple[int, int]:
-    """The length of the field that starts at `position`, and where its content starts."""
+    """Returns the length of the field that starts at `position`, and the start of its content."""
     if record[position] != tag:
         raise IndexError(f"tag {record[position]} instead of {tag} at byte {position}")
     size = record[position + 1]
@@ -252,7 +253,7 @@ def _open_field(record: bytes, position: int, tag: int) -> tuple[int, int]:
 def _integers(
     packed: Sequence[bytes],
 ) -> tuple[Int32[np.ndarray, "values"], Int32[np.ndarray, "n"]]:
-    """All varints of `packed`, flat, and how many each has."""
+    """Returns all varints of `packed` in one array, and the number in each item."""
     data = np.frombuffer(b"".join(packed), np.uint8)
     is_last = data < 128
     ends = np.flatnonzero(is_last) + 1

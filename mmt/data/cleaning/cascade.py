@@ -1,7 +1,8 @@
 """Cleaning a corpus: the rules of its rulebook applied to pairs, counted, and explained.
 
-`Cleaner` runs the rules of one entry of the corpus; `Tally` counts the outcomes. rulebook.py says
-which rules apply, rules.py and corpus_rules.py have the rules, prepare.py cleans a whole corpus.
+`Cleaner` applies the rules to one entry of the corpus; `Tally` counts the outcomes. rulebook.py
+determines which rules apply; rules.py and corpus_rules.py define them; prepare.py cleans a whole
+corpus.
 """
 
 import heapq
@@ -46,7 +47,7 @@ class Cleaner:
         ]
 
     def __call__(self, pair: Pair) -> Outcome:
-        """Returns the pair as kept, or why it is dropped; an empty side is always dropped."""
+        """Returns the kept pair, or the reason for dropping it; an empty side is always dropped."""
         changed: list[str] = []
         dropped = _empty(pair)
         for name, rule in self._rules:
@@ -74,8 +75,10 @@ class Cleaner:
 
 
 class Tally:
-    """Counts of one entry: `read`, `kept`, `dropped` by reason, `changed` by rule, and up to five
-    `examples` of each: (line, source, target, detail), sampled by a hash of the line number.
+    """Counts of one entry: `read`, `kept`, `dropped` by reason, and `changed` by rule.
+
+    `examples` has up to five (line, source, target, detail) per reason, sampled by a hash of the
+    line number.
     """
 
     def __init__(self) -> None:
@@ -85,7 +88,7 @@ class Tally:
         self._examples: dict[str, list[tuple[int, int, tuple[str, str, str]]]] = {}
 
     def add(self, pair: Pair, outcome: Outcome) -> None:
-        """Counts the outcome of `pair`, which is given as it was read."""
+        """Counts the outcome of `pair`, the pair before cleaning."""
         self.read += 1
         self.kept += isinstance(outcome.result, Pair)
         for rule in outcome.changed:
@@ -114,7 +117,7 @@ class Tally:
                 self.add(pair, outcome)
 
     def plus(self, other: "Tally") -> "Tally":
-        """Returns the sum of both: an entry may have several files."""
+        """Returns the sum of both, for entries with several files."""
         both = Tally()
         both.read, both.kept = self.read + other.read, self.kept + other.kept
         for name in ("dropped", "changed"):
@@ -137,7 +140,8 @@ class Tally:
         }
 
     def _keep(self, reason: str, pair: Pair, detail: str) -> None:
-        """Keeps the five examples with the smallest hashes of their lines: a fixed sample."""
+        """Keeps the five examples with the smallest hashes of their line numbers: a fixed sample.
+        """
         heap = self._examples.setdefault(reason, [])
         rank = -zlib.crc32(pair.line.to_bytes(8, "little"))
         texts = _short(pair.source), _short(pair.target), detail
@@ -167,7 +171,7 @@ class Tally:
 
 
 def entry_pairs(corpus: Corpus, language: str, split: str, entry: int) -> Iterator[Pair]:
-    """Yields the pairs of the n-th entry, not cleaned; in [train] with empty sides."""
+    """Yields the pairs of the n-th entry without cleaning; in [train] with empty sides."""
     files = corpus.files[split][language][entry]._replace(empty=split == "train")
     only: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
     only[split] = {language: (files,)}
@@ -205,16 +209,17 @@ def learn(pairs: Iterable[Pair]) -> Learnt:
 def explain(
     corpus: Corpus, sides: tuple[str, str], language: str, *, book: Rulebook, tests: TestSets
 ) -> str:
-    """Explains which rules drop or change a pair of a language, and why: a line per rule, for each
-    entry with different rules. Reads the language once, to learn its length ratios.
+    """Explains which rules drop or change a pair of a language, and why.
 
-    Rules that depend on earlier pairs (`duplicates`, `one_side`) are only named.
+    There is a line per rule, for each entry with different rules. It reads the language once, to
+    learn its length ratios. Rules that depend on earlier pairs (`duplicates`, `one_side`) are only
+    listed.
     """
     code = languages.find(language).code
     entries = corpus.entries(code, "train")
     if not entries:
-        corpus.pairs(code, "train")  # raises, with the languages that exist
-    files = corpus.files["train"][code]  # several of them may be of one entry
+        corpus.pairs(code, "train")  # raises an error that lists the languages
+    files = corpus.files["train"][code]  # an entry may have several files
     every = (entry_pairs(corpus, code, "train", place) for place in range(len(files)))
     pairs = itertools.chain.from_iterable(every)
     about = About(code, corpus.target, learn(pairs), tests)

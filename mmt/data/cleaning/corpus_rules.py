@@ -1,4 +1,4 @@
-"""Cleaning rules that look beyond one pair: at length ratios, test sets and earlier pairs.
+"""Cleaning rules that use more than one pair: length ratios, test sets and earlier pairs.
 
 As in rules.py a function makes the rule. Rules with growing state document its size.
 """
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from mmt.data.cleaning.rules import About, Dropped, Rule, normalised
 from mmt.data.pair import Pair
 
-JUDGED = 20  # characters of the longer side; shorter pairs' ratios say little
-_BIN = 1 / 256  # of the logarithm of a ratio
+JUDGED = 20  # characters of the longer side; ratios of shorter pairs vary too much
+_BIN = 1 / 256  # in the logarithm of a ratio
 _LEAST_SPREAD = 0.1
 
 TestSets = Mapping[str, Mapping[str, Sequence[str]]]  # name -> FLORES code -> lines, both sides
@@ -47,8 +47,9 @@ class Lengths:
 
 
 class Learnt(NamedTuple):
-    """Length ratios of a language: `pairs` counted, the median of the logarithms, and their median
-    absolute deviation (MAD), to 1/256.
+    """Length ratios of a language: the number of `pairs`, and median and spread of the logarithms.
+
+    The spread is the median absolute deviation (MAD). Both are exact to 1/256.
     """
 
     pairs: int = 0
@@ -57,9 +58,11 @@ class Learnt(NamedTuple):
 
 
 def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
-    """Drops a pair whose length ratio is unusual for its language: its logarithm is more than
-    `deviations` standard deviations (1.4826 MAD; at least 0.1) from the median, both learnt from
-    the corpus. Pairs under 20 characters are not judged, nor languages with fewer than `pairs`.
+    """Drops a pair whose length ratio is unusual for its language.
+
+    The logarithm of the ratio is more than `deviations` standard deviations (1.4826 MAD; at least
+    0.1) from the median. Both are learnt from the corpus. Pairs under 20 characters are not judged,
+    nor languages with fewer than `pairs` pairs.
     """
     if deviations <= 0 or pairs < 2:
         raise ValueError(f"deviations is {deviations}, pairs {pairs}; allowed: over 0, over 1")
@@ -101,16 +104,16 @@ class TestSetOverlap:
             self._sides.append((side, unit, indexes))
 
     def __call__(self, pair: Pair) -> dict[str, str]:
-        """Returns test set -> how a pair overlaps it."""
+        """Returns a description of the overlap by test set."""
         overlapped: dict[str, str] = {}
         for side, unit, indexes in self._sides:
             if indexes:
                 line, ngrams = _ngrams(getattr(pair, side), self._words, unit)
             for name, (lines, grams) in indexes:
                 if line in lines:
-                    overlapped.setdefault(name, f"the {side} is a line of it")
+                    overlapped.setdefault(name, f"the {side} is one of its lines")
                 elif not grams.isdisjoint(ngrams):
-                    how = f"the {side} has {self._words} words in a row from it"
+                    how = f"the {side} has {self._words} consecutive words of it"
                     overlapped.setdefault(name, how)
         if not overlapped:
             return overlapped
@@ -118,11 +121,11 @@ class TestSetOverlap:
 
 
 def overlap(about: About, *, words: int = 8) -> Rule:
-    """Drops a pair with a side that equals a line of a test set, or shares `words` consecutive
-    words with one, ignoring case and punctuation.
+    """Drops a pair with a side that equals a line of a test set, or shares consecutive words.
 
-    In scripts without spaces, two characters count as a word (Chinese, Japanese), or four (Thai,
-    Lao, Khmer, Burmese, Tibetan). The corpus's [validation] and [test] are always test sets.
+    A side must share `words` words with a line, ignoring case and punctuation. In scripts without
+    spaces, two characters count as a word (Chinese, Japanese), or four (Thai, Lao, Khmer, Burmese,
+    Tibetan). The corpus's [validation] and [test] are always test sets.
     """
     if words < 2:
         raise ValueError(f"words is {words}; allowed: 2 and more")
@@ -138,13 +141,14 @@ def overlap(about: About, *, words: int = 8) -> Rule:
 
 
 class Seen:
-    """Counts how often each of up to `room` distinct texts was seen, by 64-bit hashes. Takes 14 to
-    27 bytes per text, allocated at the start.
+    """Counts up to `room` distinct texts by 64-bit hashes.
+
+    It takes 14 to 27 bytes per text, allocated at the start.
     """
 
     def __init__(self, room: int) -> None:
         self._room = room
-        size = 1 << max(3, (3 * room // 2).bit_length())  # a third to two thirds are taken
+        size = 1 << max(3, (3 * room // 2).bit_length())  # a third to two thirds are used
         self._mask = size - 1
         self._keys, self._counts = array("Q", bytes(8 * size)), array("B", bytes(size))
 
@@ -175,31 +179,33 @@ class Seen:
 
 
 def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
-    """Drops a pair that repeats an earlier one of its language, in any entry, ignoring case,
-    punctuation and spaces. Takes 14 to 27 bytes per pair.
+    """Drops a pair that repeats an earlier pair of its language, in any entry.
+
+    Case, punctuation and spaces are ignored. It takes 14 to 27 bytes per pair.
 
     minhash: also drops pairs whose 5-grams of characters have about this Jaccard similarity (0.5 to
-    1; 0: off) with an earlier kept pair; needs datasketch and about 5 KB per pair.
+        1; 0: off) with an earlier kept pair; needs datasketch and about 5 KB per pair.
     """
     if minhash and not 0.5 <= minhash <= 1:
-        raise ValueError(f"minhash is {minhash}; allowed: 0.5 to 1, or 0 for exact ones alone")
+        raise ValueError(f"minhash is {minhash}; allowed: 0.5 to 1, or 0 for exact duplicates only")
     near = _near(about, minhash) if minhash else None
     seen = _shared(about, "duplicates", lambda: Seen(about.pairs))
 
     def rule(pair: Pair) -> Pair | Dropped:
         text = "".join(normalised(pair.source)), "".join(normalised(pair.target))
         if any(text) and seen.add(text):
-            return Dropped("duplicates", "the pair was there before")
+            return Dropped("duplicates", "an earlier pair is equal")
         if near and near(" ".join(text)):
-            return Dropped("duplicates: near", "a pair much like it was there before")
+            return Dropped("duplicates: near", "an earlier pair is similar")
         return pair
 
     return rule
 
 
 def one_side(about: About, *, most: int = 8) -> Rule:
-    """Drops a pair whose source or target occurred `most` times before in its language, in any
-    entry, ignoring case, punctuation and spaces. Takes 28 to 54 bytes per pair.
+    """Drops a pair whose source or target has occurred `most` times in its language, in any entry.
+
+    Case, punctuation and spaces are ignored. It takes 28 to 54 bytes per pair.
     """
     if not 0 < most < 256:
         raise ValueError(f"most is {most}; allowed: 1 to 255")
@@ -209,7 +215,7 @@ def one_side(about: About, *, most: int = 8) -> Rule:
         texts = normalised(pair.source), normalised(pair.target)
         for side, text, known in zip(("source", "target"), texts, seen, strict=True):
             if known.count(text) >= most:
-                return Dropped("one_side", f"the {side} was there {most} times before")
+                return Dropped("one_side", f"the {side} has occurred {most} times")
         for text, known in zip(texts, seen, strict=True):
             known.add(text)
         return pair
@@ -218,7 +224,7 @@ def one_side(about: About, *, most: int = 8) -> Rule:
 
 
 def _shared(about: About, name: str, make: Any) -> Any:
-    """State that the rules of several entries share."""
+    """Returns the state that the rules of several entries share."""
     seen = {} if about.seen is None else about.seen
     return seen.setdefault(name, make()) if name not in seen else seen[name]
 
@@ -250,7 +256,7 @@ def _log_ratio(pair: Pair) -> float | None:
 
 
 def _median(counts: Mapping[int, int]) -> int:
-    """The lower median of a histogram; 0 of an empty one."""
+    """Returns the lower median of a histogram; 0 for an empty one."""
     half, below = (sum(counts.values()) + 1) // 2, 0
     for place in sorted(counts):
         below += counts[place]
@@ -266,7 +272,7 @@ _UNSPACED = {
 
 
 def _ngrams(line: str, order: int, unit: int) -> tuple[int, list[int]]:
-    """The hash of a line (0 without words), and those of its n-grams; valid in one process."""
+    """Returns the hashes of a line (0 without words) and of its n-grams, valid in one process."""
     words: Sequence[str] = normalised(line)
     whole = hash(words) if words else 0
     if unit:

@@ -16,7 +16,7 @@ class Identifier:
         self._known = {iso for label, _ in rank("a word") if (iso := _iso3(label))}
 
     def knows(self, code: str) -> bool:
-        """Whether the identifier knows the language of a FLORES code, in any script."""
+        """Returns whether the identifier knows the language of a FLORES code, in any script."""
         return code[:3] in self._known
 
     def judge(self, line: str, code: str) -> tuple[float, str]:
@@ -65,7 +65,7 @@ def py3langid() -> Any:
 
 @functools.cache
 def _iso3(label: str) -> str:
-    """ISO 639-3 of a label such as `de`, `deu_Latn`, `zh`; '' for others."""
+    """Returns the ISO 639-3 code of a label such as `de`, `deu_Latn`, `zh`; '' for other labels."""
     try:
         return languages.find(label).iso3
     except ValueError:

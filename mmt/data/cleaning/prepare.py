@@ -1,9 +1,9 @@
-"""A corpus, cleaned, as another corpus folder: `mmt data prepare CORPUS --out DIR`.
+"""Writes a cleaned corpus as a new corpus folder: `mmt data prepare CORPUS --out DIR`.
 
 Processes work on the entries of each language in any order; the result does not depend on their
-number. Three passes, each with a progress bar: the lengths of each entry (for the rule `ratio`),
-each entry's rules, and each language's rules over all its entries. A killed run is resumed.
-cascade.py runs the rules, report.py shows what they did.
+number. There are three passes, each with a progress bar: the lengths of each entry (for the rule
+`ratio`), each entry's rules, and each language's rules over all its entries. A killed run is
+resumed. cascade.py applies the rules, report.py shows the results.
 """
 
 import contextlib
@@ -37,13 +37,13 @@ from mmt.system.processes import workers
 
 REPORT = "report.json"
 _VERSION = 1
-_FLAT = str.maketrans("\t\n\r", "   ")  # what a line of TSV cannot hold
+_FLAT = str.maketrans("\t\n\r", "   ")  # characters that TSV does not allow
 _BREAK = re.compile("[\t\n\r]")
-_EVERY = 1000  # pairs between two updates of the progress bar
+_EVERY = 1000  # number of pairs between two updates of the progress bar
 
 
 class EntryWork(NamedTuple):
-    """A piece of work: the n-th entry of a language and split."""
+    """A unit of work: the n-th entry of a language and split."""
 
     split: str
     language: str
@@ -68,11 +68,11 @@ class CleaningJob:
         return self.corpus.files[item.split][item.language][item.entry].name
 
     def file(self, what: str, item: EntryWork, suffix: str) -> Path:
-        """Returns a file of the work on an item."""
+        """Returns a file for the work on an item."""
         return self.work / what / f"{item.split}.{item.language}.{item.entry}{suffix}"
 
     def about(self, language: str, **known: Any) -> About:
-        """Returns what the rules of a language may use."""
+        """Returns the context of the rules of a language."""
         return About(language, self.corpus.target, overlap=self.tests, **known)
 
 
@@ -86,17 +86,17 @@ def prepare(
 ) -> Report:
     """Writes the cleaned corpus into the new folder `out`, and returns the report.
 
-    `out` has a `corpus.toml`, per entry of each language and split a compressed TSV and its line
-    numbers, and the report (report.json, .txt, .html). It loads as a corpus with the same names.
-    Only [train] is cleaned; test splits stay unchanged, monolingual text stays where it is. `out`
-    appears when all is done. If it exists, of the same text, rules and test sets, it is kept.
+    `out` has a `corpus.toml`, a compressed TSV and its line numbers per entry of each language and
+    split, and the report (report.json, .txt, .html). It loads as a corpus with the same names. Only
+    [train] is cleaned; test splits are copied, monolingual text stays at its path. `out` appears
+    when all work is done. If it exists, from the same text, rules and test sets, it is kept.
 
     Args:
       corpus: the corpus.
       out: the new folder.
       book: default: the corpus's rules, else the default ones.
       tests: test set -> FLORES code -> its lines, in addition to validation and test splits.
-      processes: 0: one per core, where there is work for them.
+      processes: 0: one per core, as far as there is work.
 
     Raises:
       ValueError: fewer processes than 0, a fault in the corpus (file and line), rules for missing
@@ -128,8 +128,9 @@ def prepare(
 
 
 def check_place(out: Path, corpus: Corpus) -> None:
-    """Raises ValueError where a new corpus `out` would lie in a folder with files of `corpus`: a
-    glob or folder of its description may read it.
+    """Raises ValueError if a new corpus `out` would be in a folder with files of `corpus`.
+
+    A glob or folder of the description might read it.
     """
     out, root = Path(os.path.realpath(out)), Path(os.path.realpath(corpus.root))
     folders = {
@@ -140,14 +141,15 @@ def check_place(out: Path, corpus: Corpus) -> None:
     }
     for folder in folders - {root}:
         if out.is_relative_to(folder):
-            raise ValueError(f"{out} lies in {folder}, where the corpus' files are; choose another")
+            raise ValueError(f"{out} is in {folder}with files of the corpus; choose another")
     if out == root:
-        raise ValueError(f"{out} is the corpus' own folder; choose another")
+        raise ValueError(f"{out} is the folder of the corpus; choose another")
 
 
 def cleaned(corpus: Corpus) -> Corpus:
-    """Returns the corpus itself if it has no `[clean]`; else the cleaned corpus, which is made
-    under `$MMT_DATA/cleaned` if it is missing.
+    """Returns the corpus itself if it has no `[clean]`; else the cleaned corpus.
+
+    The latter is in `$MMT_DATA/cleaned`, and is made if it is missing.
     """
     if corpus.clean is None:
         return corpus
@@ -194,12 +196,12 @@ class _Run:
         )
         if not report.kept:
             raise ValueError(
-                f"the rules leave nothing of the corpus {self.job.corpus.name}: "
+                f"the rules drop all pairs of the corpus {self.job.corpus.name}: "
                 f"{report.reasons()}; nothing is written"
             )
         for code in languages:
             if not any(tally.kept for (language, _), tally in tallies.items() if language == code):
-                warnings.warn(f"the rules leave nothing of {code}", stacklevel=2)
+                warnings.warn(f"the rules drop all pairs of {code}", stacklevel=2)
         _describe(self.job, self.items)
         return report
 
@@ -238,7 +240,7 @@ def _learn(job: CleaningJob, item: EntryWork, done: Callable[[int], None]) -> di
 def _filter(
     job: CleaningJob, item: EntryWork, done: Callable[[int], None], *, learnt: Mapping[str, Learnt]
 ) -> dict[str, Any]:
-    """Applies the rules of single pairs to an entry; writes lines of line, id, source, target."""
+    """Applies the rules of single pairs to an entry; writes lines of number, id, source, target."""
     file = job.file("part", item, ".json")
     if file.exists():
         done(read_json(file)["read"])
@@ -294,7 +296,7 @@ def _part(job: CleaningJob, item: EntryWork) -> Iterator[Pair]:
 
 
 def _finish(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> None:
-    """Writes the final files of an entry, pairs and their line numbers, if there is any pair."""
+    """Writes the final files of an entry, pairs and their line numbers, unless it is empty."""
     stem = str(job.work / "corpus" / _stem(job, item))
     with contextlib.ExitStack() as stack:
         files: list[Callable[[str], None]] = []
@@ -311,7 +313,7 @@ def _finish(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> None:
 
 
 def _stem(job: CleaningJob, item: EntryWork) -> str:
-    """The path of an entry's files in the folder, without suffixes: 'train/deu_Latn.0-europarl'."""
+    """Returns the path of an entry's files without suffixes: 'train/deu_Latn.0-europarl'."""
     name = re.sub(r"\W+", "_", job.name(item)).strip("_")[:60]
     return f"{item.split}/{item.language}.{item.entry}-{name}"
 
@@ -345,7 +347,7 @@ def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
 
 
 def _as_text(files: Files) -> str:
-    """The TOML of an entry of monolingual text, which is not cleaned."""
+    """Returns the TOML of an entry of monolingual text, which is not cleaned."""
     table: dict[str, object] = {"text": str(files.source.absolute()), "name": files.name}
     if files.columns:
         column = files.columns[0]
@@ -357,22 +359,22 @@ def _as_text(files: Files) -> str:
 
 
 def _processes(corpus: Corpus) -> int:
-    """One per core, but at most one per MiB: starting one takes a second."""
+    """Returns one process per core, but at most one per MiB: starting one takes a second."""
     entries = itertools.chain.from_iterable(corpus.files["train"].values())
     size = sum(path.stat().st_size for files in entries for path in files.paths)
     return min(len(os.sched_getaffinity(0)), 1 + (size >> 20))
 
 
 def _key(corpus: Corpus, book: Rulebook, tests: TestSets) -> str:
-    """16 hex digits of everything that decides the result."""
+    """Returns 16 hex digits of all inputs of the result."""
     content = json.dumps([_VERSION, corpus.hash(), book.hash(), sorted(tests.items())])
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def _existing(out: Path, key: str) -> Report:
-    """The report of the existing folder, if that is of the same text, rules and test sets."""
+    """Returns the report of the existing folder, if text, rules and test sets are the same."""
     if not (out / REPORT).is_file():
-        raise ValueError(f"{out} exists and is no cleaned corpus; it is left as it is")
+        raise ValueError(f"{out} exists and is no cleaned corpus; it is not changed")
     report = Report.read_from(out / REPORT)
     if report.key != key:
         raise ValueError(

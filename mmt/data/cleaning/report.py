@@ -27,7 +27,7 @@ class Report:
       learnt: FLORES code -> length ratios.
       tallies: (FLORES code, entry name) -> counts.
       key: a hash of text, rules and test sets.
-      unlearnt: languages with too few pairs for the rule `ratio`, which did not judge them.
+      unlearnt: languages with too few pairs for the rule `ratio`, which was not applied.
     """
 
     name: str
@@ -39,22 +39,22 @@ class Report:
 
     @property
     def read(self) -> int:
-        """Returns how many pairs were read."""
+        """Returns the number of pairs read."""
         return sum(tally.read for tally in self.tallies.values())
 
     @property
     def kept(self) -> int:
-        """Returns how many pairs were kept."""
+        """Returns the number of pairs kept."""
         return sum(tally.kept for tally in self.tallies.values())
 
     @cached_property
     def dropped(self) -> dict[str, int]:
-        """Returns reason -> pairs, the most frequent first."""
+        """Returns reason -> number of pairs, the most frequent first."""
         return _total(tally.dropped for tally in self.tallies.values())
 
     @cached_property
     def changed(self) -> dict[str, int]:
-        """Returns rule -> pairs that it changed, whether kept or not; the most frequent first."""
+        """Returns rule -> number of pairs that it changed, kept or not; the most frequent first."""
         return _total(tally.changed for tally in self.tallies.values())
 
     @cached_property
@@ -112,7 +112,7 @@ class Report:
         return "\n".join(parts) + "\n"
 
     def html(self) -> str:
-        """Returns the same as a self-contained HTML page."""
+        """Returns the same content as a self-contained HTML page."""
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
             trim_blocks=True, lstrip_blocks=True,
@@ -138,7 +138,7 @@ class Report:
 
     @classmethod
     def read_from(cls, file: Path) -> "Report":
-        """Reads a `report.json` that `write` wrote."""
+        """Reads a `report.json` of `write`."""
         content = json.loads(file.read_text(encoding="utf-8"))
         tallies = {
             (entry["language"], entry["corpus"]): Tally.from_json(entry)

@@ -1,15 +1,13 @@
-"""Which cleaning rules apply where: TOML tables, global, per language and per entry.
+"""The rulebook: TOML tables of cleaning rules, global, per language and per entry.
 
-    [clean]                                        # for all pairs
-    length = { characters = [1, 600], words = 150 }
-    ratio = true                                   # with its defaults
-    [clean.language.zho]                           # overrides that
-    length = { words = 50 }                        # `characters` stays [1, 600]
-    [clean.corpus.europarl]                        # overrides both, by the name of an entry
-    numbers = false
+    [clean]                                        # for all pairs length = { characters = [1, 600],
+    words = 150 } ratio = true                                   # with its defaults
+    [clean.language.zho]                           # overrides that length = { words = 50 }
+    # `characters` stays [1, 600] [clean.corpus.europarl]                        # overrides both,
+    by the name of an entry numbers = false
 
 `default = true` in [clean] starts from the default rules (`DEFAULT`) instead of none. The rules are
-in rules.py and corpus_rules.py; cascade.py runs them.
+in rules.py and corpus_rules.py; cascade.py applies them.
 """
 
 import functools
@@ -28,7 +26,7 @@ from mmt.data.cleaning import corpus_rules, rules
 from mmt.data.cleaning.rules import About, Rule
 from mmt.system.toml_place import located
 
-Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order they are applied
+Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order of application
 
 RULES: dict[str, Callable[..., Rule]] = {
     name: getattr(module, name)
@@ -48,10 +46,10 @@ class Rulebook:
     """The rules of all languages and entries.
 
     Attributes:
-      levels: rule -> settings (False: the rule is off), for all pairs (''), for
-        `language.<FLORES code>`, and for `corpus.<name>`: an entry, or the part of its name before
-        a '/', of a glob or folder.
-      at: level -> its place, 'rules.toml:12', for errors.
+      levels: rule -> settings (False: the rule is off), for all pairs (''), for `language.<FLORES
+        code>`, and for `corpus.<name>`: an entry, or for a glob or folder the part of its name
+        before '/'.
+      at: level -> 'rules.toml:12', for errors.
     """
 
     levels: Mapping[str, Mapping[str, Mapping[str, Any] | bool]]
@@ -70,7 +68,7 @@ class Rulebook:
         return {name: settings[name] for name in RULES if name in settings}
 
     def check(self, codes: Iterable[str], entries: Iterable[str]) -> list[str]:
-        """Returns an error per language and entry that the rules name and the corpus lacks."""
+        """Returns an error for each language and entry in the rules that the corpus lacks."""
         names = {name for entry in entries for name in _names(entry)}
         present = {"language": sorted(codes), "corpus": sorted(names)}
         faults = []
@@ -84,7 +82,7 @@ class Rulebook:
         return faults
 
     def hash(self) -> str:
-        """Returns 16 hex digits of the rules, independent of their place."""
+        """Returns 16 hex digits of the rules, independent of their file."""
         levels = [[level, sorted(by_rule.items())] for level, by_rule in self.levels.items()]
         content = json.dumps(levels)
         for rules_of_level in self.levels.values():
@@ -112,7 +110,7 @@ DEFAULT = Rulebook({"": {name: True for name in RULES if name != "langid"}}, {""
 
 
 def read(file: Path) -> Rulebook:
-    """Reads a file with nothing but `[clean]` tables, as in a corpus.toml.
+    """Reads a file with only `[clean]` tables, as in a corpus.toml.
 
     Raises:
       ValueError: an unknown rule, setting or language, with file, line and nearest name.
@@ -154,7 +152,7 @@ def parse(table: object, at: Callable[[str, str], str], *, folder: Path) -> Rule
                 raise ValueError(f"{where}: {key} must be a table, [clean.{kind}.{key}]")
             name = key if kind == "corpus" else _code(key, where)
             if f"{kind}.{name}" in levels:
-                raise ValueError(f"{where}: {key} ({name}) is there already under another name")
+                raise ValueError(f"{where}: {key} ({name}) is listed already under another name")
             levels[f"{kind}.{name}"] = _rules(level_rules, f"clean.{kind}.{key}", at, folder)
             places[f"{kind}.{name}"] = where
     return Rulebook(levels, places)
@@ -170,7 +168,7 @@ def defaults(rule: str) -> dict[str, Any]:
 
 
 def _names(entry: str) -> list[str]:
-    """'news/a.tmx' -> 'news', 'news/a.tmx'."""
+    """Returns the names for an entry: 'news/a.tmx' gives 'news' and 'news/a.tmx'."""
     parts = entry.split("/")
     return ["/".join(parts[: place + 1]) for place in range(len(parts))]
 
@@ -196,7 +194,7 @@ def _rules(
 
 
 def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The settings of a rule, converted and checked."""
+    """Returns the settings of a rule, converted and checked."""
     allowed = defaults(rule)
     checked = {}
     for key, value in given.items():
@@ -214,8 +212,8 @@ def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _as(default: Any, value: Any) -> Any:
-    """The value in the default's type; None where it is of another type, and for NaN."""
-    if value != value:  # nan, below and above nothing
+    """Returns the value in the default's type; None for another type, and for NaN."""
+    if value != value:  # NaN, for which no limit is exceeded
         return None
     if isinstance(default, tuple):
         fits = isinstance(value, list) and len(value) == len(default)

@@ -1,8 +1,8 @@
-"""Cleaning rules of single pairs: what drops a pair, and what is repaired.
+"""Cleaning rules of single pairs: they drop pairs or repair them.
 
 A rule is `Pair -> Pair | Dropped`. A function makes it from its context (`About`); the keyword
-arguments are the rule's settings in TOML, with their defaults. rulebook.py says which rules apply;
-rules over several pairs are in corpus_rules.py.
+arguments are the rule's settings in TOML, with their defaults. rulebook.py determines which rules
+apply; rules over several pairs are in corpus_rules.py.
 """
 
 import functools
@@ -20,21 +20,21 @@ from mmt.data.pair import Pair
 
 
 class Dropped(NamedTuple):
-    """Why a pair is dropped: the `reason`, which the report counts, and the `detail`."""
+    """The reason for dropping a pair: `reason`, which the report counts, and `detail`."""
 
     reason: str
     detail: str = ""
 
 
 class About(NamedTuple):
-    """What a rule may use besides the pair.
+    """The context of a rule besides the pair.
 
     Attributes:
       language, target: FLORES codes of the sides.
       learnt: length ratios of the language (`corpus_rules.Learnt`).
       overlap: the test sets.
       seen: state of earlier pairs, shared by all entries of a language.
-      pairs: how many pairs `seen` may have to hold.
+      pairs: the number of pairs that `seen` may have to hold.
     """
 
     language: str
@@ -64,11 +64,10 @@ _NUMBER = re.compile(r"\d+(?:[.,'\u2019\u066b\u066c\u00a0\u202f]\d+)*")
 
 
 def encoding(about: About) -> Rule:
-    """Repairs wrongly decoded text ('Ã¼ber' becomes 'über') with ftfy; drops text with U+FFFD, the
-    replacement character.
+    """Repairs wrongly decoded text ('Ã¼ber' becomes 'über') with ftfy.
 
-    A repair that adds letters of other scripts than the language's is rejected: ftfy takes
-    Chinantec's 'áˆ¡' for Ethiopic.
+    It drops text with U+FFFD, the replacement character. A repair that adds letters of other
+    scripts than the language's is rejected: ftfy takes Chinantec's 'áˆ¡' for Ethiopic.
     """
     scripts = _script(about.language), _script(about.target)
 
@@ -123,8 +122,10 @@ def length(about: About, *, characters: tuple[int, int] = (1, 1000), words: int 
 
 
 def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
-    """Drops a pair with a side of which fewer than `least` of the letters are in the language's
-    script. Sides with fewer than `letters`, as 'USB', are not judged.
+    """Drops a pair with a side in another script.
+
+    Fewer than `least` of the side's letters are in the language's script. Sides with fewer than
+    `letters` letters, such as 'USB', are not judged.
     """
     _share("least", least)
     letters_of_script = {"source": _script(about.language), "target": _script(about.target)}
@@ -145,8 +146,9 @@ def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
 
 
 def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
-    """Drops a pair with a character more than `characters` times in a row, or with a loop (`loops`)
-    on one side only: if both sides repeat, it may be a song.
+    """Drops a pair with more than `characters` equal characters in a row, or with a loop (`loops`).
+
+    A loop must be on one side only: if both sides repeat, it may be a song.
     """
     if characters < 1:
         raise ValueError(f"characters is {characters}; allowed: 1 and more")
@@ -160,21 +162,23 @@ def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
         if loops:
             looping = [side for side, text in _sides(pair) if looped(text)]
             if len(looping) == 1:
-                return Dropped("repeats: loop", f"the {looping[0]} says the same over and over")
+                return Dropped("repeats: loop", f"the {looping[0]} repeats itself")
         return pair
 
     return rule
 
 
 def copies(about: About, *, words: int = 2) -> Rule:
-    """Drops a pair whose target equals its source, ignoring case and punctuation, with at least
-    `words` words and a lower-case one: names and numbers may be equal.
+    """Drops a pair whose target equals its source, ignoring case and punctuation.
+
+    The source must have at least `words` words, one of them in lower case: names and numbers may be
+    equal.
     """
 
     def rule(pair: Pair) -> Pair | Dropped:
         same = normalised(pair.source)
         if len(same) >= words and same == normalised(pair.target) and not _is_names(pair.source):
-            return Dropped("copies", "the target is the source again")
+            return Dropped("copies", "the target equals the source")
         return pair
 
     return rule
@@ -208,9 +212,11 @@ def placeholders(about: About) -> Rule:
 
 
 def numbers(about: About, *, least: float = 0.5) -> Rule:
-    """Drops a pair whose sides share fewer than `least` of their numbers. Digits of all scripts are
-    equal; separators are ignored ('1.000' is '1000') or split numbers ('02.03.' is '2/3'). Only
-    pairs with digits on both sides are judged, since 'two' is a number too.
+    """Drops a pair whose sides share fewer than `least` of their numbers.
+
+    Digits of all scripts are equal; separators are ignored ('1.000' is '1000') or split numbers
+    ('02.03.' is '2/3'). Only pairs with digits on both sides are judged, since 'two' is a number
+    too.
     """
     _share("least", least)
 
@@ -258,7 +264,7 @@ def langid(
     return rule
 
 
-@functools.lru_cache(maxsize=8)  # several rules ask for the two sides of one pair
+@functools.lru_cache(maxsize=8)  # several rules need the two sides of one pair
 def normalised(line: str) -> tuple[str, ...]:
     """Returns the words of a line without case, punctuation and compatibility forms."""
     if line.isascii():
@@ -267,8 +273,10 @@ def normalised(line: str) -> tuple[str, ...]:
 
 
 def looped(line: str) -> bool:
-    """Whether a word occurs four times in a row, a phrase three times, or a syllable of up to four
-    letters eight times; without spaces between words, three letters or more three times.
+    """Returns whether a text repeats a part several times in a row.
+
+    The limits are four times for a word, three for a phrase, and eight for a syllable of up to four
+    letters; without spaces between words, three for three letters or more.
 
     >>> [looped(line) for line in ("salad salad salad salad", "a lot of this, a lot of that")]
     [True, False]
@@ -285,9 +293,9 @@ def looped(line: str) -> bool:
 
 
 def _periodic(units: Sequence[str], times: Callable[[int], int]) -> bool:
-    """Whether `size` units occur `times(size)` times in a row, for any size."""
+    """Returns whether `size` units occur `times(size)` times in a row, for any size."""
     count = len(units)
-    spare = count - len(set(units))  # so many units of such a row are there already
+    spare = count - len(set(units))  # the number of units that repeat earlier ones
     for size in range(1, min(count // 3, spare // 2) + 1):
         needed = size * (times(size) - 1)
         if needed > spare:
@@ -339,7 +347,7 @@ def _share(name: str, value: float) -> None:
 
 @functools.cache
 def _script(code: str) -> Any:
-    """A pattern of letters of a language's script, and of characters without a script."""
+    """Returns a pattern of letters of a language's script, and of characters without a script."""
     iso = code[-4:]
     scripts = "".join(rf"\p{{Script={name}}}" for name in _SCRIPTS.get(iso, iso).split())
     return regex.compile(rf"[{scripts}\p{{Script=Zyyy}}\p{{Script=Zinh}}]+")

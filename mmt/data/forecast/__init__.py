@@ -1,1 +1,1 @@
-"""Forecasts what a mixture will show before it is trained."""
+"""Forecasts the examples that a mixture will draw, before training."""

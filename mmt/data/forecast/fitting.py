@@ -1,4 +1,4 @@
-"""Mixtures within bounds: the cap of `--max_epochs`, and what `--fit` proposes.
+"""Finds mixtures within bounds: for the cap of `--max_epochs`, and for `--fit`.
 
 Candidates are evaluated with `forecast`; the fallback proposal is verified too.
 """
@@ -21,13 +21,14 @@ Make = Callable[[Mixing], TrainBatches]
 
 
 def capped(make: Make, mixture: Mixing, steps: int) -> Mixing:
-    """Returns `mixture` with the `examples` that its cap needs: those of `steps` batches, or a few
-    more, so that no language exceeds the cap.
+    """Returns `mixture` with the `examples` that its cap needs.
+
+    These are the examples of `steps` batches, or a few more, so that no language exceeds the cap.
 
     Args:
       make: returns the batches of a mixture.
-      mixture: unchanged where it has no cap, or `examples`.
-      steps: of the run.
+      mixture: returned unchanged if it has no cap, or if it has `examples`.
+      steps: steps of the run.
 
     Raises:
       ValueError: the run is longer than all caps allow.
@@ -47,19 +48,19 @@ def fit(make: Make, bounds: str, mixture: Mixing, steps: int) -> tuple[Mixing, f
 
     Args:
       make: returns the batches of a mixture.
-      bounds: "epochs<=10,share>=0.005", or one of the two.
+      bounds: "epochs<=20,share>=0.003", or one of the two.
       mixture: gives the temperature, which is raised only if a share needs it.
-      steps: of the run.
+      steps: steps of the run.
 
     Raises:
-      ValueError: no mixture satisfies the bounds; the message says which could be satisfied.
+      ValueError: no mixture satisfies the bounds; the message has bounds that are possible.
     """
     most, least = _bounds(bounds)
     try:
         return _fitted(make, mixture, steps, most=most, least=least)
     except _Impossible as error:
         alternatives = (_possible(make, mixture, near) for near in error.near)
-        listed = ", or ".join(filter(None, alternatives)) or "nothing near it"
+        listed = ", or ".join(filter(None, alternatives)) or "no near bounds"
         raise ValueError(f"{error}; possible: {listed}") from None
 
 
@@ -74,7 +75,7 @@ class _Near(NamedTuple):
 
 
 class _Impossible(ValueError):
-    """Bounds that no mixture satisfies; `near` are alternatives that approximately can be."""
+    """Bounds that no mixture satisfies; `near` are alternatives that may be possible."""
 
     def __init__(self, message: str, near: Sequence[_Near]):
         super().__init__(message)
@@ -82,7 +83,7 @@ class _Impossible(ValueError):
 
 
 def _possible(make: Make, mixture: Mixing, near: _Near) -> str:
-    """The nearest bounds that a mixture satisfies, in words; '' where there are none."""
+    """Returns the nearest bounds that a mixture satisfies, in words; '' if there are none."""
     free = mixture
     if near.languages is not None:
         free = dataclasses.replace(mixture, languages=near.languages)
@@ -110,7 +111,7 @@ def _fitted(
     examples = _examples(make, free, steps)
     counts = _chosen(make(free), free)
     if any(map(mixing.is_monolingual, counts)):
-        raise ValueError("--fit is for pairs alone; bind mixing.Mixing.monolingual = 0")
+        raise ValueError("--fit supports pairs only; bind mixing.Mixing.monolingual = 0")
 
     def choose(examples: int) -> Mixing:
         _check_possible(counts, most, least, examples, steps)
@@ -126,8 +127,9 @@ def _within(
     examples: int,
     steps: int,
 ) -> tuple[Mixing, forecast.Forecast]:
-    """The mixture that `choose` makes for `examples`, or for more, until no language exceeds the
-    bounds. (Examples per row depend on the mixture, and examples are whole.)
+    """Returns the mixture that `choose` makes for `examples`, or for more until the bounds hold.
+
+    Examples per row depend on the mixture, and examples are whole, so several tries may be needed.
     """
     most, least = bounds
     for _ in range(8):
@@ -140,7 +142,7 @@ def _within(
             return mixture, foreseen
         examples = math.ceil(max(examples * worst / most, examples + 1))
     raise _Impossible(
-        f"epochs<={most:g} cannot be kept: languages have too few examples for whole epochs",
+        f"epochs<={most:g} is impossible: languages have too few examples for whole epochs",
         [_Near("epochs", worst, least, steps), _Near("steps", most, least, steps)],
     )
 
@@ -158,7 +160,7 @@ def _chosen(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
 
 
 def _bounds(text: str) -> tuple[float, float]:
-    """The maximum of epochs, and the minimum share."""
+    """Returns the maximum of epochs, and the minimum share."""
     bounds = {"epochs": math.inf, "share": 0.0}
     given: set[str] = set()
     for part in text.split(","):
@@ -182,13 +184,13 @@ def _check_possible(
     asked = _Near("", most, least, steps)
     if least * len(counts) > 1:
         raise _Impossible(
-            f"share>={least:g} cannot be kept by {len(counts)} languages",
+            f"share>={least:g} is impossible with {len(counts)} languages",
             [asked._replace(what="share", least=1 / len(counts))],
         )
     total = sum(counts.values())
     if most * total < examples:
         raise _Impossible(
-            f"epochs<={most:g} cannot be kept: {steps:,} steps show {examples:,} examples, the "
+            f"epochs<={most:g} is impossible: {steps:,} steps draw {examples:,} examples, the "
             f"corpus has {total:,}",
             [
                 asked._replace(what="epochs", most=examples / total),
@@ -198,9 +200,9 @@ def _check_possible(
     code, fewest = min(counts.items(), key=lambda item: item[1])
     if most * fewest < least * examples:
         raise _Impossible(
-            f"epochs<={most:g} and share>={least:g} cannot both be kept: {code} has "
-            f"{fewest:,} examples, a share of {least:g} of {examples:,} is "
-            f"{least * examples / fewest:,.1f} epochs of it",
+            f"epochs<={most:g} and share>={least:g} are not possible together: {code} has "
+            f"{fewest:,} examples, and a share of {least:g} of {examples:,} needs "
+            f"{least * examples / fewest:,.1f} epochs",
             [
                 asked._replace(what="epochs", most=least * examples / fewest),
                 asked._replace(what="share", least=most * fewest / examples),
@@ -213,7 +215,8 @@ def _check_possible(
 def _lowest(
     counts: Mapping[str, int], most: float, least: float, examples: int, free: Mixing
 ) -> Mixing:
-    """The mixture with the lowest temperature, from that of `free` upwards, within the bounds."""
+    """Returns the mixture within the bounds with the lowest temperature, at least that of `free`.
+    """
     for temperature in (*np.geomspace(free.temperature, 1000 * free.temperature, 700), 1e12):
         rounded = float(f"{temperature:.3g}")
         plain = mixing.mixing_rates(counts, rounded)

@@ -1,7 +1,7 @@
-"""What a mixture will show, before it is trained: `mmt data forecast`.
+"""Forecasts the examples of a mixture before training: `mmt data forecast`.
 
-It uses the batches that training would read, without reading any. `ledger.py` counts what a run has
-consumed.
+It uses the order of the training batches without reading the data. `ledger.py` counts the examples
+that a run has consumed.
 """
 
 import itertools
@@ -26,24 +26,24 @@ from mmt.run import Run
 
 LENGTHS = {"inputs": 256, "targets": 256}  # of gin_configs/runs/train.gin
 BYTES_A_TOKEN = 4.0  # of UTF-8, for estimates; see `Estimated`
-_SAMPLE = 1000  # pairs of a language whose lengths are measured
-_ROWS = 10**12  # of a run: beyond it the sampler's times are no longer exact
+_SAMPLE = 1000  # number of pairs of a language whose lengths are measured
+_ROWS = 10**12  # most rows of a run: beyond it the sampler's times are inexact
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What `steps` batches will show.
+    """The examples of `steps` batches.
 
     Attributes:
       rows: per language: language, name, pairs (that fit), share (of the examples), examples,
         epochs, repeats (examples that were shown before), source_tokens, target_tokens, tokens (of
-        both, with EOS), first and last (the steps in which it comes), estimated (whether the
+        both, with EOS), first and last (the first and last step with it), estimated (whether the
         lengths are estimates).
       steps, batch: the number of batches, and their rows.
       examples_a_row: mean examples per row.
-      notes: warnings, and how exact the figures are.
+      notes: warnings, and the accuracy of the figures.
     """
 
     rows: list[Row]
@@ -54,11 +54,11 @@ class Forecast:
 
 
 def forecast(batches: TrainBatches, steps: int) -> Forecast:
-    """Forecasts what the first `steps` batches will show.
+    """Forecasts the examples of the first `steps` batches.
 
-    The order is that of training, and every language's examples are counted one by one. How many
-    examples a row holds is estimated by packing a sample (`virtual_shards.density`), so `examples`,
-    `tokens`, `first` and `last` are mostly right within 1 %. Tokens are those before modifiers.
+    The order is that of training, and every language's examples are counted individually. The
+    examples per row are estimated by packing a sample (`virtual_shards.density`). So `examples`,
+    `tokens`, `first` and `last` are usually right within 1 %. Tokens are counted before modifiers.
 
     Raises:
       ValueError: steps below 1, or more than 10^12 rows.
@@ -110,7 +110,7 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
         notes.append(
             f"Without a cache, token counts, and examples per row of {split.shape[0]} and "
             f"{split.shape[1]}, are estimates ({BYTES_A_TOKEN:g} bytes per token), marked `~`. "
-            "`mmt data prepare --gin_file=…` makes a run's cache; then they are exact."
+            "`mmt data prepare --gin_file=…` builds a run's cache; then they are exact."
         )
     stage = batches.order.sampler.watching()
     if stage is not None:
@@ -120,15 +120,16 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
         )
     if any(stage.modifiers for stage in batches.order.sampler.stages):
         estimated = isinstance(split.cache, Estimated)
-        more = ", and so is when a stage `until` steps ends" if estimated else ""
-        notes.append(f"Tokens are those before modifiers{more}.")
+        more = "; the ends of stages in steps are estimates" if estimated else ""
+        notes.append(f"Tokens are counted before modifiers{more}.")
     return (*notes, *batches.warnings(steps))
 
 
 def open_source(source: str, mixture: str = "") -> Cache:
-    """Opens the cache in the directory `source`; or returns an estimated cache of a corpus
-    description, its folder or 'cldr'. That has monolingual text where `mixture` is the name of a
-    mixture with such text (`tasks.monolingual`).
+    """Opens the cache in the directory `source`, or returns an estimated cache of a corpus.
+
+    A corpus is a description, its folder or 'cldr'. The estimated cache has monolingual text if
+    `mixture` is the name of a mixture with such text (`tasks.monolingual`).
 
     Raises:
       ValueError: `source` is neither.
@@ -137,8 +138,8 @@ def open_source(source: str, mixture: str = "") -> Cache:
         return open_cache(Path(source))
     if Path(source).is_dir() and not (Path(source) / "corpus.toml").is_file():
         raise ValueError(
-            f"{source} holds neither a cache ({Run(source).manifest.name}) nor the description "
-            "of a corpus (corpus.toml)"
+            f"{source} holds neither a cache ({Run(source).manifest.name}) nor a corpus "
+            "description (corpus.toml)"
         )
     corpus = load(source)
     pairs = {} if mixture.endswith("_monolingual") else {c: (c, "train") for c in corpus.languages}
@@ -151,7 +152,7 @@ def open_source(source: str, mixture: str = "") -> Cache:
 class Estimated(Cache):
     """A corpus in place of its cache, with estimated lengths.
 
-    A token is taken for four bytes of UTF-8, which is right within a factor of two for a
+    A token is assumed to have four bytes of UTF-8, which is right within a factor of two for a
     vocabulary of many languages. Only the first thousand pairs of a language are measured; their
     lengths (`sampled`) are repeated for the others.
     """
@@ -161,7 +162,8 @@ class Estimated(Cache):
 
     @classmethod
     def of(cls, corpus: Corpus, parts: Mapping[str, tuple[str, str]]) -> "Estimated":
-        """Returns components, each a language and split of a corpus. ValueError: all are empty."""
+        """Returns components, each a language and split of a corpus; ValueError if all are empty.
+        """
         counts = {code: corpus.count(*part) for code, part in parts.items()}
         if not any(counts.values()):
             raise ValueError(f"corpus {corpus.name} has no training pairs")
@@ -191,7 +193,7 @@ class Estimated(Cache):
 
 
 def drawn(batches: TrainBatches, steps: int) -> int:
-    """Returns about how many examples `steps` batches show."""
+    """Returns the approximate number of examples in `steps` batches."""
     most = _ROWS // batches.batch_size
     if not 1 <= steps <= most:
         raise ValueError(
@@ -221,7 +223,7 @@ def table(result: Forecast) -> str:
         f"{about}{repeats:,}", f"{about}{tokens:,}", "1", f"{result.steps:,}",
     ])  # fmt: skip
     summary = (
-        f"{result.steps:,} steps of {result.batch:,} rows, {result.examples_a_row:.2f} examples a "
-        f"row: {examples:,} examples. First and last: the steps in which a language comes."
+        f"{result.steps:,} steps of {result.batch:,} rows, {result.examples_a_row:.2f} examples "
+        f"per row: {examples:,} examples. First and last: the first and last step with a language."
     )
     return "\n".join([*ledger.aligned(lines, left=2), summary, *result.notes])

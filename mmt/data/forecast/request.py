@@ -1,7 +1,7 @@
 """From the flags of `mmt data forecast`, and a run's gin files, to a forecast.
 
-Decides which corpus, mixture, steps and batch are meant. `mmt.data.forecast.forecast` makes the
-forecast, `mmt.data.forecast.fitting` finds mixtures within bounds.
+It determines corpus, mixture, steps and batch. `mmt.data.forecast.forecast` makes the forecast,
+`mmt.data.forecast.fitting` finds mixtures within bounds.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from mmt.data.mixing import Mixing
 
 
 class Asked(NamedTuple):
-    """The arguments of `mmt data forecast`; None where one is not given."""
+    """The arguments of `mmt data forecast`; None for arguments that are not given."""
 
     corpus: str | None = None
     steps: int | None = None
@@ -32,16 +32,16 @@ def foresee(
 ) -> tuple[forecast.Forecast, Mixing | None]:
     """Returns the forecast, and the mixture that `asked.fit` leads to.
 
-    Gin files give stages, lengths, packing and seed, and whatever `asked` leaves open. Without gin
-    files the lengths are those of `runs/train.gin`. A cache has exact lengths; those of a corpus
-    description are estimates.
+    Gin files give stages, lengths, packing and seed, and all values that `asked` leaves open.
+    Without gin files the lengths are those of `runs/train.gin`. A cache has exact lengths; those of
+    a corpus description are estimates.
 
     Raises:
-      ValueError: steps, batch or corpus are missing; a mixture is given where the stages have their
-        own, or by both --fit and --max_epochs.
+      ValueError: steps, batch or corpus are missing; a mixture is given although the stages have
+        mixtures, or by both --fit and --max_epochs.
     """
     if asked.fit is not None and asked.max_epochs is not None:
-        raise ValueError("--fit and --max_epochs do not go together; allowed: --fit 'epochs<=N'")
+        raise ValueError("--fit and --max_epochs exclude each other; allowed: --fit 'epochs<=N'")
     if gin_files:
         source, mixture, given, make = _from_gin(asked, gin_files, bindings)
     else:
@@ -51,7 +51,7 @@ def foresee(
     missing = [f"--{name}" for name, value in given.items() if value is None]
     if source is None or missing:
         lacking = ["CORPUS"] * (source is None) + missing
-        raise ValueError(f"say {', '.join(lacking)}, or name the run's --gin_file")
+        raise ValueError(f"missing: {', '.join(lacking)}; add them, or the run's --gin_file")
     if asked.temperature is not None:
         mixture = dataclasses.replace(mixture, temperature=asked.temperature)
     if asked.max_epochs is not None:
@@ -87,8 +87,8 @@ def _from_gin(
     changes_mixture = any(value is not None for value in of_mixture)
     if changes_mixture and config.bound(pipeline.train_batches, "stages"):
         raise ValueError(
-            "the gin files have stages, each with its own mixture: --temperature, --max_epochs and "
-            "--fit are for a run without; bind theirs, as in --gin.TEMPERATURE=3"
+            "the gin files have stages with separate mixtures: --temperature, --max_epochs and "
+            "--fit are for runs without stages; bind their values, as in --gin.TEMPERATURE=3"
         )
     corpus = asked.corpus
     if corpus is None and config.macro("MIXTURE_OR_TASK_NAME"):

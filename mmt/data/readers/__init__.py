@@ -1,4 +1,4 @@
-"""Reads sentence pairs from files, one module a family of formats."""
+"""Reads sentence pairs from files, one module per family of formats."""
 
 from mmt.data.readers.by_suffix import READERS, count, read
 

@@ -1,7 +1,7 @@
-"""Reads pairs of sentences from files: which reader is for which file, and what all refuse.
+"""Reads pairs of sentences from files: the reader of each file, and the checks for all formats.
 
-`corpora` and `entries` say which files make up a corpus; the other modules here read a format each.
-The suffix says the format, before one of a compression (`.gz`, `.zip`, …: `system.compression`).
+`corpora` and `entries` determine the files of a corpus; each other module here reads a format. The
+suffix determines the format, before that of a compression (`.gz`, `.zip`, …: `system.compression`).
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +21,8 @@ class Reader(NamedTuple):
 
     Attributes:
       read: yields the pairs in the file's order.
-      count: returns how many pairs `read` yields.
-      unit: what `Sides.line` counts where it is not a line: 'unit 3' in errors.
+      count: returns the number of pairs that `read` yields.
+      unit: the unit that `Sides.line` counts if it is not a line: 'unit 3' in errors.
     """
 
     read: Callable[[Files], Iterator[Sides]]
@@ -57,7 +57,7 @@ READERS = {
 
 
 def reader(files: Files) -> Reader:
-    """Returns the reader of an entry's files; one file of an unknown suffix is TSV."""
+    """Returns the reader of an entry's files; one file with an unknown suffix is TSV."""
     if files.text and not files.columns:
         return _TEXT
     if files.target:
@@ -70,13 +70,13 @@ def reader(files: Files) -> Reader:
 def read(files: Files) -> Iterator[Sides]:
     """Yields the pairs in the order of the source's lines, or units.
 
-    A side has no line feed: formats that allow one replace it by a space (`files.one_line`). A tab
-    or carriage return in a line of plain text is text; whoever writes TSV replaces it.
+    A side has no line feed: formats that allow them replace them by spaces (`files.one_line`). A
+    tab or carriage return in a line of plain text is text, which writers of TSV replace.
 
     Raises:
-      ValueError: with file and line, for files of different lengths, an empty side, one with a NUL
-        (often UTF-16), an id that is repeated or has no translation, fewer pairs than `sample`, and
-        no pairs at all.
+      ValueError: with file and line, for files of different lengths, an empty side, a side with a
+        NUL (often UTF-16), an id that is repeated or has no translation, fewer pairs than `sample`,
+        and no pairs at all.
     """
     format = reader(files)
     chosen, number = _chosen(files), 0
@@ -92,13 +92,13 @@ def read(files: Files) -> Iterator[Sides]:
 
 
 def count(files: Files) -> int:
-    """Returns how many pairs `read` yields, without decoding where the format allows it."""
+    """Returns the number of pairs that `read` yields, without decoding if the format allows it."""
     format = reader(files)
     number = format.count(files)
     if not number:
         raise _nothing(files, format)
     if files.sample > number:
-        raise ValueError(f"{files.source}: a sample of {files.sample} of {number} lines or units")
+        raise ValueError(f"{files.source}: sample is {files.sample}, of {number} lines or units")
     return files.sample or number
 
 
@@ -111,7 +111,7 @@ def _unfit(files: Files, sides: Sides, format: Reader) -> ValueError:
         side = "the text"
     line = f": {format.unit} {sides.line}" if format.unit else f":{sides.line}"
     at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
-    what = "has a NUL, which is no text; is it UTF-8?" if text.strip() else "is empty"
+    what = "has a NUL character; is it UTF-8?" if text.strip() else "is empty"
     return ValueError(f"{at}: {side} {what}")
 
 
@@ -121,7 +121,7 @@ def _nothing(files: Files, format: Reader) -> ValueError:
 
 
 def _chosen(files: Files) -> np.ndarray | None:
-    """Whether the n-th pair is in the sample, which is the start of a shuffle of all pairs."""
+    """Returns a mask of the pairs in the sample, the start of a shuffle of all pairs."""
     if not files.sample:
         return None
     number = reader(files).count(files)

@@ -1,6 +1,6 @@
-"""The interface of descriptions and readers: where pairs are (Files), and a pair (Sides).
+"""The interface of descriptions and readers: the files of an entry (Files), and a pair (Sides).
 
-Also the choice of source and target among a file's languages, which several formats need.
+It also chooses source and target among a file's languages, for several formats.
 """
 
 import functools
@@ -16,18 +16,19 @@ T = TypeVar("T")
 
 
 class Files(NamedTuple):
-    """Where the pairs of an entry are, and how they are read.
+    """The files of an entry, and the options for reading them.
 
     Attributes:
-      source, target: two files of equally many lines, or one file (or folder) with both sides.
+      source, target: two files with equal numbers of lines, or one file (or folder) with both
+        sides.
       join: both files have lines `id<TAB>text`, and lines with the same id are a pair: the format
         of multi-way corpora, whose target side is stored once for all languages.
-      sample: the number of pairs drawn at random, always the same ones; a smaller sample is part
-        of a larger one. 0: all pairs.
+      sample: the number of pairs drawn at random, always the same ones; a smaller sample is part of
+        a larger one. 0: all pairs.
       columns: the file's names of source and target: numbers of TSV columns, keys of JSONL and
         Parquet, TMX's language codes. (): the format's default.
-      languages: FLORES codes of source and target, for formats that name their languages.
-      name: the entry's name, which every pair carries.
+      languages: FLORES codes of source and target, for formats with language names.
+      name: the entry's name, which every pair contains.
       empty: whether pairs with an empty side, or a NUL, are allowed; cleaning counts them.
       text: whether the text is monolingual; as a pair, it is both sides.
       back_translated: whether a model made the sources.
@@ -54,7 +55,7 @@ class Files(NamedTuple):
 
     @property
     def reading(self) -> dict[str, object]:
-        """Returns the options, besides the files, that decide what is read; without defaults."""
+        """Returns the options, besides the files, that affect reading; without defaults."""
         options: dict[str, object] = {}
         if self.join or self.sample:
             options = {"join": self.join, "sample": self.sample}
@@ -110,19 +111,20 @@ def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
     if missing:
         listed = ", ".join(f"{name} ({code_of(name) or 'unknown'})" for name in texts) or "none"
         raise ValueError(
-            f"{at}: no {' and no '.join(missing)}; there: {listed}. If one of these is meant, the "
-            'entry says so: columns = ["SOURCE", "TARGET"], as the file writes them'
+            f"{at}: no {' and no '.join(missing)}; available: {listed}. To use one of these, add "
+            'columns = ["SOURCE", "TARGET"] to the entry, as the file writes them'
         )
     source, target = (texts[name] for name in names if name is not None)
     return source, target
 
 
-@functools.lru_cache(maxsize=1 << 12)  # of most files every unit has the same languages
+@functools.lru_cache(maxsize=1 << 12)  # in most files every unit has the same languages
 def _names(
     present: tuple[str, ...], sides: tuple[str, str], written: bool
 ) -> tuple[str | None, str | None]:
-    """The file's names of both sides; None for a missing one. Of several names of a language the
-    shortest is used, `de` before `de-AT`, then the first.
+    """Returns the file's names of both sides; None for a missing one.
+
+    Of several names of a language the shortest is used, `de` before `de-AT`, then the first.
     """
     called: dict[str, str] = {}
     for name in sorted(present, key=len):

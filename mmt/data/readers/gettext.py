@@ -31,8 +31,9 @@ def mo(files: Files) -> Iterator[Sides]:
 
 
 def _strict(file: Iterable[bytes]) -> Any:
-    """Babel's catalogue of a PO file, with errors where Babel would trim an unclosed string or drop
-    the second of two equal messages.
+    """Returns Babel's catalogue of a PO file.
+
+    It raises errors where Babel would truncate an unclosed string or drop a repeated message.
     """
     from babel.messages import catalog, pofile
 
@@ -40,7 +41,7 @@ def _strict(file: Iterable[bytes]) -> Any:
         def __setitem__(self, key: Any, message: Any) -> None:
             name = self._key_for(key, message.context)
             if name in seen:
-                raise _fault("the message is there twice", str(name), message.lineno)
+                raise _fault("the message is repeated", str(name), message.lineno)
             seen.add(name)
             super().__setitem__(key, message)
 
@@ -67,7 +68,7 @@ def _sides(
     try:
         catalogue = read(io.BytesIO(content))
         messages = [message for message in catalogue if message.id]
-    except Exception as error:  # Babel documents no errors
+    except Exception as error:  # Babel does not document its errors
         at = f"{path}:{error.lineno + 1}" if hasattr(error, "lineno") else f"{path}"
         what = re.sub(r" on \d+$", "", str(error)) or type(error).__name__  # Babel's, from 0
         raise ValueError(f"{at}: no gettext catalogue: {what}") from None
@@ -84,22 +85,22 @@ def _forms(message: Any) -> list[tuple[str, str]]:
         return [(message.id, message.string or "")]
     strings = [string or "" for string in message.string or [""]]
     both = [(message.id[0], strings[0]), (message.id[-1], strings[-1])]
-    return both if len(strings) > 1 else both[1:]  # one form for all numbers: as the plural
+    return both if len(strings) > 1 else both[1:]  # a single form counts as the plural
 
 
 def _swapped(files: Files, written: str) -> bool:
-    """Whether the translations are the source of the pairs."""
+    """Returns whether the translations are the source of the pairs."""
     if files.columns:
         if sorted(files.columns) != sorted(_SIDES):
             raise ValueError(
-                f"{files.source}: columns is {list(files.columns)}; of gettext msgid and msgstr"
+                f"{files.source}: columns is {list(files.columns)}; allowed: msgid, msgstr"
             )
         return files.columns != _SIDES
     code = code_of(written.replace("@latin", "-Latn").replace("@cyrillic", "-Cyrl"))
     if code not in files.languages:
         raise ValueError(
-            f"{files.source}: its Language is {written or 'not given'}; a pair is of "
-            f"{' and '.join(files.languages)}. If it is meant, the entry says which side is which: "
+            f"{files.source}: its Language is {written or 'not given'}; expected one of "
+            f"{' and '.join(files.languages)}. To use it, name the sides in the entry: "
             'columns = ["msgstr", "msgid"]'
         )
     return code == files.languages[0]

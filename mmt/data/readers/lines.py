@@ -25,7 +25,7 @@ def columns(files: Files) -> Iterator[Sides]:
         cells = line.split("\t")
         if files.columns and max(source, target) >= len(cells):
             raise ValueError(
-                f"{path}:{number}: {len(cells)} columns; the pair is in {files.columns}"
+                f"{path}:{number}: {len(cells)} columns; expected columns {files.columns}"
             )
         if not files.columns and len(cells) != 2:
             raise ValueError(
@@ -35,7 +35,7 @@ def columns(files: Files) -> Iterator[Sides]:
 
 
 def texts(files: Files) -> Iterator[Sides]:
-    """Yields lines of one language: each is both sides."""
+    """Yields lines of one language; each line is both sides."""
     for number, line in enumerate(text_lines.read(files.source), 1):
         yield Sides(number, line, line)
 
@@ -61,9 +61,9 @@ def joined(files: Files) -> Iterator[Sides]:
     seen: set[str] = set()
     for number, name, text in _identified(source):
         if name in seen:
-            raise ValueError(f"{source}:{number}: the id {name!r} is there twice")
+            raise ValueError(f"{source}:{number}: the id {name!r} is repeated")
         if name not in translations:
-            raise ValueError(f"{source}:{number}: {target} has no line of id {name!r}")
+            raise ValueError(f"{source}:{number}: {target} has no line with id {name!r}")
         seen.add(name)
         yield Sides(number, text, translations[name], name)
 
@@ -77,7 +77,7 @@ def _numbers(files: Files) -> tuple[int, int]:
         source = target = -1
     if min(source, target) < 0:
         raise ValueError(
-            f"{files.source}: columns is {list(files.columns)}; of TSV two numbers, from 1"
+            f"{files.source}: columns is {list(files.columns)}; allowed: two numbers, from 1"
         )
     return source, target
 
@@ -89,11 +89,11 @@ def _both(files: Files) -> tuple[Path, Path]:
 
 @functools.lru_cache(maxsize=4)  # the languages of a multi-way corpus share their target's file
 def _by_id(path: Path, changed: int) -> dict[str, str]:
-    """id -> text, in memory. `changed` is the file's modification time, part of the cache's key."""
+    """Returns id -> text. `changed`, the file's modification time, is part of the cache's key."""
     texts: dict[str, str] = {}
     for number, name, text in _identified(path):
         if name in texts:
-            raise ValueError(f"{path}:{number}: the id {name!r} is there twice")
+            raise ValueError(f"{path}:{number}: the id {name!r} is repeated")
         texts[name] = text
     return texts
 

@@ -1,11 +1,12 @@
-"""Files that mtdata (github.com/thammegowda/mtdata) has fetched: output folders and its cache.
+"""Files that mtdata (github.com/thammegowda/mtdata) has downloaded: output folders and its cache.
 
-Reads what lies on disk and never downloads; mtdata itself need not be installed.  Layouts as of
-mtdata 0.5.  An output folder (`mtdata get … --out DIR`) has `train-parts/<id>.<language>[.gz]`,
-`dev.<language>` and `test1.<language>`, ….  The cache ($MTDATA, or ~/.mtdata) has what was fetched
-in `<host>/<md5 of the address: 4 digits>/<the others>/<file name>`, with `<file name>._valid`
-beside what is whole, and the index of all data sets in `mtdata.index.<version>.jsonl`.  Recipes lie
-in `mtdata.recipes*.yml`, in the cache or in $MTDATA_RECIPES.
+It reads files on disk and never downloads; mtdata itself need not be installed. The layouts are
+those of mtdata 0.5. An output folder (`mtdata get … --out DIR`) has
+`train-parts/<id>.<language>[.gz]`, `dev.<language>` and `test1.<language>`, …. The cache ($MTDATA,
+or ~/.mtdata) has a download in `<host>/<md5 of the address: 4 digits>/<the others>/<file name>`,
+with `<file name>._valid` beside complete files. The index of all data sets is
+`mtdata.index.<version>.jsonl`. Recipes are in `mtdata.recipes*.yml`, in the cache or in
+$MTDATA_RECIPES.
 """
 
 import hashlib
@@ -26,12 +27,13 @@ _FIELDS = {"train": "train", "validation": "dev", "test": "test"}
 
 
 def is_output(folder: Path) -> bool:
-    """Whether a folder is what `mtdata get` wrote."""
+    """Returns whether a folder is an output of `mtdata get`."""
     return (folder / "train-parts").is_dir() or (folder / "mtdata.signature.txt").is_file()
 
 
 def output(folder: Path, split: str) -> list[Path]:
-    """Returns the files of a split in such a folder; in training the parts, which name corpora."""
+    """Returns the files of a split in such a folder; for training the parts, named after corpora.
+    """
     pattern = {"train": "train-parts/*", "validation": "dev.*", "test": "test[0-9]*.*"}[split]
     return [path for path in sorted(folder.glob(pattern)) if path.is_file()]
 
@@ -52,7 +54,7 @@ def find(name: str, split: str, languages: tuple[str, str]) -> list[Files]:
         names = [name]
     else:
         raise ValueError(
-            f"{name!r} is no id of mtdata, as group-name-version-deu-eng, and no recipe in "
+            f"{name!r} is no id of mtdata, such as group-name-version-deu-eng, and no recipe in "
             f"{_root()}{suggest.hint(name, recipes, 3)}"
         )
     files = _indexed(names)
@@ -81,7 +83,7 @@ def _recipes() -> dict[str, Mapping[str, Any]]:
 
 
 def _ids(value: Any) -> list[str]:
-    """A recipe's ids: one, several with commas, or a list of both."""
+    """Returns a recipe's ids: one, several with commas, or a list of both."""
     parts = value if isinstance(value, list) else [value or ""]
     return [item.strip() for part in parts for item in str(part).split(",") if item.strip()]
 
@@ -107,7 +109,7 @@ def _indexed(names: list[str]) -> dict[str, Mapping[str, Any]]:
 def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> Files:
     order = tuple(map(code_of, name.split("-")[-2:]))
     if sorted(order) != sorted(languages):
-        raise ValueError(f"mtdata's {name} is not of {' and '.join(languages)}")
+        raise ValueError(f"mtdata's {name} is not for {' and '.join(languages)}")
     swapped = order != languages
     urls = entry["url"] if isinstance(entry.get("url"), list) else [entry.get("url", "")]
     ext = str(entry.get("in_ext") or entry.get("ext") or "")
@@ -115,7 +117,7 @@ def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> F
     paths = [_cached(str(url), named, name) for url in urls]
     if inner := entry.get("in_paths"):
         if paths[0].suffix != ".zip":
-            raise ValueError(f"{paths[0]}: of archives only .zip is read; run: mtdata get")
+            raise ValueError(f"{paths[0]}: the only supported archive is .zip; run: mtdata get")
         members = list(compression.members(paths[0]))
         paths = [paths[0] / member for glob in inner for member in matching(members, str(glob))]
     if len(paths) == 2 and not ext.startswith(("sgm", "tmx", "opus")):
@@ -131,12 +133,12 @@ def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> F
 
 
 def _cached(url: str, named: str, name: str) -> Path:
-    """The file in mtdata's cache of what it fetched from an address."""
+    """Returns the file in mtdata's cache that was downloaded from an address."""
     key = hashlib.md5(url.encode(), usedforsecurity=False).hexdigest()
     folder = _root() / (urlparse(url).hostname or "nohost") / key[:4] / key[4:]
     path = folder / (named or url.split("/")[-1])
     if not path.is_file():
         raise ValueError(f"mtdata's {name} is not in its cache: no {path}; run: mtdata cache")
     if not path.with_name(path.name + "._valid").exists():
-        raise ValueError(f"mtdata's {name} is not whole: {path} has no ._valid beside it")
+        raise ValueError(f"mtdata's {name} is incomplete: {path} has no ._valid beside it")
     return path

@@ -1,8 +1,8 @@
 """Pairs from records: JSON lines, Parquet, and Hugging Face `datasets` saved to disk.
 
-A record has `source` and `target`; or `translation`, the texts by language as Hugging Face's
-translation sets have them; or what the entry's `columns` name (`translation.de`: a key in a key).
-Tables need pyarrow, of the extra [formats], and nothing else: they are streamed, not loaded.
+A record has `source` and `target`; or `translation`, the texts by language as in Hugging Face's
+translation data sets; or the entry's `columns` (`translation.de`: a key in a key). Tables need
+pyarrow, from the extra [formats]: they are streamed, not loaded.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 from mmt.data.readers.files import Files, Sides, one_line, sides_of
 from mmt.system import compression, text_lines
 
-ROWS = 1 << 12  # rows of a table that are in memory at once
+ROWS = 1 << 12  # number of rows of a table in memory at once
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -52,7 +52,8 @@ def parquet(files: Files) -> Iterator[Sides]:
 
 
 def table(path: Path) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a Parquet file with all columns, as Python values. ValueError: damaged."""
+    """Yields the rows of a Parquet file with all columns, as Python values. ValueError if damaged.
+    """
     with _Arrow(path):
         import pyarrow.parquet
 
@@ -71,7 +72,8 @@ def count_parquet(files: Files) -> int:
 
 
 def dataset(files: Files) -> Iterator[Sides]:
-    """Yields the pairs of what `Dataset.save_to_disk` wrote: Arrow files listed in `state.json`."""
+    """Yields the pairs of an output of `Dataset.save_to_disk`: Arrow files listed in `state.json`.
+    """
     with _Arrow(files.source):
         yield from _rows(_batches(files, mapped=False), files)
 
@@ -83,12 +85,12 @@ def count_dataset(files: Files) -> int:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether a folder is a `Dataset` or a `DatasetDict` saved to disk."""
+    """Returns whether a folder is a `Dataset` or a `DatasetDict` saved to disk."""
     return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
 
 
 def dataset_of(folder: Path, split: str) -> Path:
-    """Returns the folder of a split of a `DatasetDict`; of a `Dataset` the folder itself."""
+    """Returns the folder of a split of a `DatasetDict`; for a `Dataset` the folder itself."""
     if (folder / "state.json").is_file():
         return folder
     if (folder / split / "state.json").is_file():
@@ -144,7 +146,7 @@ def _batches(files: Files, *, mapped: bool) -> Iterator[Any]:
 def _rows(batches: Iterator[Any], files: Files) -> Iterator[Sides]:
     number = 0
     for batch in batches:
-        batch.validate(full=True)  # else offsets of a damaged file point anywhere in memory
+        batch.validate(full=True)  # else offsets of a damaged file may point outside the buffers
         both = [_column(batch, name, files.source) for name in _names(batch.schema, files)]
         for start in range(0, batch.num_rows, ROWS):
             columns = (column.slice(start, ROWS).to_pylist() for column in both)
@@ -154,7 +156,7 @@ def _rows(batches: Iterator[Any], files: Files) -> Iterator[Sides]:
 
 
 def _names(schema: Any, files: Files) -> tuple[str, str]:
-    """The columns of both sides; a field of a struct is written with a dot."""
+    """Returns the columns of both sides; a field of a struct is written with a dot."""
     if files.columns:
         return files.columns
     if "translation" not in schema.names:
@@ -164,7 +166,7 @@ def _names(schema: Any, files: Files) -> tuple[str, str]:
 
 
 def _column(batch: Any, name: str, path: Path) -> Any:
-    """A column, or a field of one that is a struct."""
+    """Returns a column, or a field of a struct."""
     from pyarrow import compute
 
     names = batch.schema.names
@@ -175,7 +177,7 @@ def _column(batch: Any, name: str, path: Path) -> Any:
         column = compute.struct_field(column, key) if key in names else None
     if column is None:
         raise ValueError(
-            f"{path}: no column {name!r}; there: {', '.join(names) or 'none'}. "
+            f"{path}: no column {name!r}; available: {', '.join(names) or 'none'}. "
             'The entry can name them: columns = ["SOURCE", "TARGET"]'
         )
     return column
@@ -205,7 +207,7 @@ def _checked(texts: tuple[Any, ...], number: int, at: str) -> Sides:
         if not isinstance(text, str):
             raise ValueError(f"{at}: the {side} is {text!r:.60}, no text")
         if not text.isascii() and _LONE.search(text):
-            raise ValueError(f"{at}: the {side} has half of a surrogate pair, no character")
+            raise ValueError(f"{at}: the {side} has half of a surrogate pair")
     return Sides(number, one_line(texts[0]), one_line(texts[1]))
 
 
@@ -214,19 +216,19 @@ def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(members):
         keys = [key for key, _ in members]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
+        raise ValueError(f"the key {twice!r} is repeated")
     return record
 
 
 def _inside(record: Mapping[str, Any], column: str, at: str) -> Any:
-    """The value of a key, or of a key in a key; a key may have dots itself."""
+    """Returns the value of a key, or of a key in a key; keys themselves may contain dots."""
     if column in record:
         return record[column]
     here: Any = record
     for key in column.split("."):
         if not isinstance(here, dict) or key not in here:
             raise ValueError(
-                f"{at}: no key {column!r}; there: {', '.join(map(str, record)) or 'none'}. The "
+                f"{at}: no key {column!r}; available: {', '.join(map(str, record)) or 'none'}. The "
                 'entry can name them: columns = ["SOURCE", "TARGET"]'
             )
         here = here[key]
@@ -235,5 +237,5 @@ def _inside(record: Mapping[str, Any], column: str, at: str) -> Any:
 
 def _on_disk(path: Path) -> Path:
     if compression.file(path) != path or compression.name(path) != path.name:
-        raise ValueError(f"{path}: Parquet is packed by itself and read in place; unpack it")
+        raise ValueError(f"{path}: Parquet is compressed inside and read in place; unpack it")
     return path

@@ -1,9 +1,8 @@
 """Pairs from XML: TMX (1.1 to 1.4) and XLIFF (1.2 and 2.x), streamed unit by unit.
 
-Text is what a reader of the sentence sees: native code inside `ph`, `bpt`, `ept`, `it`, `ut` is
-removed, and the text inside `hi`, `g`, `pc` and `mrk` is kept. The parser is Python's expat. As in
-defusedxml, documents that declare an entity, or name an undeclared one, are refused; no DTD or
-other file is ever fetched.
+Native code inside `ph`, `bpt`, `ept`, `it`, `ut` is removed, and the text inside `hi`, `g`, `pc`
+and `mrk` is kept. The parser is Python's expat. As in defusedxml, documents that declare an entity,
+or name an undeclared one, are refused; no DTD or other file is ever fetched.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,15 +16,15 @@ LONGEST = 1 << 20  # characters of a text
 TAG = 1 << 24  # bytes of a tag or comment
 
 _CODES = frozenset("ph bpt ept it ut".split())
-# XLIFF 1.2, the state of a `target` that is not yet a translation
+# states of an XLIFF 1.2 `target` that is not translated
 _UNDONE = frozenset("new needs-translation".split())
 
 
 def tmx(files: Files) -> Iterator[Sides]:
-    """Yields every `tu` with both languages. Of several variants of a language the one with the
-    shortest code is used, `de` before `de-AT`, then the first.
+    """Yields every `tu` with both languages.
 
-    A unit without one of the languages is skipped.
+    Of several variants of a language the shortest code is used, `de` before `de-AT`, then the
+    first. A unit without one of the languages is skipped.
 
     Raises:
       ValueError: no unit has both; the message has the languages of the first unit.
@@ -42,14 +41,14 @@ def xliff(files: Files) -> Iterator[Sides]:
 
 
 class _Units:
-    """A document being read; the `line` of a unit is its number in the file."""
+    """A document being read; `line` of a unit is its number in the file."""
 
     root = ""
 
     def __init__(self, files: Files):
         self.files, self.path = files, files.source
         self.number, self.ready = 0, list[Sides]()
-        self.text: list[str] | None = None  # inside a text that counts: its pieces
+        self.text: list[str] | None = None  # parts of the current text; None outside texts
         self.size, self.code, self.started = 0, 0, False
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
@@ -101,7 +100,7 @@ class _Units:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition(":")[2]
         if not self.started and tag != self.root:
-            raise ValueError(f"{self._at()}: the root is <{name}>; here it is <{self.root}>")
+            raise ValueError(f"{self._at()}: the root is <{name}>; expected <{self.root}>")
         self.started = True
         if self.code or (self.text is not None and tag in _CODES):
             self.code += 1
@@ -179,10 +178,10 @@ class _Xliff(_Units):
 
     def __init__(self, files: Files):
         super().__init__(files)
-        self.found: dict[str, str] = {}
-        self.order: tuple[str, ...] = ()  # which of source and target is the entry's source
+        self.texts: dict[str, str] = {}
+        self.order: tuple[str, ...] = ()  # 'source' and 'target' in the entry's order
         self.inside = self.undone = False
-        self.skipped = 0  # depth of what is beside the unit's own texts: alternatives
+        self.skipped = 0  # depth inside alternatives, which are not the unit's texts
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag in ("file", "xliff"):
@@ -193,7 +192,7 @@ class _Xliff(_Units):
         elif tag == "alt-trans":
             self.skipped += 1
         elif tag in ("trans-unit", "segment"):
-            self.number, self.found, self.inside = self.number + 1, {}, True
+            self.number, self.texts, self.inside = self.number + 1, {}, True
             self.undone = attributes.get("translate") == "no"
             if not self.order:
                 raise ValueError(f"{self._at()}: no source-language (2.x: srcLang) before a unit")
@@ -204,13 +203,13 @@ class _Xliff(_Units):
 
     def close(self, tag: str, text: str) -> None:
         if tag in ("source", "target") and self.inside and not self.skipped:
-            self.found[tag] = text
+            self.texts[tag] = text
         elif tag == "alt-trans":
             self.skipped -= 1
         elif tag in ("trans-unit", "segment"):
             self.inside = False
-            if self.found.get("target", "").strip() and not self.undone:
-                first, second = (self.found.get(side, "") for side in self.order)
+            if self.texts.get("target", "").strip() and not self.undone:
+                first, second = (self.texts.get(side, "") for side in self.order)
                 self.ready.append(Sides(self.number, first, second))
 
     def _order(self, languages: list[str]) -> tuple[str, ...]:
@@ -218,7 +217,7 @@ class _Xliff(_Units):
         if self.files.columns:
             if sorted(self.files.columns) != sorted(sides):
                 raise ValueError(
-                    f"{self.path}: columns is {list(self.files.columns)}; of XLIFF source, target"
+                    f"{self.path}: columns is {list(self.files.columns)}; allowed: source, target"
                 )
             return self.files.columns
         for order in (sides, sides[::-1]):
@@ -228,7 +227,7 @@ class _Xliff(_Units):
             if all(codes[side] == expected[side] or not name for side, name in named):
                 return order
         raise ValueError(
-            f"{self._at()}: from {languages[0] or '?'} to {languages[1] or '?'}; a pair is of "
-            f"{' and '.join(self.files.languages)}. If it is meant, the entry says so: "
+            f"{self._at()}: from {languages[0] or '?'} to {languages[1] or '?'}; expected "
+            f"{' and '.join(self.files.languages)}. To use it, name the sides in the entry: "
             'columns = ["source", "target"]'
         )

@@ -122,7 +122,7 @@ def test_the_hash_is_of_the_content_and_not_of_the_place(folder, tmp_path):
         ('"English"', '"Englsh"', r"corpus\.toml:2: target: unknown .*'Englsh'.*eng_Latn"),
         ("German", "Germna", r"corpus\.toml:4: .*'Germna'; nearest: German \(deu_Latn\)"),
         ("German", "Norwegian", r"corpus\.toml:4: .*nob_Latn"),
-        ("German", "swa", r"corpus\.toml:5: swh \(swh_Latn\) is there already"),
+        ("German", "swa", r"corpus\.toml:5: swh \(swh_Latn\) is listed already"),
         ("German", "en", r"corpus\.toml:4: en \(eng_Latn\) is the target"),
         ('swh = "swh.tsv"', 'swh = "sw.tsv"', r"corpus\.toml:5: no file .*nearest: swh\.tsv"),
         ('swh = "swh.tsv"', "swh = []", r"corpus\.toml:5: swh has no files"),

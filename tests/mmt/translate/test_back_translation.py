@@ -150,7 +150,7 @@ def test_no_text_an_empty_one_and_another_recipe_are_refused(corpus, tmp_path, w
 
 def test_the_output_may_not_be_the_corpus(corpus, as_users_have_it):
     before = sorted(corpus.iterdir())
-    with pytest.raises(ValueError, match="is the corpus' own folder; choose another"):
+    with pytest.raises(ValueError, match="is the folder of the corpus; choose another"):
         BackTranslation("runs/r", str(corpus), str(corpus)).write(Reverse(), DEFAULT)
     assert sorted(corpus.iterdir()) == before
 

@@ -59,12 +59,12 @@ def test_a_broken_manifest_is_named(file):
 
     check(json.dumps(json.loads(content) | {"version": 99}), "the cache has version 99, .* reads 1")
     (file.parent / "config.gin").touch()  # of a run
-    check(file.read_text(), "the model's manifest has version 99, .*; copy the one")
+    check(file.read_text(), "the model's manifest has version 99, .*; copy that of")
     check(content[:-9], r":\d+: broken JSON")
     check(json.dumps({"version": 1, "name": "toy"}), "missing or unknown: corpus_hash, counts")
     check(json.dumps(json.loads(content) | {"colour": 1}), "missing or unknown: colour")
     for key, value in (("languages", 5), ("counts", {"train": 3}), ("pad", "0"), ("corpora", [1])):
-        check(json.dumps(json.loads(content) | {key: value}), f"{key} is .*, which it cannot be")
+        check(json.dumps(json.loads(content) | {key: value}), f"{key} is .*, an invalid value")
     for broken in (b"[" * 100_000, b"\xff{}"):
         check(broken, "broken JSON")
 
@@ -80,7 +80,7 @@ def test_a_run_resumes_only_with_its_own_corpus(file):
         ({"vocabulary_hash": {"source": "x", "target": "x"}, "corpus_hash": "other"},
          "corpus_hash and vocabulary_hash than"),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=f"of another {words} the cache; it is left"):
+        with pytest.raises(ValueError, match=f"of another {words} the cache; it is not changed"):
             dataclasses.replace(before, **changes).check_goes_on(run)
 
 

@@ -275,7 +275,7 @@ def test_explain_names_the_rule_and_writes_nothing(few, tmp_path, capsys):
         ([], "expected CORPUS and --out DIR, or --gin_file"),
         (["CORPUS", "--out", "x", "--testset", "nothing"], "nothing"),
         (["CORPUS", "--out", "CORPUS/train/out"], "train/out lies in "),
-        (["CORPUS", "--out", "CORPUS"], "is the corpus' own folder"),
+        (["CORPUS", "--out", "CORPUS"], "is the folder of the corpus"),
         (["CORPUS", "--out", "x", "--gin.prepare.processes=-4"], "processes is -4; allowed: 1 and"),
         (["CORPUS", "--out", "x", "--rules", "none.toml"], "no rules in 'none.toml'"),
     ],

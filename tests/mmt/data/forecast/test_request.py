@@ -55,12 +55,12 @@ def test_a_gin_file_sets_what_flags_do_not(directory):
 @pytest.mark.parametrize(
     ("flags", "files", "message"),
     [
-        (Asked(), [], "say CORPUS, --steps, --batch, or name the run's --gin_file"),
+        (Asked(), [], "missing: CORPUS, --steps, --batch; add them, or the run's --gin_file"),
         (Asked(fit="epochs<=9", max_epochs=3.0), [], "allowed: --fit 'epochs<=N'"),
-        (Asked("cldr", batch=8), [], "say --steps, or"),
-        (Asked(batch=8), [MODEL, GIN], "say CORPUS, --steps, or"),
+        (Asked("cldr", batch=8), [], "missing: --steps; add"),
+        (Asked(batch=8), [MODEL, GIN], "missing: CORPUS, --steps; add"),
         (Asked("nowhere", 1, 1), [], "no corpus at 'nowhere'"),
-        (Asked("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor the desc"),
+        (Asked("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor a corpus"),
     ],
 )
 def test_missing_settings_are_named(flags, files, message):

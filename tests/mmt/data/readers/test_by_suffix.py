@@ -60,12 +60,12 @@ def test_the_hash_knows_how_files_are_read(folder):
     ("name", "text", "message"),
     [
         ("swh.tsv", "b.2\tmbili\nb.9\tx\n", r"swh\.tsv:2: .*eng\.tsv has no line of id 'b\.9'"),
-        ("swh.tsv", "b.2\tmbili\nb.2\tx\n", r"swh\.tsv:2: the id 'b\.2' is there twice"),
-        ("eng.tsv", "b.1\tone\nb.1\tuno\n", r"eng\.tsv:2: the id 'b\.1' is there twice"),
+        ("swh.tsv", "b.2\tmbili\nb.2\tx\n", r"swh\.tsv:2: the id 'b\.2' is repeated"),
+        ("eng.tsv", "b.1\tone\nb.1\tuno\n", r"eng\.tsv:2: the id 'b\.1' is repeated"),
         ("eng.tsv", "b.1\tone\nb.2\n", r"eng\.tsv:2: 1 columns; a line is id<TAB>text"),
         ("swh.tsv", "\tmoja\nb.2\tx\n", r"swh\.tsv:1: 2 columns; a line is id<TAB>text"),
         ("swh.tsv", "b.1\t \nb.2\tx\n", r"swh\.tsv: b\.1: the source side is empty"),
-        ("swh.tsv", "b.1\tmoja\n", r"swh\.tsv: a sample of 2 of 1 lines"),
+        ("swh.tsv", "b.1\tmoja\n", r"swh\.tsv: sample is 2, of 1 lines"),
         ("swh.tsv", "", r"swh\.tsv: no lines"),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_language_with_one_form_has_the_plural_alone(tmp_path):
         ('"one\\n"', '"one\\"', r"a\.po:8: no gettext catalogue: .*not between two quotes"),
         ('"files"', 'files"', r"a\.po:24: no gettext catalogue: .*not between two quotes"),
         ('"eins\\n"', '"ei"ns"', r"a\.po:9: no gettext catalogue: .*not between two quotes"),
-        ('msgid "four"', 'msgid "one\\n"', r"a\.po:15: no gettext .*there twice: one"),
+        ('msgid "four"', 'msgid "one\\n"', r"a\.po:15: no gettext .*repeated: one"),
     ],
 )
 def test_faults_are_named(tmp_path, old, new, message):

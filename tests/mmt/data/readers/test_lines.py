@@ -23,9 +23,9 @@ def test_columns_are_swapped_and_chosen_among_many(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("[3, 4]", r"a\.tsv:1: 3 columns; the pair is in \('3', '4'\)"),
-        ('["de", "en"]', r"a\.tsv: columns is \['de', 'en'\]; of TSV two numbers, from 1"),
-        ("[0, 1]", r"a\.tsv: columns is \['0', '1'\]; of TSV two numbers, from 1"),
+        ("[3, 4]", r"a\.tsv:1: 3 columns; expected columns \('3', '4'\)"),
+        ('["de", "en"]', r"a\.tsv: columns is \['de', 'en'\]; allowed: two numbers, from 1"),
+        ("[0, 1]", r"a\.tsv: columns is \['0', '1'\]; allowed: two numbers, from 1"),
     ],
 )
 def test_missing_columns_are_named(tmp_path, columns, message):

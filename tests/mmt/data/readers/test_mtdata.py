@@ -80,8 +80,8 @@ def test_missing_partial_or_unreadable_data_sets_are_named(tmp_path, cache):
     gone.unlink()
     (tmp_path / "mtdata/mtdata.recipes.yml").write_text("- id: mine\n  test: S-sgm-1-deu-eng\n")
     for name, message in [
-        ("S-half-1-deu-eng", r"is not whole: .*half\.tsv has no \._valid"),
-        ("S-tar-1-deu-eng", r"dev\.tgz: of archives only \.zip is read; run: mtdata get"),
+        ("S-half-1-deu-eng", r"is incomplete: .*half\.tsv has no \._valid"),
+        ("S-tar-1-deu-eng", r"dev\.tgz: the only supported archive is \.zip; run: mtdata get"),
         ("S-sgm-1-deu-eng", r"1 files of 'sgm'; run: mtdata get"),
         ("S-gone-1-deu-eng", r"is not in its cache: no .*gone\.tsv; run: mtdata cache"),
         ("S-none-1-deu-eng", r"index\.0\.5\.1\.jsonl has no S-none-1-deu-eng"),

@@ -105,7 +105,7 @@ def test_a_dataset_dict_has_the_split_of_its_table(tmp_path):
         ("[" * 100_000, r"a\.jsonl:2: no JSON: "),
         ("9" * 5000, r"a\.jsonl:2: no JSON: "),
         ('["a", "b"]', r"a\.jsonl:2: .* is no JSON object"),
-        ('{"source": "a", "target": "b", "source": "c"}', r"a\.jsonl:2: .*'source' is there twice"),
+        ('{"source": "a", "target": "b", "source": "c"}', r"a\.jsonl:2: .*'source' is repeated"),
         ('{"source": "a", "target": "b\\u0000"}', r"a\.jsonl:2: the target side has a NUL"),
         ("", r"a\.jsonl:2: no JSON"),
         ('{"source": "a", "targt": "b"}', r":2: no key 'target'; there: source, targt"),
@@ -136,7 +136,7 @@ def test_faults_of_tables_are_named(tmp_path):
         with pytest.raises(ValueError, match=r"a\.parquet: damaged: "):
             pairs(path)
     path.rename(tmp_path / "a.parquet.gz")
-    with pytest.raises(ValueError, match="Parquet is packed by itself and read in place"):
+    with pytest.raises(ValueError, match="Parquet is compressed inside and read in place"):
         pairs(tmp_path / "a.parquet.gz")
 
 
