@@ -187,7 +187,7 @@ def losses_named() -> Iterator[None]:
 def first_then_others(work: Callable[[], T]) -> T:
     """Calls `work()` in the first process and then in the others.
 
-    The others find the files of the first on a shared disk, and otherwise make their own.
+    The others find the files of the first on a shared disk, and otherwise create them again.
     """
     if is_first():
         done = work()

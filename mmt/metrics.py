@@ -106,7 +106,7 @@ class Log:
         self.phases = phases.Phases(self._announce, self._show_phase)
         self._text = ""
         self._first, self._step, self._begun = 0, 0, 0.0  # of this start, to estimate the time left
-        self._said = time.perf_counter()
+        self._last_line = time.perf_counter()
 
     @contextlib.contextmanager
     def phase(self, kind: str) -> Iterator[None]:
@@ -174,8 +174,7 @@ class Log:
             print(f"{self.path}: {lost}", file=sys.stderr)
 
     def next_batch(self, batches: Any, running: Any) -> Any:
-        """Returns `next(batches)`; counts its time as waiting if the device becomes idle meanwhile.
-        """
+        """Returns `next(batches)`; counts its time as waiting if the device is idle at its end."""
         before = time.perf_counter()
         batch = next(batches)
         if running is None or running.is_ready():
@@ -270,7 +269,7 @@ class Log:
     def say(self, text: str) -> None:
         """Prints a line on stderr, above the progress bar."""
         if self._shown:
-            self._said = time.perf_counter()
+            self._last_line = time.perf_counter()
             with contextlib.suppress(OSError):
                 self._console.print(text, highlight=False, markup=False)
 
@@ -283,7 +282,7 @@ class Log:
         self._bar.update(self._task, text=text)
         ten = max(self._steps // 10, 1)
         tenth = row["step"] // ten != (row["step"] - self.every) // ten
-        silent = time.perf_counter() - self._said > _SILENCE
+        silent = time.perf_counter() - self._last_line > _SILENCE
         if not self._console.is_terminal and (tenth or silent or row["step"] == self._steps):
             self.say(f"step {row['step']}/{self._steps}  {text}")
 

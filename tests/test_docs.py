@@ -48,6 +48,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     bindings = pages[Path("reference/gin.html")]
     for name in ("mmt.train.train", "mmt.train.Trainer", "mmt.hooks.EarlyStop", "eval.study.Study"):
         assert f'id="{name}"' in bindings, name
+    for old_name in ("lanes", "skips", "returns"):  # only old configs use them
+        assert f'<span class="n">{old_name}</span>' not in bindings, old_name
+        assert f"<strong>{old_name}</strong>" not in bindings, old_name
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

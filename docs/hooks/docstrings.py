@@ -2,6 +2,7 @@
 
 Doctests become code blocks, and lines such as `batch_size: rows in a batch.` become list items. Of
 a class whose docstring does not describe its fields, the comments at the fields are the list.
+A parameter with the line `rows: old name of ...` is omitted: only old configs use it.
 """
 
 import re
@@ -12,18 +13,22 @@ import griffe
 _EXAMPLE = re.compile(r"\s*(>>>|\.\.\.) ?")
 _ITEM = re.compile(r"\s*\* ")
 _FIELD = re.compile(r"([a-z_]+(?:, [a-z_]+)*): ")
+_OLD_NAME = re.compile(r"^ *([a-z_]+): old name of .*\n?", re.M)
 
 
 class Docstrings(griffe.Extension):
     """Rewrites the docstring of every class and function."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        if isinstance(init := cls.members.get("__init__"), griffe.Function):
+            _omit_old_names(cls, init)
         _rewrite(cls, set(cls.members))
         if cls.docstring and not re.search(r"^(Attributes:|\* \*\*)", cls.docstring.value, re.M):
             items = field_comments(cls.source.splitlines())
             cls.docstring.value += "\n\n" + "\n".join(items) if items else ""
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        _omit_old_names(func, func)
         _rewrite(func, {parameter.name for parameter in func.parameters})
 
 
@@ -45,6 +50,15 @@ def field_comments(source: list[str]) -> list[str]:
         else:
             before = []
     return items
+
+
+def _omit_old_names(described: griffe.Object, function: griffe.Function) -> None:
+    """Removes old names from a docstring, and from the parameters of the function it describes."""
+    if described.docstring:
+        text = described.docstring.value
+        for name in _OLD_NAME.findall(text):
+            del function.parameters[name]
+        described.docstring.value = _OLD_NAME.sub("", text).rstrip()
 
 
 def _rewrite(of: griffe.Object, names: set[str]) -> None:

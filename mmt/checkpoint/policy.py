@@ -16,7 +16,8 @@ class Policy:
     max_skipped_steps: skipped steps in a row (loss or gradient not finite) after which training
         rolls back to the last checkpoint and continues with the next data.
     max_rollbacks: rollbacks without a new checkpoint after which training gives up.
-    Old configs may use `skips` for max_skipped_steps and `returns` for max_rollbacks.
+    skips: old name of `max_skipped_steps`.
+    returns: old name of `max_rollbacks`.
     """
 
     period: int = 1000

@@ -167,7 +167,7 @@ class Checkpoints:
 
         The first value is whether the checkpoint is in `recovery`.
         """
-        managers = {own.directory: own._manager for own in (self, recovery)}
+        managers = {each.directory: each._manager for each in (self, recovery)}
         restored = restore_latest(managers, shapes)
         return restored and (restored[0].parent == recovery.directory, restored[1])
 

@@ -1,4 +1,4 @@
-"""Exports dense models to CTranslate2, by its own converter of Hugging Face's T5.
+"""Exports dense models to CTranslate2, by CTranslate2's converter of Hugging Face's T5.
 
 The converter needs torch and transformers. A model with experts is an error, because CTranslate2
 has no experts.

@@ -86,7 +86,7 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
 
     `AutoTokenizer` and `T5ForConditionalGeneration` (`UMT5…`, `SwitchTransformers…`) load it. The
     files of an imported tokenizer are copied; a tokenizer of ours becomes a tokenizer.json that
-    gives the same ids. If the logits have weights of their own, `transformers` 5 warns that it does
+    gives the same ids. If the logits have separate weights, `transformers` 5 warns that it does
     not tie them to the embedding ("we will NOT tie them"). The warning is correct; for T5 and UMT5
     no config.json avoids it.
 
@@ -133,7 +133,7 @@ def staged(out: Path) -> Iterator[Path]:
         ValueError: `out` exists or cannot be created.
     """
     if out.exists() or out.is_symlink():
-        raise ValueError(f"{out} exists; it is left as it is: name a new directory")
+        raise ValueError(f"{out} exists; it is not changed: name a new directory")
     for parent in out.parents:
         if parent.exists() and not parent.is_dir():
             raise ValueError(f"{parent} is a file, not a directory")
@@ -244,7 +244,7 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
         if not np.array_equal(tensors[name], tensors[embedding]):
             raise ValueError(
                 f"{tensors.directory}: {name} differs from {embedding}, but config.json ties them "
-                "(tie_word_embeddings). If the logits have weights of their own and the "
+                "(tie_word_embeddings). If the logits have separate weights and the "
                 "decoder's output is not scaled, as in T5 1.1 and UMT5, write "
                 '"tie_word_embeddings": false into config.json'
             )
@@ -256,7 +256,7 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
 def _written_as(name: str, made: dict[str, Any]) -> tuple[str, ...]:
     """Returns the names under which an exported file contains a tensor.
 
-    A Switch Transformer whose logits have weights of their own contains the embedding three times:
+    A Switch Transformer whose logits have separate weights contains the embedding three times:
     `transformers` 5 then ties nothing, and initialises missing tables of the stacks at random.
     """
     untied = not made["tie_word_embeddings"]

@@ -70,7 +70,7 @@ def import_t5x(
     if not 1 <= len(vocabulary) <= 2:
         raise ValueError(
             "a T5X checkpoint has no vocabulary: add --vocabulary FILE, its SentencePiece model "
-            "(once more where the target has its own)"
+            "(repeat it for a separate target vocabulary)"
         )
     arrays = Arrays(Path(directory))
     if not gin_files:

@@ -94,7 +94,7 @@ class Tensors(Mapping[str, np.ndarray]):
 class TensorWriter:
     """A context manager that writes float32 tensors of known shapes, in any order.
 
-    Files have at most SHARD_BYTES and Hugging Face's names; a larger tensor has its own file.
+    Files have at most SHARD_BYTES and Hugging Face's names; a larger tensor has a separate file.
     Leaving the context raises ValueError if a tensor was not written.
     """
 

@@ -51,7 +51,7 @@ from mmt.system import text_lines, toml_place
 if TYPE_CHECKING:
     from mmt.data.cleaning.rulebook import Rulebook
 
-_SAID = ("domain", "licence")
+_TEXTS = ("domain", "licence")
 EMBEDDED = "cldr"  # the name of the embedded corpus for `load`
 
 
@@ -232,7 +232,7 @@ class _Description:
             raise ValueError(f"{file}: {error}") from None
 
     def corpus(self) -> Corpus:
-        allowed = ("name", "target", *_SAID, *SPLITS, MONOLINGUAL, "clean")
+        allowed = ("name", "target", *_TEXTS, *SPLITS, MONOLINGUAL, "clean")
         for key in self.content:
             if key not in allowed:
                 choices = suggest.choices(key, allowed)
@@ -255,7 +255,7 @@ class _Description:
                         f"{self._at(key, split)}: {key} ({code}) has no [train] pairs; "
                         f"{suggest.choices(code, sorted(files['train']))}"
                     )
-        domain, licence = map(self._said, _SAID)
+        domain, licence = map(self._text, _TEXTS)
         corpus = Corpus(
             name, target, self.file.parent, files, self._clean(), domain=domain, licence=licence
         )
@@ -266,7 +266,7 @@ class _Description:
                 raise ValueError(fault)
         return corpus
 
-    def _said(self, key: str) -> str:
+    def _text(self, key: str) -> str:
         text = self.content.get(key, "")
         if not isinstance(text, str) or not text_lines.one_line(text):
             raise ValueError(f"{self._at(key)}: {key} is {text!r}; expected text on one line")

@@ -81,10 +81,10 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     single = [key for key in ("pairs", "mtdata") if key in table]
     for side in ("source", "target"):
         if (side in table) == bool(single):
-            what = f"stands beside `{single[0]}`" if single else "is missing"
+            what = f"cannot be combined with `{single[0]}`" if single else "is missing"
             raise ValueError(f"{side} {what} in {entry}")
     if len(single) > 1:
-        raise ValueError(f"pairs stands beside `mtdata` in {entry}")
+        raise ValueError(f"pairs cannot be combined with `mtdata` in {entry}")
     options = _options(table, two=not single)
     if "mtdata" in table:
         files_of_entry = mtdata.find(_text(table["mtdata"], "mtdata"), place.split, place.languages)
@@ -230,7 +230,7 @@ def _glob(path: Path) -> list[Path]:
         matches = [match for match in matches if not match.is_dir()]
     if not matches:
         folder = path.parent if path.parent.is_dir() else path
-        raise ValueError(f"{path} matches nothing{_there(folder)}")
+        raise ValueError(f"{path} matches nothing{_content_of(folder)}")
     return matches
 
 
@@ -327,13 +327,13 @@ def _by_language(
     if needed and not any(code == place.languages[0] for _, code in sides):
         raise ValueError(
             f"{folder} has no files of pairs ({', '.join(readers.READERS)}) and none that end in "
-            f"{' and '.join(place.languages)}{_there(folder)}"
+            f"{' and '.join(place.languages)}{_content_of(folder)}"
         )
     source, target = place.languages
     by_stem = {stem: path for (stem, code), path in sides.items() if code == source}
     for stem, path in by_stem.items():
         if (stem, target) not in sides:
-            raise ValueError(f"{path} has no counterpart in {target}{_there(folder)}")
+            raise ValueError(f"{path} has no counterpart in {target}{_content_of(folder)}")
     return [(path, sides[stem, target]) for stem, path in by_stem.items()]
 
 
@@ -360,7 +360,7 @@ def _near(path: Path) -> str:
     return suggest.hint(path.name, names, 2)
 
 
-def _there(folder: Path) -> str:
+def _content_of(folder: Path) -> str:
     if not folder.is_dir():
         return f"; there is no folder {folder}"
     names = list(itertools.islice(sorted(os.listdir(folder)), 8))

@@ -225,7 +225,7 @@ class Vocabulary:
         return piece in self._pieces
 
     def id(self, piece: str) -> int:
-        """Returns the id of a piece. Raises ValueError, with the nearest pieces, if there is none.
+        """Returns the id of a piece. Raises ValueError with the nearest pieces for an unknown one.
         """
         if piece not in self._pieces:
             near = suggest.hint(piece, self._pieces, 3) or "; nearest: none"

@@ -118,7 +118,7 @@ def start(cache: Cache, *, limits: RowLimits, settings: BeamSettings) -> State:
     """Returns a search before its first step, to be continued by `extend`."""
     max_lengths = jnp.minimum(limits.max_lengths, settings.max_length)
     batch, beams = max_lengths.shape[0], settings.beams
-    # Only the first beam starts: the others would be copies of it.
+    # Only the first beam starts: the others would be copies.
     first = (jnp.arange(beams) == 0) & (max_lengths > 0)[:, None]
     return State(
         step=jnp.int32(0),

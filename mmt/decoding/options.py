@@ -26,13 +26,13 @@ class Decoding:
             et al. 2016; T5X too), 'length' is length^alpha (Hugging Face).
         search_style: when a hypothesis may end, 't5x' or 'hf'; see `BeamSettings`. Hugging Face's
             `generate(length_penalty=a, early_stopping='never')` is alpha=a, penalty='length',
-            search_style='hf'. `rules` is the old name of this option and still accepted.
+            search_style='hf'.
         nbest: number of translations per line, at most `beam`.
         temperature: None searches for the best translation. A number samples one translation (with
             beam 1); values below 1 sharpen the distribution. The score is the unmodified model's.
         top_k: samples from the `top_k` most probable tokens; 0 disables it.
         top_p: samples from the smallest set of tokens with total probability `top_p`.
-        seed: seed of sampling. A sample depends on the seed and its own line, not on other lines.
+        seed: seed of sampling. A sample depends on the seed and its line, not on other lines.
         no_repeat_ngram: no n-gram of this size occurs twice in a translation; 0 disables it.
         repetition_penalty: factor on the log-probabilities of tokens that have already occurred.
         min_length_ratio: minimum tokens of a translation per source token. Both counts include the
@@ -40,6 +40,7 @@ class Decoding:
         max_length_ratio: maximum tokens of a translation per source token; None allows 2 per
             source token plus 16.
         prefix: text that every translation of a line starts with.
+        rules: old name of `search_style`.
 
     Raises:
         ValueError: a value, or a combination of values, is not allowed.

@@ -93,9 +93,9 @@ def _nucleus_threshold(probabilities: Float[Array, "N V"], top_p: float) -> Floa
         below = jnp.sum(larger, axis=-1, keepdims=True) < top_p
         return jnp.where(below, low, middle + 1), jnp.where(below, middle, high)
 
-    one = jax.lax.bitcast_convert_type(jnp.float32(1), jnp.int32)
+    bits_of_one = jax.lax.bitcast_convert_type(jnp.float32(1), jnp.int32)
     zeros = jnp.zeros((len(probabilities), 1), jnp.int32)
-    return as_float(jax.lax.fori_loop(0, 30, halve, (zeros, zeros + one))[1])
+    return as_float(jax.lax.fori_loop(0, 30, halve, (zeros, zeros + bits_of_one))[1])
 
 
 def sample(
@@ -103,7 +103,7 @@ def sample(
 ) -> Int[Array, "N"]:
     """Samples one token per row from the softmax of its logits, by the Gumbel-max trick.
 
-    A row's token depends on its own key, the step and its logits only.
+    A row's token depends only on the key and logits of the row, and on the step.
 
     Args:
         logits: unnormalised log-probabilities; -inf excludes a token.

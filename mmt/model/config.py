@@ -39,7 +39,7 @@ class Config:
     tied_logits: bool = False
     relative_buckets: int = 32  # of T5's relative position bias
     relative_max_distance: int = 128
-    relative_bias_per_layer: bool = False  # UMT5: each layer has its own bias
+    relative_bias_per_layer: bool = False  # UMT5: each layer has a separate bias
     # special tokens: padding, end, and the decoder's first input
     pad_id: int = field(default=0, metadata=within(0))
     eos_id: int = field(default=1, metadata=within(0))
@@ -52,7 +52,7 @@ class Config:
 
     @property
     def target_vocabulary(self) -> int:
-        """Returns the size of the target's vocabulary, its own or the one for both sides."""
+        """Returns the size of the target's vocabulary, which may be the one for both sides."""
         return self.target_vocab_size or self.vocab_size
 
     def __post_init__(self) -> None:

@@ -202,7 +202,7 @@ def _to_groups(y: Array) -> Array:
 def _slots(routing: Routing) -> tuple[Array, Array]:
     """Returns each choice's slot among E*C [G S k], and each slot's choice among S*k [G E*C].
 
-    Values are out of range where there is none.
+    Values are out of range where no slot or choice exists.
     """
     size = routing.experts * routing.capacity
     slots = jnp.where(

@@ -104,7 +104,7 @@ class Embed(nn.Module):
 
 
 class Logits(nn.Module):
-    """Projection to the vocabulary with weights of its own; returns float32."""
+    """Projection to the vocabulary with separate weights; returns float32."""
 
     size: int
     dtype: jnp.dtype

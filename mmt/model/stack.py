@@ -51,7 +51,7 @@ class Context(NamedTuple):
         mask: True where a query may attend to a key.
         padding_mask: True for tokens, False for padding.
         bias: relative position bias of all layers' self-attention [1 H Q S]; None where each layer
-            has its own.
+            has a separate one.
         source: in the decoder, the encoded source [B S D] or its `CrossKV`.
         cross_mask: in the decoder, the mask of cross-attention [B 1 #Q S].
     """

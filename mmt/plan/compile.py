@@ -118,7 +118,7 @@ def _program(request: Request, devices: int) -> tuple[trainer.Trainer, str]:
     if config.macro("MODEL") is None:
         raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
     if not config.binds(trainer.Trainer):
-        files = [RUN, *files]  # first, so that the papers' models set their own batch
+        files = [RUN, *files]  # first, so that the papers' models override the batch
     config.load([AMOUNT, *files], bindings, may_leave_open=True)
     model, note = config.macro("MODEL"), ""
     parameters.count(model)  # or it is no model

@@ -48,7 +48,7 @@ def workers(shared: Any, processes: int) -> Iterator[Run]:
         yield functools.partial(_run_here, shared)
         return
     with _pool(shared, processes) as (pool, counted):
-        yield functools.partial(_run_there, pool, counted)
+        yield functools.partial(_run_in_pool, pool, counted)
 
 
 @contextlib.contextmanager
@@ -67,7 +67,7 @@ def streaming(shared: Any, processes: int) -> Iterator[Stream]:
         yield lambda work, items: (work(shared, item) for item in items)
         return
     with _pool(shared, processes) as (pool, _):
-        yield functools.partial(_stream_there, pool, processes * _AHEAD)
+        yield functools.partial(_stream_in_pool, pool, processes * _AHEAD)
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def _run_here(shared: Any, label: str, work: Work, items: Sequence[Any], total: 
         return [work(shared, item, done) for item in items]
 
 
-def _run_there(
+def _run_in_pool(
     pool: ProcessPoolExecutor,
     counted: Any,
     label: str,
@@ -122,7 +122,7 @@ def _run_there(
         return [future.result() for future in futures]
 
 
-def _stream_there(
+def _stream_in_pool(
     pool: ProcessPoolExecutor,
     ahead: int,
     work: Callable[[Any, Any], Any],

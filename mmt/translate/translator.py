@@ -119,7 +119,7 @@ class Translator:
             average: number of checkpoints to average, the last ones up to `step`.
             batch_size: sentences translated together.
             layout: placement of the parameters; None is the first device.
-            rows: old name of `batch_size`, for existing configurations.
+            rows: old name of `batch_size`.
 
         Raises:
             ValueError: the directory holds no model, lacks a checkpoint, or has a file of another

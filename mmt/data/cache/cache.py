@@ -126,7 +126,7 @@ def build(
 
     Examples are streamed into a temporary directory, which is renamed to `directory` at the end, so
     a cache is complete or absent. A former cache is replaced; an equal one that another process has
-    finished meanwhile stays. The files do not depend on the number of processes.
+    finished in between stays. The files do not depend on the number of processes.
 
     Args:
       directory: the cache's directory.

@@ -122,7 +122,7 @@ def _write(folder: Path) -> None:
             pairs["train"] = student.training(drawer, train_size(rank))
         except Missing as missing:
             screen.print(
-                f"left out {code}: Babel {babel.__version__} has too little of it ({missing})"
+                f"omitted {code}: Babel {babel.__version__} has too few data ({missing})"
             )
             continue
         codes.append(code)

@@ -141,7 +141,7 @@ def check_place(out: Path, corpus: Corpus) -> None:
     }
     for folder in folders - {root}:
         if out.is_relative_to(folder):
-            raise ValueError(f"{out} is in {folder}with files of the corpus; choose another")
+            raise ValueError(f"{out} is in {folder} with files of the corpus; choose another")
     if out == root:
         raise ValueError(f"{out} is the folder of the corpus; choose another")
 

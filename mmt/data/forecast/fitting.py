@@ -142,7 +142,7 @@ def _within(
             return mixture, foreseen
         examples = math.ceil(max(examples * worst / most, examples + 1))
     raise _Impossible(
-        f"epochs<={most:g} is impossible: languages have too few examples for whole epochs",
+        f"epochs<={most:g} cannot be satisfied: languages have too few examples for whole epochs",
         [_Near("epochs", worst, least, steps), _Near("steps", most, least, steps)],
     )
 
@@ -184,14 +184,14 @@ def _check_possible(
     asked = _Near("", most, least, steps)
     if least * len(counts) > 1:
         raise _Impossible(
-            f"share>={least:g} is impossible with {len(counts)} languages",
+            f"share>={least:g} cannot be satisfied by {len(counts)} languages",
             [asked._replace(what="share", least=1 / len(counts))],
         )
     total = sum(counts.values())
     if most * total < examples:
         raise _Impossible(
-            f"epochs<={most:g} is impossible: {steps:,} steps draw {examples:,} examples, the "
-            f"corpus has {total:,}",
+            f"epochs<={most:g} cannot be satisfied: {steps:,} steps draw {examples:,} examples, "
+            f"the corpus has {total:,}",
             [
                 asked._replace(what="epochs", most=examples / total),
                 asked._replace(what="steps", steps=steps * most * total / examples),

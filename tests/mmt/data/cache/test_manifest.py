@@ -88,6 +88,6 @@ def test_a_run_that_takes_embeddings_has_the_vocabulary_of_its_parent(file):
     manifest, parent = read_manifest(file), Run(file.parent)
     manifest.check_vocabulary_of(parent)
     other = dataclasses.replace(manifest, vocabulary_hash={"source": "x", "target": "x"})
-    with pytest.raises(ValueError, match=r"another source vocabulary .* VOCABULARY_FROM=.* takes"):
+    with pytest.raises(ValueError, match=r"another source vocabulary .* VOCABULARY_FROM=.* use"):
         other.check_vocabulary_of(parent)
     other.check_vocabulary_of(Run(file.parent / "none"))

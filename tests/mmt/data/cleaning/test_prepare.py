@@ -153,7 +153,7 @@ def test_a_killed_run_is_resumed(few, tmp_path, where, times, monkeypatch):
 
 def test_rules_that_leave_nothing_are_an_error_and_write_nothing(few, tmp_path):
     book = rulebook.Rulebook({"": {"length": {"characters": (900, 901)}}}, {"": ""})
-    with pytest.raises(ValueError, match=r"leave nothing of the corpus dirty: length: short \d+"):
+    with pytest.raises(ValueError, match=r"drop all pairs of the corpus dirty: length: short \d+"):
         prepare.prepare(few, tmp_path / "out", book=book, processes=1)
     assert os.listdir(tmp_path) == ["dirty"]
 
@@ -161,7 +161,7 @@ def test_rules_that_leave_nothing_are_an_error_and_write_nothing(few, tmp_path):
 def test_a_language_without_remaining_pairs_is_left_out_and_named(few, tmp_path):
     levels = {"": {}, "language.deu_Latn": {"length": {"characters": (900, 901)}}}
     book = rulebook.Rulebook(levels, dict.fromkeys(levels, ""))
-    with pytest.warns(UserWarning, match="leave nothing of deu_Latn"):
+    with pytest.warns(UserWarning, match="drop all pairs of deu_Latn"):
         prepare.prepare(few, tmp_path / "out", book=book, processes=1)
     clean = corpora.load(tmp_path / "out")
     assert clean.languages == ("arb_Arab", "tha_Thai")
@@ -274,7 +274,7 @@ def test_explain_names_the_rule_and_writes_nothing(few, tmp_path, capsys):
         (["--gin_file", "a.gin", "--testset", "x"], "belong to CORPUS"),
         ([], "expected CORPUS and --out DIR, or --gin_file"),
         (["CORPUS", "--out", "x", "--testset", "nothing"], "nothing"),
-        (["CORPUS", "--out", "CORPUS/train/out"], "train/out lies in "),
+        (["CORPUS", "--out", "CORPUS/train/out"], "train/out is in "),
         (["CORPUS", "--out", "CORPUS"], "is the folder of the corpus"),
         (["CORPUS", "--out", "x", "--gin.prepare.processes=-4"], "processes is -4; allowed: 1 and"),
         (["CORPUS", "--out", "x", "--rules", "none.toml"], "no rules in 'none.toml'"),

@@ -107,7 +107,7 @@ def test_the_hash_is_of_the_rules_not_of_their_place(rules, tmp_path):
         ("[clean.language.Chinese]", "[clean.langauge.zh]", r":5: .*'langauge'; nearest: language"),
         ("= 3 }", "= nan }", r":9: ratio: deviations is nan; expected like "),
         ("numbers = false", "language = true", r":8: unknown rule 'language'; allowed: encoding"),
-        ("[clean.corpus.europarl]", "[clean.language.zh]", r":7: zh \(zho_Hans\) is listed already"),
+        ("[clean.corpus.europarl]", "[clean.language.zh]", r":7: zh \(zho_Hans\) is listed"),
         ("[clean]", "[claen]", r":2: unknown key 'claen'"),
         ("[clean]", "[clean]\ndefault = 1.5", r":3: default is 1.5"),
         ("[clean]", "[clean", r"rules\.toml: .*line 2"),

@@ -59,7 +59,7 @@ def test_the_hash_knows_how_files_are_read(folder):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("swh.tsv", "b.2\tmbili\nb.9\tx\n", r"swh\.tsv:2: .*eng\.tsv has no line of id 'b\.9'"),
+        ("swh.tsv", "b.2\tmbili\nb.9\tx\n", r"swh\.tsv:2: .*eng\.tsv has no line with id 'b\.9'"),
         ("swh.tsv", "b.2\tmbili\nb.2\tx\n", r"swh\.tsv:2: the id 'b\.2' is repeated"),
         ("eng.tsv", "b.1\tone\nb.1\tuno\n", r"eng\.tsv:2: the id 'b\.1' is repeated"),
         ("eng.tsv", "b.1\tone\nb.2\n", r"eng\.tsv:2: 1 columns; a line is id<TAB>text"),
@@ -80,7 +80,7 @@ def test_faults_are_named_with_file_and_line(folder, name, text, message):
     [
         ('join = "id"', 'join = "line"', r"toml:3: join is 'line'; allowed: 'id'"),
         ('pairs = "fra.tsv"', 'pairs = "fra.tsv", join = "id"', r"toml:5: join is 'id'"),
-        ('pairs = "fra.tsv"', 'pairs = "fra.tsv", target = "eng.tsv"', "target stands beside"),
+        ('pairs = "fra.tsv"', 'pairs = "fra.tsv", target = "eng.tsv"', "target cannot be"),
         ("sample = 2", "sample = 0", r"toml:4: sample is 0; allowed: a number of pairs, 1 or"),
         ("sample = 2", 'sample = "2"', r"toml:4: sample is '2'"),
         ("sample = 2", "samples = 2", r"toml:4: unknown key 'samples'; nearest: sample"),

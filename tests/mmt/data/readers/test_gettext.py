@@ -76,7 +76,7 @@ def test_a_language_with_one_form_has_the_plural_alone(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("de_AT", "fr", r"a\.po: its Language is fr; a pair is of deu_Latn and eng_Latn"),
+        ("de_AT", "fr", r"a\.po: its Language is fr; expected one of deu_Latn and eng_Latn"),
         ('"Language: de_AT\\n"\n', "", r"a\.po: its Language is not given.*columns"),
         ('msgid "four"', 'msgdi "four"', r"a\.po:15: no gettext catalogue"),
         ("UTF-8", "no-such", r"a\.po: no gettext catalogue"),

@@ -92,7 +92,7 @@ def test_missing_partial_or_unreadable_data_sets_are_named(tmp_path, cache):
         with pytest.raises(ValueError, match=rf"corpus\.toml:2: .*{message}"):
             german(tmp_path, f'[train]\nde = {{ mtdata = "{name}" }}')
     cache("S-fr-1-fra-eng", b"", "fr.tsv", ext="tsv")
-    with pytest.raises(ValueError, match="S-fr-1-fra-eng is not of deu_Latn and eng_Latn"):
+    with pytest.raises(ValueError, match="S-fr-1-fra-eng is not for deu_Latn and eng_Latn"):
         german(tmp_path, '[train]\nde = { mtdata = "S-fr-1-fra-eng" }')
     (tmp_path / "mtdata/mtdata.recipes.yml").write_text("- a: [")
     with pytest.raises(ValueError, match=r"mtdata\.recipes\.yml: "):

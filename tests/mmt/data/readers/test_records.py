@@ -108,12 +108,12 @@ def test_a_dataset_dict_has_the_split_of_its_table(tmp_path):
         ('{"source": "a", "target": "b", "source": "c"}', r"a\.jsonl:2: .*'source' is repeated"),
         ('{"source": "a", "target": "b\\u0000"}', r"a\.jsonl:2: the target side has a NUL"),
         ("", r"a\.jsonl:2: no JSON"),
-        ('{"source": "a", "targt": "b"}', r":2: no key 'target'; there: source, targt"),
+        ('{"source": "a", "targt": "b"}', r":2: no key 'target'; available: source, targt"),
         ('{"source": "a", "target": null}', r"a\.jsonl:2: the target is None, no text"),
         ('{"source": "a", "target": ["b"]}', r"a\.jsonl:2: the target is \['b'\], no text"),
         ('{"source": "a", "target": " "}', r"a\.jsonl:2: the target side is empty"),
         ('{"source": "a", "target": "\\ud800"}', r"a\.jsonl:2: the target has half of a surrog"),
-        ('{"translation": {"de": "a", "fr": "b"}}', r":2: no eng_Latn; there: de \(deu_Latn\), fr"),
+        ('{"translation": {"de": "a", "fr": "b"}}', r":2: no eng_Latn; available: de \(deu_Latn"),
         ('{"translation": "a"}', r"a\.jsonl:2: translation is 'a'; texts by language"),
     ],
 )
@@ -128,7 +128,7 @@ def test_faults_of_tables_are_named(tmp_path):
     path = parquet(tmp_path / "a.parquet", [{"source": "a", "target": None}])
     with pytest.raises(ValueError, match=r"a\.parquet: row 1: the target is None, no text"):
         pairs(path)
-    with pytest.raises(ValueError, match=r"a\.parquet: no column 'tgt'; there: source, target"):
+    with pytest.raises(ValueError, match=r"a\.parquet: no column 'tgt'; available: source, target"):
         pairs(path, columns=("source", "tgt"))
     content = path.read_bytes()
     for broken in (content[:40], content[40:], b"", b"PAR1" + bytes(100) + b"PAR1"):

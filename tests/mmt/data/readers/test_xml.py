@@ -79,9 +79,9 @@ def test_any_text_comes_back(tmp_path_factory, texts):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (unit(fr="un", en="one"), r"a\.tmx:4: unit 1: no deu_Latn; there: fr \(fra_Latn\), en"),
-        (unit(de="eins"), r"a\.tmx:4: unit 1: no eng_Latn; there: de \(deu_Latn\)"),
-        (unit(de="eins", xx="one"), r"no eng_Latn; there: de \(deu_Latn\), xx \(unknown\)"),
+        (unit(fr="un", en="one"), r"a\.tmx:4: unit 1: no deu_Latn; available: fr \(fra_Latn\), en"),
+        (unit(de="eins"), r"a\.tmx:4: unit 1: no eng_Latn; available: de \(deu_Latn\)"),
+        (unit(de="eins", xx="one"), r"no eng_Latn; available: de \(deu_Latn\), xx \(unknown\)"),
         (unit(de="eins", en="one") + unit(de=" ", en="two"), r"tmx: unit 2: the source side is em"),
         ("<tu><tuv><seg>x</seg></tuv></tu>", r"a\.tmx:4: unit 1: a tuv without xml:lang"),
         ("<tu>", r"a\.tmx:4: broken XML: mismatched tag"),
@@ -136,7 +136,7 @@ def test_tmx_streams(tmx):
 def test_the_entry_may_name_the_codes_as_written(tmx, tmp_path):
     path = tmx(unit(zh="一", en="one"))
     (tmp_path / "corpus.toml").write_text('[train]\nzh-TW = "a.tmx"')
-    with pytest.raises(ValueError, match=r"no zho_Hant; there: zh \(zho_Hans\), en .*columns = "):
+    with pytest.raises(ValueError, match=r"no zho_Hant; available: zh \(zho_Hans\), .*columns = "):
         corpora.load(tmp_path).validate()
     assert pairs(path, ("zho_Hant", "eng_Latn"), columns=("zh", "en")) == [(1, "一", "one")]
 
