@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -243,6 +244,16 @@ def test_the_command_removes_what_is_in_a_test_set(few, tmp_path, capsys):
                            "--gin.prepare.processes=1")  # fmt: skip
     assert status == 0 and f"overlap with held: {len(chosen)} pairs of 1 languages" in table
     assert (out / "report.html").is_file() and "[clean]" in (out / "report.txt").read_text()
+
+
+def test_the_command_shows_the_progress_of_every_pass(few, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then writes as to a terminal
+    assert main.main(["data", "prepare", str(few.root), "--out", str(tmp_path / "clean")]) == 0
+    screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
+    for label, total in (("learning lengths", r"\d+"), ("cleaning", r"\d+"),
+                         ("removing duplicates", len(few.languages))):  # fmt: skip
+        assert re.search(rf"{label} +\S+ +0/({total})\b", screen), label
+        assert re.search(rf"{label} +\S+ +({total})/\1\b", screen), label
 
 
 def test_explain_names_the_rule_and_writes_nothing(few, tmp_path, capsys):
