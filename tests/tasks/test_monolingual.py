@@ -172,7 +172,7 @@ def test_the_state_resumes_bit_for_bit_and_not_with_other_noise(made):
     for batch in first[3:]:
         other = next(moved)
         assert all(np.array_equal(batch[key], other[key]) for key in batch)
-    with pytest.raises(ValueError, match=r"a run with denoising\.density 0\.15, this run has 0\.3"):
+    with pytest.raises(ValueError, match=r"state has denoising\.density 0\.15, this run has 0\.3"):
         start(density=0.3).set_state(state)
 
 

@@ -103,7 +103,7 @@ def test_the_configuration_bounds_the_examples_of_early_stopping(toy, limit, bat
         short = dataclasses.replace(plan, feature_lengths={"inputs": 1, "targets": 1})
         job = trainer._job(program, short, text, toy)
         with (
-            pytest.warns(UserWarning, match="nothing is left of deu_Latn"),
+            pytest.warns(UserWarning, match="no example remains of deu_Latn"),
             pytest.raises(ValueError, match="deu_Latn: no validation example fits in"),
         ):
             job.data()

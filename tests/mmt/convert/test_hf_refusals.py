@@ -88,7 +88,7 @@ def test_no_existing_directory_is_overwritten(exported, tmp_path):
     run, out = exported("t5")
     (tmp_path / "here").mkdir()
     for convert, source in ((hf.import_hf, out), (hf.export_hf, run)):
-        with pytest.raises(ValueError, match="here exists; it is left as it is"):
+        with pytest.raises(ValueError, match="here exists; it is not changed"):
             convert(source, tmp_path / "here")
     assert not list((tmp_path / "here").iterdir())
     (tmp_path / "file").touch()

@@ -205,7 +205,7 @@ def test_caps_and_languages_hold_for_pairs_and_text_alike():
     assert german.choose(list(BOTH)) == ["deu_Latn", "deu_Latn.monolingual"]
     assert mixing.language_of(mixing.monolingual("deu_Latn")) == "deu_Latn"
     assert mixing.Mixing(monolingual=0.0, languages=["de"]).choose(list(BOTH)) == ["deu_Latn"]
-    with pytest.raises(ValueError, match=r"monolingual is 1\.0, but the data has pairs alone"):
+    with pytest.raises(ValueError, match=r"monolingual is 1\.0, but the data has only pairs"):
         mixing.Mixing(monolingual=1.0).choose(["deu_Latn"])
     with pytest.raises(ValueError, match="'fra' is not among the 3 languages"):
         mixing.Mixing(languages=["fra"]).choose(list(BOTH))

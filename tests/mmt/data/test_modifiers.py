@@ -167,7 +167,7 @@ def test_only_seed_and_draw_decide(cached):
     rows = [Counter(row.tobytes() for batch in taken for row in batch["encoder_input_tokens"])
             for taken in (expected, of_halves[0] + of_halves[1])]  # fmt: skip
     assert rows[0] == rows[1]
-    with pytest.raises(ValueError, match="is of a run with stages"):
+    with pytest.raises(ValueError, match="state has stages"):
         stream(cached, ALL | {"typos": 0.3}).set_state(state)
 
 

@@ -55,7 +55,7 @@ def test_a_corpus_that_is_elsewhere_does_not_matter(cached):
 
 def test_the_cache_of_another_mixture_is_refused(cached):
     cache_config, _ = cached
-    with pytest.raises(ValueError, match="of 'toys_to_eng', not of 'boys_to_eng'"):
+    with pytest.raises(ValueError, match="of 'toys_to_eng', not 'boys_to_eng'"):
         recipe.CacheConfig(cache_config.directory, "boys_to_eng").present()
 
 

@@ -190,7 +190,7 @@ def test_a_state_knows_its_stages(directory):
     assert "stages" not in plain.get_state()
     two = stream(directory, [Stage({"examples": 100}), Stage()])
     for ours, theirs in ((single, two), (two, single)):
-        with pytest.raises(ValueError, match="is of a run with stages "):
+        with pytest.raises(ValueError, match="state has stages "):
             ours.set_state(theirs.get_state())
     later = stream(directory, [Stage({"examples": 90}), Stage()])
     with pytest.raises(ValueError, match=r"stages\[0\]\.until\.examples 100, this run has 90: "):

@@ -235,4 +235,4 @@ def test_a_language_without_enough_data_is_left_out_and_named(
     monkeypatch.setattr(cldr, "LOCALES", ("sw", "io"))
     monkeypatch.setattr(cldr, "LARGEST", 120)
     assert corpora.load(cldr.ensure(tmp_path)).languages == ("swh_Latn",)
-    assert "left out ido_Latn" in capsys.readouterr().err
+    assert "omitted ido_Latn" in capsys.readouterr().err

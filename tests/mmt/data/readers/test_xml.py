@@ -179,7 +179,7 @@ def test_xliff_is_read_in_either_direction(tmp_path):
     [
         ('target-language="de"', 'target-language="fr"', r"a\.xlf:2: from en-US to fr; expected"),
         ('source-language="en-US" target-language="de"', "", r"a\.xlf:3: no source-language"),
-        ("<xliff", "<html", r"a\.xlf:1: the root is <html>; here it is <xliff>"),
+        ("<xliff", "<html", r"a\.xlf:1: the root is <html>; expected <xliff>"),
         ("</target>", "</traget>", r"a\.xlf:3: broken XML: mismatched tag"),
         ("<source>two", "<source> </source><target>zwei</target><source>", r"unit 2: the target"),
     ],
