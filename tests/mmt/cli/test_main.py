@@ -1,5 +1,6 @@
 """The command line: from a toy corpus to a report, and the errors for bad input."""
 
+import io
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+from mmt.cli.main import main
 from mmt.data.cache.manifest import read_manifest
 from mmt.run import read_metrics
 from mmt.system import lock
@@ -314,15 +316,22 @@ def test_a_broken_corpus_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists() and not (tmp_path / "data" / "caches").exists()
 
 
-def test_bad_translation_input_is_an_error(toy_run, mmt_command, tmp_path):
-    fails(mmt_command("translate", "--model", tmp_path, stdin=b"x\n"), "no config.gin")
-    fails(mmt_command("translate", "--model", toy_run, "--from", "Germn", stdin=b"x\n"), "German")
-    fails(mmt_command("translate", "--model", toy_run, "--from", "zul", stdin=b"x\n"), "Zulu")
-    fails(mmt_command("translate", "--model", toy_run, "--to", "fra", stdin=b"x\n"), "English")
-    fails(mmt_command("translate", "--model", toy_run, "--step", 7, stdin=b"x\n"), "20, 40")
+def test_bad_translation_input_is_an_error(
+    toy_run, tmp_path, monkeypatch, capsys, as_users_have_it
+):
+    def fails_here(message, *flags):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x\n")))
+        assert main(["translate", "--model", *map(str, flags)]) == 1
+        assert message in capsys.readouterr().err
+
+    fails_here("no config.gin", tmp_path)
+    fails_here("German", toy_run, "--from", "Germn")
+    fails_here("Zulu", toy_run, "--from", "zul")
+    fails_here("English", toy_run, "--to", "fra")
+    fails_here("20, 40", toy_run, "--step", 7)
     empty = tmp_path / "run"
     shutil.copytree(toy_run, empty, ignore=shutil.ignore_patterns("checkpoints"))
-    fails(mmt_command("translate", "--model", empty, stdin=b"x\n"), "no checkpoint")
+    fails_here("no checkpoint", empty)
 
 
 def test_bad_evaluation_input_is_an_error(toy_run, mmt_command, tmp_path):
