@@ -145,7 +145,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_pa
     counts = json.loads(manifest.read_text())
     counts["counts"]["validation"]["deu_Latn"] = 0
     manifest.write_text(json.dumps(counts))
-    with pytest.raises(ValueError, match="no validation examples for deu_Latn: a baseline stops"):
+    with pytest.raises(ValueError, match="no validation examples for deu_Latn: baselines need"):
         baselines(
             1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge
         )
@@ -210,5 +210,5 @@ def test_losses_of_other_vocabularies_are_compared_on_the_same_sentences(toy):
     )
     assert rate == few / target > 1
     room = f"baselines.Plan.feature_lengths = {{'inputs': 40, 'targets': {target}}}"
-    with pytest.warns(UserWarning, match="short: 0 of 5 validation examples of deu_Latn fit, in"):
+    with pytest.warns(UserWarning, match="short: 0 of 5 validation examples of deu_Latn fit, but"):
         trainer.rate(Class("short", bindings=[*bindings, room]), "deu_Latn")
