@@ -233,7 +233,8 @@ def test_a_death_while_saving_leaves_the_previous_checkpoint(runner, tmp_path, v
 
 @pytest.mark.mesh
 def test_sigterm_to_a_process_ends_all_with_a_checkpoint(runner, tmp_path):
-    started = runner.start(tmp_path / "run", *DENSE, processes=2, steps=10**6)
+    flags = (*DENSE, "--gin.EVAL_PERIOD=1000000")  # a validation would end with a recovery state
+    started = runner.start(tmp_path / "run", *flags, processes=2, steps=10**6)
     running(tmp_path / "run", started)
     os.kill(started[1].pid, signal.SIGTERM)
     ended = finish(started, timeout=90)
@@ -243,6 +244,25 @@ def test_sigterm_to_a_process_ends_all_with_a_checkpoint(runner, tmp_path):
     rows = read_metrics(tmp_path / "run/metrics.jsonl")
     assert [row["step"] for row in rows if "loss" in row] == list(range(1, step + 1))
     runner.run(tmp_path / "run", *DENSE, steps=step + 2)
+
+
+@pytest.mark.mesh
+def test_sigterm_to_one_while_all_compile_ends_all_after_a_few_steps(
+    runner, tmp_path, monkeypatch
+):
+    """Compiled code is not interrupted: the processes agree on the step after which all end."""
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")
+    flags = (*DENSE, "--gin.transformer.Config.encoder_layers=6", "--gin.EVAL_PERIOD=1000000")
+    started = runner.start(tmp_path / "run", *flags, processes=2, steps=10**6)
+    while not (tmp_path / "run/metrics.jsonl").exists():
+        assert all(process.poll() is None for process in started), finish(started)
+        time.sleep(0.01)
+    os.kill(started[1].pid, signal.SIGTERM)
+    ended = finish(started, timeout=120)
+    assert [status for status, _, _ in ended] == [143, 143], ended
+    (step,) = Run(tmp_path / "run").checkpoint_steps()
+    assert 1 <= step <= 5
+    assert f"checkpoint {step} is written" in ended[0][2]
 
 
 @pytest.mark.mesh
