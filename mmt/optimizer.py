@@ -71,3 +71,23 @@ def warmup_cosine(peak: float, *, warmup_steps: int, steps: int) -> optax.Schedu
             "(train.warmup_cosine.warmup_steps); allowed: more steps, or a shorter warm-up"
         )
     return optax.warmup_cosine_decay_schedule(0.0, peak, warmup_steps, steps)
+
+
+def cooldown(schedule: optax.Schedule, *, steps: int, cooldown_steps: int) -> optax.Schedule:
+    """Multiplies a schedule by a factor that falls from 1 to 0 over the last `cooldown_steps`.
+
+    With `inverse_sqrt` it is the schedule of Zhai et al. 2022 (arXiv 2106.04560), with a constant a
+    trapezoid. Before the cooldown the rate does not depend on `steps`: a longer run is the same up
+    to there. ValueError for a cooldown of no steps, or of more than `steps`.
+    """
+    if not 0 < cooldown_steps <= steps:
+        raise ValueError(
+            f"train.cooldown.cooldown_steps is {cooldown_steps}; allowed: 1 to {steps}, which is "
+            "TRAIN_STEPS"
+        )
+
+    def cooled(count: Any) -> Array:
+        left = (steps - jnp.asarray(count, jnp.float32)) / cooldown_steps
+        return schedule(count) * jnp.clip(left, 0.0, 1.0)
+
+    return cooled

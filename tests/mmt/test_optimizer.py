@@ -32,3 +32,19 @@ def test_the_optimizer_sees_one_layer_and_one_expert_at_a_time(toy_program):
             np.testing.assert_allclose(update[index], alone, rtol=2e-5, atol=1e-7)
             checked += stacked == 2
     assert checked  # there are experts among them
+
+
+def test_a_longer_run_has_the_same_rate_until_the_cooldown():
+    base = optimizer.inverse_sqrt(0.05, warmup_steps=10)
+    short, long = (optimizer.cooldown(base, steps=n, cooldown_steps=20) for n in (100, 200))
+    rates = [[float(schedule(step)) for step in range(200)] for schedule in (short, long, base)]
+    assert rates[0][:81] == rates[1][:81] == rates[2][:81]
+    assert rates[0][90] == pytest.approx(rates[2][90] / 2) and not any(rates[0][100:])
+    assert rates[1][180] == rates[2][180] and rates[1][199] == pytest.approx(rates[2][199] / 20)
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_a_cooldown_is_a_part_of_the_run(count):
+    base = optimizer.inverse_sqrt(0.05, warmup_steps=10)
+    with pytest.raises(ValueError, match=rf"cooldown_steps is {count}; allowed: 1 to 100"):
+        optimizer.cooldown(base, steps=100, cooldown_steps=count)
