@@ -19,15 +19,13 @@ and smaller test sets, for two CPU cores:
 The texts are not copied; their licences apply. The benchmark's result is about verses and news.
 """
 
-import csv
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mmt import languages
+from benchmarks import packs
 
-COLUMNS = ("code", "suggested_subsample", "test")  # columns of the manifest
+COLUMNS = ("suggested_subsample", "test")  # of the manifest
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 FEW, FEW_NEWS = 200, 100  # lines per test
 BIBLE = ("Bible verses", "each text its own")  # domain and licence
@@ -40,105 +38,46 @@ def describe(data: Path, out: Path) -> list[Path]:
 
     Raises ValueError for a missing pack or a broken manifest.
     """
-    manifest = _manifest(data / "manifest.tsv")
+    manifest = packs.manifest(data / "manifest.tsv", COLUMNS)
     sizes = {code: size for code, (size, _) in manifest.items()}
     few = {code: min(test, FEW) for code, (_, test) in manifest.items()}  # some tests are smaller
     _check_packs(data, list(sizes))
+    every = dict.fromkeys(sizes, 0)
+    twelve = {code: few[code] for code in _spread(sizes, 12)}
     texts = {
         "bible100": (BIBLE, _bible(data / "bible", sizes)),
-        "bible100all": (BIBLE, _bible(data / "bible", dict.fromkeys(sizes, 0))),
-        "ntrex100": (NEWS, _tests(data / "ntrex", dict.fromkeys(sizes, 0))),
-        "bible100few": (BIBLE, _tests(data / "bible/test", few)),
-        "bible12few": (
-            BIBLE,
-            _tests(data / "bible/test", {code: few[code] for code in _spread(sizes, 12)}),
+        "bible100all": (BIBLE, _bible(data / "bible", every)),
+        "ntrex100": (NEWS, packs.split("test", data / "ntrex", every)),
+        "bible100few": (BIBLE, packs.split("test", data / "bible/test", few)),
+        "bible12few": (BIBLE, packs.split("test", data / "bible/test", twelve)),
+        "ntrex100few": (
+            NEWS, packs.split("test", data / "ntrex", dict.fromkeys(sizes, FEW_NEWS)),
         ),
-        "ntrex100few": (NEWS, _tests(data / "ntrex", dict.fromkeys(sizes, FEW_NEWS))),
-    }
+    }  # fmt: skip
     if (data / "tico19").is_dir():
-        lines = _tests(data / "tico19", dict.fromkeys(sizes, 0))
-        texts["tico100"] = (HEALTH, lines)
-    written = []
-    for name, ((domain, licence), lines) in texts.items():
-        file = out / name / "corpus.toml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        about = {"name": name, "target": "eng_Latn", "domain": domain, "licence": licence}
-        head = [f'{key} = "{value}"' for key, value in about.items()]
-        file.write_text("\n".join([*head, *lines, ""]))
-        written.append(file)
-    return written
-
-
-def _manifest(file: Path) -> dict[str, tuple[int, int]]:
-    """Returns code -> (training pairs to use, lines of its test)."""
-    if not file.is_file():
-        raise ValueError(f"no {file}: DATA is a folder with the packs and their manifest")
-    sizes: dict[str, tuple[int, int]] = {}
-    try:
-        with open(file, encoding="utf-8-sig", newline="") as lines:
-            rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-            missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
-            if missing:
-                raise ValueError(f"{file}:1: no column {', '.join(missing)}")
-            for row in rows:
-                where = f"{file}:{rows.line_num}"
-                try:
-                    code = languages.find(row["code"] or "").code
-                except ValueError as error:
-                    raise ValueError(f"{where}: {error}") from error
-                if code in sizes:
-                    raise ValueError(f"{where}: {code} is there twice")
-                for name in COLUMNS[1:]:
-                    if not (row[name] or "").isdecimal() or int(row[name]) < 1:
-                        raise ValueError(f"{where}: {name} is {row[name]!r}; expected 1 or more")
-                sizes[code] = int(row["suggested_subsample"]), int(row["test"])
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: no UTF-8: {error}") from error
-    if not sizes:
-        raise ValueError(f"{file}: no languages")
-    return sizes
+        texts["tico100"] = (HEALTH, packs.split("test", data / "tico19", every))
+    return [packs.write(out, name, about, lines) for name, (about, lines) in texts.items()]
 
 
 def _check_packs(data: Path, codes: list[str]) -> None:
     """Raises ValueError for missing packs; news and health may lack some languages."""
-    expected = [data / "bible" / part / f"{code}.tsv.gz"
-              for part in SPLITS.values() for code in ("eng_Latn", *codes)]  # fmt: skip
+    expected = [packs.path(data / "bible" / part, code)
+                for part in SPLITS.values() for code in (packs.ENGLISH, *codes)]  # fmt: skip
     for pack in ("ntrex", *(["tico19"] if (data / "tico19").is_dir() else [])):
-        english, *others = (data / pack / f"{code}.tsv.gz" for code in ("eng_Latn", *codes))
-        expected += [english, *([] if any(map(Path.is_file, others)) else others[:1])]
-    if missing := [file for file in expected if not file.is_file()]:
-        more = f" and {len(missing) - 1} others" if missing[1:] else ""
-        raise ValueError(f"no {missing[0]}{more}; the manifest names it")
+        expected += packs.files_of_test(data / pack, codes)
+    packs.check_files(expected)
 
 
 def _bible(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
+    every = dict.fromkeys(sizes, 0)
     for split, part in SPLITS.items():
-        yield f"[{split}]"
-        for code, size in sizes.items():
-            yield _entry(folder / part, code, size if split == "train" else 0)
-
-
-def _tests(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
-    """Yields the entries of the languages in the folder."""
-    yield "[test]"
-    for code, size in sizes.items():
-        if (folder / f"{code}.tsv.gz").is_file():
-            yield _entry(folder, code, size)
+        yield from packs.split(split, folder / part, sizes if split == "train" else every)
 
 
 def _spread(sizes: dict[str, int], number: int) -> list[str]:
     by_size = sorted(sizes, key=lambda code: -sizes[code])
     places = [round(place * (len(by_size) - 1) / (number - 1)) for place in range(number)]
     return [by_size[place] for place in places]
-
-
-def _entry(folder: Path, code: str, size: int) -> str:
-    source, target = (
-        json.dumps(str(folder.resolve() / f"{name}.tsv.gz"), ensure_ascii=False)
-        for name in (code, "eng_Latn")
-    )
-    sample = f", sample = {size}" if size else ""
-    return f'{code} = {{ source = {source}, target = {target}, join = "id"{sample} }}'
 
 
 def main(arguments: list[str]) -> None:
