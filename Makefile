@@ -6,7 +6,7 @@ BIN := .venv/bin
 LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' 'Francia, Italia y España' \
   'siku 12' '38,1 kilogramm'
 
-.PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 env env-all clean
+.PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 mix150 env env-all clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,11 @@ bible100: env  ## 108 real languages against 108 baselines: make bible100 DATA=<
 	@test -n "$(DATA)" || { echo "make bible100 DATA=<packs>: benchmarks/bible100/README.md"; exit 2; }
 	$(BIN)/python -m benchmarks.bible100.corpus '$(DATA)' runs/bible100/data
 	$(BIN)/mmt report --train benchmarks/bible100/study.gin
+
+mix150: env  ## 152 languages of varied text against 152 baselines: make mix150 DATA=<packs>; goes on
+	@test -n "$(DATA)" || { echo "make mix150 DATA=<packs>: benchmarks/mix150/README.md"; exit 2; }
+	$(BIN)/python -m benchmarks.mix150.corpus '$(DATA)' runs/mix150/data
+	$(BIN)/mmt report --train benchmarks/mix150/study.gin
 
 clean:  ## remove what the demo made (not the environment)
 	rm -rf runs/demo
