@@ -110,10 +110,10 @@ def split(name: str, folder: Path, sizes: Mapping[str, int]) -> Iterator[str]:
             yield f"{code} = {entry(path(folder, code), path(folder, ENGLISH), sample=size)}"
 
 
-def write(out: Path, name: str, about: tuple[str, str], lines: Iterable[str]) -> Path:
-    """Writes OUT/NAME/corpus.toml and returns its path; `about`: domain and licence."""
-    file = out / name / "corpus.toml"
-    file.parent.mkdir(parents=True, exist_ok=True)
+def write(folder: Path, name: str, about: tuple[str, str], lines: Iterable[str]) -> Path:
+    """Writes the corpus.toml of a folder and returns its path; `about`: domain and licence."""
+    file = folder / "corpus.toml"
+    folder.mkdir(parents=True, exist_ok=True)
     domain, licence = about
     head = {"name": name, "target": ENGLISH, "domain": domain, "licence": licence}
     text = [f'{key} = "{value}"' for key, value in head.items()]

@@ -56,7 +56,7 @@ def describe(data: Path, out: Path) -> list[Path]:
     }  # fmt: skip
     if (data / "tico19").is_dir():
         texts["tico100"] = (HEALTH, packs.split("test", data / "tico19", every))
-    return [packs.write(out, name, about, lines) for name, (about, lines) in texts.items()]
+    return [packs.write(out / name, name, about, lines) for name, (about, lines) in texts.items()]
 
 
 def _check_packs(data: Path, codes: list[str]) -> None:

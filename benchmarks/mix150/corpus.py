@@ -5,9 +5,9 @@
 DATA holds the packs `mix/`, `flores/devtest/`, `ntrex/` and `tico19/`, in the versions of
 packs.sha256. OUT gets a folder with a corpus.toml for each corpus:
 
-    mix150all       the pack's 152 languages with 1,000 training pairs or more, as they are
+    packs           the 152 languages of mix with 1,000 training pairs or more, as they are
     mix150          the same without training pairs that overlap a test set; its report.txt counts
-                    what was dropped. All systems train on it.
+                    what was dropped. All systems train on it; its test is the pack's.
     everyday150, news150, interface150, stories150, technical150
                     the test of mix150 by the kind of its sources
     flores150       FLORES-200 devtest; ntrex150: news; tico150: health
@@ -71,19 +71,21 @@ def describe(data: Path, out: Path, sums: Path = SUMS) -> list[Path]:
     mixed = [line for split, part in SPLITS.items()
              for line in packs.split(split, data / "mix" / part, every)]  # fmt: skip
     written = [
-        packs.write(out, "mix150all", ("all kinds", MIX), mixed),
+        packs.write(out / "packs", "mix150", ("all kinds", MIX), mixed),
         packs.write(
-            out, "mix150few", ("all kinds", MIX), packs.split("test", data / "mix/test", few)
+            out / "mix150few", "mix150few", ("all kinds", MIX),
+            packs.split("test", data / "mix/test", few),
         ),
-    ]
+    ]  # fmt: skip
     for kind, counts in _split_by_kind(data / "mix/test", list(sizes), out).items():
         for suffix, most in (("", 0), ("few", FEW_OF_KIND)) if counts else ():
             name, lines = f"{kind}150{suffix}", _of_kind(data, out / "kinds" / kind, counts, most)
-            written.append(packs.write(out, name, (kind, MIX), lines))
+            written.append(packs.write(out / name, name, (kind, MIX), lines))
     for name, (folder, domain, licence) in OTHERS.items():
         for suffix, most in (("", 0), ("few", FEW)):
             lines = packs.split("test", data / folder, dict.fromkeys(sizes, most))
-            written.append(packs.write(out, name + suffix, (domain, licence), lines))
+            place = out / f"{name}{suffix}"
+            written.append(packs.write(place, place.name, (domain, licence), lines))
     return written
 
 
@@ -94,7 +96,7 @@ def without_overlap(out: Path) -> Report:
     words with one (the rule `overlap` of `mmt data prepare`).
     """
     tests = testsets.lines([str(out / name) for name in OTHERS], target="eng")
-    corpus = corpora.load(out / "mix150all")
+    corpus = corpora.load(out / "packs")
     return prepare.prepare(corpus, out / "mix150", book=OVERLAP, tests=tests)
 
 
