@@ -1,0 +1,206 @@
+"""benchmarks/mix150: what its script writes, and its gin files."""
+
+import gzip
+import hashlib
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from benchmarks import packs
+from benchmarks.mix150 import corpus
+from eval import baselines, testsets
+from eval.study import Study
+from mmt import config, initial
+from mmt.data import corpora
+from mmt.model import parameter_names
+from mmt.plan import parameters
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARK = ROOT / "benchmarks/mix150"
+SIZES = {"deu_Latn": 1200, "swh_Latn": 1000, "yor_Latn": 999}  # Yoruba is too small
+DEV, TEST = 5, 130
+SHARED = "nine words of a line that a test has"  # in training and in FLORES
+
+
+def english(part: str, number: int) -> str:
+    """A line that shares no eight words with one of another part or number."""
+    return " ".join(f"{part}{number}w{place}" for place in range(9))
+
+
+def write(file: Path, lines: dict[str, str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{name}\t{line}\n" for name, line in lines.items())
+    file.write_bytes(gzip.compress(text.encode()))
+
+
+def name_of(part: str, number: int) -> str:
+    """An id: of every ten lines of a test four are everyday, three news, two interface."""
+    return f"{('tatoeba', 'newstest', 'osm', 'tldr')[min(number % 10 // 3, 3)]}:{part}{number}"
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """Made-up packs; one German training pair and one line of FLORES have the same English."""
+    folder = tmp_path / "packs"
+    for part in ("train", "dev", "test"):
+        for code in ("eng_Latn", *SIZES):
+            count = {"train": SIZES.get(code, max(SIZES.values())), "dev": DEV, "test": TEST}[part]
+            write(
+                folder / "mix" / part / f"{code}.tsv.gz",
+                {name_of(part, n): english(f"{code}{part}", n) for n in range(count)},
+            )
+    file = folder / "mix/train/eng_Latn.tsv.gz"
+    lines = [line.split("\t") for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
+    write(file, dict(lines) | {name_of("train", 1100): f"a prefix {SHARED}"})
+    for pack, count in (("flores/devtest", 120), ("ntrex", 110), ("tico19", 40)):
+        for code in ("eng_Latn", "deu_Latn", "zul_Latn"):  # Zulu is not in mix
+            own = {f"{n}": english(f"{code}{pack[:3]}", n) for n in range(count)}
+            if pack.startswith("flores") and code == "eng_Latn":
+                own["7"] = f"{SHARED} indeed"
+            write(folder / pack / f"{code}.tsv.gz", own)
+        (folder / pack / "manifest.tsv").write_text(f"code\tpairs\ndeu_Latn\t{count}\n")
+    rows = [f"{code}\t{size}\t{DEV}\t{TEST}\n" for code, size in SIZES.items()]
+    (folder / "mix/manifest.tsv").write_text("".join(["code\ttrain\tdev\ttest\n", *rows]))
+    files = [line.split()[1] for line in corpus.SUMS.read_text().splitlines()]
+    hashes = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files]
+    sums = [f"{one}  {name}\n" for one, name in zip(hashes, files, strict=True)]
+    (folder / "sums").write_text("".join(sums))
+    return folder
+
+
+def test_the_corpus_has_large_enough_languages_and_all_their_lines(made_up, tmp_path):
+    corpus.describe(made_up, tmp_path, made_up / "sums")
+    whole = corpora.load(tmp_path / "packs")
+    assert whole.languages == ("deu_Latn", "swh_Latn")
+    assert [whole.count(code, "train") for code in whole.languages] == [1200, 1000]
+    assert [whole.count("swh_Latn", split) for split in ("validation", "test")] == [DEV, TEST]
+
+
+def test_the_tests_by_kind_are_a_partition_of_the_test(made_up, tmp_path):
+    corpus.describe(made_up, tmp_path, made_up / "sums")
+    kinds = [testsets.load(tmp_path / f"{kind}150") for kind in ("everyday", "news", "interface")]
+    every = testsets.load(tmp_path / "packs").languages["swh_Latn"]
+    lines = [line for kind in kinds for line in kind.languages["swh_Latn"].sources]
+    assert len(set(lines)) == len(lines) == TEST - 13 and set(lines) < set(every.sources)
+    assert not (tmp_path / "technical150").exists()  # 13 lines, under LINES_OF_KIND
+    assert [kind.domain for kind in kinds] == ["everyday", "news", "interface"]
+
+
+def test_two_cores_get_a_part_of_each_test(made_up, tmp_path):
+    corpus.describe(made_up, tmp_path, made_up / "sums")
+    sizes = {
+        name: len(testsets.load(tmp_path / name).languages["deu_Latn"].sources)
+        for name in ("mix150few", "news150few", "flores150few", "ntrex150few", "tico150")
+    }
+    few, of_kind = corpus.FEW, min(corpus.FEW_OF_KIND, 39)
+    assert list(sizes.values()) == [few, of_kind, few, few, 40]
+    assert set(testsets.load(tmp_path / "flores150").languages) == {"deu_Latn"}
+
+
+def test_training_pairs_that_overlap_a_test_are_dropped_and_counted(made_up, tmp_path):
+    corpus.describe(made_up, tmp_path, made_up / "sums")
+    report = corpus.without_overlap(tmp_path)
+    cleaned = corpora.load(tmp_path / "mix150")
+    assert cleaned.name == "mix150"  # as the mixture of mix150.gin
+    assert [len(list(cleaned.pairs(code, "train"))) for code in cleaned.languages] == [1199, 1000]
+    assert not any(SHARED in pair.target for pair in cleaned.pairs("deu", "train"))
+    assert len(list(cleaned.pairs("deu", "test"))) == TEST
+    assert len(testsets.load(tmp_path / "flores150").languages["deu_Latn"].sources) == 120
+    assert "1 of 2,200 training pairs dropped" in corpus.summary(report)
+    assert "overlap: flores150" in corpus.summary(report)
+
+
+def test_the_command_resumes_and_prints_the_overlap(made_up, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(corpus.describe, "__defaults__", (made_up / "sums",))
+    for _ in range(2):
+        corpus.main([str(made_up), str(tmp_path / "out")])
+        assert "1 of 2,200 training pairs dropped" in capsys.readouterr().out
+
+
+def test_another_version_of_a_pack_is_named(made_up, tmp_path):
+    with pytest.raises(ValueError, match=r"the pack mix is of another version: sha256 .*expected"):
+        corpus.describe(made_up, tmp_path)
+    (made_up / "tico19/manifest.tsv").unlink()
+    with pytest.raises(ValueError, match=r"no .*manifest.tsv: the pack tico19 is not in"):
+        corpus.describe(made_up, tmp_path, made_up / "sums")
+    with pytest.raises(SystemExit, match=r"the pack mix is not in"):
+        corpus.main([str(tmp_path / "nothing"), str(tmp_path)])
+
+
+def test_a_file_that_differs_from_its_manifest_is_named(made_up, tmp_path):
+    write(made_up / "mix/dev/swh_Latn.tsv.gz", {name_of("dev", 0): "moja"})
+    with pytest.raises(ValueError, match=r"dev/swh_Latn.tsv.gz: 1 lines; the manifest says 5"):
+        corpus.describe(made_up, tmp_path, made_up / "sums")
+
+
+def test_an_unknown_source_is_named_with_its_line(made_up, tmp_path):
+    lines = {name_of("test", n): f"moja {n}" for n in range(TEST - 1)} | {"web:1": "mbili"}
+    write(made_up / "mix/test/swh_Latn.tsv.gz", lines)
+    with pytest.raises(ValueError, match=r"test/swh_Latn.tsv.gz:130: unknown source 'web'"):
+        corpus.describe(made_up, tmp_path, made_up / "sums")
+
+
+DATA = Path(os.environ.get("MMT_PACKS", ROOT.parent / "shared/data"))
+
+
+@pytest.mark.skipif(
+    not (DATA / "mix/manifest.tsv").is_file(),
+    reason="needs the packs: set MMT_PACKS to a folder with mix/, flores/, ntrex/ and tico19/",
+)
+def test_the_real_packs_are_of_the_expected_version():
+    packs.check_versions(DATA, corpus.SUMS)
+    assert len(corpus.languages_of(DATA / "mix/manifest.tsv")) == 152
+
+
+STUDIES = [
+    path.relative_to(ROOT)
+    for path in sorted(BENCHMARK.rglob("*.gin"))
+    if "study.Study" in path.read_text()
+]
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=str)
+def test_a_studys_runs_load_and_each_has_a_folder_of_its_own(file, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    config.load([str(file)])
+    study, folders = config.configured(Study)(), []
+    for run in study.runs:
+        _, own, *bindings = shlex.split(run)
+        config.load([own], [*study.bindings, *bindings])
+        folders.append(config.macro("MODEL_DIR"))
+    assert len(set(folders)) == len(study.runs) > 1
+    assert {Path(folder).parent for folder in folders} == {Path(study.results).parent}
+
+
+def test_systems_cost_the_same_and_the_student_starts_from_its_teacher(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    models = {}
+    for name in ("dense", "top2", "student"):
+        config.load([f"benchmarks/mix150/{name}.gin"])
+        models[name] = config.macro("MODEL")
+    dense, top2, student = (parameters.count(model) for model in models.values())
+    assert top2.whole.active - top2.parts["routers"].active == dense.whole.active
+    assert student.whole.active == dense.whole.active
+    assert 11e6 < dense.whole.total < 13e6 < top2.whole.total
+    taken = initial.shared(parameter_names.shapes(models["top2"]), models["student"])
+    assert "encoder/0/mlp/wi_0" in taken and "encoder/1/mlp/wi_0" not in taken
+
+
+def test_each_class_of_baselines_has_candidates_that_differ(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    config.load(["benchmarks/mix150/baselines.gin"])
+    classes = config.value(baselines.baselines, "classes")
+    by_size: dict[int, set[str]] = {}
+    for one in classes:
+        by_size.setdefault(one.least, set()).add(str(one).partition(" ")[2])
+        with one.configured() as (_, plan):
+            assert plan.epochs >= 5
+    assert sorted(by_size) == [0, 2000, 5000, 20000]
+    assert all(len(settings) == 2 for settings in by_size.values())
+
+
+def test_no_text_of_the_packs_is_in_the_repository():
+    suffixes = {path.suffix for path in BENCHMARK.rglob("*") if path.is_file()}
+    assert suffixes <= {".py", ".pyc", ".gin", ".md", ".sha256", ".jsonl", ".png"}
