@@ -167,8 +167,8 @@ def test_a_studys_runs_load_and_each_has_a_folder_of_its_own(file, monkeypatch):
     config.load([str(file)])
     study, folders = config.configured(Study)(), []
     for run in study.runs:
-        _, own, *bindings = shlex.split(run)
-        config.load([own], [*study.bindings, *bindings])
+        _, gin_file = shlex.split(run)
+        config.load([gin_file])
         folders.append(config.macro("MODEL_DIR"))
     assert len(set(folders)) == len(study.runs) > 1
     assert {Path(folder).parent for folder in folders} == {Path(study.results).parent}
