@@ -1,0 +1,14 @@
+"""gin configuration: files, overrides, the operative config. The only `import gin`.
+
+A config composes objects by gin's dynamic registration: any importable function or class is bound
+by its name, without a decorator. No config object travels through the code.
+"""
+
+from mmt.config.bindings import bind
+from mmt.config.files import changed, complete, isolated, load, statements, unlike
+from mmt.config.values import binds, bound, configured, macro, value
+
+__all__ = [
+    "bind", "binds", "bound", "changed", "complete", "configured", "isolated", "load", "macro",
+    "statements", "unlike", "value",
+]  # fmt: skip
