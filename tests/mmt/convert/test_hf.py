@@ -57,9 +57,10 @@ def test_transformers_loads_an_export_completely_without_warnings(exported, name
         messages = [message for message in messages if "we will NOT tie them" not in message]
     assert messages == []
 
-    source, target = hf_families.batch(config.model_from(run).config)
+    model = Run(run).model()
+    source, target = hf_families.batch(model.config)
     given = {"params": parameters(run)}, source, target
-    ours = config.model_from(run).apply(*jax.tree.map(jax.numpy.asarray, given))
+    ours = model.apply(*jax.tree.map(jax.numpy.asarray, given))
     with torch.no_grad():
         logits = theirs(
             input_ids=torch.as_tensor(source).long(),
