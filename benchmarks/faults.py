@@ -75,7 +75,7 @@ class Bench:
 
         losses, expected = self.losses(options), self.losses(self.whole)
         bad = sum(
-            bool(digests.damage(options.directory / "checkpoints" / str(step)))
+            bool(digests.verify(options.directory / "checkpoints" / str(step)))
             for step in Run(options.directory).checkpoint_steps()
         )
         return bad + sum(losses.get(step) != loss for step, loss in expected.items())

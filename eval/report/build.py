@@ -56,7 +56,7 @@ class Section:
     """The page's section for one comparison. slug: its part of file names and anchors."""
 
     comparison: Comparison
-    evidence: AnalysisIndex
+    analyses: AnalysisIndex
     slug: str
     notes: tuple[Note, ...]
     examples: tuple[Shown, ...]
@@ -98,13 +98,13 @@ class Section:
     @property
     def answer(self) -> str:
         """Returns the result of the primary system in one or two sentences."""
-        return notes.answer(self.comparison, self.evidence)
+        return notes.answer(self.comparison, self.analyses)
 
     @property
     def headline(self) -> list[tuple[str, str, str]]:
         """Returns a few (number, its name, its languages) of the primary system."""
         primary = self.comparison.primary_system
-        return captions.headline(self.comparison, self.evidence, primary) if primary else []
+        return captions.headline(self.comparison, self.analyses, primary) if primary else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,19 +143,19 @@ def report(
     """
     check_folder(out)
     once = {Path(file).resolve(): Path(file) for file in files}
-    rows, folders, evidence, counts = _read(list(once.values()))
+    rows, folders, analyses, counts = _read(list(once.values()))
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
     for comparison in _compared(rows, list(once.values()), allow):
-        _check_comet(comparison, evidence)
+        _check_comet(comparison, analyses)
         slugs = [section.slug for section in sections]
         kept = folders if examples else {}
-        sections.append(_section(comparison, evidence, kept=kept, taken=slugs, contents=contents))
-    training = _training([section.comparison for section in sections], evidence, contents)
+        sections.append(_section(comparison, analyses, kept=kept, taken=slugs, contents=contents))
+    training = _training([section.comparison for section in sections], analyses, contents)
     context = {
         "sections": sections, "training": training, "files": counts, "tables": tables,
         "systems": system_tables, "guards": OUTPUT_CHECKS, "risky": RISKY, "small": SMALL,
-        "evidence": evidence,
+        "analyses": analyses,
         "captions": captions, "recipes": recipes,
     }  # fmt: skip
     pages = {
@@ -163,7 +163,7 @@ def report(
         "report.md": render.template("report.md.j2").render(context).encode(),
     }
     for name, of in CSV_FILES.items():
-        records = [record for s in sections for record in of(s.comparison, evidence)]
+        records = [record for s in sections for record in of(s.comparison, analyses)]
         if records or name == "report.csv":
             pages[name] = render.csv_file(records)
     out.mkdir(parents=True, exist_ok=True)
@@ -213,8 +213,8 @@ def _read(
     return rows, folders, AnalysisIndex(about), counts
 
 
-def _check_comet(comparison: Comparison, evidence: AnalysisIndex) -> None:
-    scored = [(row, comet) for row in comparison.used if (comet := evidence.comet(row))]
+def _check_comet(comparison: Comparison, analyses: AnalysisIndex) -> None:
+    scored = [(row, comet) for row in comparison.used if (comet := analyses.comet(row))]
     models = {comet.model: row for row, comet in scored}
     if len(models) > 1 and "signatures" not in comparison.allow:
         uses = ", ".join(f"{row.system} on {row.source} by {name}" for name, row in models.items())
@@ -226,7 +226,7 @@ def _check_comet(comparison: Comparison, evidence: AnalysisIndex) -> None:
 
 def _section(
     comparison: Comparison,
-    evidence: AnalysisIndex,
+    analyses: AnalysisIndex,
     *,
     kept: Mapping[Row, Path],
     taken: Sequence[str],
@@ -237,16 +237,16 @@ def _section(
     slug = slug if slug not in taken else f"{slug}-{len(taken)}"
 
     def drawn(draw: Any) -> tuple[Picture, ...]:
-        title, caption = captions.of(draw.__name__, comparison, evidence)
-        by_width = functools.partial(draw, comparison, evidence)
+        title, caption = captions.of(draw.__name__, comparison, analyses)
+        by_width = functools.partial(draw, comparison, analyses)
         return _pictures(f"{draw.__name__}_{slug}", by_width, title, caption, contents)
 
-    shown, unkept = sentences.examples(comparison, kept, evidence)
+    shown, unkept = sentences.examples(comparison, kept, analyses)
     return Section(
         comparison,
-        evidence,
+        analyses,
         slug,
-        notes.on(comparison, evidence) + unkept,
+        notes.on(comparison, analyses) + unkept,
         shown,
         delta=drawn(scores.delta_bleu),
         size=drawn(scores.bleu_by_size),
@@ -256,7 +256,7 @@ def _section(
 
 
 def _training(
-    comparisons: Sequence[Comparison], evidence: AnalysisIndex, contents: dict[str, bytes]
+    comparisons: Sequence[Comparison], analyses: AnalysisIndex, contents: dict[str, bytes]
 ) -> Training:
     systems = list(dict.fromkeys(s for c in comparisons for s in c.systems))
     used = [row for c in comparisons for row in c.used]
@@ -264,12 +264,12 @@ def _training(
     ablations = [ablation for c in comparisons for ablation in c.ablations]
     varied = list(dict.fromkeys(s for ablation in ablations for s in ablation.systems))
     used += [row for ablation in ablations for row in ablation.used]
-    by_width = functools.partial(figures_training.loss_by_tokens, systems, evidence)
+    by_width = functools.partial(figures_training.loss_by_tokens, systems, analyses)
     loss = _pictures("loss_by_tokens", by_width, *captions.LOSS, contents)
     experts: list[tuple[str, cells.Table, tuple[Picture, ...]]] = []
     for system in (*systems, *varied):
         at = dict.fromkeys(row.checkpoint for row in used if row.system == system)
-        if rows := evidence.routing(system, at):
+        if rows := analyses.routing(system, at):
             stem = f"experts_{_slug(system)}"
             while any(name.startswith((f"{stem}.", f"{stem}_")) for name in contents):
                 stem += f"-{len(experts)}"
@@ -277,12 +277,12 @@ def _training(
             pictures = _pictures(stem, maps, f"Experts by language: {system}", "", contents)
             experts.append((system, system_tables.experts(rows), pictures))
     return Training(
-        notes.on_systems(systems, baselines, evidence),
-        system_tables.efficiency(systems, evidence),
+        notes.on_systems(systems, baselines, analyses),
+        system_tables.efficiency(systems, analyses),
         loss,
         tuple(experts),
-        tuple(recipes.recipes([*systems, *varied, *baselines], evidence)),
-        tuple(evidence.remarks),
+        tuple(recipes.recipes([*systems, *varied, *baselines], analyses)),
+        tuple(analyses.remarks),
     )
 
 

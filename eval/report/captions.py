@@ -21,10 +21,10 @@ EXPERTS = (
 LOSS = ("Loss against target tokens", "Loss on target tokens. The first steps are cut off.")
 
 
-def of(figure: str, comparison: Comparison, evidence: AnalysisIndex) -> tuple[str, str]:
+def of(figure: str, comparison: Comparison, analyses: AnalysisIndex) -> tuple[str, str]:
     """Returns title and caption of a figure of scores, by the name of its drawing function."""
     if figure == "delta_bleu":
-        return "ΔBLEU against bilingual baselines", _delta_bleu(comparison, evidence)
+        return "ΔBLEU against bilingual baselines", _delta_bleu(comparison, analyses)
     if figure == "bleu_by_size":
         return "BLEU by training data", _bleu_by_size(comparison)
     if figure == "bleu_by_overlap":
@@ -43,7 +43,7 @@ def of(figure: str, comparison: Comparison, evidence: AnalysisIndex) -> tuple[st
     )
 
 
-def _delta_bleu(comparison: Comparison, evidence: AnalysisIndex) -> str:
+def _delta_bleu(comparison: Comparison, analyses: AnalysisIndex) -> str:
     count, systems = len(comparison.compared.entries), len(comparison.systems)
     caption = (
         "Languages with a bilingual baseline, from much to little training data. Above zero, the "
@@ -57,7 +57,7 @@ def _delta_bleu(comparison: Comparison, evidence: AnalysisIndex) -> str:
     if slides(count) and systems > FEW:
         caption += f"Dots: the languages of {comparison.primary_system}. "
     tested = any(
-        evidence.paired(row, entry.baseline)
+        analyses.paired(row, entry.baseline)
         for entry in comparison.compared.entries
         for row in entry.rows.values()
     )
@@ -81,7 +81,7 @@ def _bleu_by_size(comparison: Comparison) -> str:
 
 
 def headline(
-    comparison: Comparison, evidence: AnalysisIndex, system: str
+    comparison: Comparison, analyses: AnalysisIndex, system: str
 ) -> list[tuple[str, str, str]]:
     """Returns a few (number, its name, its languages) of a system."""
     everything, compared = comparison.all, comparison.compared
@@ -92,7 +92,7 @@ def headline(
         languages = f"{_count(len(deltas))} with a baseline"
         numbers.append((cells.text(mean.value, "delta"), f"mean ΔBLEU{ends}", languages))
         better = sum(delta > 0 for delta in deltas)
-        tests = [sure(evidence.paired(e.rows.get(system), e.baseline)) for e in compared.entries]
+        tests = [sure(analyses.paired(e.rows.get(system), e.baseline)) for e in compared.entries]
         tested = [test for test in tests if test is not None]
         by_bleu = f"by BLEU; {sum(tested)} differ significantly" if tested else "by BLEU"
         numbers.append((f"{better} of {len(deltas)}", "better than bilingual", by_bleu))

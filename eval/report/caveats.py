@@ -39,7 +39,7 @@ class Note(NamedTuple):
         return f"{self.text}: {', '.join(self.names)}." if self.names else f"{self.text}."
 
 
-def on(comparison: Comparison, evidence: AnalysisIndex) -> tuple[Note, ...]:
+def on(comparison: Comparison, analyses: AnalysisIndex) -> tuple[Note, ...]:
     """Returns all notes on a comparison: on its scores, then on missing analyses."""
     entries = comparison.entries
     notes = [*_on_baselines(comparison), *_on_small(comparison)]
@@ -56,22 +56,22 @@ def on(comparison: Comparison, evidence: AnalysisIndex) -> tuple[Note, ...]:
     notes += _on_doubled(comparison)
     notes += _on_fairness(entries)
     notes += _on_mixtures(comparison)
-    notes += _on_outputs(comparison, evidence)
-    notes += _on_steps(comparison, evidence)
+    notes += _on_outputs(comparison, analyses)
+    notes += _on_steps(comparison, analyses)
     for part in comparison.ablations:
         of_part = _on_unshared(part) + _on_small(part) + _on_doubled(part) + _on_mixtures(part)
-        of_part += _on_steps(part, evidence)
+        of_part += _on_steps(part, analyses)
         notes += [Note(f"Ablation {part.name}: {note.text}", note.names) for note in of_part]
-    return (*notes, *(_on_analysis(comparison, evidence) if len(evidence) else ()))
+    return (*notes, *(_on_analysis(comparison, analyses) if len(analyses) else ()))
 
 
-def answer(comparison: Comparison, evidence: AnalysisIndex) -> str:
+def answer(comparison: Comparison, analyses: AnalysisIndex) -> str:
     """Returns the result of the primary system and its doubts in words; '' without ΔBLEU."""
     primary, group = comparison.primary_system, comparison.compared
     if primary is None or not group.deltas(primary):
         return ""
     result = f"{primary} is better than the bilingual model on {_gain(group, primary)}."
-    return f"{result} {doubts(comparison, evidence)}".rstrip()
+    return f"{result} {doubts(comparison, analyses)}".rstrip()
 
 
 def _gain(group: Group, system: str) -> str:
@@ -83,7 +83,7 @@ def _gain(group: Group, system: str) -> str:
     return f"{better}: {cells.text(mean.value, 'delta')} BLEU on average{ends}"
 
 
-def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
+def doubts(comparison: Comparison, analyses: AnalysisIndex) -> str:
     """Returns a sentence on other causes of the differences to the baselines, or ''.
 
     It lists causes that affect at least a tenth of the languages: baselines with mostly broken
@@ -93,9 +93,9 @@ def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
     primary = comparison.primary_system or ""
     entries = [entry for entry in comparison.compared.entries if primary in entry.rows]
     rows = [(entry, entry.baseline, entry.rows[primary]) for entry in entries]
-    sound = tuple(e for e, baseline, _ in rows if not evidence.broken(baseline))
+    sound = tuple(e for e, baseline, _ in rows if not analyses.broken(baseline))
     broken = len(rows) - len(sound)
-    matchless = sum(all(map(evidence.matchless, pair)) for _, *pair in rows)
+    matchless = sum(all(map(analyses.matchless, pair)) for _, *pair in rows)
     unlike = sum(
         baseline is not None and baseline.decode != row.decode for _, baseline, row in rows
     )
@@ -114,11 +114,11 @@ def doubts(comparison: Comparison, evidence: AnalysisIndex) -> str:
 
 
 def on_systems(
-    systems: Sequence[str], baselines: Sequence[str], evidence: AnalysisIndex
+    systems: Sequence[str], baselines: Sequence[str], analyses: AnalysisIndex
 ) -> tuple[Note, ...]:
     """Returns notes on systems without rows about their training; one note if no analysis exists.
     """
-    if not len(evidence):
+    if not len(analyses):
         return (
             Note(
                 "There is no analysis.jsonl beside the results, so intervals, tests, output "
@@ -128,7 +128,7 @@ def on_systems(
     notes = []
     for kind, meaning in _TRAINING.items():
         expected = [*systems, *(baselines if kind in ("cost", "recipe") else [])]
-        lacking = [system for system in expected if system not in evidence.systems(kind)]
+        lacking = [system for system in expected if system not in analyses.systems(kind)]
         dense = " (a dense model has none)" if kind == "routing" else ""
         if lacking:
             notes.append(Note(f"There is no {meaning} of {', '.join(lacking)}{dense}"))
@@ -234,10 +234,10 @@ def _on_mixtures(comparison: Comparison) -> list[Note]:
     return notes
 
 
-def _on_outputs(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
+def _on_outputs(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     notes = []
     for who, sides in _sides(comparison, comparison.entries):
-        broken = [entry for entry, row in sides if evidence.broken(row)]
+        broken = [entry for entry, row in sides if analyses.broken(row)]
         if broken:
             text = (
                 f"On {len(broken)} of {len(sides)} languages, at least half of the outputs of "
@@ -245,7 +245,7 @@ def _on_outputs(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
                 "so BLEU says little"
             )
             notes.append(Note(text, _names(broken)))
-        if matchless := [entry for entry, row in sides if evidence.matchless(row)]:
+        if matchless := [entry for entry, row in sides if analyses.matchless(row)]:
             text = (
                 f"The outputs of {who} have no correct 4-gram on {len(matchless)} of {len(sides)} "
                 "languages, so BLEU is only its smoothing (read chrF++ instead)"
@@ -254,7 +254,7 @@ def _on_outputs(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     return notes
 
 
-def _on_steps(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
+def _on_steps(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     """Returns notes on systems whose scores and cost are from different training steps.
 
     Scores may be from the last step or from the step with the lowest validation loss.
@@ -263,10 +263,10 @@ def _on_steps(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     for system in comparison.systems:
         checkpoints = dict.fromkeys(row.checkpoint for row in comparison.used
                                     if row.system == system)  # fmt: skip
-        for cost in evidence.costs(system)[:1]:
+        for cost in analyses.costs(system)[:1]:
             for checkpoint in checkpoints:
                 step = checkpoint.rpartition("/")[2].rpartition("+")[2]  # `a/1+2`: an average
-                curve = evidence.curve(system)
+                curve = analyses.curve(system)
                 if step.isdecimal() and not _is_judged(int(step), cost.steps, curve):
                     text = f"The scores of {system} are from step {int(step):,}"
                     notes.append(Note(f"{text}, its cost and curve from step {cost.steps:,}"))
@@ -281,13 +281,13 @@ def _is_judged(step: int, last: int, curve: Curve | None) -> bool:
     return step == last or best
 
 
-def _on_analysis(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
+def _on_analysis(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     entries, target = comparison.entries, comparison.target.code
     sides = _sides(comparison, entries)
-    notes = _on_rows("interval", sides, evidence.interval)
-    notes += _on_rows("guards", sides, evidence.output_checks)
-    if any(evidence.train_overlap(row) for _, of_system in sides for _, row in of_system):
-        notes += _on_rows("overlap", sides, evidence.train_overlap)
+    notes = _on_rows("interval", sides, analyses.interval)
+    notes += _on_rows("guards", sides, analyses.output_checks)
+    if any(analyses.train_overlap(row) for _, of_system in sides for _, row in of_system):
+        notes += _on_rows("overlap", sides, analyses.train_overlap)
     else:
         text = "BLEU by overlap with the training English was not measured"
         notes.append(Note(f"{text} (mmt report --corpus CORPUS measures it)"))
@@ -295,14 +295,14 @@ def _on_analysis(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
         if who == _BASELINES:
             continue
         tested = [(entry, row) for entry, row in of_system if entry.baseline]
-        lacking = [entry for entry, row in tested if not evidence.paired(row, entry.baseline)]
+        lacking = [entry for entry, row in tested if not analyses.paired(row, entry.baseline)]
         notes += _lacking("paired", who, lacking, len(tested))
-    notes += _on_rows("counts", _sides(comparison, comparison.all.entries), evidence.sums)
-    notes += _on_recipes(comparison, evidence)
-    notes += _on_comet(comparison, evidence)
+    notes += _on_rows("counts", _sides(comparison, comparison.all.entries), analyses.sums)
+    notes += _on_recipes(comparison, analyses)
+    notes += _on_comet(comparison, analyses)
     codes = [(entry, entry.language.code) for entry in entries]
     name = comparison.testset
-    lacking = [e for e, code in codes if not evidence.testset_quality(name, code, target)]
+    lacking = [e for e, code in codes if not analyses.testset_quality(name, code, target)]
     return notes + _lacking("trust", "", lacking, len(codes))
 
 
@@ -329,11 +329,11 @@ def _on_rows(
     return notes
 
 
-def _on_recipes(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
+def _on_recipes(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     notes = []
     for system in comparison.systems:
         scored = {entry.rows[system].config for entry in comparison.entries if system in entry.rows}
-        shown = {recipe.config for recipe in evidence.recipes(system)}
+        shown = {recipe.config for recipe in analyses.recipes(system)}
         if shown and not shown & scored:
             ours, theirs = (", ".join(sorted(configs)) for configs in (shown, scored))
             text = f"The recipe of {system} is of config {ours}, but its scores are of {theirs}"
@@ -341,9 +341,9 @@ def _on_recipes(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
     return notes
 
 
-def _on_comet(comparison: Comparison, evidence: AnalysisIndex) -> list[Note]:
+def _on_comet(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     """Returns notes on the COMET model and languages without COMET; [] without COMET scores."""
-    scores = [comet for row in comparison.used if (comet := evidence.comet(row))]
+    scores = [comet for row in comparison.used if (comet := analyses.comet(row))]
     if not scores:
         return []
     scored = {comet.source for comet in scores}

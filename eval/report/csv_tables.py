@@ -13,9 +13,9 @@ from eval.report.tables import by_language, comparables_first, pooled
 Record: TypeAlias = dict[str, str | int | float | None]  # column -> value
 
 
-def records(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
+def records(comparison: Comparison, analyses: AnalysisIndex) -> list[Record]:
     """Returns `by_language` with full precision and the origin of every score."""
-    table = by_language(comparison, evidence)
+    table = by_language(comparison, analyses)
     recipe = ["system", "sentences", "testset_version", "checkpoint", "decode", "config", "seconds"]
     signatures = [f"{metric}_signature" for metric in METRICS]
     recipe += [s for s in signatures if any(getattr(row, s) for row in comparison.used)]
@@ -30,8 +30,8 @@ def records(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
         for system in (*comparison.systems, "baseline"):
             row = entry.baseline if system == "baseline" else entry.rows.get(system)
             record |= {f"{system} {name}": getattr(row, name) if row else None for name in recipe}
-            record[f"{system} hypotheses"] = evidence.hypotheses(row)
-            test = None if system == "baseline" else evidence.paired(row, entry.baseline)
+            record[f"{system} hypotheses"] = analyses.hypotheses(row)
+            test = None if system == "baseline" else analyses.paired(row, entry.baseline)
             for name in ("p_bootstrap", "p_randomization"):
                 record[f"{system} {name}"] = getattr(test, name) if test else None
         lines.append(record)
@@ -52,7 +52,7 @@ def plain(heading: str, value: Value) -> Record:
     return {heading: round(value, 4) if isinstance(value, float) else value}
 
 
-def pairs(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
+def pairs(comparison: Comparison, analyses: AnalysisIndex) -> list[Record]:
     """Returns a record per language and pair of multilingual systems, each pair once.
 
     Pairs are within the comparison or one of its ablations. Records have interval and tests, if
@@ -63,15 +63,15 @@ def pairs(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
         for system, other in itertools.combinations(part.systems, 2):
             for entry in part.entries:
                 if system in entry.rows and other in entry.rows:
-                    records.append(_pair(comparison, entry, system, other, evidence))
+                    records.append(_pair(comparison, entry, system, other, analyses))
     return records
 
 
 def _pair(
-    comparison: Comparison, entry: Entry, system: str, other: str, evidence: AnalysisIndex
+    comparison: Comparison, entry: Entry, system: str, other: str, analyses: AnalysisIndex
 ) -> Record:
     ours, theirs = entry.rows[system], entry.rows[other]
-    test = evidence.paired(ours, theirs)
+    test = analyses.paired(ours, theirs)
     values = ("delta_low", "delta_high", "p_bootstrap", "p_randomization")
     low, high, *p = [getattr(test, name) if test else None for name in values]
     return {
@@ -85,7 +85,7 @@ def _pair(
     }  # fmt: skip
 
 
-def means(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
+def means(comparison: Comparison, analyses: AnalysisIndex) -> list[Record]:
     """Returns a record per system and group, with macro and micro means and intervals."""
     group = comparison.all
     groups = [("all", group), *(("resource", part) for part in by_resource(group))]
@@ -95,12 +95,12 @@ def means(comparison: Comparison, evidence: AnalysisIndex) -> list[Record]:
     for system in comparison.systems:
         for kind, part in groups:
             if part.values(system, "bleu"):
-                records.append(_means(comparison, system, kind, part, evidence))
+                records.append(_means(comparison, system, kind, part, analyses))
     return records
 
 
 def _means(
-    comparison: Comparison, system: str, kind: str, part: Group, evidence: AnalysisIndex
+    comparison: Comparison, system: str, kind: str, part: Group, analyses: AnalysisIndex
 ) -> Record:
     record: Record = {
         "testset": comparison.testset, "target": comparison.target.code, "system": system,
@@ -113,8 +113,8 @@ def _means(
         if len(part.values(system, score)) in (record["languages"], record["with baseline"])
     }
     for name, of in (("", micro.bleu), ("baseline ", micro.baseline_bleu)):
-        estimates[f"{name}bleu micro"] = pooled(of(part, system, evidence))
-    estimates["delta micro"] = pooled(micro.delta(part, system, evidence))
+        estimates[f"{name}bleu micro"] = pooled(of(part, system, analyses))
+    estimates["delta micro"] = pooled(micro.delta(part, system, analyses))
     for name, estimate in estimates.items():
         low, high = (estimate.range or (None, None)) if estimate else (None, None)
         value = estimate.value if estimate else None

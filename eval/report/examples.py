@@ -59,11 +59,11 @@ class _Texts(NamedTuple):
 
 
 def examples(
-    comparison: Comparison, folders: Mapping[Row, Path], evidence: AnalysisIndex
+    comparison: Comparison, folders: Mapping[Row, Path], analyses: AnalysisIndex
 ) -> tuple[tuple[Shown, ...], tuple[Note, ...]]:
     """Returns a few sentences per language, and notes on missing or inconsistent texts.
 
-    folders: the `hypotheses/` folder of each row with stored texts. evidence: has the hashes of the
+    folders: the `hypotheses/` folder of each row with stored texts. analyses: has the hashes of the
     texts.
     """
     shown, missing, unfit = [], [], []
@@ -76,7 +76,7 @@ def examples(
             row
             for row in present
             if len(texts[row].output) == len(texts[row].reference) == row.sentences
-            and _are_its_own(row, folders[row], evidence)
+            and _are_its_own(row, folders[row], analyses)
             and texts[row].reference == texts[present[0]].reference
         ]
         kept_any = kept_any or bool(present)
@@ -96,10 +96,10 @@ def examples(
     return tuple(shown), tuple(notes)
 
 
-def _are_its_own(row: Row, folder: Path, evidence: AnalysisIndex) -> bool:
+def _are_its_own(row: Row, folder: Path, analyses: AnalysisIndex) -> bool:
     """Returns whether a row's intervals were computed from these texts, or are unknown."""
-    item, interval = ScoredTexts(row, folder.with_name("results.jsonl")), evidence.interval(row)
-    if not (item.is_there and len(evidence)):
+    item, interval = ScoredTexts(row, folder.with_name("results.jsonl")), analyses.interval(row)
+    if not (item.is_there and len(analyses)):
         return True
     return interval is not None and interval.hypotheses == item.hash
 

@@ -23,31 +23,31 @@ class Micro(NamedTuple):
     range: ConfidenceInterval | None
 
 
-def bleu(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
+def bleu(group: Group, system: str, analyses: AnalysisIndex) -> Micro | None:
     """Returns BLEU of a multilingual system over the languages with a row.
 
     This function and the other ones return None if the counts of a row are missing.
     """
-    return _pooled([[e.rows[system]] for e in group.entries if system in e.rows], evidence)
+    return _pooled([[e.rows[system]] for e in group.entries if system in e.rows], analyses)
 
 
-def baseline_bleu(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
+def baseline_bleu(group: Group, system: str, analyses: AnalysisIndex) -> Micro | None:
     """Returns BLEU of the baselines of the system's languages."""
-    return _pooled([[baseline] for _, baseline in _both(group, system)], evidence)
+    return _pooled([[baseline] for _, baseline in _both(group, system)], analyses)
 
 
-def delta(group: Group, system: str, evidence: AnalysisIndex) -> Micro | None:
+def delta(group: Group, system: str, analyses: AnalysisIndex) -> Micro | None:
     """Returns BLEU of a multilingual system minus that of the baselines, on languages with both."""
-    return _pooled(_both(group, system), evidence)
+    return _pooled(_both(group, system), analyses)
 
 
 def _both(group: Group, system: str) -> list[tuple[Row, Row]]:
     return [(e.rows[system], e.baseline) for e in group.entries if system in e.rows and e.baseline]
 
 
-def _pooled(rows: Sequence[Sequence[Row]], evidence: AnalysisIndex) -> Micro | None:
+def _pooled(rows: Sequence[Sequence[Row]], analyses: AnalysisIndex) -> Micro | None:
     """Returns BLEU of one row per language, or of two rows the difference."""
-    sums = [[evidence.sums(row) for row in of_language] for of_language in rows]
+    sums = [[analyses.sums(row) for row in of_language] for of_language in rows]
     if not sums or any(row_sums is None for of_language in sums for row_sums in of_language):
         return None
     counts = np.array(sums)  # (languages, 1 or 2, 10)

@@ -49,12 +49,12 @@ class Summary(NamedTuple):
     settings: str
 
 
-def recipes(systems: Iterable[str], evidence: AnalysisIndex) -> list[Made]:
+def recipes(systems: Iterable[str], analyses: AnalysisIndex) -> list[Made]:
     """Returns the recipes of all systems; of baselines, each distinct one."""
     made = []
     for system in systems:
         alike: dict[tuple[str, str], list[SystemRecipe]] = {}
-        for row in evidence.recipes(system):
+        for row in analyses.recipes(system):
             alike.setdefault((row.text, row.chosen), []).append(row)
         first = ""
         for (text, chosen), rows in alike.items():

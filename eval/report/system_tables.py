@@ -15,7 +15,7 @@ from eval.report.comparison import Comparison, by_resource
 _SHOWN = 3  # values of a field; further ones are only counted
 
 
-def costs(comparison: Comparison, evidence: AnalysisIndex) -> Table:
+def costs(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     """Returns GShard's Table 1: a row per system and one for all baselines; empty without `cost`
     rows.
 
@@ -36,9 +36,9 @@ def costs(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     group = comparison.all
     rows: list[tuple[Value, ...]] = []
     for system in comparison.systems:
-        for cost in evidence.costs(system)[:1]:
+        for cost in analyses.costs(system)[:1]:
             delta = group.delta(system)
-            more = _with_parents(system, cost, evidence)
+            more = _with_parents(system, cost, analyses)
             hours = cost.device_hours if more is None else more
             rows.append((
                 system, *_spent([cost]), more,
@@ -46,20 +46,20 @@ def costs(comparison: Comparison, evidence: AnalysisIndex) -> Table:
                 delta / hours if delta is not None and hours else None,
             ))  # fmt: skip
     for system in dict.fromkeys(e.baseline.system for e in comparison.entries if e.baseline):
-        if of_models := evidence.costs(system):
+        if of_models := analyses.costs(system):
             title = f"{system}, {len(of_models)} models"
             bleu = averaged(group.baseline_bleus)
             rows.append((title, *_spent(of_models), None, bleu, None, None))
     return Table(columns, tuple(rows)).filled
 
 
-def efficiency(systems: Sequence[str], evidence: AnalysisIndex) -> Table:
+def efficiency(systems: Sequence[str], analyses: AnalysisIndex) -> Table:
     """Returns GShard's Table 2: target tokens until a loss is reached; empty without `curve` rows.
 
     The loss is the validation loss if every system has one, else the training loss. It is
     interpolated linearly between measurements.
     """
-    curves = {s: curve for s in systems if (curve := evidence.curve(s)) and any(curve.tokens)}
+    curves = {s: curve for s in systems if (curve := analyses.curve(s)) and any(curve.tokens)}
     which = "validation loss"
     reached = {s: measured(curve, curve.validation_loss) for s, curve in curves.items()}
     if not all(reached.values()):
@@ -78,7 +78,7 @@ def efficiency(systems: Sequence[str], evidence: AnalysisIndex) -> Table:
     return Table(columns, tuple(rows))
 
 
-def risks(comparison: Comparison, evidence: AnalysisIndex) -> Table:
+def risks(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     """Returns each system's shares of outputs that fail a check; empty without `guards` rows."""
     checked = [Column(check.meaning, "share", rank=1) for check in OUTPUT_CHECKS]
     columns = [Column("System"), *checked]
@@ -86,7 +86,7 @@ def risks(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     rows: list[tuple[Value, ...]] = []
     for system in (*comparison.systems, ""):
         about = [e.rows.get(system) if system else e.baseline for e in comparison.entries]
-        of_rows = [guards for row in about if (guards := evidence.output_checks(row))]
+        of_rows = [guards for row in about if (guards := analyses.output_checks(row))]
         if not of_rows:
             continue
         shares: list[Value] = []
@@ -126,7 +126,7 @@ def experts(rows: Sequence[ExpertLoad]) -> Table:
     return Table(columns, tuple(lines))
 
 
-def ablation(comparison: Comparison, evidence: AnalysisIndex) -> Table:
+def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     """Returns a row per value of an ablation, over the languages that all systems have.
 
     Rows are sorted by value. Systems outside the ablation that have these languages follow, as
@@ -148,10 +148,10 @@ def ablation(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     ]  # fmt: skip
     systems = (*sorted(comparison.systems, key=_by_value), *comparison.references)
     codes = {entry.language.code for entry in group.entries}
-    losses = _last_losses([evidence.curve(system) for system in systems], codes)
+    losses = _last_losses([analyses.curve(system) for system in systems], codes)
     rows: list[tuple[Value, ...]] = []
     for system, loss in zip(systems, losses, strict=True):
-        cost = next(iter(evidence.costs(system)), None)
+        cost = next(iter(analyses.costs(system)), None)
         varied = system in comparison.systems
         rows.append((
             system.partition(":")[2].strip() if varied else f"system {system}",
@@ -159,7 +159,7 @@ def ablation(comparison: Comparison, evidence: AnalysisIndex) -> Table:
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
             *(mean(part, system, "bleu") for part in parts), f"{loss:.3f}" if loss else None,
             cost.steps if cost else None, cost.device_hours if cost else None,
-            _with_parents(system, cost, evidence) if cost else None,
+            _with_parents(system, cost, analyses) if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
 
@@ -221,9 +221,9 @@ def _spent(costs: Sequence[Cost]) -> list[Value]:
     ]  # fmt: skip
 
 
-def _with_parents(system: str, cost: Cost, evidence: AnalysisIndex) -> float | None:
+def _with_parents(system: str, cost: Cost, analyses: AnalysisIndex) -> float | None:
     """Returns device-hours of a system and the systems it started from; None without such."""
-    parents = evidence.before(system)
+    parents = analyses.before(system)
     return sum(c.device_hours for c in (cost, *parents)) if parents else None
 
 

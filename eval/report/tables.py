@@ -29,7 +29,7 @@ _CSV_ALONE = ("epochs", "risks", "trust", "Script", "Family")  # columns that `n
 _COST = ("device_hours", "parameters", "active_parameters")
 
 
-def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
+def by_language(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     """Returns a row per language, including small ones; comparable languages come first.
 
     Both parts are in descending order of training data.
@@ -45,13 +45,13 @@ def by_language(comparison: Comparison, evidence: AnalysisIndex) -> Table:
         values: list[Value] = [language.name, entry.train_pairs]
         for system in comparison.systems:
             row = entry.rows.get(system)
-            values += [_delta(entry, system, evidence), *_scores(row, evidence)]
-        trust = evidence.testset_quality(comparison.testset, language.code, comparison.target.code)
-        values += [*_scores(entry.baseline, evidence), entry.sentences]
+            values += [_delta(entry, system, analyses), *_scores(row, analyses)]
+        trust = analyses.testset_quality(comparison.testset, language.code, comparison.target.code)
+        values += [*_scores(entry.baseline, analyses), entry.sentences]
         values.append(Grade(trust.mark, trust.reasons) if trust else None)
         rows.append((*values, language.code, language.script, language.family))
-        words = [resource.get(language.code, "small"), *_tags(comparison, entry, evidence)]
-        checks = evidence.output_checks(entry.rows.get(comparison.primary_system or ""))
+        words = [resource.get(language.code, "small"), *_tags(comparison, entry, analyses)]
+        checks = analyses.output_checks(entry.rows.get(comparison.primary_system or ""))
         words += ["risky"] if checks and Risks(tuple(shares(checks))).marked else []
         tags.append(" ".join([*words, *([trust.mark] if trust else [])]))
     return Table(_language_columns(comparison), tuple(rows), tuple(tags)).filled
@@ -136,7 +136,7 @@ def by_group(comparison: Comparison, groups: Sequence[Group], label: str) -> Tab
     return Table(tuple(columns), tuple(rows)).filled
 
 
-def at_a_glance(comparison: Comparison, evidence: AnalysisIndex) -> Table:
+def at_a_glance(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     """Returns a row per multilingual system: means, and the number of languages above the baseline.
     """
     columns = (
@@ -161,33 +161,33 @@ def at_a_glance(comparison: Comparison, evidence: AnalysisIndex) -> Table:
     rows: list[tuple[Value, ...]] = []
     for system in comparison.systems:
         deltas, delta = group.deltas(system), group.delta(system)
-        tests = [sure(evidence.paired(e.rows.get(system), e.baseline)) for e in group.entries]
+        tests = [sure(analyses.paired(e.rows.get(system), e.baseline)) for e in group.entries]
         ways = [(e.delta(system) or 0) > 0 for e in group.entries]
         tested = any(test is not None for test in tests)
         up = sum(test is True and way for test, way in zip(tests, ways, strict=True))
         down = sum(test is True for test in tests) - up
-        cost = next(iter(evidence.costs(system)), None)
+        cost = next(iter(analyses.costs(system)), None)
         rows.append((
             system, mean(group, system, "delta"),
-            pooled(micro.delta(group, system, evidence)),
+            pooled(micro.delta(group, system, analyses)),
             f"{sum(d > 0 for d in deltas)} of {len(deltas)}" if deltas else None,
             up if tested else None, down if tested else None,
-            kept(delta, best), kept(delta, group.delta(evidence.teacher(system))),
-            mean(group, system, "bleu"), pooled(micro.bleu(group, system, evidence)),
+            kept(delta, best), kept(delta, group.delta(analyses.teacher(system))),
+            mean(group, system, "bleu"), pooled(micro.bleu(group, system, analyses)),
             group.chrf(system), mean(group, system, "chrf_delta"),
-            _comet([entry.rows.get(system) for entry in group.entries], evidence),
+            _comet([entry.rows.get(system) for entry in group.entries], analyses),
             len(group.values(system, "bleu")), *(getattr(cost, name, None) for name in _COST),
         ))  # fmt: skip
     return Table(columns, tuple(rows)).filled
 
 
-def _comet(rows: Sequence[Row | None], evidence: AnalysisIndex) -> Estimate | None:
+def _comet(rows: Sequence[Row | None], analyses: AnalysisIndex) -> Estimate | None:
     """Returns the mean COMET of the rows that have one."""
-    scores = [comet.score for row in rows if (comet := evidence.comet(row))]
+    scores = [comet.score for row in rows if (comet := analyses.comet(row))]
     return averaged(scores, f"over the {len(scores)} languages that its encoder knows")
 
 
-def against_each_other(comparison: Comparison, evidence: AnalysisIndex) -> Table:
+def against_each_other(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     """Returns the mean BLEU difference, row's system minus column's, over languages of both."""
     systems, group = comparison.systems, comparison.all
     columns = [Column("System"), *(Column(s, "difference", "minus", rank=1) for s in systems)]
@@ -202,7 +202,7 @@ def against_each_other(comparison: Comparison, evidence: AnalysisIndex) -> Table
             up = sum(difference > 0 for difference in differences)
             tooltip = f"{up} of {len(differences)} languages up"
             both = [(e.rows.get(system), e.rows.get(other)) for e in group.entries]
-            tests = [sure(evidence.paired(*rows)) for rows in both]
+            tests = [sure(analyses.paired(*rows)) for rows in both]
             if any(test is not None for test in tests):
                 tooltip += f", {tests.count(True)} of all differ significantly"
             values.append(averaged(differences, tooltip))
@@ -215,41 +215,41 @@ def pooled(micro_mean: micro.Micro | None) -> Estimate | None:
     return Estimate(*micro_mean) if micro_mean else None
 
 
-def _scores(row: Row | None, evidence: AnalysisIndex) -> list[Value]:
+def _scores(row: Row | None, analyses: AnalysisIndex) -> list[Value]:
     """Returns the values of `_SCORES` for a row."""
     if row is None:
         return [None] * len(_SCORES)
-    ends, guards = evidence.interval(row), evidence.output_checks(row)
+    ends, guards = analyses.interval(row), analyses.output_checks(row)
     return [
         Estimate(row.bleu, ConfidenceInterval(ends.bleu_low, ends.bleu_high) if ends else None),
         Estimate(row.chrf, ConfidenceInterval(ends.chrf_low, ends.chrf_high) if ends else None),
         row.spbleu,
         row.ter,
-        comet.score if (comet := evidence.comet(row)) else None,
-        evidence.epochs(row),
+        comet.score if (comet := analyses.comet(row)) else None,
+        analyses.epochs(row),
         Risks(tuple(shares(guards))) if guards else None,
     ]
 
 
-def _delta(entry: Entry, system: str, evidence: AnalysisIndex) -> Estimate | None:
+def _delta(entry: Entry, system: str, analyses: AnalysisIndex) -> Estimate | None:
     delta = entry.delta(system)
     if delta is None:
         return None
-    test = evidence.paired(entry.rows[system], entry.baseline)
+    test = analyses.paired(entry.rows[system], entry.baseline)
     if test is None:
         return Estimate(delta)
     tooltip = f"p = {test.p_bootstrap:.3g} (bootstrap), {test.p_randomization:.3g} (randomisation)"
     return Estimate(delta, ConfidenceInterval(test.delta_low, test.delta_high), sure(test), tooltip)
 
 
-def _tags(comparison: Comparison, entry: Entry, evidence: AnalysisIndex) -> list[str]:
+def _tags(comparison: Comparison, entry: Entry, analyses: AnalysisIndex) -> list[str]:
     """Returns the filter words of a language; up and down refer to the primary system."""
     words = ["baseline"] if entry.baseline and entry.rows else []
     primary = comparison.primary_system
     delta = entry.delta(primary) if primary else None
     if primary and delta is not None:
         way = "up" if delta > 0 else "down"
-        significant = sure(evidence.paired(entry.rows[primary], entry.baseline))
+        significant = sure(analyses.paired(entry.rows[primary], entry.baseline))
         words += [way, *([f"surely-{way}"] if significant else [])]
     return words
 

@@ -36,12 +36,12 @@ def noted(directory: Path) -> bool:
     return (directory / FILE).is_file()
 
 
-def damage(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1)) -> str:
+def verify(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1)) -> str:
     """Returns a description of the first file that was changed; '' without damage or digests.
 
     part: (i, n) checks every n-th file from the i-th, so that n processes share the work.
 
-    >>> damage(Path("run/checkpoints/6"), "params/*")  # doctest: +SKIP
+    >>> verify(Path("run/checkpoints/6"), "params/*")  # doctest: +SKIP
     'params/d/4ab3e5 is missing'
     """
     if not noted(directory):

@@ -97,7 +97,7 @@ def _damage_named(
     of reading are passed on unchanged. together: all processes call it and share the work.
     """
     part = (jax.process_index(), jax.process_count()) if together else (0, 1)
-    damage = digests.damage(directory, pattern, part=part)
+    damage = digests.verify(directory, pattern, part=part)
     damage = next(filter(None, distributed.gather(damage)), "") if together else damage
     if damage:
         raise Damaged(f"checkpoint {directory} is damaged: {damage}")

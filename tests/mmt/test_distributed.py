@@ -224,7 +224,7 @@ def test_a_death_while_saving_leaves_the_previous_checkpoint(runner, tmp_path, v
     assert all(status != 0 for status, _, _ in finish(started, timeout=90))
     steps = Run(tmp_path / "run").checkpoint_steps()
     folders = [tmp_path / "run/checkpoints" / str(step) for step in steps]
-    assert folders and not any(map(digests.damage, folders))
+    assert folders and not any(map(digests.verify, folders))
     assert all(map(digests.noted, folders))
     errors = runner.run(tmp_path / "run", *flags, processes=2, steps=steps[-1] + 3)
     assert "damaged" not in "".join(errors)

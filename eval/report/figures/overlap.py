@@ -24,7 +24,7 @@ from eval.report.figures.scores import titled
 
 
 def bleu_by_overlap(
-    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
+    comparison: Comparison, analyses: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """Draws BLEU of test lines by the share of their reference's 4-grams in the training English.
 
@@ -33,7 +33,7 @@ def bleu_by_overlap(
     `overlap` rows of two bins.
     """
     systems = [*comparison.systems, ""]
-    lines = {system: _overlap(comparison, evidence, system) for system in systems}
+    lines = {system: _overlap(comparison, analyses, system) for system in systems}
     lines = {system: bins for system, bins in lines.items() if bins}
     scored = {(b.low, b.high) for bins in lines.values() for b in bins if b.bleu is not None}
     if len(scored) < 2:
@@ -76,10 +76,10 @@ def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequenc
         axes.plot(place, bleu, "o", ms=9, alpha=0.01, gid=tooltip(message))
 
 
-def _overlap(comparison: Comparison, evidence: AnalysisIndex, system: str) -> list[Bin]:
+def _overlap(comparison: Comparison, analyses: AnalysisIndex, system: str) -> list[Bin]:
     """Returns a system's bins over all languages that means include; "" for the baselines."""
     rows = [e.rows.get(system) if system else e.baseline for e in comparison.all.entries]
-    of_rows = [overlap.bins for row in rows if (overlap := evidence.train_overlap(row))]
+    of_rows = [overlap.bins for row in rows if (overlap := analyses.train_overlap(row))]
     by_ends: dict[tuple[float, float], list[Bin]] = {}
     for part in (part for bins in of_rows for part in bins):
         by_ends.setdefault((part.low, part.high), []).append(part)

@@ -45,7 +45,7 @@ def slides(languages: int) -> bool:
 
 
 def delta_bleu(
-    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
+    comparison: Comparison, analyses: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """Draws ΔBLEU of each language against its baseline, in descending order of training data.
 
@@ -63,9 +63,9 @@ def delta_bleu(
         axes.set_ylabel("ΔBLEU (multilingual − bilingual)")
         axes.margins(y=0.1)
         if len(comparison.systems) == 1:
-            _bars(axes, entries, comparison, evidence)
+            _bars(axes, entries, comparison, analyses)
         else:
-            _clouds(axes, entries, comparison, evidence)
+            _clouds(axes, entries, comparison, analyses)
         _means(axes, entries, comparison)
         axes.axhline(0, color=PALETTE["muted"], linewidth=1.2, zorder=2.5)
         _name_languages(axes, entries, width)
@@ -75,7 +75,7 @@ def delta_bleu(
 
 
 def bleu_by_size(
-    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
+    comparison: Comparison, analyses: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """Draws BLEU of each language against its training pairs, connected to its baseline.
 
@@ -92,14 +92,14 @@ def bleu_by_size(
         if len(comparison.systems) <= FEW:
             _ties(axes, comparison)
         for system in comparison.systems:
-            _sizes(axes, comparison, system, evidence)
+            _sizes(axes, comparison, system, analyses)
         _baselines(axes, comparison)
         axes.set_ylim(bottom=0)
         legend(axes, above=6)
         return figure
 
 
-def _sizes(axes: Axes, comparison: Comparison, system: str, evidence: AnalysisIndex) -> None:
+def _sizes(axes: Axes, comparison: Comparison, system: str, analyses: AnalysisIndex) -> None:
     """Draws dots of a system's languages at their training pairs, and its sliding mean."""
     few = len(comparison.systems) <= FEW
     entries = [entry for entry in comparison.entries if system in entry.rows]
@@ -110,7 +110,7 @@ def _sizes(axes: Axes, comparison: Comparison, system: str, evidence: AnalysisIn
     name = label(system) + (f", sliding mean of {WINDOW} languages" if sliding_means else "")
     if few or system == comparison.primary_system or not sliding_means:
         dots(
-            axes, sizes, scores, tips=[_tooltip(e, system, evidence) for e in entries], zorder=3,
+            axes, sizes, scores, tips=[_tooltip(e, system, analyses) for e in entries], zorder=3,
             s=20, color=shade, linewidths=0, alpha=0.75 if len(comparison.systems) == 1 else 0.5,
         )  # fmt: skip
     if not sliding_means:
@@ -138,7 +138,7 @@ def _baselines(axes: Axes, comparison: Comparison) -> None:
 
 
 def _bars(
-    axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: AnalysisIndex
+    axes: Axes, entries: Sequence[Entry], comparison: Comparison, analyses: AnalysisIndex
 ) -> None:
     """Draws a bar per language of the single system, in two hues."""
     (system,) = comparison.systems
@@ -148,12 +148,12 @@ def _bars(
     labelled = len(entries) <= fitting(_LABELLED, figure.get_figwidth())
     for place, entry in enumerate(entries):
         delta = _delta(entry, system)
-        test = evidence.paired(entry.rows[system], entry.baseline)
+        test = analyses.paired(entry.rows[system], entry.baseline)
         (bar,) = axes.bar(
             place, delta, width, color=PALETTE["up" if delta >= 0 else "down"], zorder=2,
             alpha=1.0 if comparison.counts(entry) else 0.4,
         )  # fmt: skip
-        bar.set_gid(tooltip(_tooltip(entry, system, evidence)))
+        bar.set_gid(tooltip(_tooltip(entry, system, analyses)))
         ends = (test.delta_low, test.delta_high) if test else (delta, delta)
         if test:
             axes.vlines(place, *ends, color=PALETTE["muted"], linewidth=1, zorder=3)
@@ -167,7 +167,7 @@ def _bars(
 
 
 def _clouds(
-    axes: Axes, entries: Sequence[Entry], comparison: Comparison, evidence: AnalysisIndex
+    axes: Axes, entries: Sequence[Entry], comparison: Comparison, analyses: AnalysisIndex
 ) -> None:
     """Draws a dot per language and system, side by side; with intervals for few systems."""
     systems = comparison.systems
@@ -181,11 +181,11 @@ def _clouds(
             some = [(x, e) for x, e in here if comparison.counts(e) is not pale]
             dots(
                 axes, [x for x, _ in some], [_delta(e, system) for _, e in some],
-                tips=[_tooltip(e, system, evidence) for _, e in some], zorder=2.6, linewidths=0,
+                tips=[_tooltip(e, system, analyses) for _, e in some], zorder=2.6, linewidths=0,
                 s=14, color=shade, alpha=0.25 if pale else 0.65,
             )  # fmt: skip
         if len(dotted) <= FEW:
-            tests = [(x, evidence.paired(e.rows[system], e.baseline)) for x, e in here]
+            tests = [(x, analyses.paired(e.rows[system], e.baseline)) for x, e in here]
             tested = [(x, test) for x, test in tests if test]
             axes.vlines(
                 [x for x, _ in tested], [test.delta_low for _, test in tested],
@@ -282,13 +282,13 @@ def _name_languages(axes: Axes, entries: Sequence[Entry], width: float) -> None:
         )  # fmt: skip
 
 
-def _tooltip(entry: Entry, system: str, evidence: AnalysisIndex) -> str:
+def _tooltip(entry: Entry, system: str, analyses: AnalysisIndex) -> str:
     """Returns the tooltip of a language's mark."""
     row = entry.rows[system]
     scores = f"{entry.language.name}: {row.bleu:.1f} BLEU, {system}"
     if entry.baseline:
         scores += f"; {entry.baseline.bleu:.1f} bilingual; Δ {row.bleu - entry.baseline.bleu:+.1f}"
-        if test := evidence.paired(row, entry.baseline):
+        if test := analyses.paired(row, entry.baseline):
             scores += f" ({test.delta_low:+.1f} to {test.delta_high:+.1f})"
     return f"{scores}; {entry.train_pairs:,} training pairs"
 

@@ -48,7 +48,7 @@ COSTS = (
 
 
 def quality_by_cost(
-    comparison: Comparison, evidence: AnalysisIndex, width: float = WIDE
+    comparison: Comparison, analyses: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """Draws mean ΔBLEU (BLEU without baselines) against device-hours, size and tokens.
 
@@ -60,16 +60,16 @@ def quality_by_cost(
     group, score = comparison.compared, "delta"
     if not group.entries:
         group, score = comparison.all, "bleu"
-    spent = {system: evidence.costs(system) for system in comparison.systems}
+    spent = {system: analyses.costs(system) for system in comparison.systems}
     bilingual = {e.baseline.system for e in group.entries if e.baseline}
-    spent[""] = [cost for system in sorted(bilingual) for cost in evidence.costs(system)]
+    spent[""] = [cost for system in sorted(bilingual) for cost in analyses.costs(system)]
     points = {
         system: (group.values(system, score) if system else [0.0], costs)  # type: ignore[arg-type]
         for system, costs in spent.items()
         if costs
     }
     points = {system: point for system, point in points.items() if point[0]}
-    needed = {system: _needed(system, costs, evidence) for system, (_, costs) in points.items()}
+    needed = {system: _needed(system, costs, analyses) for system, (_, costs) in points.items()}
     axes_shown = [axis for axis in COSTS if _differs([axis.total(n) for n in needed.values()])]
     if len(points) < 2 or not axes_shown:
         return None
@@ -104,10 +104,10 @@ def quality_by_cost(
 
 
 def _needed(
-    system: str, costs: Sequence[Cost], evidence: AnalysisIndex
+    system: str, costs: Sequence[Cost], analyses: AnalysisIndex
 ) -> tuple[list[Cost], list[Cost]]:
     """Returns the costs of a system ("" for the baselines) and of the systems it started from."""
-    return list(costs), list(evidence.before(system)) if system else []
+    return list(costs), list(analyses.before(system)) if system else []
 
 
 def _differs(values: Sequence[float]) -> bool:
@@ -116,14 +116,14 @@ def _differs(values: Sequence[float]) -> bool:
 
 
 def loss_by_tokens(
-    systems: Sequence[str], evidence: AnalysisIndex, width: float = WIDE
+    systems: Sequence[str], analyses: AnalysisIndex, width: float = WIDE
 ) -> Figure | None:
     """Draws training loss (thin) and validation loss against target tokens.
 
     A second panel has validation BLEU if it was measured more than once. None without a `curve` row
     of two points.
     """
-    curves = [(system, curve) for system in systems if (curve := evidence.curve(system))]
+    curves = [(system, curve) for system in systems if (curve := analyses.curve(system))]
     curves = [(system, curve) for system, curve in curves if sum(map(bool, curve.tokens)) > 1]
     if not curves:
         return None

@@ -97,10 +97,10 @@ def test_tags_are_what_a_filter_matches(whole):
 
 def test_narrowed_tables_have_intervals_of_the_primary_system_alone():
     rows, found = made_up(12, ("a", "b", "c", "d"))
-    comparison, evidence = compare(rows)[0], AnalysisIndex(found)
+    comparison, analyses = compare(rows)[0], AnalysisIndex(found)
     primary, names = comparison.primary_system, list(comparison.systems)
     assert tables.is_wide(comparison)
-    whole = tables.by_language(comparison, evidence)
+    whole = tables.by_language(comparison, analyses)
     few = tables.narrowed(whole, comparison)
     full, kept = by_heading(whole, 3), by_heading(few, 3)
     assert not any(heading.endswith(("epochs", "Script", "Family")) for heading in kept)

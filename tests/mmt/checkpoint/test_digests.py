@@ -22,10 +22,10 @@ def noted(tmp_path):
 
 
 def test_intact_files_and_files_without_digest_are_not_damaged(noted, tmp_path):
-    assert digests.noted(noted) and digests.damage(noted) == ""
+    assert digests.noted(noted) and digests.verify(noted) == ""
     (noted / "beside").write_bytes(b"")
-    assert digests.damage(noted) == ""
-    assert not digests.noted(tmp_path) and digests.damage(tmp_path) == ""
+    assert digests.verify(noted) == ""
+    assert not digests.noted(tmp_path) and digests.verify(tmp_path) == ""
 
 
 def test_every_bit_counts(noted):
@@ -36,29 +36,29 @@ def test_every_bit_counts(noted):
                 changed = bytearray(before)
                 changed[place] ^= 1 << bit
                 (noted / name).write_bytes(changed)
-                assert digests.damage(noted) == f"{name} has other bytes than were written"
+                assert digests.verify(noted) == f"{name} has other bytes than were written"
         (noted / name).write_bytes(before)
-    assert digests.damage(noted) == ""
+    assert digests.verify(noted) == ""
 
 
 def test_cut_and_missing_are_named_where_they_matter(noted):
     os.truncate(noted / "params/d/a", 100)
-    assert digests.damage(noted) == "params/d/a has 100 bytes of 256"
-    assert digests.damage(noted, "data/*") == ""
+    assert digests.verify(noted) == "params/d/a has 100 bytes of 256"
+    assert digests.verify(noted, "data/*") == ""
     (noted / "params/d/a").unlink()
-    assert digests.damage(noted, "params/*") == "params/d/a is missing"
-    shares = [digests.damage(noted, part=(i, 2)) for i in range(2)]
+    assert digests.verify(noted, "params/*") == "params/d/a is missing"
+    shares = [digests.verify(noted, part=(i, 2)) for i in range(2)]
     assert sorted(shares) == ["", "params/d/a is missing"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": [1]}', '{"files": {"a": 1}}', "\x00"])
 def test_a_broken_digests_file_is_damage(noted, text):
     (noted / digests.FILE).write_text(text)
-    assert digests.damage(noted) == "digests.json cannot be read"
+    assert digests.verify(noted) == "digests.json cannot be read"
 
 
 def test_a_damaged_checkpoint_set_aside_overwrites_no_other(noted):
     assert digests.set_aside(noted).name == "6.damaged"
     noted.mkdir()
     assert digests.set_aside(noted).name == "6.damaged1"
-    assert digests.damage(noted.with_name("6.damaged")) == ""
+    assert digests.verify(noted.with_name("6.damaged")) == ""
