@@ -33,8 +33,7 @@ def load(
     for file in files:
         with _faults(str(file)):
             gin.parse_config_file(str(file))
-    with _faults():
-        add(bindings)
+    add(bindings)
     required = [name for name, value in macros().items() if is_open(value)]
     if required and not may_leave_open:
         flags = " ".join(f"--gin.{name}=…" for name in required)
@@ -91,11 +90,9 @@ def changed(bindings: Sequence[str], file: str = "") -> Iterator[None]:
     """
     with _restored():
         _gin._OPERATIVE_CONFIG.clear()  # objects built from now on are recorded with new values
-        with _faults(file):
-            if file:
-                _add_file(file)
-        with _faults():
-            add(bindings)
+        if file:
+            _add_file(file)
+        add(bindings)
         yield
 
 
@@ -124,14 +121,13 @@ def _restored() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _faults(file: str = "") -> Iterator[None]:
+def _faults(file: str) -> Iterator[None]:
     """Turns what gin raises inside the `with` statement into a ValueError that names the file."""
     try:
         yield
     except (OSError, *FAULTS) as error:
         message = f"{in_words(error)}{hint_of_parameter(str(error))}"
-        named = not file or file in message
-        raise ValueError(f"gin: {message}" if named else f"gin: {file}: {message}") from error
+        raise ValueError(message if file in message else f"{file}: {message}") from error
 
 
 def _path(file: str | Path) -> Path:
@@ -145,8 +141,9 @@ def _path(file: str | Path) -> Path:
 
 def _add_file(file: str) -> None:
     """Loads a file. Raises ValueError for a new macro that nothing uses, which is misspelled."""
-    known = set(macros())
-    gin.parse_config_file(str(_path(file)))
+    known, path = set(macros()), _path(file)
+    with _faults(file):
+        gin.parse_config_file(str(path))
     values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
     for name in macros().keys() - known - set().union(*map(referred_macros, values)):
         raise ValueError(f"{file}: nothing uses {name}{_hint(name, known)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HELPERS = {"benchmarks.faulty_run", "benchmarks.header"}  # imported by others
+HELPERS = {"benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs"}  # imported by others
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path
     for path in sorted((ROOT / "benchmarks").rglob("*.py"))
@@ -39,4 +39,6 @@ def test_it_names_its_command_and_runs_main(name):
 def test_a_helper_is_imported_by_a_benchmark():
     texts = [FILES[name].read_text(encoding="utf-8") for name in BENCHMARKS]
     for helper in HELPERS:
-        assert any(f"from {helper} import" in text for text in texts), helper
+        package, _, module = helper.rpartition(".")
+        forms = f"from {helper} import", f"from {package} import {module}"
+        assert any(form in text for form in forms for text in texts), helper

@@ -151,6 +151,6 @@ def test_a_class_changes_the_configuration_while_it_trains(tmp_path):
     with pytest.raises(ValueError, match="nearest: DROPOUT_RATE"):
         with Class("wrong", bindings=["DROPOUT_RAT = 0.3"]).configured():
             pass
-    with pytest.raises(ValueError, match="gin: "):
+    with pytest.raises(ValueError, match=r"Class wrong: --gin\.DROPOUT_RATE = \): "):
         with Class("wrong", bindings=["DROPOUT_RATE = )"]).configured():
             pass
