@@ -26,6 +26,9 @@ class Objective:
     moe_budget: weight of the budget loss of conditional routing (`MoeConfig.gate_budget`); 0.1 in
         fairseq's branch nllb.
     teacher: the weight of the teacher, if there is one; labels have the rest. Switch uses 0.25.
+    guided_alignment: weight of the loss of guided cross-attention (Chen et al. 2016), -log of the
+        weight of the aligned source token; 0.1 in Marian. It needs batches with alignments.
+    guided_layer: the decoder layer whose cross-attention it guides; -1: the last one.
     """
 
     label_smoothing: float = 0.1
@@ -34,10 +37,15 @@ class Objective:
     moe_z: float = 0.0
     moe_budget: float = 0.1
     teacher: float = 0.25
+    guided_alignment: float = 0.0
+    guided_layer: int = -1
 
     def __post_init__(self) -> None:
         if not 0 <= self.teacher <= 1:
             raise ValueError(f"losses.Objective.teacher = {self.teacher}; allowed: 0 to 1")
+        if self.guided_alignment < 0:
+            weight = self.guided_alignment
+            raise ValueError(f"losses.Objective.guided_alignment = {weight}; allowed: 0 or more")
 
 
 def measure(

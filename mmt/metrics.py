@@ -216,6 +216,9 @@ class Log:
         row |= {"tokens": all_tokens, "target_tokens": tokens}
         by_token = [name for name in ("nll", "accuracy", "teacher_loss") if name in sums]
         row |= {name: sums.pop(name) / max(tokens, 1.0) for name in by_token}
+        if "aligned_tokens" in sums:
+            aligned = sums.pop("aligned_tokens")
+            row["alignment_loss"] = sums.pop("alignment_loss") / max(aligned, 1.0)
         row |= {name: value / max(count, 1.0) for name, value in sorted(sums.items())}
         row |= {
             "tokens_per_second": round(all_tokens / seconds, 1),

@@ -42,6 +42,7 @@ class Module(Transformer):
         encoder_positions: Shaped[Array, "B S"] | None = None,
         decoder_positions: Tokens | None = None,
         *,
+        decoder_alignment: Tokens | None = None,
         decode: bool = False,
         enable_dropout: bool = True,
     ) -> Float[Array, "B T V"]:
@@ -54,6 +55,7 @@ class Module(Transformer):
             _ids(decoder_input_tokens),
             encoder_segment_ids=_ids(encoder_segment_ids),
             decoder_segment_ids=_ids(decoder_segment_ids),
+            decoder_alignment=_ids(decoder_alignment),
             enable_dropout=enable_dropout,
         )
 
@@ -135,6 +137,11 @@ class Model(models.EncoderDecoderModel):
             raise ValueError(
                 f"MoeConfig.balance_rate = {config.moe.balance_rate}: T5X's trainer does not know "
                 "this update; in T5X allowed: 0, with losses.Objective.moe_aux above 0"
+            )
+        if objective.guided_alignment:
+            raise ValueError(
+                f"losses.Objective.guided_alignment = {objective.guided_alignment}: batches of "
+                "SeqIO have no word alignments; in T5X allowed: 0"
             )
         sizes = {"input": config.vocab_size, "output": config.target_vocabulary}
         for side, size in sizes.items():

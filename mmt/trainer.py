@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from mmt import initial, losses, optimizer, sharding
 from mmt.metrics import Meters
-from mmt.model import balance, moe
+from mmt.model import balance, moe, stack
 from mmt.model.transformer import Transformer
 
 Batch = Mapping[str, Any]  # the FEATURES, and the arrays that the loss needs
@@ -239,6 +239,8 @@ class Trainer:
             names += moe.measures(self.model.config.moe)
         if self.teacher is not None:
             names.append("teacher_loss")
+        if self.objective.guided_alignment:
+            names += ["alignment_loss", "aligned_tokens"]
         return Meters(
             {name: jnp.zeros(()) for name in names}, jnp.zeros(languages), jnp.zeros(languages)
         )
@@ -312,13 +314,18 @@ class Trainer:
         """Returns a microbatch's part of the loss per target token of the batch, and its sums."""
         logits, sown = self.model.apply(
             {"params": params},
-            **{name: batch[name] for name in FEATURES},
+            **self._features(batch),
             enable_dropout=True,
             rngs={"dropout": key},
             mutable=["intermediates"],
         )
         measured = losses.measure(self.objective, logits, batch, languages=languages)
         total = measured.sums["loss"] / tokens
+        if self.objective.guided_alignment:
+            nll = stack.alignment_nll(sown["intermediates"], self.objective.guided_layer)
+            aligned = (batch["decoder_alignment"] >= 0).sum().astype(float)
+            measured.sums.update(alignment_loss=nll.sum(), aligned_tokens=aligned)
+            total += self.objective.guided_alignment * nll.sum() / tokens
         if self.model.config.moe_period:
             routing = moe.summarize(sown["intermediates"])
             penalty = self.objective.moe_aux * routing["moe_aux_loss"]
@@ -328,6 +335,18 @@ class Trainer:
             total += penalty / self.microbatches
             measured.sums.update(jax.tree.map(lambda x: x / self.microbatches, routing))
         return total, measured
+
+    def _features(self, batch: Batch) -> dict[str, Any]:
+        """Returns the model's inputs in training, with alignments if the objective needs them."""
+        if not self.objective.guided_alignment:
+            return {name: batch[name] for name in FEATURES}
+        if "decoder_alignment" not in batch:
+            raise ValueError(
+                f"losses.Objective.guided_alignment = {self.objective.guided_alignment} needs word "
+                "alignments, which the batches do not have: run `mmt data align`, and set "
+                "pipeline.train_batches.alignment = True"
+            )
+        return {name: batch[name] for name in (*FEATURES, "decoder_alignment")}
 
     def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
         features = {name: batch[name] for name in FEATURES}

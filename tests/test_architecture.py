@@ -36,6 +36,7 @@ DOORS = {
     "difflib": {"mmt.suggest", "eval.report.recipes"},  # the latter prints a unified diff
     "py3langid": {"mmt.data.cleaning.language_identification"},
     "fasttext": {"mmt.data.cleaning.language_identification"},
+    "systran_align": {"mmt.data.alignment"},
     "ftfy": {"mmt.data.cleaning.rules"},
     "datasketch": {"mmt.data.cleaning.corpus_rules"},
 }  # fmt: skip
@@ -256,4 +257,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 56
+    assert count(parser()) == 57

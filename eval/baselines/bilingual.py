@@ -233,7 +233,10 @@ class _Trainer:
             stages = [
                 dataclasses.replace(stage, mixing=mixture) for stage in plan.stages or [Stage()]
             ]
-            batches = pipeline.train_batches(where, stages=stages, seed=program.seed, **same)
+            batches = pipeline.train_batches(
+                where, stages=stages, seed=program.seed,
+                alignment=program.objective.guided_alignment > 0, **same,
+            )  # fmt: skip
             return batches, held_out
 
         steps = _steps(plan, opened.lengths(code, "train"))

@@ -153,6 +153,13 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
     seen.add_argument("model_dir", metavar="RUN", help="a run directory")
     seen.add_argument("--json", action="store_true", help="one JSON object per line")
     seen.set_defaults(run="consumed")
+    align = commands.add_parser(
+        "align", help="align the words of a cache, for guided cross-attention"
+    )
+    align.add_argument("cache", nargs="?", help="a cache; default: that of the gin files")
+    align.add_argument("--gin_file", action="append", metavar="FILE", help="may be repeated")
+    align.epilog = "--gin.Aligner.processes=N sets the processes (default: one per core)."
+    align.set_defaults(run="align")
     _prepare_flags(
         commands.add_parser("prepare", help="clean a corpus, or build the cache of a configuration")
     )

@@ -5,6 +5,7 @@ Imports are lazy. Results go to stdout, messages to stderr.
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,27 @@ def _stats(args: argparse.Namespace) -> None:
     print("\n".join(map(as_json, rows)) if args.json else stats.table(rows))
 
 
+def _align(args: argparse.Namespace) -> None:
+    """Aligns the words of the given cache, or of that of the given configuration."""
+    from mmt import config
+    from mmt.data import alignment, cache, recipe
+
+    if bool(args.cache) == bool(args.gin_file):
+        raise ValueError("expected CACHE, or --gin_file FILE")
+    own = [binding for binding in args.bindings if "Aligner." in binding.partition("=")[0]]
+    directory = args.cache
+    if args.gin_file:
+        config.load(args.gin_file, [binding for binding in args.bindings if binding not in own])
+        make_cache()
+        directory = config.configured(recipe.CacheConfig)().directory
+    config.bind(own if args.gin_file else args.bindings, [alignment.Aligner])
+    aligner = config.configured(alignment.Aligner)()
+    os.nice(10)
+    codes = aligner(cache.open_cache(Path(directory)))
+    print(f"{len(codes)} languages aligned", file=sys.stderr)
+    print(directory)
+
+
 def _forecast(args: argparse.Namespace) -> None:
     from mmt.data.forecast import fitting, forecast, request
 
@@ -120,5 +142,5 @@ def _consumed(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "languages": _languages, "stats": _stats, "prepare": _prepare, "forecast": _forecast,
-    "consumed": _consumed,
+    "consumed": _consumed, "align": _align,
 }  # fmt: skip

@@ -93,6 +93,7 @@ def assemble(
     pad: int = PAD,
     eos: int = EOS,
     start: int = PAD,
+    alignment: Int32[np.ndarray, "T"] | None = None,
 ) -> Batch:
     """Returns the batch of `rows` (empty rows are padding); `decoded` has their examples.
 
@@ -107,6 +108,10 @@ def assemble(
         decoder_loss_weights    1 1 1 1 1 0      (float32, all else int32)
 
     with decoder_segment_ids, decoder_positions and decoder_language_ids in the same way.
+
+    `alignment` has, per token of `decoded.targets`, the index of its source token in the example,
+    or -1. Then `decoder_alignment` has the index in the encoder's row, and -1 for EOS and padding.
+    If 7 is aligned with 6, and 9 with 8, `alignment` is 1 0 -1, and the row 1 -1 3 -1 -1 -1.
     """
     flat = [example for row in rows for example in row]
     count = np.array([len(row) for row in rows], np.int64)
@@ -125,7 +130,7 @@ def assemble(
     decoder = _Layout((len(rows), target), target_length, row_of)
     outputs = decoder.with_eos(decoded.targets, eos)
     shifted = np.where(decoder.positions == 0, start, np.roll(outputs, 1))
-    return {
+    batch = {
         "encoder_input_tokens": encoder.fill(encoder.with_eos(decoded.inputs, eos), pad),
         "encoder_segment_ids": encoder.fill(encoder.spread(segment)),
         "encoder_positions": encoder.fill(encoder.positions),
@@ -136,6 +141,11 @@ def assemble(
         "decoder_positions": decoder.fill(decoder.positions),
         "decoder_language_ids": decoder.fill(decoder.spread(languages)),
     }
+    if alignment is not None:
+        columns = np.repeat(encoder.columns, decoded.target_lengths)
+        aligned = np.where(alignment < 0, -1, alignment + columns).astype(np.int32)
+        batch["decoder_alignment"] = decoder.fill(decoder.with_eos(aligned, -1), -1)
+    return batch
 
 
 class _Layout:
@@ -151,7 +161,8 @@ class _Layout:
         self._lengths = lengths
         self.positions = np.arange(lengths.sum()) - np.repeat(starts, lengths)
         self._is_text = self.positions < np.repeat(lengths - 1, lengths)
-        first = row_of * shape[1] + starts - row_start
+        self.columns = starts - row_start  # of each example's first token
+        first = row_of * shape[1] + self.columns
         self._index = np.repeat(first, lengths) + self.positions
 
     def with_eos(self, tokens: Int32[np.ndarray, "_"], eos: int) -> Int[np.ndarray, "tokens"]:

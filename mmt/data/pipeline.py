@@ -46,6 +46,7 @@ def train_batches(
     seed: int = 0,
     virtual_shards: int | None = None,
     denoising: Denoising = Denoising(),  # noqa: B008
+    alignment: bool = False,
     lanes: int | None = None,
 ) -> "TrainBatches":
     """Returns the endless training batches of a cache, see `TrainBatches`.
@@ -63,11 +64,13 @@ def train_batches(
         multiple of every number of processes that may share the run. Default: the largest divisor
         of batch_size up to 64.
       denoising: options of the examples of monolingual text.
+      alignment: whether batches have `decoder_alignment`, see `packing.assemble`, from the files of
+        `mmt data align`. Monolingual and modified examples have no alignment.
       lanes: old name of `virtual_shards`.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
-        an unknown language, a mixture without examples, invalid stages.
+        an unknown language, a mixture without examples, invalid stages, no alignments.
     """
     if virtual_shards is None:
         virtual_shards = lanes
@@ -80,7 +83,7 @@ def train_batches(
     curriculum = planned(stages, mixing)
     chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
-    split = Split(cache, "train", drawn, feature_lengths, denoising)
+    split = Split(cache, "train", drawn, feature_lengths, denoising, alignment)
     sampler = CurriculumSampler(
         [_with_examples(split.counts, known, stage) for stage in curriculum],
         split.counts,
@@ -156,7 +159,7 @@ class TrainBatches:
         return self
 
     def __next__(self) -> Batch:
-        """Returns this process's rows of the next batch: the nine arrays of `packing.assemble`."""
+        """Returns this process's rows of the next batch: the arrays of `packing.assemble`."""
         return next(self._prefetched)
 
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:

@@ -5,9 +5,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Int32
 
-from mmt.data.cache import Cache, records
+from mmt.data.cache import Cache, alignments, records
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.mixing import is_monolingual
 from mmt.data.packing import Batch, PackedExample, Row, assemble
@@ -22,11 +22,13 @@ class Split:
       counts: FLORES code -> examples that fit. The id of a language is its index here.
       shape: tokens of a source and of a target row, with EOS.
       denoising: options of the examples of monolingual text, which determine their lengths.
+      alignment: whether batches have `decoder_alignment`, the alignments of unchanged pairs.
     """
 
     def __init__(
         self, cache: Cache, split: str, languages: Sequence[str],
         feature_lengths: Mapping[str, int], denoising: Denoising = Denoising(),  # noqa: B008
+        alignment: bool = False,
     ):  # fmt: skip
         if set(feature_lengths) != {"inputs", "targets"}:
             raise ValueError(
@@ -35,10 +37,12 @@ class Split:
         self.cache = cache
         self.shape = (feature_lengths["inputs"], feature_lengths["targets"])
         self.denoising = denoising
+        self.alignment = alignment
         self.counts: dict[str, int] = {}
         self._kept: list[np.ndarray | None] = []  # indices [n], None for all
         self._lengths: list[np.ndarray] = []  # [n, 2], of all
         self._readers: dict[int, records.RecordReader] = {}  # by language id
+        self._alignments: dict[int, alignments.Alignments] = {}
         self._ids: list[int] = []
         left_out: dict[str, int] = {}
         for code in languages:
@@ -57,6 +61,8 @@ class Split:
             self._lengths.append(lengths)
             self._ids.append(cache.manifest.languages.index(code))
             self._readers[self._ids[-1]] = cache.records(code, split)
+            if alignment and not is_monolingual(code):
+                self._alignments[self._ids[-1]] = alignments.Alignments(cache, code)
         self._warn(split, left_out)
 
     @functools.cached_property
@@ -92,7 +98,19 @@ class Split:
         return assemble(
             rows, records.decode(raw), source=source, target=target,
             pad=manifest.pad, eos=manifest.eos, start=manifest.start,
+            alignment=self._aligned(rows) if self.alignment else None,
         )  # fmt: skip
+
+    def _aligned(self, rows: Sequence[Row]) -> Int32[np.ndarray, "T"]:
+        """Returns the index of the source token of all target tokens without EOS, or -1."""
+        per_example = [
+            np.full(example.target - 1, alignments.NONE, np.int32)
+            if example.changed
+            else self._alignments[example.language][example.record]
+            for row in rows
+            for example in row
+        ]
+        return np.concatenate([np.zeros(0, np.int32), *per_example])
 
     def _warn(self, split: str, left_out: Mapping[str, int]) -> None:
         if not left_out:

@@ -185,15 +185,22 @@ class Attention(nn.Module):
         *,
         mask: Bool[Array, "#B 1 #Q S"],
         bias: Float[Array, "1 H Q S"] | None = None,
+        alignment: Int[Array, "B Q"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B Q D"]:
-        """Attends from `x` to `key_value` of `project`, where `mask` is True."""
+        """Attends from `x` to `key_value` of `project`, where `mask` is True.
+
+        Where `alignment` has the index of a key for each query, or -1, it sows `alignment_nll`
+        [B Q]: -log of the mean weight of that key over the heads, 0 without one.
+        """
         keys, values = key_value
         query = self._heads(x, self.query)
         scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
         if bias is not None:
             scores = scores + _for_rows(bias, x.shape[0])
         weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)
+        if alignment is not None:
+            self.sow("intermediates", "alignment_nll", _alignment_nll(weights, alignment))
         weights = self.dropout(weights.astype(self.dtype), deterministic=not enable_dropout)
         return contract(jnp.swapaxes(weights @ values, 1, 2), self.out, axes=2)
 
@@ -253,6 +260,14 @@ def relative_bucket(
     ratio = jnp.log(jnp.maximum(distance, 1) / exact) / jnp.log(max_distance / exact)
     far = exact + (ratio * (buckets - exact)).astype(distance.dtype)
     return offset + jnp.where(distance < exact, distance, jnp.minimum(far, buckets - 1))
+
+
+def _alignment_nll(
+    weights: Float[Array, "B H Q S"], alignment: Int[Array, "B Q"]
+) -> Float[Array, "B Q"]:
+    aligned = alignment[:, None, :, None] == jnp.arange(weights.shape[-1])
+    weight = jnp.where(aligned, weights, 0.0).sum(axis=-1).mean(axis=1)
+    return jnp.where(alignment < 0, 0.0, -jnp.log(weight + 1e-9))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))

@@ -4,6 +4,7 @@ Scanning keeps compile time independent of depth. Embeddings, logits and the ord
 `mmt.model.transformer`.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -54,6 +55,8 @@ class Context(NamedTuple):
             has a separate one.
         source: in the decoder, the encoded source [B S D] or its `CrossKV`.
         cross_mask: in the decoder, the mask of cross-attention [B 1 #Q S].
+        alignment: in the decoder, the aligned source position of every query [B Q] or -1, for which
+            cross-attention sows its loss; or None.
     """
 
     positions: tuple[Int[Array, "Q"], Int[Array, "S"]]
@@ -62,6 +65,7 @@ class Context(NamedTuple):
     bias: Any = None
     source: Any = None
     cross_mask: Any = None
+    alignment: Any = None
 
 
 class Carry(NamedTuple):
@@ -133,8 +137,9 @@ class Layer(nn.Module):
             # The beams of a sentence are queries of one row.
             y = self.cross_norm(x).reshape(cross_kv[0].shape[0], -1, x.shape[-1])
             y = self.cross_attention(
-                y, cross_kv, mask=context.cross_mask, enable_dropout=enable_dropout
-            )
+                y, cross_kv, mask=context.cross_mask, alignment=context.alignment,
+                enable_dropout=enable_dropout,
+            )  # fmt: skip
             x = add(x, y.reshape(x.shape))
         x = add(x, self.mlp(self.mlp_norm(x), context.padding_mask, enable_dropout))
         return Carry(x, cache, layer + 1)
@@ -233,6 +238,30 @@ class Stack(nn.Module):
 
     def _parts(self) -> list[nn.Module]:
         return [getattr(self, name) for name in ("blocks", "rest") if hasattr(self, name)]
+
+
+def alignment_nll(intermediates: Mapping[str, Any], layer: int) -> Float[Array, "B T"]:
+    """Returns the loss that a decoder layer's cross-attention sowed, see `layers.Attention`.
+
+    Args:
+        intermediates: the collection that `model.apply(..., mutable=["intermediates"])` returns.
+        layer: index of the decoder layer; -1: the last one.
+
+    Raises:
+        ValueError: the decoder has no such layer.
+    """
+    decoder, parts = intermediates["decoder"], []
+    for name in ("blocks", "rest"):
+        block = decoder.get(name, {})  # leaves are [blocks B T], in the remainder [B T]
+        by_layer = [block[f"layers_{i}"]["cross_attention"] for i in range(len(block))]
+        if by_layer:
+            sown = jnp.stack([leaves["alignment_nll"][0] for leaves in by_layer], axis=-3)
+            parts.append(sown.reshape(-1, *sown.shape[-2:]))
+    of_layers = jnp.concatenate(parts)
+    depth = len(of_layers)
+    if not -depth <= layer < depth:
+        raise ValueError(f"no decoder layer {layer} to align; allowed: {-depth} to {depth - 1}")
+    return of_layers[layer]
 
 
 def relative_bias(config: Config, *, decoder: bool) -> layers.RelativeBias:

@@ -46,6 +46,7 @@ class Transformer(nn.Module):
         *,
         encoder_segment_ids: Int[Array, "B S"] | None = None,
         decoder_segment_ids: Int[Array, "B T"] | None = None,
+        decoder_alignment: Int[Array, "B T"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B T V"]:
         """Returns teacher-forced logits in float32.
@@ -58,6 +59,8 @@ class Transformer(nn.Module):
             decoder_input_tokens: target tokens, shifted right by the start token.
             encoder_segment_ids, decoder_segment_ids: of packed rows, 1, 2, ... per example and 0
                 for padding.
+            decoder_alignment: index of the aligned token in the source row, or -1, to sow the loss
+                of guided cross-attention (`stack.alignment_nll`).
             enable_dropout: True in training: dropout, expert capacity and router noise, from the
                 random stream 'dropout'.
         """
@@ -73,6 +76,7 @@ class Transformer(nn.Module):
             padding_mask=targets > 0,
             source=encoded,
             cross_mask=_same(targets, segments),
+            alignment=decoder_alignment,
         )
         x = self._target_table()(decoder_input_tokens)
         x, _ = self.decoder(x, context, enable_dropout=enable_dropout)

@@ -62,6 +62,8 @@ def answer(request: Request) -> dict[str, Any]:
     with sharding.devices(devices):
         made, note = _program(request, machine.devices)
     batch = batch_shapes(made.layout)
+    if made.objective.guided_alignment:
+        batch["decoder_alignment"] = batch["decoder_target_tokens"]
     try:
         traced = _decoding(made, batch) if request.decode else made.trace(LANGUAGES, batch)
     except ValueError as error:
