@@ -113,7 +113,7 @@ def _align(args: argparse.Namespace) -> None:
     aligner = config.configured(alignment.Aligner)()
     os.nice(10)
     codes = aligner(cache.open_cache(Path(directory)))
-    print(f"{len(codes)} languages aligned", file=sys.stderr)
+    print(f"languages aligned: {len(codes)}", file=sys.stderr)
     print(directory)
 
 

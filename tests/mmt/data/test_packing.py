@@ -25,10 +25,10 @@ def make_up(lengths):
     return examples, texts
 
 
-def assembled(rows, texts, source, target, **ids):
+def assembled(rows, texts, source, target, **options):
     flat = [example for row in rows for example in row]
     raw = [records.encode(*texts[e.record], e.language) for e in flat]
-    return packing.assemble(rows, records.decode(raw), source=source, target=target, **ids)
+    return packing.assemble(rows, records.decode(raw), source=source, target=target, **options)
 
 
 def test_the_ids_are_those_of_the_vocabulary_and_the_model():
@@ -108,6 +108,32 @@ def test_arrays_are_those_of_a_plain_loop(lengths):
     weights = batch["decoder_loss_weights"]
     assert weights.dtype == np.float32
     np.testing.assert_array_equal(weights, expected["decoder_target_tokens"] > 0)
+
+
+@settings(deadline=None)
+@given(LENGTHS)
+def test_alignments_are_positions_in_the_row_of_the_encoder(lengths):
+    examples, texts = make_up(lengths)
+    packer = packing.Packer(10, 8, open_rows=2)
+    rows = [row for example in examples if (row := packer.add(example))] + packer.open + [[]]
+    random = np.random.default_rng(1)
+    aligned = {e.record: random.integers(-1, e.source - 1, e.target - 1) for e in examples}
+    flat = [position for row in rows for e in row for position in aligned[e.record].tolist()]
+    batch = assembled(rows, texts, 10, 8, alignment=np.array(flat, np.int32))
+    plain = assembled(rows, texts, 10, 8)
+    expected = np.full((len(rows), 8), -1)
+    for index, row in enumerate(rows):
+        source = target = 0
+        for example in row:
+            for token, position in enumerate(aligned[example.record].tolist()):
+                if position >= 0:
+                    expected[index, target + token] = source + position
+            source, target = source + example.source, target + example.target
+    np.testing.assert_array_equal(batch["decoder_alignment"], expected)
+    assert batch["decoder_alignment"].dtype == np.int32
+    assert batch.keys() - plain.keys() == {"decoder_alignment"}
+    for name, array in plain.items():
+        np.testing.assert_array_equal(batch[name], array, err_msg=name)
 
 
 @pytest.mark.parametrize("count", [1, 3])

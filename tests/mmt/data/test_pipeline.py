@@ -8,8 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mmt.data import mixing, pipeline
-from mmt.data.cache import records
+from mmt.data import cache, mixing, pipeline
+from mmt.data import vocabulary as vocab
+from mmt.data.cache import alignments, records
 from tests.helpers.streams import LENGTHS, example, examples_of, part, rows_of, write_cache
 
 COUNTS = {"deu_Latn": 2000, "fra_Latn": 700, "jpn_Jpan": 250, "swh_Latn": 80, "yor_Latn": 11}
@@ -58,6 +59,33 @@ def test_batches_have_the_documented_arrays(batches):
             assert array.shape == (8, 24 if name.startswith("encoder") else 20)
             assert array.dtype == (np.float32 if name == "decoder_loss_weights" else np.int32)
         assert len(examples_of(batch)) > 8  # packed
+
+
+def test_alignments_point_to_the_source_of_the_same_example(batches, directory):
+    """Here source token i is aligned with target token i where both sides have one."""
+    opened = cache.open_cache(directory)
+    for code in COUNTS:
+        lengths = opened.lengths(code, "train").tolist()
+        flat = [i + 1 if i < source else 0 for source, target in lengths for i in range(target)]
+        alignments.write(alignments.file(opened, code), np.array(flat, np.uint16))
+    aligned = take(batches(alignment=True), 4)
+    for batch, plain in zip(aligned, take(batches(), 4), strict=True):
+        found = batch.pop("decoder_alignment")
+        assert_equal([batch], [plain])
+        text = batch["decoder_target_tokens"] > vocab.EOS
+        assert (found[~text] == -1).all() and (found >= 0).sum() > 50
+        rows, targets = np.nonzero(found >= 0)
+        sources = found[rows, targets]
+        for name in ("positions", "segment_ids"):
+            np.testing.assert_array_equal(
+                batch[f"encoder_{name}"][rows, sources], batch[f"decoder_{name}"][rows, targets]
+            )
+        unaligned = text & (found < 0)
+        ends = {(row, int(segment)): int((batch["encoder_segment_ids"][row] == segment).sum()) - 1
+                for row in range(8) for segment in batch["encoder_segment_ids"][row]}  # fmt: skip
+        for row, target in zip(*np.nonzero(unaligned), strict=True):
+            segment = int(batch["decoder_segment_ids"][row, target])
+            assert batch["decoder_positions"][row, target] >= ends[row, segment]
 
 
 def test_unpacked_batches_have_one_example_a_row(batches):

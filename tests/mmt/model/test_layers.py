@@ -53,6 +53,34 @@ def test_relative_buckets_of_the_docstring():
     assert got.tolist() == list(of.values())
 
 
+def test_the_alignment_loss_is_that_of_the_mean_weight_over_heads():
+    """By hand in float64, before dropout, and 0 without an aligned key."""
+    attention = layers.Attention(heads=2, head_dim=3, dropout_rate=0.5, dtype=F32, features=6)
+    x, source = normal(2, 4, 6), normal(2, 5, 6, seed=1)
+    mask = jnp.asarray([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], bool)[:, None, None]
+    alignment = jnp.array([[0, 3, -1, 2], [-1, 1, 4, -1]])  # key 4 is masked
+    params = init(attention, source, method="project")
+    key_value = attention.apply(params, source, method="project")
+    _, sown = attention.apply(
+        params, x, key_value, mask=mask, alignment=alignment, enable_dropout=True,
+        rngs={"dropout": jax.random.key(1)}, mutable=["intermediates"],
+    )  # fmt: skip
+    (nll,) = sown["intermediates"]["alignment_nll"]
+    query, key = (np.asarray(params["params"][name], np.float64) for name in ("query", "key"))
+    for row in range(2):
+        for step, position in enumerate(alignment[row].tolist()):
+            weights = []
+            for head in range(2):
+                q = np.asarray(x[row, step], np.float64) @ query[:, head]
+                scores = np.asarray(source[row], np.float64) @ key[:, head] @ q
+                exp = np.where(mask[row, 0, 0], np.exp(scores), 0.0)
+                weights.append(exp / exp.sum())
+            expected = -np.log(np.mean(weights, axis=0)[position] + 1e-9) if position >= 0 else 0.0
+            assert nll[row, step] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    _, sown = attention.apply(params, x, key_value, mask=mask, mutable=["intermediates"])
+    assert not sown
+
+
 def test_relative_bias_looks_up_the_bucket_of_every_pair():
     bias = layers.RelativeBias(heads=3, bidirectional=True)
     queries, keys = jnp.arange(4), jnp.arange(7)

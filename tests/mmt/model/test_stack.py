@@ -10,6 +10,7 @@ from flax import linen as nn
 
 from mmt.model import parameter_names
 from mmt.model.moe import MoeConfig
+from mmt.model.stack import alignment_nll
 from mmt.model.transformer import Config, Transformer, parameter_shapes
 
 CONFIG = Config(
@@ -124,3 +125,37 @@ def test_word_dropout_takes_whole_words_of_its_side_in_training_alone(side):
     np.testing.assert_array_equal(
         seen(enable_dropout=True, rngs={"dropout": jax.random.key(2)}), whole
     )
+
+
+@pytest.mark.parametrize("moe_period", [0, 2])  # 0: scanned; 2: a scanned block, and a remainder
+def test_the_alignment_loss_is_that_of_the_layer(moe_period):
+    """A change of a layer's queries changes the loss of this layer, and of no earlier one."""
+    moe = MoeConfig(num_experts=2, group_size=8)
+    config = dataclasses.replace(CONFIG, moe_period=moe_period, moe=moe)
+    model, params = init(config)
+    alignment = jnp.array([[0, 5, -1, 2, 3], [1, -1, -1, -1, -1]])
+
+    def losses(flat):
+        _, sown = model.apply(
+            {"params": parameter_names.from_flat(flat, model)}, SOURCE, TARGET,
+            decoder_alignment=alignment, mutable=["intermediates"],
+        )  # fmt: skip
+        return [alignment_nll(sown["intermediates"], layer) for layer in range(-3, 3)]
+
+    flat = parameter_names.to_flat(params, config)
+    before = losses(flat)
+    for layer in range(3):
+        name = f"decoder/{layer}/cross_attention/query"
+        after = losses(flat | {name: 3 * flat[name]})
+        np.testing.assert_array_equal(before[layer], before[layer + 3])
+        for earlier in range(layer):  # later layers read what this one wrote
+            np.testing.assert_array_equal(after[earlier], before[earlier])
+        assert float(jnp.abs(after[layer] - before[layer]).max()) > 1e-3
+    for nll in before:
+        assert ((nll == 0) == (alignment < 0)).all()
+    with pytest.raises(ValueError, match="no decoder layer 3 to align; allowed: -3 to 2"):
+        _, sown = model.apply(
+            {"params": params}, SOURCE, TARGET, decoder_alignment=alignment,
+            mutable=["intermediates"],
+        )  # fmt: skip
+        alignment_nll(sown["intermediates"], 3)
