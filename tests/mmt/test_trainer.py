@@ -1,12 +1,15 @@
 """The training step: microbatches; what all layouts give alike stands in test_layouts."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
-from mmt import sharding
-from mmt.trainer import Program
+from mmt import losses, sharding, train
+from mmt.model import stack
+from mmt.run import read_metrics
+from mmt.trainer import FEATURES, Program
 
 
 def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
@@ -46,3 +49,67 @@ def test_groups_that_a_mesh_cannot_cut_name_the_size_that_can(toy_program):
     with pytest.raises(ValueError, match="12 rows .* over 8 devices .* multiple of 8"):
         program.check_cut(12, 6, side="encoder")
     program.check_cut(128, 64, side="encoder")
+
+
+@pytest.fixture(scope="module")
+def aligned_batches(toy_batches):
+    """The toy batches with their true alignments: targets are sources reversed."""
+
+    class Aligned(toy_batches):
+        def __next__(self):
+            batch = super().__next__()
+            aligned = np.full_like(batch["decoder_target_tokens"], -1)
+            aligned[:, :-1] = np.arange(self.length)[::-1]
+            return batch | {"decoder_alignment": aligned}
+
+    return Aligned
+
+
+def test_guided_attention_is_learnt_fast(tmp_path, toy_program, toy_batches, aligned_batches):
+    """The true alignments halve the alignment loss, and the model learns its task earlier."""
+    rows = {}
+    for weight, batches in ((0.0, toy_batches()), (1.0, aligned_batches())):
+        program = toy_program(objective=losses.Objective(guided_alignment=weight))
+        train.train(program, batches, model_dir=str(tmp_path / str(weight)), steps=120)
+        rows[weight] = read_metrics(tmp_path / str(weight) / "metrics.jsonl")
+    assert not any("align" in name for row in rows[0.0] for name in row)
+    first, last = rows[1.0][0], rows[1.0][-1]
+    assert first["alignment_loss"] == pytest.approx(np.log(6), abs=0.3)  # six tokens, evenly
+    assert last["alignment_loss"] < 0.6 * first["alignment_loss"]
+    assert last["nll"] < rows[0.0][-1]["nll"] - 0.2
+
+
+def test_the_guided_loss_is_per_target_token_of_the_batch(toy_program, aligned_batches):
+    """A step of SGD without dropout, in two microbatches of unequal alignments."""
+    batch = next(aligned_batches())
+    batch["decoder_alignment"][3:, 2:] = -1
+    arrays = {name: jnp.asarray(batch[name]) for name in (*FEATURES, "decoder_alignment")}
+    plain = toy_program().model
+    model = type(plain)(type(plain.config)(**{**vars(plain.config), "dropout_rate": 0.0}))
+    objective = losses.Objective(guided_alignment=0.7, guided_layer=0, label_smoothing=0.0)
+    program = Program(model, optax.sgd(1.0), objective=objective, microbatches=2)
+    before = jax.device_get(program.init(3).params)
+
+    def loss(params):
+        logits, sown = model.apply({"params": params}, **arrays, mutable=["intermediates"])
+        nll = -jnp.take_along_axis(
+            jax.nn.log_softmax(logits), batch["decoder_target_tokens"][..., None], axis=-1
+        )
+        return (nll.sum() + 0.7 * stack.alignment_nll(sown["intermediates"], 0).sum()) / (8 * 7)
+
+    expected = jax.tree.map(jnp.subtract, before, jax.grad(loss)(before))
+    state, _ = program.step(program.init(3), program.place(batch))
+    assert float(state.meters.sums["aligned_tokens"]) == 3 * 6 + 5 * 2
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, atol=2e-6), state.params, expected
+    )  # fmt: skip
+
+
+def test_guidance_without_alignments_names_the_remedy(toy_program, toy_batches):
+    program = toy_program(objective=losses.Objective(guided_alignment=0.1))
+    batch = program.place(next(toy_batches()))
+    message = "guided_alignment = 0.1 needs .* `mmt data align`, and set pipeline.train_batches.al"
+    with pytest.raises(ValueError, match=message):
+        program.step(program.shapes(3), batch)
+    with pytest.raises(ValueError, match="guided_alignment = -1.0; allowed: 0 or more"):
+        losses.Objective(guided_alignment=-1.0)

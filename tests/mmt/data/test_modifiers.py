@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmt.data import ledger, modifiers, pipeline, virtual_shards
+from mmt.data import cache, ledger, modifiers, pipeline, virtual_shards
 from mmt.data import vocabulary as vocab
+from mmt.data.cache import alignments
 from mmt.data.mixing import Mixing
 from mmt.data.modifiers import TextSides
 from mmt.data.stages import Stage
@@ -226,6 +227,25 @@ def test_sentences_are_joined_as_their_script_has_it():
     assert joined == ("今日は。さようなら。", "Hello. Bye.")
     joined = modifiers._joined(TextSides("Ja.", "Yes."), TextSides("Nein.", "No."))
     assert joined.source == "Ja. Nein."
+
+
+def test_changed_examples_have_no_alignment(cached, vocabulary):
+    opened = cache.open_cache(cached[0])
+    for code in COUNTS:
+        targets = opened.lengths(code, "train")[:, 1].sum()
+        alignments.write(alignments.file(opened, code), np.full(targets, 2, np.uint16))
+    batches = stream(cached, {"upper_case": 0.5}, packing=False, alignment=True)
+    seen = Counter()
+    for batch in (next(batches) for _ in range(10)):
+        examples = texts_of(batch, vocabulary)
+        aligned = zip(batch["decoder_alignment"], batch["decoder_target_tokens"], strict=True)
+        for (_, _, target), (positions, tokens) in zip(examples, aligned, strict=True):
+            changed = target.isupper()
+            expected = np.where((tokens > vocab.EOS) & (not changed), 1, -1)
+            np.testing.assert_array_equal(positions, expected)
+            seen[changed] += 1
+    batches.close()
+    assert min(seen.values()) > 20
 
 
 def test_a_stage_has_its_own_modifiers(cached, vocabulary):

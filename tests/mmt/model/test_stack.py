@@ -159,3 +159,37 @@ def test_the_alignment_loss_is_that_of_the_layer(moe_period):
             mutable=["intermediates"],
         )  # fmt: skip
         alignment_nll(sown["intermediates"], 3)
+
+
+def test_packed_examples_are_aligned_within_themselves():
+    """Two packed examples give the losses of two rows; the gradient reaches queries and keys."""
+    model, params = init(CONFIG)
+    packed = {
+        "encoder_input_tokens": jnp.array([[5, 6, 1, 8, 9, 1]]),
+        "encoder_segment_ids": jnp.array([[1, 1, 1, 2, 2, 2]]),
+        "decoder_input_tokens": jnp.array([[0, 7, 0, 9, 4]]),
+        "decoder_segment_ids": jnp.array([[1, 1, 2, 2, 2]]),
+        "decoder_alignment": jnp.array([[1, 0, 4, -1, 3]]),
+    }
+    rows = {
+        "encoder_input_tokens": jnp.array([[5, 6, 1], [8, 9, 1]]),
+        "encoder_segment_ids": jnp.ones((2, 3), int),
+        "decoder_input_tokens": jnp.array([[0, 7, 3], [0, 9, 4]]),
+        "decoder_segment_ids": jnp.array([[1, 1, 0], [1, 1, 1]]),
+        "decoder_alignment": jnp.array([[1, 0, -1], [1, -1, 0]]),
+    }
+
+    def loss(params, batch):
+        _, sown = model.apply({"params": params}, **batch, mutable=["intermediates"])
+        return alignment_nll(sown["intermediates"], -1)
+
+    alone = loss(params, rows)
+    expected = jnp.concatenate([alone[0, :2], alone[1]])[None]
+    np.testing.assert_allclose(loss(params, packed), expected, rtol=1e-5)
+    leaking = packed | {"decoder_alignment": jnp.array([[4, 3, 0, 1, 2]])}
+    np.testing.assert_allclose(loss(params, leaking), -np.log(1e-9), rtol=1e-5)
+    gradients = jax.grad(lambda params: loss(params, packed).sum())(params)
+    flat = parameter_names.to_flat(gradients, CONFIG)
+    for name, learns in (("query", True), ("key", True), ("value", False)):
+        largest = float(jnp.abs(flat[f"decoder/2/cross_attention/{name}"]).max())
+        assert largest > 1e-4 if learns else largest == 0, name
