@@ -110,8 +110,7 @@ def assemble(
     with decoder_segment_ids, decoder_positions and decoder_language_ids in the same way.
 
     `alignment` has, per token of `decoded.targets`, the index of its source token in the example,
-    or -1. Then `decoder_alignment` has the index in the encoder's row, and -1 for EOS and padding.
-    If 7 is aligned with 6, and 9 with 8, `alignment` is 1 0 -1, and the row 1 -1 3 -1 -1 -1.
+    or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 0 -1 gives 1 -1 3 -1 -1 -1.
     """
     flat = [example for row in rows for example in row]
     count = np.array([len(row) for row in rows], np.int64)
@@ -142,8 +141,7 @@ def assemble(
         "decoder_language_ids": decoder.fill(decoder.spread(languages)),
     }
     if alignment is not None:
-        columns = np.repeat(encoder.columns, decoded.target_lengths)
-        aligned = np.where(alignment < 0, -1, alignment + columns).astype(np.int32)
+        aligned = encoder.in_row(alignment, decoded.target_lengths)
         batch["decoder_alignment"] = decoder.fill(decoder.with_eos(aligned, -1), -1)
     return batch
 
@@ -161,14 +159,21 @@ class _Layout:
         self._lengths = lengths
         self.positions = np.arange(lengths.sum()) - np.repeat(starts, lengths)
         self._is_text = self.positions < np.repeat(lengths - 1, lengths)
-        self.columns = starts - row_start  # of each example's first token
-        first = row_of * shape[1] + self.columns
+        self._columns = starts - row_start  # of each example's first token
+        first = row_of * shape[1] + self._columns
         self._index = np.repeat(first, lengths) + self.positions
 
     def with_eos(self, tokens: Int32[np.ndarray, "_"], eos: int) -> Int[np.ndarray, "tokens"]:
         filled = np.full(len(self.positions), eos, np.int64)
         filled[self._is_text] = tokens
         return filled
+
+    def in_row(
+        self, positions: Int32[np.ndarray, "_"], counts: Int[np.ndarray, "n"]
+    ) -> Int32[np.ndarray, "_"]:
+        """Returns positions in examples, `counts` of each example, as positions in the row."""
+        in_row = positions + np.repeat(self._columns, counts)
+        return np.where(positions < 0, -1, in_row).astype(np.int32)
 
     def spread(self, per_example: Int[np.ndarray, "n"]) -> Int[np.ndarray, "tokens"]:
         return np.repeat(per_example, self._lengths)
