@@ -110,7 +110,7 @@ def assemble(
     with decoder_segment_ids, decoder_positions and decoder_language_ids in the same way.
 
     `alignment` has, per token of `decoded.targets`, the index of its source token in the example,
-    or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 0 -1 gives 1 -1 3 -1 -1 -1.
+    or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 -1 3 -1 -1 -1 for 1 0 -1.
     """
     flat = [example for row in rows for example in row]
     count = np.array([len(row) for row in rows], np.int64)

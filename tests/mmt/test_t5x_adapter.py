@@ -275,6 +275,11 @@ def test_a_model_that_t5x_cannot_decode_is_refused(adapter):
         made_model(adapter, start_id=2)
 
 
+def test_guided_attention_is_refused(adapter):
+    with pytest.raises(ValueError, match="guided_alignment = 0.1: .*no word alignments"):
+        made_model(adapter, objective=losses.Objective(guided_alignment=0.1))
+
+
 def predictions(directory: Path) -> dict[str, str]:
     """Source -> translation of all JSON lines in a directory that `t5x.infer` wrote."""
     rows = [
