@@ -31,6 +31,10 @@ class Translates(Protocol):
     def tagged(self) -> bool:
         """Returns whether a tag names the target language; if not, lines are passed unchanged."""
 
+    @property
+    def routes_by_language(self) -> bool:
+        """Returns whether `translate` also needs the language of every line, as `sources`."""
+
     def translate(self, lines: Iterable[str], *, target: str | None, decoding: Decoding) -> Any:
         """Yields for every line, in order, something with `.hypotheses[0].text`."""
 
@@ -51,8 +55,9 @@ def evaluate(
     skipped if its row has the same checkpoint, decoding, config and `scores`, and its texts are
     those of this test set. Progress goes to stderr.
 
-    Returns the rows in the test set's order. Raises ValueError for a broken results file, and
-    OSError if a file cannot be written; both before the first sentence is translated.
+    Returns the rows in the test set's order. Raises ValueError for a broken results file, or if the
+    translator routes by language and lacks one, and OSError if a file cannot be written; all before
+    the first sentence is translated.
     """
     if system.kind == "bilingual":
         results.check_name(system.name, "system")
@@ -71,8 +76,8 @@ def evaluate(
     if others := judge.replaced(todo):
         print(f"{out}: {others}", file=sys.stderr)
     stream = _Timed(line for code in todo for line in testset.languages[code].sources)
-    target = _target_of(translator, testset)
-    texts = stream.times(translator.translate(stream, target=target, decoding=decoding))
+    options = _options(translator, testset, todo)
+    texts = stream.times(translator.translate(stream, decoding=decoding, **options))
     with progress_bar(*SENTENCES) as bar:
         total = sum(len(testset.languages[code].sources) for code in todo)
         task = bar.add_task(system.name, total=total)
@@ -110,8 +115,8 @@ def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float
     """
     lines = (line for sentences in testset.languages.values() for line in sentences.sources)
     greedy = Decoding(beam=1, alpha=0.0)
-    target = _target_of(translator, testset)
-    stream = translator.translate(lines, target=target, decoding=greedy)
+    options = _options(translator, testset, list(testset.languages))
+    stream = translator.translate(lines, decoding=greedy, **options)
     scores = {}
     for code, sentences in testset.languages.items():
         hypotheses = [next(stream).hypotheses[0].text for _ in sentences.sources]
@@ -262,9 +267,17 @@ class _Timed:
             yield output, characters * (self._rate - before)
 
 
-def _target_of(translator: Translates, testset: TestSet) -> str | None:
-    """Returns the target language if the model uses tags, else None."""
-    return testset.target if translator.tagged else None
+def _options(translator: Any, testset: TestSet, codes: Sequence[str]) -> dict[str, Any]:
+    """Returns the languages for `translate`: the target's if the model uses tags, else None; if it
+    routes by language, that of every line of the languages `codes`.
+    """
+    options: dict[str, Any] = {"target": testset.target if translator.tagged else None}
+    if translator.routes_by_language:
+        for code in codes:
+            translator.language_id(code, testset.target)
+        lines = testset.languages
+        options["sources"] = (code for code in codes for _ in lines[code].sources)
+    return options
 
 
 def _one_line(text: str) -> str:

@@ -26,7 +26,7 @@ from mmt.decoding import DEFAULT, Decoding
 from mmt.model.transformer import Transformer
 from mmt.run import Run
 from mmt.sharding import Layout
-from mmt.trainer import FEATURES, Trainer
+from mmt.trainer import Trainer, features
 from mmt.translate import Translator, output_log
 
 
@@ -64,6 +64,8 @@ class Teacher:
                 f"the teacher {self.model_dir} has logits of {sizes[0]} pieces, the student of "
                 f"{sizes[1]}: set VOCAB_SIZE (or TARGET_VOCAB_SIZE) to {sizes[0]}"
             )
+        if self.model.config.languages:
+            manifest.check_languages_of(Run(self.model_dir))
 
     def parameters(self, layout: Layout) -> Any:
         """Returns the parameters on the devices of `layout`. No checkpoint contains them."""
@@ -71,8 +73,7 @@ class Teacher:
 
     def logits(self, params: Any, batch: Mapping[str, Any]) -> Float[Array, "B T V"]:
         """Returns logits of the targets in `batch`, without dropout; experts drop no tokens."""
-        features = {name: batch[name] for name in FEATURES}
-        logits: Any = self.model.apply({"params": params}, **features)
+        logits: Any = self.model.apply({"params": params}, **features(self.model, batch))
         return logits
 
 
@@ -141,19 +142,28 @@ class Translations:
             output_log.OutputFile(folder / f"train.{code}.tsv", self._count(corpus, code))
             for code in corpus.languages
         ]
-        pairs, ahead = itertools.tee(
-            pair
-            for code, part in zip(corpus.languages, todo, strict=True)
-            for pair in itertools.islice(self._chosen(corpus, code), part.done, None)
+        pairs, ahead, again = itertools.tee(
+            (
+                (code, pair)
+                for code, part in zip(corpus.languages, todo, strict=True)
+                for pair in itertools.islice(self._chosen(corpus, code), part.done, None)
+            ),
+            3,
         )
-        translations = Translator.load(self.teacher).translate(
-            (pair.source for pair in ahead), target=corpus.target, decoding=self.decoding
-        )
+        translator = Translator.load(self.teacher)
+        if translator.routes_by_language:
+            for code in corpus.languages:
+                translator.language_id(code, corpus.target)
+        sources = (code for code, _ in again) if translator.routes_by_language else None
+        translations = translator.translate(
+            (pair.source for _, pair in ahead),
+            target=corpus.target, decoding=self.decoding, sources=sources,
+        )  # fmt: skip
         output_log.write(
             todo,
             (
                 output_log.row(pair.source, translation.text or pair.target)
-                for pair, translation in zip(pairs, translations, strict=True)
+                for (_, pair), translation in zip(pairs, translations, strict=True)
             ),
         )
 

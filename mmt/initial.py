@@ -95,9 +95,9 @@ def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str
 def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
     """Checks a run before its directory is changed.
 
-    Raises ValueError if a vocabulary has more pieces than the model has embeddings, if the
-    directory holds another model's checkpoints, if the teacher has other vocabularies, and as
-    `check_parents` does.
+    Raises ValueError if a vocabulary has more pieces than the model has embeddings, if a model that
+    routes by language has other languages, if the directory holds another model's checkpoints, if
+    the teacher has other vocabularies, and as `check_parents` does.
     """
     check_parents(program, model_dir)
     config, pieces = program.model.config, manifest.vocabulary_size
@@ -108,9 +108,27 @@ def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
                 f"the cache's {side} vocabulary has {pieces[side]} pieces, the model only {size} "
                 f"embeddings: set VOCAB_SIZE (or TARGET_VOCAB_SIZE) to {pieces[side]} or more"
             )
+    if config.languages:
+        _check_languages(program, manifest, model_dir)
     checkpoint.check_model(model_dir, program.shapes(len(manifest.languages)).items())
     if program.teacher is not None:
         program.teacher.check(program.model, manifest)
+
+
+def _check_languages(program: Any, manifest: Any, model_dir: str | Path) -> None:
+    """Checks the rows of the routing tables against the languages of the data.
+
+    Raises ValueError if their number differs, or if they are copied from a model of others.
+    """
+    config, languages, parent = program.model.config, manifest.languages, program.initial_model_dir
+    if config.languages != len(languages):
+        raise ValueError(
+            f"transformer.Config.languages = {config.languages}, but the cache has "
+            f"{len(languages)} languages: a model that routes by language has one row for each; "
+            f"allowed: {len(languages)}"
+        )
+    if parent and not Run(model_dir).checkpoint_steps() and Run(parent).model().config.languages:
+        manifest.check_languages_of(Run(parent))
 
 
 def check_parents(program: Any, model_dir: str | Path) -> None:

@@ -43,6 +43,7 @@ class Module(Transformer):
         decoder_positions: Tokens | None = None,
         *,
         decoder_alignment: Tokens | None = None,
+        decoder_language_ids: Shaped[Array, "B T"] | None = None,
         decode: bool = False,
         enable_dropout: bool = True,
     ) -> Float[Array, "B T V"]:
@@ -56,6 +57,7 @@ class Module(Transformer):
             encoder_segment_ids=_ids(encoder_segment_ids),
             decoder_segment_ids=_ids(decoder_segment_ids),
             decoder_alignment=_ids(decoder_alignment),
+            decoder_language_ids=decoder_language_ids,
             enable_dropout=enable_dropout,
         )
 
@@ -64,12 +66,14 @@ class Module(Transformer):
         encoder_input_tokens: Shaped[Array, "B S"],
         encoder_segment_ids: Shaped[Array, "B S"] | None = None,
         *,
+        language_ids: Shaped[Array, "B"] | None = None,
         enable_dropout: bool = True,
     ) -> Float[Array, "B S D"]:
         """Returns the encoder's normalised output."""
         return super().encode(
             _ids(encoder_input_tokens),
             encoder_segment_ids=_ids(encoder_segment_ids),
+            language_ids=language_ids,
             enable_dropout=enable_dropout,
         )
 
@@ -142,6 +146,12 @@ class Model(models.EncoderDecoderModel):
             raise ValueError(
                 f"losses.Objective.guided_alignment = {objective.guided_alignment}: batches of "
                 "SeqIO have no word alignments; in T5X allowed: 0"
+            )
+        if config.languages:
+            raise ValueError(
+                f"Config.encoder_routing = {config.encoder_routing} and decoder_routing = "
+                f"{config.decoder_routing}: T5X's batches have no language ids; in T5X allowed: "
+                "token"
             )
         sizes = {"input": config.vocab_size, "output": config.target_vocabulary}
         for side, size in sizes.items():

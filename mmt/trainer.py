@@ -28,6 +28,12 @@ FEATURES = (
 )  # fmt: skip
 
 
+def features(model: Transformer, batch: Batch) -> dict[str, Any]:
+    """Returns the arrays of a batch that the model reads, as its keyword arguments."""
+    languages = ("decoder_language_ids",) if model.config.languages else ()
+    return {name: batch[name] for name in (*FEATURES, *languages)}
+
+
 @flax.struct.dataclass
 class TrainState:
     """The state that a training step changes: arrays, or shapes or shardings of these arrays."""
@@ -338,19 +344,19 @@ class Trainer:
 
     def _features(self, batch: Batch) -> dict[str, Any]:
         """Returns the model's inputs in training, with alignments if the objective needs them."""
+        inputs = features(self.model, batch)
         if not self.objective.guided_alignment:
-            return {name: batch[name] for name in FEATURES}
+            return inputs
         if "decoder_alignment" not in batch:
             raise ValueError(
                 f"losses.Objective.guided_alignment = {self.objective.guided_alignment} needs word "
                 "alignments, which the batches do not have: run `mmt data align`, and set "
                 "pipeline.train_batches.alignment = True"
             )
-        return {name: batch[name] for name in (*FEATURES, "decoder_alignment")}
+        return {**inputs, "decoder_alignment": batch["decoder_alignment"]}
 
     def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
-        features = {name: batch[name] for name in FEATURES}
-        logits: Any = self.model.apply({"params": params}, **features)
+        logits: Any = self.model.apply({"params": params}, **features(self.model, batch))
         return losses.measure(self.objective, logits, batch, languages=languages)
 
     @functools.cached_property

@@ -106,11 +106,14 @@ def toy_program():
     adafactor = optax.adafactor(0.05)
 
     @functools.cache
-    def make(*, vocab_size=20, emb_dim=16, moe_period=0, experts=4, **options) -> train.Program:
+    def make(
+        *, vocab_size=20, emb_dim=16, moe_period=0, experts=4, routing="token", **options
+    ) -> train.Program:
         config = transformer.Config(
             vocab_size=vocab_size, emb_dim=emb_dim, num_heads=2, head_dim=8, mlp_dim=32,
             encoder_layers=2, decoder_layers=2, dropout_rate=0.1, moe_period=moe_period,
-            moe=moe.MoeConfig(num_experts=experts),
+            moe=moe.MoeConfig(num_experts=experts), encoder_routing=routing,
+            decoder_routing=routing, languages=0 if routing == "token" else 3,
         )  # fmt: skip
         options = {"optimizer": adafactor, "log_every": 5, "languages_every": 10} | options
         return train.Program(transformer.Transformer(config), **options)

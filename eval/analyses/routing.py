@@ -90,10 +90,16 @@ def _row(counts: RoutingCounts, **about: Any) -> ExpertLoad:
 def _batches(
     translator: Translator, testset: TestSet, lengths: tuple[int, int], *, sentences: int, rows: int
 ) -> Iterator[tuple[packing.Batch, dict[str, np.ndarray]]]:
-    """Yields packed batches, and for each side the language of every token (-1 for padding)."""
+    """Yields packed batches, and for each side the language of every token (-1 for padding).
+
+    These are languages of the test set. In the batch, `decoder_language_ids` are the model's.
+    """
     sizes = translator.model.config
     tag = vocabulary.tag(testset.target) + " " if translator.tagged else ""
     encode = {side: vocabulary.encode for side, vocabulary in translator.vocabularies.items()}
+    models_ids = np.array([
+        translator.language_id(code, testset.target) for code in testset.languages
+    ] if translator.routes_by_language else [], np.int32)  # fmt: skip
     examples: list[packing.PackedExample] = []
     tokens: list[Any] = []
     for language, lines in enumerate(testset.languages.values()):
@@ -114,6 +120,8 @@ def _batches(
             some, _decoded(some, tokens), source=lengths[0], target=lengths[1],
             pad=sizes.pad_id, eos=sizes.eos_id, start=sizes.start_id,
         )  # fmt: skip
+        if translator.routes_by_language:
+            batch["decoder_language_ids"] = models_ids[batch["decoder_language_ids"]]
         yield batch, {stack: _languages(some, batch[f"{stack}_segment_ids"]) for stack in STACKS}
 
 
@@ -141,7 +149,8 @@ def _count(
     translator: Translator, batch: packing.Batch, ids: dict[str, np.ndarray], languages: int
 ) -> dict[str, RoutingCounts]:
     sizes = translator.model.config
-    features = {name: batch[name] for name in FEATURES}
+    languages_of = ("decoder_language_ids",) if translator.routes_by_language else ()
+    features = {name: batch[name] for name in (*FEATURES, *languages_of)}
     routed = _forward(translator.model)(translator.params, features)
     counts = {}
     for stack, of_tokens in ids.items():

@@ -68,7 +68,10 @@ def _gin_flags(parser: argparse.ArgumentParser) -> None:
 
 def _translate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
-    parser.add_argument("--from", dest="source", help="language of the lines (optional)")
+    parser.add_argument(
+        "--from", dest="source",
+        help="language of the lines (optional, unless the model routes by language)",
+    )  # fmt: skip
     parser.add_argument("--to", dest="target", help="default: the target of the model, else eng")
     parser.add_argument(
         "--nbest", type=int, metavar="N", help="N translations per line, with scores"

@@ -200,6 +200,12 @@ def _model_type(config: Config) -> str:
             f"MoeConfig.mlp_dim = {config.moe.mlp_dim}: an expert of Switch Transformers is as "
             f"wide as the other layers, {config.mlp_dim}"
         )
+    for name in ("encoder_routing", "decoder_routing"):
+        if getattr(config, name) != "token":
+            raise ValueError(
+                f"Config.{name} = {getattr(config, name)}: Hugging Face's Switch Transformers "
+                f"route by token only; {remedy}"
+            )
     for name in ("shared_mlp_dim", "balance_rate", "output_masking", "final_output_masking"):
         if getattr(config.moe, name):
             raise ValueError(

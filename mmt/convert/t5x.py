@@ -79,6 +79,7 @@ def import_t5x(
     model = config.macro("MODEL")
     if not isinstance(model, Transformer):
         raise ValueError(f"{', '.join(gin_files)}: no MODEL; name a file of gin_configs/models")
+    _check_routing(model.config)
     files = dict(zip(SIDES, [Path(file) for file in [*vocabulary, vocabulary[-1]]], strict=False))
     manifest = _manifest(arrays.directory, files, model.config)
     table = network_names(model) if arrays.network else {}
@@ -107,9 +108,10 @@ def export_t5x(model_dir: str | Path, out: str | Path) -> None:
     state.
 
     Raises:
-        ValueError: `out` exists. No partial output is left.
+        ValueError: `out` exists, or the model routes by language. No partial output is left.
     """
     model, step = Run(model_dir).model(), Run(model_dir).best_step()
+    _check_routing(model.config)
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
     _write(_tree(params), step, Path(out))
 
@@ -199,6 +201,15 @@ def network_names(model: Transformer) -> dict[str, tuple[str, tuple[int, ...]]]:
             raise ValueError(f"the network of t5x/examples/t5 has no {what}, this model has")
     shapes = parameter_names.shapes(model)
     return {name: _network_name(name, shape, c) for name, shape in shapes.items()}
+
+
+def _check_routing(c: Config) -> None:
+    if c.languages:
+        raise ValueError(
+            f"the model routes by language (Config.encoder_routing = {c.encoder_routing}, "
+            f"decoder_routing = {c.decoder_routing}), and a T5X checkpoint names no languages; "
+            "allowed: token"
+        )
 
 
 def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:

@@ -24,10 +24,14 @@ from mmt.decoding.settings import BeamSettings
 
 
 class Source(NamedTuple):
-    """Token ids of a source with its end token, and a forced prefix of its translations."""
+    """Token ids of a source with its end token, and a forced prefix of its translations.
+
+    `language` is the language id, if the model routes by language.
+    """
 
     tokens: Sequence[int]
     prefix: Sequence[int] = ()
+    language: int | None = None
 
 
 class DecodedSequence(NamedTuple):
@@ -62,6 +66,7 @@ class SearchModel(Protocol):
         *,
         settings: BeamSettings,
         max_step: int,
+        language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[Any, State]:
         """Encodes the source. Returns what decoding needs of it, and a search before its first
         step with a cache of `max_step` tokens.
@@ -136,7 +141,10 @@ class BucketedBatches:
         )  # fmt: skip
         segments = segment_ends(settings.max_length)
         limits = self._limits(sources, prefix)
-        encoded, state = model.prefill(tokens, limits, settings=settings, max_step=segments[0])
+        encoded, state = model.prefill(
+            tokens, limits,
+            settings=settings, max_step=segments[0], language_ids=self._language_ids(sources),
+        )  # fmt: skip
         for max_step in segments:
             state = model.decode_segment(encoded, state, settings=settings, max_step=max_step)
             if not beam_search.any_live(state):
@@ -151,6 +159,16 @@ class BucketedBatches:
             ]
             for row in range(len(sources))
         ]
+
+    def _language_ids(self, sources: Sequence[Source]) -> Int[np.ndarray, "B"] | None:
+        """Returns the language id of each row, 0 for rows that fill the batch up; None without any.
+        """
+        given = [source.language for source in sources if source.language is not None]
+        if not given:
+            return None
+        if len(given) < len(sources):
+            raise ValueError("some sources have a language id and others have none")
+        return np.array(given + [0] * (self.batch_size - len(given)), np.int32)
 
     def _limits(self, sources: Sequence[Source], prefix: int) -> RowLimits:
         """Returns the constraints of each row; rows that fill the batch up decode nothing."""

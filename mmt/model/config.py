@@ -12,6 +12,7 @@ from mmt.model.moe import MoeConfig
 # What the backward pass keeps: everything; products of matrices; of these, products with weights
 # that are not experts' (T5X's "minimal"); a block's input only. benchmarks/memory.py has the costs.
 REMAT = ("none", "dots", "minimal", "full")
+ROUTING = ("token", "language")
 _DEEPEST = 10_000  # layers of a stack; parameter names are listed layer by layer
 
 
@@ -49,6 +50,11 @@ class Config:
     # 0: dense; else the last layer of every block of moe_period layers has experts
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()
+    # what a router sees, one of ROUTING: the token's vector, or only the example's language
+    encoder_routing: str = "token"
+    decoder_routing: str = "token"
+    # languages of the data, if a stack routes by language; else 0
+    languages: int = field(default=0, metadata=within(0))
 
     @property
     def target_vocabulary(self) -> int:
@@ -73,3 +79,29 @@ class Config:
         checked.one_of(self, "remat", self.remat, REMAT)
         for name in self.mlp_activations or ("",):
             checked.one_of(self, "mlp_activations", name, tuple(layers.ACTIVATIONS))
+        self._check_routing()
+
+    def routing_table(self, stack: str) -> int:
+        """Returns the rows of the routing tables of a stack: 0 unless it routes by language."""
+        return self.languages if getattr(self, f"{stack}_routing") == "language" else 0
+
+    def _check_routing(self) -> None:
+        by_language = False
+        for stack in ("encoder", "decoder"):
+            name, depth = f"{stack}_routing", getattr(self, f"{stack}_layers")
+            checked.one_of(self, name, getattr(self, name), ROUTING)
+            if getattr(self, name) != "language":
+                continue
+            by_language = True
+            if not 0 < self.moe_period <= depth:
+                raise ValueError(
+                    f"Config.{name} = language, but no layer of the {stack} has experts; allowed: "
+                    f"a moe_period of 1 to {depth} (it is {self.moe_period}), or token"
+                )
+        if by_language != bool(self.languages):
+            allowed = "1 or more, the number of languages of the data" if by_language else "0"
+            raise ValueError(
+                f"Config.languages = {self.languages} with encoder_routing = "
+                f"{self.encoder_routing} and decoder_routing = {self.decoder_routing}; "
+                f"allowed: {allowed}"
+            )

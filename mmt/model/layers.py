@@ -28,9 +28,14 @@ MASKED = -1e9  # finite, so that a fully masked row stays finite
 
 
 def parameter(
-    module: nn.Module, name: str, *, init: Callable, shape: Sequence[int], axes: Sequence[str]
+    module: nn.Module,
+    name: str,
+    *,
+    init: Callable,
+    shape: Sequence[int],
+    axes: Sequence[str | None],
 ) -> Array:
-    """Declares a float32 parameter of `module` with logical axis names."""
+    """Declares a float32 parameter of `module` with logical axis names; None is never sharded."""
     named: Any = nn.with_logical_partitioning(init, tuple(axes))
     return module.param(name, named, tuple(shape), float)
 

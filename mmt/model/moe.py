@@ -5,6 +5,7 @@ is dropped, so a token's result never depends on other tokens. `mmt.model.routin
 `mmt.model.dispatch` moves tokens to them. A shared MLP of all tokens may stand beside the experts.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from mmt import checked
 from mmt.checked import within
@@ -45,7 +46,7 @@ class MoeConfig:
     group_size: int = field(default=1024, metadata=within(1))
     # in training; in decoding all tokens fit (Switch has 2.0)
     capacity_factor: float = field(default=1.0, metadata=within(0, above=True, below=True))
-    # in training, the router's input is multiplied by 1 +- jitter
+    # in training, a token router's input is multiplied by 1 +- jitter
     jitter: float = field(default=0.0, metadata=within(0, 1, below=True))
     # in training, inside the experts
     expert_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
@@ -93,6 +94,10 @@ class MoeMlp(nn.Module):
 
     Sows its router's measures under 'intermediates', which `summarize` reads, and the experts and
     positions of every token under 'routing', if that collection is mutable.
+
+    With `languages` above 0, the router's logits of a token are the row of its language in a
+    learned table (task-level routing, Kudugunta et al. 2021): the tokens of a language share
+    experts, and similar languages can share them too.
     """
 
     hidden: int
@@ -100,6 +105,7 @@ class MoeMlp(nn.Module):
     dtype: jnp.dtype
     config: MoeConfig
     dropout_rate: float = 0.0  # of the shared MLP
+    languages: int = 0  # rows of the router's table; 0: the router sees the tokens
 
     @nn.compact
     def __call__(
@@ -107,18 +113,22 @@ class MoeMlp(nn.Module):
         x: Float[Array, "B T D"],
         padding_mask: Bool[Array, "B T"],
         enable_dropout: bool = False,
+        language_ids: Int[Array, "B #T"] | None = None,
     ) -> Float[Array, "B T D"]:
         """Applies the experts.
 
         `padding_mask` is True for tokens; padding gives 0. `enable_dropout` is True in training,
-        with capacity and noise; otherwise no token is dropped.
+        with capacity and noise; otherwise no token is dropped. `language_ids` are needed where the
+        router has a table of languages.
         """
         c, flat = self.config, x.reshape(-1, x.shape[-1])
         dispatcher = dispatch.fastest(c.dispatch) if enable_dropout else dispatch.blocks
         count = groups(*x.shape[:2], size=c.group_size)
         if dispatch.spread() and not enable_dropout:  # buffers of experts x tokens: decoding only
             dispatcher, count = dispatch.gather, x.shape[0]
-        routing = self._route(flat, padding_mask.reshape(-1), count, enable_dropout)
+        if language_ids is not None:
+            language_ids = jnp.broadcast_to(language_ids, x.shape[:2]).reshape(-1)
+        routing = self._route(flat, padding_mask.reshape(-1), language_ids, count, enable_dropout)
         self.sow("intermediates", "moe", routing.measures)
         self.sow("routing", "moe", (routing.expert, routing.position_in_expert))
         weights = self._weights(x.shape[-1])
@@ -145,6 +155,7 @@ class MoeMlp(nn.Module):
         self,
         flat: Float[Array, "N D"],
         padding_mask: Bool[Array, "N"],
+        language_ids: Int[Array, "N"] | None,
         count: int,
         enable_dropout: bool,
     ) -> Routing:
@@ -152,23 +163,11 @@ class MoeMlp(nn.Module):
 
         Noise depends on a token's number in the batch, not on the groups or the mesh.
         """
-        c, dtype = self.config, float if self.config.router_dtype == "float32" else jnp.bfloat16
-        kernel = layers.parameter(
-            self,
-            "router",
-            init=layers.fan_in(c.init_scale),
-            shape=(flat.shape[-1], c.num_experts),
-            axes=("embed", "unmodeled"),
-        )
-        flat = flat.astype(dtype)
-        uniform = jnp.zeros(flat.shape[0])
+        c, uniform, noise = self.config, jnp.zeros(flat.shape[0]), None
         if enable_dropout:
-            keys = jax.random.split(self.make_rng("dropout"))
-            uniform = jax.random.uniform(keys[0], uniform.shape)
-            if c.jitter:
-                noise = jax.random.uniform(keys[1], flat.shape, minval=-c.jitter, maxval=c.jitter)
-                flat = flat * (1 + noise).astype(dtype)
-        logits = jnp.matmul(flat, kernel.astype(dtype), precision=jax.lax.Precision.HIGHEST)
+            uniform_key, noise = jax.random.split(self.make_rng("dropout"))
+            uniform = jax.random.uniform(uniform_key, uniform.shape)
+        logits = self._logits(flat, language_ids, noise)
         options = {}
         if c.balance_rate:
             zeros, shape = nn.initializers.zeros_init(), (c.num_experts,)
@@ -192,6 +191,35 @@ class MoeMlp(nn.Module):
             unmasked = self._unmasked(choices, c.output_masking, enable_dropout, gate.dtype)
             gate = gate * (_grouped(unmasked[..., 0], count) if enable_dropout else unmasked)
         return routing._replace(gate=gate)
+
+    def _logits(
+        self, flat: Float[Array, "N D"], language_ids: Int[Array, "N"] | None, noise: Any
+    ) -> Float[Array, "N E"]:
+        """Returns the router's logits; `noise` is the random key of the jitter, or None."""
+        c, dtype = self.config, float if self.config.router_dtype == "float32" else jnp.bfloat16
+        if self.languages:
+            assert language_ids is not None, "a table of languages needs language ids"
+            table = layers.parameter(
+                self,
+                "router",
+                init=nn.initializers.normal(math.sqrt(c.init_scale)),  # of logits, as below
+                shape=(self.languages, c.num_experts),
+                axes=(None, "unmodeled"),
+            )
+            # An id outside the table gives NaN instead of another language's experts.
+            return jnp.take(table.astype(dtype), language_ids, axis=0, mode="fill")
+        kernel = layers.parameter(
+            self,
+            "router",
+            init=layers.fan_in(c.init_scale),
+            shape=(flat.shape[-1], c.num_experts),
+            axes=("embed", "unmodeled"),
+        )
+        flat = flat.astype(dtype)
+        if noise is not None and c.jitter:
+            jitter = jax.random.uniform(noise, flat.shape, minval=-c.jitter, maxval=c.jitter)
+            flat = flat * (1 + jitter).astype(dtype)
+        return jnp.matmul(flat, kernel.astype(dtype), precision=jax.lax.Precision.HIGHEST)
 
     def _unmasked(
         self, shape: Sequence[int], p: float, enable_dropout: bool, dtype: jnp.dtype

@@ -28,12 +28,14 @@ Stacked = tuple[Float[Array, "L B H S K"], Float[Array, "L B H S K"]]
 class CrossKV(NamedTuple):
     """Cross-attention keys and values of all decoder layers, all that decoding needs of a source.
 
-    `mask` is True for tokens, False for padding.
+    `mask` is True for tokens, False for padding. `language_ids` are there if the decoder routes by
+    language.
     """
 
     keys: Float[Array, "L B H S K"]
     values: Float[Array, "L B H S K"]
     mask: Bool[Array, "B S"]
+    language_ids: Int[Array, "B"] | None = None
 
 
 class KVCache(NamedTuple):
@@ -57,6 +59,7 @@ class Context(NamedTuple):
         cross_mask: in the decoder, the mask of cross-attention [B 1 #Q S].
         alignment: in the decoder, the aligned source position of every query [B Q] or -1, for which
             cross-attention sows its loss; or None.
+        language_ids: of every token or row, if the stack routes by language.
     """
 
     positions: tuple[Int[Array, "Q"], Int[Array, "S"]]
@@ -66,6 +69,7 @@ class Context(NamedTuple):
     source: Any = None
     cross_mask: Any = None
     alignment: Any = None
+    language_ids: Int[Array, "B #Q"] | None = None
 
 
 class Carry(NamedTuple):
@@ -98,11 +102,14 @@ class Layer(nn.Module):
         if self.decoder:
             self.cross_norm, self.cross_attention = layers.RMSNorm(dtype), attention()
         self.mlp_norm = layers.RMSNorm(dtype)
-        self.mlp: nn.Module = (
-            MoeMlp(c.moe.mlp_dim or c.mlp_dim, c.mlp_activations, dtype, c.moe, c.dropout_rate)
-            if self.experts
-            else layers.Mlp(c.mlp_dim, c.mlp_activations, c.dropout_rate, dtype)
-        )
+        self.mlp: nn.Module
+        if self.experts:
+            self.mlp = MoeMlp(
+                c.moe.mlp_dim or c.mlp_dim, c.mlp_activations, dtype, c.moe, c.dropout_rate,
+                languages=c.routing_table("decoder" if self.decoder else "encoder"),
+            )  # fmt: skip
+        else:
+            self.mlp = layers.Mlp(c.mlp_dim, c.mlp_activations, c.dropout_rate, dtype)
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
 
     def __call__(self, carry: Carry, context: Context, enable_dropout: bool) -> Carry:
@@ -141,8 +148,9 @@ class Layer(nn.Module):
                 enable_dropout=enable_dropout,
             )  # fmt: skip
             x = add(x, y.reshape(x.shape))
-        x = add(x, self.mlp(self.mlp_norm(x), context.padding_mask, enable_dropout))
-        return Carry(x, cache, layer + 1)
+        arguments = self.mlp_norm(x), context.padding_mask, enable_dropout
+        y = self.mlp(*arguments, context.language_ids) if self.experts else self.mlp(*arguments)
+        return Carry(add(x, y), cache, layer + 1)
 
     def cross_kv(self, encoded: Float[Array, "B S D"]) -> layers.KeyValue:
         """Returns cross-attention keys and values."""

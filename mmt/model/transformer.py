@@ -25,6 +25,9 @@ class Transformer(nn.Module):
     cross_kv = model.apply(variables, encoded, source, method="cross_kv")
     cache = model.apply(variables, rows, length, method="empty_cache")
     logits, cache = model.apply(variables, tokens, cross_kv, cache, method="decode_step")
+
+    A model that routes by language also needs the language ids: of every target token (`__call__`),
+    or of every row (`encode`, `cross_kv`). Other models ignore them.
     """
 
     config: Config
@@ -47,6 +50,7 @@ class Transformer(nn.Module):
         encoder_segment_ids: Int[Array, "B S"] | None = None,
         decoder_segment_ids: Int[Array, "B T"] | None = None,
         decoder_alignment: Int[Array, "B T"] | None = None,
+        decoder_language_ids: Int[Array, "B T"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B T V"]:
         """Returns teacher-forced logits in float32.
@@ -61,14 +65,18 @@ class Transformer(nn.Module):
                 for padding.
             decoder_alignment: index of the aligned token in the source row, or -1, to sow the loss
                 of guided cross-attention (`stack.alignment_nll`).
+            decoder_language_ids: of target tokens. A source token has the language of its segment.
             enable_dropout: True in training: dropout, expert capacity and router noise, from the
                 random stream 'dropout'.
         """
         segments = self._encoder_segments(encoder_input_tokens, encoder_segment_ids)
-        encoded = self.encode(
-            encoder_input_tokens, encoder_segment_ids=segments, enable_dropout=enable_dropout
-        )
         targets = self._decoder_segments(decoder_input_tokens, decoder_segment_ids)
+        if decoder_language_ids is None and self.is_initializing():
+            decoder_language_ids = jnp.zeros_like(decoder_input_tokens)
+        languages = self._routed("encoder", decoder_language_ids)
+        if languages is not None:
+            languages = _of_segments(segments, targets, languages)
+        encoded = self._encode(encoder_input_tokens, segments, languages, enable_dropout)
         length = jnp.arange(decoder_input_tokens.shape[1])
         context = Context(
             positions=(length, length),
@@ -77,6 +85,7 @@ class Transformer(nn.Module):
             source=encoded,
             cross_mask=_same(targets, segments),
             alignment=decoder_alignment,
+            language_ids=self._routed("decoder", decoder_language_ids),
         )
         x = self._target_table()(decoder_input_tokens)
         x, _ = self.decoder(x, context, enable_dropout=enable_dropout)
@@ -87,23 +96,26 @@ class Transformer(nn.Module):
         encoder_input_tokens: Int[Array, "B S"],
         *,
         encoder_segment_ids: Int[Array, "B S"] | None = None,
+        language_ids: Int[Array, "B"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B S D"]:
-        """Returns the encoder's normalised output."""
+        """Returns the encoder's normalised output, for rows of one language each."""
         segments = self._encoder_segments(encoder_input_tokens, encoder_segment_ids)
-        length = jnp.arange(encoder_input_tokens.shape[1])
-        context = Context(
-            (length, length), mask=_same(segments, segments), padding_mask=segments > 0
-        )
-        x = self.source_embed(encoder_input_tokens)
-        return self.encoder(x, context, enable_dropout=enable_dropout)[0]
+        languages = self._routed("encoder", language_ids)
+        if languages is not None:
+            languages = languages[:, None]
+        return self._encode(encoder_input_tokens, segments, languages, enable_dropout)
 
     def cross_kv(
-        self, encoded: Float[Array, "B S D"], encoder_input_tokens: Int[Array, "B S"]
+        self,
+        encoded: Float[Array, "B S D"],
+        encoder_input_tokens: Int[Array, "B S"],
+        language_ids: Int[Array, "B"] | None = None,
     ) -> CrossKV:
         """Returns cross-attention keys and values of every decoder layer, and the padding mask."""
         keys, values = self.decoder.cross_kv(encoded)
-        return CrossKV(keys, values, encoder_input_tokens != self.config.pad_id)
+        mask = encoder_input_tokens != self.config.pad_id
+        return CrossKV(keys, values, mask, self._routed("decoder", language_ids))
 
     def empty_cache(self, rows: int, max_length: int) -> KVCache:
         """Returns an empty cache for `rows` hypotheses of at most `max_length` tokens."""
@@ -120,17 +132,48 @@ class Transformer(nn.Module):
         N = B * beams: the beams of one sentence are adjacent, and `cross_kv` has B rows. The cache
         takes `max_length` steps; further steps are undefined.
         """
-        positions = jnp.arange(cache.keys.shape[3])
+        positions, languages = jnp.arange(cache.keys.shape[3]), cross_kv.language_ids
+        if languages is not None:
+            languages = jnp.repeat(languages, tokens.shape[0] // languages.shape[0])[:, None]
         context = Context(
             positions=(cache.length[None], positions),
             mask=(positions <= cache.length)[None, None, None, :],
             padding_mask=jnp.ones((tokens.shape[0], 1), bool),
             source=cross_kv,
             cross_mask=cross_kv.mask[:, None, None, :],
+            language_ids=languages,
         )
         x, updated = self.decoder(self._target_table()(tokens[:, None]), context, cache=cache)
         assert updated is not None
         return self._logits(x)[:, 0], updated._replace(length=cache.length + 1)
+
+    def _encode(
+        self,
+        tokens: Int[Array, "B S"],
+        segments: Int[Array, "B S"],
+        language_ids: Int[Array, "B #S"] | None,
+        enable_dropout: bool,
+    ) -> Float[Array, "B S D"]:
+        length = jnp.arange(tokens.shape[1])
+        context = Context(
+            (length, length),
+            mask=_same(segments, segments),
+            padding_mask=segments > 0,
+            language_ids=language_ids,
+        )
+        x = self.source_embed(tokens)
+        return self.encoder(x, context, enable_dropout=enable_dropout)[0]
+
+    def _routed(self, stack: str, language_ids: Array | None) -> Array | None:
+        """Returns the language ids if the stack routes by language, else None."""
+        if not self.config.routing_table(stack):
+            return None
+        if language_ids is None:
+            raise ValueError(
+                f"the {stack} routes by language (Config.{stack}_routing), and the model was "
+                "called without language ids"
+            )
+        return language_ids
 
     def _encoder_segments(self, tokens: Array, segments: Array | None) -> Array:
         return (tokens != self.config.pad_id).astype(jnp.int32) if segments is None else segments
@@ -164,6 +207,14 @@ def boxed_shapes(model: Transformer) -> Any:
     """Returns `parameter_shapes` boxed with logical axis names, as `sharding.Layout` reads them."""
     tokens = jnp.zeros((1, 8), jnp.int32)
     return jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)["params"]
+
+
+def _of_segments(
+    segments: Int[Array, "B S"], targets: Int[Array, "B T"], language_ids: Int[Array, "B T"]
+) -> Int[Array, "B S"]:
+    """Returns the language of every source token: that of its segment's target tokens."""
+    same = segments[:, :, None] == targets[:, None, :]
+    return jnp.max(jnp.where(same, language_ids[:, None, :], 0), axis=-1)
 
 
 def _same(queries: Array, keys: Array) -> Array:

@@ -26,8 +26,8 @@ class Count:
     """Number of parameters, and of those active in one token's arithmetic.
 
     `active` is the sum over a source token in the encoder and a target token in the decoder. It
-    includes the experts that the router chooses and the whole router, but no embedding table that
-    is only looked up.
+    includes the experts that the router chooses and the whole router, but no embedding or routing
+    table that is only looked up.
     """
 
     total: int
@@ -83,6 +83,8 @@ def count(model: Transformer) -> Parameters:
         total[part] += size
         if part == "experts":
             active[part] += size // experts * choices
+        elif name.endswith("/router") and config.routing_table(name.split("/")[0]):
+            continue  # only looked up
         elif part != "embeddings" or (config.tied_logits and name.startswith(target)):
             active[part] += size
     parts = {part: Count(total[part], active[part]) for part in PARTS if total[part]}

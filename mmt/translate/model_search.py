@@ -49,11 +49,13 @@ class TransformerSearch:
         *,
         settings: BeamSettings,
         max_step: int,
+        language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[CrossKV, State]:
         """See `bucketing.SearchModel`."""
         return prefill(
-            self.model, self.params, source, limits, settings=settings, max_step=max_step
-        )
+            self.model, self.params, source, limits, language_ids,
+            settings=settings, max_step=max_step,
+        )  # fmt: skip
 
     def decode_segment(
         self, encoded: CrossKV, state: State, *, settings: BeamSettings, max_step: int
@@ -71,14 +73,15 @@ def prefill(
     params: Any,
     source: Int[Array, "B S"],
     limits: RowLimits,
+    language_ids: Int[Array, "B"] | None = None,
     *,
     settings: BeamSettings,
     max_step: int,
 ) -> tuple[CrossKV, State]:
     """Encodes `source` and starts a search with a cache of `max_step` tokens."""
     variables = {"params": params}
-    encoded = model.apply(variables, source, method="encode")
-    cross_kv: Any = model.apply(variables, encoded, source, method="cross_kv")
+    encoded = model.apply(variables, source, language_ids=language_ids, method="encode")
+    cross_kv: Any = model.apply(variables, encoded, source, language_ids, method="cross_kv")
     hypotheses = source.shape[0] * settings.beams
     cache = model.apply(variables, hypotheses, max_step, method="empty_cache")
     return cross_kv, beam_search.start(cache, limits=limits, settings=settings)
@@ -134,9 +137,10 @@ def trace(
     )  # fmt: skip
     max_lengths: Any = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32)
     max_step = bucketing.segment_ends(settings.max_length)[0]
+    languages = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32) if config.languages else None
     shapes = jax.eval_shape(
         functools.partial(prefill, model, settings=settings, max_step=max_step),
-        params, source, RowLimits(max_lengths),
+        params, source, RowLimits(max_lengths), languages,
     )  # fmt: skip
     cross_kv, state = jax.tree.map(place, shapes)
     segment = functools.partial(

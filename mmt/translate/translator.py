@@ -92,11 +92,21 @@ class Translator:
                     f"the {side} vocabulary has {vocabulary.size} pieces, the model only "
                     f"{embeddings[side]} embeddings"
                 )
+        if self.routes_by_language and sizes.languages != len(self.manifest.languages):
+            raise ValueError(
+                f"the model routes by language and has {sizes.languages} languages "
+                f"(Config.languages), its manifest {len(self.manifest.languages)}"
+            )
 
     @property
     def tagged(self) -> bool:
         """Returns whether a tag of the source vocabulary names the target language of a line."""
         return bool(self.vocabularies["source"].tags)
+
+    @property
+    def routes_by_language(self) -> bool:
+        """Returns whether the language of a line chooses experts, so that it must be given."""
+        return self.model.config.languages > 0
 
     @classmethod
     def load(
@@ -161,6 +171,7 @@ class Translator:
         decoding: Decoding = DEFAULT,
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
+        sources: Iterable[str] | None = None,
     ) -> Iterator[Translation]:
         """Yields a Translation of every line, in order.
 
@@ -170,42 +181,69 @@ class Translator:
 
         Args:
             lines: the lines.
-            source: language of the lines. It is only checked: the model detects the language.
+            source: language of the lines. It is only checked, because the model detects the
+                language; a model that routes by language needs it.
             target: language to translate into; None is the model's own, else English. A model
                 whose vocabulary has no tags receives the lines unchanged.
             decoding: options of the search.
             prefixes: a prefix per line, instead of `decoding.prefix`.
             token_scores: whether to keep the scores of tokens, which takes a little time.
+            sources: a language per line, instead of `source`.
 
         Raises:
-            ValueError: at once, for a language that the model does not have, or a prefix that the
-                vocabulary cannot write.
+            ValueError: at once, for a language that the model does not have or needs, or a prefix
+                that the vocabulary cannot write. Languages in `sources` are checked line by line.
         """
-        if source is not None:
-            self._check_source(languages.find(source))
+        if source is not None and sources is not None:
+            raise ValueError(f"sources, and the source {source!r} for all; give one")
+        if sources is None:
+            self._check_language(source, target)
+        given = itertools.repeat(source) if sources is None else iter(sources)
         if prefixes is not None and decoding.prefix:
             raise ValueError(f"prefixes, and the prefix {decoding.prefix!r} for all; give one")
-        search = _LineSearch(self, self._tag(target), decoding, token_scores)
+        search = _LineSearch(self, self._tag(target), target, decoding, token_scores)
         forced = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
         windows = lines.windows(WINDOW) if isinstance(lines, ArrivingLines) else _windows(lines)
         translations = itertools.chain.from_iterable(
-            search.translations(window, list(itertools.islice(forced, len(window))))
+            search.translations(
+                window,
+                list(itertools.islice(forced, len(window))),
+                list(itertools.islice(given, len(window))),
+            )
             for window in windows
         )
         return (translation._replace(line=i) for i, translation in enumerate(translations))
 
-    def _check_source(self, language: languages.Language) -> None:
-        """Raises ValueError with the nearest name for a language that was not trained."""
-        manifest = self.manifest
-        translated = (manifest.source,) if manifest.source else manifest.translated
-        if translated and language.code not in translated:
-            near = languages.nearest(language, translated)
-            hint = ", ".join(f"{known.name} ({known.code})" for known in near)
+    def language_id(self, source: str | None, target: str | None = None) -> int:
+        """Returns the id of a line's language, for a model that routes by language.
+
+        It is the index in the manifest's languages: of the source, or of the target if the model
+        translates from one language into many. Raises ValueError if the model does not have it.
+        """
+        manifest, side, name = self.manifest, "source", source
+        if manifest.source:
+            side, name = "target", target or "eng"
+        if name is None:
+            codes = manifest.translated
+            more = ", …" if len(codes) > 5 else ""
             raise ValueError(
-                f"source language {language.code} ({language.name}) is none of the "
-                f"{len(translated)} that the model was trained on; nearest: {hint}"
+                "the source language is needed (source=..., --from), because the language chooses "
+                f"the experts of this model; allowed: its {len(codes)} languages, "
+                f"{', '.join(codes[:5])}{more}"
             )
+        language = languages.find(name)
+        _check_trained(language, manifest.translated, side)
+        return manifest.languages.index(language.code)
+
+    def _check_language(self, source: str | None, target: str | None) -> None:
+        """Raises ValueError for a source that was not trained, or that is needed and missing."""
+        if source is not None:
+            trained = self.manifest.source
+            codes = (trained,) if trained else self.manifest.translated
+            _check_trained(languages.find(source), codes, "source")
+        if self.routes_by_language:
+            self.language_id(source, target)
 
     def _tag(self, target: str | None) -> str:
         """Returns the tag of the target language; '' for a vocabulary without tags."""
@@ -222,6 +260,17 @@ class Translator:
         return ""
 
 
+def _check_trained(language: languages.Language, codes: Sequence[str], side: str) -> None:
+    """Raises ValueError with the nearest of `codes` for a language that was not trained."""
+    if codes and language.code not in codes:
+        near = languages.nearest(language, codes)
+        hint = ", ".join(f"{known.name} ({known.code})" for known in near)
+        raise ValueError(
+            f"{side} language {language.code} ({language.name}) is none of the "
+            f"{len(codes)} that the model was trained on; nearest: {hint}"
+        )
+
+
 def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
     """Returns the lines of a byte stream such as `sys.stdin.buffer`, translated as they arrive."""
     return ArrivingLines(stream)
@@ -229,26 +278,31 @@ def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
 
 @dataclasses.dataclass(frozen=True)
 class _LineSearch:
-    """A translator with a target tag and search options."""
+    """A translator with a target language, its tag, and search options."""
 
     translator: Translator
     tag: str
+    target: str | None
     decoding: Decoding
     token_scores: bool
 
-    def translations(self, lines: Sequence[str], prefixes: Sequence[str]) -> list[Translation]:
+    def translations(
+        self, lines: Sequence[str], prefixes: Sequence[str], sources: Sequence[str | None]
+    ) -> list[Translation]:
         """Returns the translation of each line, which starts with the line's prefix."""
-        if len(prefixes) < len(lines):
-            raise ValueError(
-                f"there are fewer prefixes than lines: none for {lines[len(prefixes)]!r}"
-            )
+        for name, given in (("prefixes", prefixes), ("sources", sources)):
+            if len(given) < len(lines):
+                raise ValueError(
+                    f"there are fewer {name} than lines: none for {lines[len(given)]!r}"
+                )
+        ids = self._language_ids(sources)
         pieces = [sentences.split(line, self._fits) for line in lines]
-        forced = [
-            "" if i else prefix
-            for prefix, line_pieces in zip(prefixes, pieces, strict=True)
-            for i in range(len(line_pieces))
-        ]
-        translations = iter(self._sentences([piece for line in pieces for piece in line], forced))
+        forced, of_pieces = [], []
+        for line_pieces, prefix, language in zip(pieces, prefixes, ids, strict=True):
+            forced += ["" if i else prefix for i in range(len(line_pieces))]
+            of_pieces += [language] * len(line_pieces)
+        texts = [piece for line in pieces for piece in line]
+        translations = iter(self._sentences(texts, forced, of_pieces))
         return [
             join(line, list(itertools.islice(translations, len(line_pieces))))
             for line, line_pieces in zip(lines, pieces, strict=True)
@@ -262,12 +316,25 @@ class _LineSearch:
             raise ValueError(f"prefix {text!r}: the target vocabulary cannot write it")
         return ids
 
-    def _sentences(self, texts: Sequence[str], prefixes: Sequence[str]) -> list[Translation]:
+    def _language_ids(self, sources: Sequence[str | None]) -> list[int | None]:
+        """Returns the language id of each line if the model routes by language, else None."""
+        t = self.translator
+        for source in {source for source in sources if source is not None}:
+            t._check_language(source, self.target)
+        if not t.routes_by_language:
+            return [None] * len(sources)
+        ids = {source: t.language_id(source, self.target) for source in set(sources)}
+        return [ids[source] for source in sources]
+
+    def _sentences(
+        self, texts: Sequence[str], prefixes: Sequence[str], language_ids: Sequence[int | None]
+    ) -> list[Translation]:
         """Returns the translations of texts that are short enough for the model."""
         t, encoded = self.translator, self._encode(texts)
         forced = {text: self.prefix(text) for text in set(prefixes)}
         sources = [
-            Source(ids, forced[prefix]) for ids, prefix in zip(encoded, prefixes, strict=True)
+            Source(ids, forced[prefix], language)
+            for ids, prefix, language in zip(encoded, prefixes, language_ids, strict=True)
         ]
         batches = BucketedBatches(
             TransformerSearch(t.model, t.params, t.vocabularies["target"].size),

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MESHES = sorted(path.stem for path in (ROOT / "gin_configs/meshes").glob("*.gin"))
-KINDS = ("dense", "top1", "top2")
+KINDS = ("dense", "top1", "top2", "language")
 STEPS = 3
 pytestmark = pytest.mark.mesh
 
@@ -99,6 +99,9 @@ def model(kind: str, dtype: str):
             vocab_size=32, emb_dim=16, num_heads=8, head_dim=8, mlp_dim=32, encoder_layers=3,
             decoder_layers=2, dropout_rate=0.1, dtype=dtype, moe=experts,
             moe_period=0 if kind == "dense" else 2,
+            languages=3 if kind == "language" else 0,
+            decoder_routing="language" if kind == "language" else "token",
+            encoder_routing="language" if kind == "language" else "token",
         )
     )  # fmt: skip
 
@@ -110,7 +113,7 @@ def run(layout, kind: str, dtype: str) -> tuple[list, object]:
     import optax
     from conftest import ToyBatches
 
-    from mmt.trainer import FEATURES, Program
+    from mmt.trainer import Program, features
 
     keeping = optax.GradientTransformation(  # the state is the last gradient
         lambda params: jax.tree.map(jax.numpy.zeros_like, params),
@@ -124,7 +127,7 @@ def run(layout, kind: str, dtype: str) -> tuple[list, object]:
     batch = program.place(next(batches))
     with layout.active():
         logits = jax.jit(program.model.apply)(
-            {"params": state.params}, **{name: batch[name] for name in FEATURES}
+            {"params": state.params}, **features(program.model, batch)
         )
     return gradients, np.asarray(logits).argmax(-1)
 

@@ -37,7 +37,7 @@ SYSTEM = systems.System(
 class Dictionary:
     """A translator that reads ahead by `window` lines, and dies after `lives` of them."""
 
-    tagged = True
+    tagged, routes_by_language = True, False
 
     def __init__(self, answers=ANSWERS, *, window=2, lives=10**9, seconds=0.0):
         self.answers, self.window, self.lives, self.seconds = answers, window, lives, seconds

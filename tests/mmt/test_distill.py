@@ -1,6 +1,7 @@
 """Distillation: the loss and its gradient, the step, the checkpoint, the teacher's translations."""
 
 import dataclasses
+import itertools
 import json
 import types
 
@@ -12,6 +13,7 @@ import pytest
 
 from mmt import checkpoint, distill, losses, train
 from mmt.data import corpora
+from mmt.data.cache.manifest import read_manifest
 from mmt.run import Run
 from mmt.translate import Hypothesis, Translation
 from tests.helpers.runs import equal_trees, training_rows
@@ -27,10 +29,10 @@ def toy_teacher(tmp_path, toy_program, toy_trained):
     return directory
 
 
-def write_manifest(directory, hashes) -> None:
+def write_manifest(directory, hashes, languages=("aaa_Latn",)) -> None:
     keys = ("name", "target", "languages", "counts", "corpus_hash", "vocabulary_hash",
             "vocabulary_size", "version")  # fmt: skip
-    values = ("toy", "eng_Latn", ["aaa_Latn"], {}, "", hashes, {"source": 20, "target": 20}, 1)
+    values = ("toy", "eng_Latn", list(languages), {}, "", hashes, {"source": 20, "target": 20}, 1)
     (directory / "manifest.json").write_text(json.dumps(dict(zip(keys, values, strict=True))))
 
 
@@ -175,11 +177,17 @@ class Shouting:
     translation.
     """
 
-    def __init__(self, lines: int) -> None:
-        self.lines, self.asked = lines, []
+    def __init__(self, lines: int, *, by_language: bool = False) -> None:
+        self.lines, self.asked, self.routes_by_language = lines, [], by_language
+        self.languages = []
 
-    def translate(self, lines, *, target, decoding):
+    def language_id(self, source, target):
+        return {"deu_Latn": 0, "fra_Latn": 1, "swh_Latn": 2}[source]
+
+    def translate(self, lines, *, target, decoding, sources):
+        sources = iter(sources) if self.routes_by_language else itertools.repeat(sources)
         for i, line in enumerate(lines):
+            self.languages.append(next(sources))
             if i == self.lines:
                 raise KeyboardInterrupt
             self.asked.append(line)
@@ -194,8 +202,8 @@ def shouting(monkeypatch, tmp_path):
     """
     monkeypatch.setattr(Run, "best_step", lambda run: 7)
 
-    def write(corpus, lines, **options):
-        translator = Shouting(lines)
+    def write(corpus, lines, *, by_language=False, **options):
+        translator = Shouting(lines, by_language=by_language)
         monkeypatch.setattr(distill.Translator, "load", lambda directory: translator)
         distill.Translations("runs/teacher", str(corpus), str(tmp_path / "said"), **options).write()
         return translator
@@ -225,6 +233,37 @@ def test_translations_resume_after_a_kill_and_lose_no_line(toy_corpus, tmp_path,
             texts = [[pair[:2] for pair in each.pairs(code, split)] for each in (distilled, corpus)]
             assert texts[0] == texts[1]
     assert shouting(toy_corpus, 0).asked == []  # whole: nothing to do
+
+
+def test_a_teacher_that_routes_by_language_is_given_that_of_each_line(toy_corpus, shouting):
+    corpus = corpora.load(toy_corpus)
+    translator = shouting(toy_corpus, 10_000, by_language=True, pairs=50)
+    assert translator.languages == [code for code in corpus.languages for _ in range(50)]
+
+
+@pytest.mark.parametrize("languages", [("aaa_Latn", "bbb_Latn", "ccc_Latn"), ("aaa_Latn",) * 3])
+def test_a_teacher_that_routes_by_language_has_the_students_languages(
+    tmp_path, toy_program, toy_trained, toy_batches, languages
+):
+    """Its logits are those of the languages in the batch; other languages are an error."""
+    teacher = toy_trained(toy_program(moe_period=2, routing="language"), tmp_path / "teacher")
+    write_manifest(teacher, HASHES, ["aaa_Latn", "bbb_Latn", "ccc_Latn"])
+    program = student_of(quiet(toy_program()), teacher)
+    manifest = read_manifest(teacher / "manifest.json")
+    if len(set(languages)) < 3:
+        with pytest.raises(ValueError, match="routes by language, .*only the model bbb_Latn"):
+            program.teacher.check(
+                program.model, dataclasses.replace(manifest, languages=languages)
+            )
+        return
+    program.teacher.check(program.model, manifest)
+    batch = next(toy_batches())
+    params = program.teacher.parameters(program.layout)
+    other = {**batch, "decoder_language_ids": (batch["decoder_language_ids"] + 1) % 3}
+    logits = [jax.jit(program.teacher.logits)(params, b) for b in (batch, other)]
+    assert np.abs(logits[0] - logits[1]).max() > 1e-3
+    state, loss = program.step(program.init(3), program.place(batch))
+    assert np.isfinite(loss) and state.meters.sums["teacher_loss"] > 0
 
 
 def test_a_limit_of_pairs_takes_them_evenly_spread(toy_corpus, tmp_path, shouting):

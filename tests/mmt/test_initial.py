@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from mmt import checkpoint, initial, train
+from mmt.data.cache.manifest import Manifest
 from mmt.model import moe, parameter_names
+
+MANIFEST = Manifest(
+    name="toy", target="eng_Latn", languages=("aaa_Latn", "bbb_Latn", "ccc_Latn"), counts={},
+    corpus_hash="", vocabulary_hash={"source": "aaaa", "target": "aaaa"},
+    vocabulary_size={"source": 20, "target": 20},
+)  # fmt: skip
 
 
 def started(program, model_dir, rule) -> dict:
@@ -158,6 +165,27 @@ def test_switchs_gate_cannot_be_upcycled(toy_program):
     dense = parameter_names.shapes(toy_program().model)
     with pytest.raises(ValueError, match=r"switch_top1: a token's gates sum to 0\.\d+ to .*top2"):
         initial.upcycled(dense, type(toy_program().model)(config))
+
+
+def test_a_table_of_other_languages_is_refused_before_anything_is_written(
+    tmp_path, toy_program, toy_trained, toy_batches
+):
+    """Their number is that of the cache's, and a copied table has the same languages in order."""
+    routed = toy_program(moe_period=2, routing="language")
+    batches = toy_batches()
+    batches.manifest = dataclasses.replace(MANIFEST, languages=("aaa_Latn", "bbb_Latn"))
+    with pytest.raises(ValueError, match="languages = 3, but the cache has 2 .*allowed: 2"):
+        train.train(routed, batches, model_dir=str(tmp_path / "child"), steps=1)
+    parent = toy_trained(routed, tmp_path / "parent", steps=1)
+    MANIFEST.write(parent)
+    child = dataclasses.replace(routed, initial_model_dir=str(parent))
+    batches.manifest = dataclasses.replace(MANIFEST, languages=("aaa_Latn", "ccc_Latn", "zzz_Latn"))
+    with pytest.raises(ValueError) as error:
+        train.train(child, batches, model_dir=str(tmp_path / "child"), steps=1)
+    for words in ("only the cache has zzz_Latn (1)", "only the model bbb_Latn (1)", str(parent)):
+        assert words in str(error.value)
+    assert not (tmp_path / "child").exists()
+    initial.check(child, MANIFEST, tmp_path / "child")
 
 
 def test_a_directory_without_a_model_is_refused(tmp_path, toy_program):

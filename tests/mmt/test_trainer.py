@@ -1,5 +1,7 @@
 """The training step: microbatches; what all layouts give alike stands in test_layouts."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,23 +9,31 @@ import optax
 import pytest
 
 from mmt import losses, sharding, train
-from mmt.model import stack
+from mmt.model import moe, stack
 from mmt.run import read_metrics
 from mmt.trainer import FEATURES, Program
 
 
-def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
+def by_language(logits, padding_mask, **options):
+    """Switch's router, and room for all tokens."""
+    return moe.switch_top1(logits, padding_mask, **options | {"capacity_factor": 4.0})
+
+
+@pytest.mark.parametrize("routing", ["dense", "language"])
+def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches, routing):
     """Without dropout a batch cut in 4 gives the same parameters up to rounding."""
     batch = next(toy_batches())
     batch["decoder_loss_weights"][3:, 2:] = 0.0  # parts of unequal token counts
     after = []
+    program = toy_program() if routing == "dense" else toy_program(moe_period=2, routing=routing)
+    quiet = dataclasses.replace(
+        program.model.config, dropout_rate=0.0, moe=moe.MoeConfig(4, router=by_language)
+    )
     for microbatches in (1, 4):
-        program = toy_program(microbatches=microbatches, optimizer=optax.sgd(1.0))
-        config = program.model.config
-        quiet = type(config)(**{**vars(config), "dropout_rate": 0.0})
         program = Program(
-            type(program.model)(quiet), optax.sgd(1.0), microbatches=microbatches
-        )
+            type(program.model)(quiet), optax.sgd(1.0), microbatches=microbatches,
+            objective=losses.Objective(moe_aux=0.0),  # it is a mean over the tokens of a part
+        )  # fmt: skip
         state, _ = program.step(program.init(3), program.place(batch))
         after.append(state)
     for other in after[1:]:
@@ -32,6 +42,28 @@ def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches):
             after[0].params, other.params,
         )  # fmt: skip
         assert after[0].meters.sums["target_tokens"] == other.meters.sums["target_tokens"]
+
+
+def test_a_model_that_routes_by_language_learns_and_depends_on_the_language(
+    toy_program, toy_batches
+):
+    program, batches, losses_of_steps = toy_program(moe_period=2, routing="language"), [], []
+    batches = toy_batches()
+    state = program.start(3)
+    before = jax.tree.map(np.array, state.params)
+    for _ in range(30):
+        state, loss = program.step(state, program.place(next(batches)))
+        losses_of_steps.append(float(loss))
+    assert np.mean(losses_of_steps[-5:]) < np.mean(losses_of_steps[:5]) - 0.2
+    for stack in ("encoder", "decoder"):
+        tables = [params[stack]["blocks"]["layers_1"]["mlp"]["router"]
+                  for params in (before, state.params)]  # fmt: skip
+        assert tables[0].shape == (1, 3, 4) and np.abs(tables[0] - tables[1]).max() > 1e-3
+    batch = next(batches)
+    other = {**batch, "decoder_language_ids": (batch["decoder_language_ids"] + 1) % 3}
+    sums = [program.evaluate(state.params, program.place(b), languages=3).sums["loss"]
+            for b in (batch, other)]  # fmt: skip
+    assert abs(float(sums[0]) - float(sums[1])) > 1e-2
 
 
 def test_a_batch_that_cannot_be_cut_names_the_numbers(toy_program, toy_batches):

@@ -88,6 +88,22 @@ class Manifest:
                     f"set VOCABULARY_FROM={parent.directory} to use the former"
                 )
 
+    def check_languages_of(self, parent: Run) -> None:
+        """Raises ValueError if the languages differ from those of `parent`, which routes by them.
+
+        A language's id is its index, so an equal number of other languages is an error too.
+        """
+        theirs = read_manifest(parent.manifest).languages
+        if theirs != self.languages:
+            ours = set(self.languages)
+            more, missing = sorted(ours - set(theirs)), sorted(set(theirs) - ours)
+            raise ValueError(
+                f"the model {parent.directory} routes by language, and its languages are not the "
+                f"cache's; only the cache has {', '.join(more[:5]) or 'none'} ({len(more)}), only "
+                f"the model {', '.join(missing[:5]) or 'none'} ({len(missing)}); allowed: a cache "
+                "of the same languages, or a model that routes by token"
+            )
+
     @property
     def translated(self) -> tuple[str, ...]:
         """Returns the languages with pairs."""

@@ -79,6 +79,26 @@ def test_a_language_is_routed_as_if_it_were_alone(translator):
             assert alone[layer, code].load == together[layer, code].load
 
 
+def test_a_model_that_routes_by_language_sends_a_language_to_its_experts(translator):
+    """By the model's ids, which differ from the test set's; in training some are dropped."""
+    config = dataclasses.replace(
+        translator.model.config, languages=3, decoder_routing="language",
+        moe=moe.MoeConfig(num_experts=4, router=moe.switch_top1, group_size=24),
+    )  # fmt: skip
+    model = transformer.Transformer(config)
+    tokens = jnp.ones((1, 4), jnp.int32)
+    params = nn.unbox(jax.jit(model.init)(jax.random.key(0), tokens, tokens)["params"])
+    mlp = params["decoder"]["blocks"]["layers_1"]["mlp"]
+    mlp["router"] = 9.0 * jnp.eye(4)[None, jnp.asarray([3, 2, 0])]
+    languages = ("aeb_Arab", "deu_Latn", "fra_Latn")
+    manifest = dataclasses.replace(translator.manifest, languages=languages)
+    routed = rows(dataclasses.replace(translator, model=model, params=params, manifest=manifest))
+    assert routed["decoder.2", "deu_Latn"].load == (0.0, 0.0, 1.0, 0.0)
+    assert routed["decoder.2", "fra_Latn"].load == (1.0, 0.0, 0.0, 0.0)
+    assert len(set(routed["encoder.2", "deu_Latn"].load)) > 2
+    assert routed["decoder.2", "deu_Latn"].drop_rate > 0
+
+
 def test_tokens_are_dropped_only_if_capacity_is_too_small(translator):
     def dropped(factor):
         routed = rows(with_moe(translator, capacity_factor=factor, group_size=48)).values()

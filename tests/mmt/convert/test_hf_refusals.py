@@ -164,6 +164,10 @@ def test_a_full_disk_leaves_no_half_directory(exported, tmp_path, monkeypatch):
             SWITCH | {"moe": dataclasses.replace(SWITCH["moe"], shared_mlp_dim=8)},
             r"shared_mlp_dim = 8: .* have no such thing; distil",
         ),
+        (
+            SWITCH | {"decoder_routing": "language", "languages": 3},
+            r"decoder_routing = language: .* route by token only; distil",
+        ),
         (SWITCH | {"moe_period": 3}, r"cannot have experts in layers \[2\] of 3"),
         ({"mlp_activations": ("gelu", "relu")}, r"Hugging Face's T5 has one, or one and 'linear'"),
     ],

@@ -202,6 +202,22 @@ def test_faulty_files_are_named(leave, tmp_path, pieces):
     assert not (tmp_path / "no").exists()
 
 
+def test_routing_by_language_is_refused(tmp_path, pieces, toy_program, monkeypatch):
+    model = toy_program(moe_period=2, routing="language").model
+    monkeypatch.setattr(Run, "model", lambda _: model)
+    monkeypatch.setattr(Run, "best_step", lambda _: 1)
+    with pytest.raises(ValueError, match="routes by language .*allowed: token"):
+        t5x.export_t5x(tmp_path, tmp_path / "no")
+    orbax(tmp_path / "theirs" / "checkpoint_3", network())
+    options = ("decoder_routing='language'", "languages=3")
+    with pytest.raises(ValueError, match="routes by language .*allowed: token"):
+        t5x.import_t5x(
+            tmp_path / "theirs", tmp_path / "no", [pieces], ["gin_configs/models/tiny_moe.gin"],
+            [f"transformer.Config.{option}" for option in options],
+        )  # fmt: skip
+    assert not (tmp_path / "no").exists()
+
+
 def test_experts_are_refused(toy_program):
     with pytest.raises(ValueError, match="has no experts"):
         t5x.network_names(toy_program(moe_period=2).model)

@@ -135,7 +135,7 @@ class T5:
         result = np.zeros_like(x)
         choices = 2 if self.c.moe.router is moe.gshard_top2 else 1
         for at in np.ndindex(x.shape[:2]):
-            logits = x[at] @ p["router"]
+            logits = self.router_logits(p["router"], x, at)
             gates = np.exp(logits - logits.max())
             gates /= gates.sum()
             chosen = np.argsort(-gates)[:choices]
@@ -144,6 +144,9 @@ class T5:
                 expert_weights = {name: w[e] for name, w in p.items() if name != "router"}
                 result[at] += gates[e] / total * self.mlp(expert_weights, x[at])
         return result
+
+    def router_logits(self, router, x, at):
+        return x[at] @ router
 
     def mlp(self, p, x):
         gelu = lambda h: 0.5 * h * (1 + np.tanh(math.sqrt(2 / math.pi) * (h + 0.044715 * h**3)))  # noqa: E731

@@ -50,6 +50,19 @@ def test_the_batch_is_the_pipelines():
     assert set(trainer.FEATURES) <= shapes.keys()
 
 
+@pytest.mark.parametrize("decode", [False, True])
+def test_a_model_that_routes_by_language_is_planned(monkeypatch, decode):
+    monkeypatch.setattr(compile, "_devices", lambda machine, topology: jax.devices()[:1])
+    monkeypatch.setattr(compile, "_compiled", lambda traced: {})
+    sizes = ("BATCH_SIZE=2", "TASK_FEATURE_LENGTHS={'inputs': 6, 'targets': 7}", "VOCAB_SIZE=50")
+    routing = ("encoder_routing='language'", "decoder_routing='language'", "languages=5")
+    files = ["gin_configs/models/tiny_moe.gin"]
+    bindings = [*sizes, *(f"transformer.Config.{option}" for option in routing)]
+    planned = compile.answer(compile.Request(files, bindings, "cpu:1", decode=decode))
+    by_token = compile.answer(compile.Request(files, sizes, "cpu:1", decode=decode))
+    assert 0 < planned["work"]["flops"] < by_token["work"]["flops"]
+
+
 @pytest.mark.parametrize(
     ("binding", "message"),
     [

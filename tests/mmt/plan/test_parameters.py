@@ -147,6 +147,15 @@ def test_a_shared_mlp_is_dense_and_its_gate_is_a_router():
     assert parts["experts"] == plain["experts"]
 
 
+def test_a_table_of_languages_is_only_looked_up():
+    plain = count("tiny_moe").parts["routers"]
+    options = ("decoder_routing='language'", "languages=100")
+    routers = count("tiny_moe", *(f"transformer.Config.{o}" for o in options)).parts["routers"]
+    width, experts = 128, 8  # one layer with experts in each stack
+    assert plain.total == plain.active == 2 * width * experts
+    assert routers.total == (width + 100) * experts and routers.active == width * experts
+
+
 @pytest.mark.parametrize(
     ("size", "text"),
     [(0, "0"), (999, "999"), (94_208, "94.21 K"), (32_768_000, "32.77 M"),

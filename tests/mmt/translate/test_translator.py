@@ -21,6 +21,7 @@ from mmt.translate.sentences import ArrivingLines
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Montag Dienstag".split()
 TWO = Decoding(nbest=2)
+ROUTING = ("encoder_routing", "decoder_routing")
 LINES = [" ".join(WORDS[i % 5 : i % 5 + 1 + i % 4]) for i in range(21)]
 
 
@@ -32,19 +33,25 @@ def vocabulary(tmp_path_factory):
     return vocab.Vocabulary.load(path)
 
 
-def make(vocabulary, *, moe_period=0, spare=0, seed=0, **options):
+def make(vocabulary, *, moe_period=0, spare=0, seed=0, languages=0, manifest=None, **options):
     """A translator; `spare` embeddings have no piece in the vocabulary."""
     model = transformer.Transformer(
         transformer.Config(
             vocab_size=vocabulary.size + spare, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32,
             encoder_layers=1, decoder_layers=2, moe_period=moe_period,
-            moe=moe.MoeConfig(num_experts=4), mlp_activations=("relu",),
+            moe=moe.MoeConfig(num_experts=4), mlp_activations=("relu",), languages=languages,
+            **dict.fromkeys(ROUTING, "language" if languages else "token"),
         )
     )  # fmt: skip
     tokens = jnp.ones((1, 4), jnp.int32)
     params = nn.unbox(jax.jit(model.init)(jax.random.key(seed), tokens, tokens)["params"])
+    if languages:  # clear preferences
+        params = jax.tree_util.tree_map_with_path(
+            lambda path, leaf: leaf * 10 if path[-1].key == "router" else leaf, params
+        )
+    facts = {"target": "eng_Latn", "languages": ("deu_Latn", "swh_Latn")} | (manifest or {})
     manifest = Manifest(
-        name="toy", target="eng_Latn", languages=("deu_Latn", "swh_Latn"), counts={"train": {}},
+        name="toy", counts={"train": {}}, **facts,
         corpus_hash="", vocabulary_hash=dict.fromkeys(["source", "target"], vocabulary.hash),
         vocabulary_size=dict.fromkeys(["source", "target"], vocabulary.size),
     )  # fmt: skip
@@ -249,6 +256,48 @@ def test_languages_go_by_any_name(translator):
     expected = list(translator.translate(LINES[:2]))
     for name in ("de", "German", "deu_Latn", "Swahili"):
         assert list(translator.translate(LINES[:2], source=name, target="English")) == expected
+
+
+def test_a_model_that_routes_by_language_translates_each_line_by_its_language(vocabulary):
+    translator = make(vocabulary, moe_period=1, languages=2)
+    german, swahili = (list(translator.translate(LINES[:6], source=s)) for s in ("de", "swh"))
+    differ = [a.hypotheses != b.hypotheses for a, b in zip(german, swahili, strict=True)]
+    assert any(differ)
+    names = ["German", "swh_Latn"] * 3
+    for number, mixed in enumerate(translator.translate(LINES[:6], sources=iter(names))):
+        assert_alike([mixed], [(german, swahili)[number % 2][number]])
+    short = dataclasses.replace(translator, max_source_length=16)  # pieces have the line's language
+    long = ("eins zwei drei vier fünf sechs. sieben acht neun. " * 2).strip()
+    translation = next(short.translate([long], source="swh"))
+    piece = translation.pieces[1]
+    assert_alike([piece], list(short.translate([piece.source], source="swh")))
+
+
+def test_a_model_into_many_languages_routes_by_the_target(vocabulary):
+    many = {"target": "", "source": "deu_Latn", "languages": ("eng_Latn", "swh_Latn")}
+    translator = make(vocabulary, moe_period=1, languages=2, manifest=many)
+    assert translator.language_id(None) == 0 and translator.language_id(None, "Swahili") == 1
+    both = [list(translator.translate(LINES[:2], source=s, target="en")) for s in (None, "de")]
+    assert both[0] == both[1]
+    with pytest.raises(ValueError, match="target language fra_Latn .* none of the 2"):
+        translator.language_id(None, "fr")
+
+
+def test_languages_that_a_routed_model_needs_and_lacks_are_errors(vocabulary):
+    translator = make(vocabulary, moe_period=1, languages=2)
+    with pytest.raises(ValueError, match=r"source language is needed .*--from.* deu_Latn, swh_L"):
+        translator.translate(LINES)
+    with pytest.raises(ValueError, match=r"fra_Latn \(French\) is none of the 2 .* German"):
+        translator.translate(LINES, source="fr")
+    with pytest.raises(ValueError, match=r"fra_Latn \(French\) is none of the 2 .* German"):
+        list(translator.translate(LINES[:2], sources=["de", "fr"]))
+    with pytest.raises(ValueError, match="fewer sources than lines: none for 'eins"):
+        list(translator.translate(LINES[:6], sources=["de"] * 5))
+    with pytest.raises(ValueError, match="sources, and the source 'de' for all; give one"):
+        translator.translate(LINES[:1], source="de", sources=["de"])
+    fewer = dataclasses.replace(translator.manifest, languages=("deu_Latn",))
+    with pytest.raises(ValueError, match="has 2 languages .*its manifest 1"):
+        dataclasses.replace(translator, manifest=fewer)
 
 
 def test_new_params_are_used_without_compiling(vocabulary, translator):

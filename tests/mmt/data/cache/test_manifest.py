@@ -43,6 +43,16 @@ def test_ids_are_those_of_the_model(tmp_path):
         WHOLE.check_ids(pad=0, eos=1, start=4)
 
 
+def test_languages_are_those_of_the_model_in_the_same_order(file):
+    WHOLE.check_languages_of(Run(file.parent))
+    for languages, words in [
+        (("deu_Latn", "fra_Latn"), "only the cache has fra_Latn .1., only the model swh_Latn .1."),
+        (("swh_Latn", "deu_Latn"), "has none .0., only the model none .0."),
+    ]:
+        with pytest.raises(ValueError, match=f"routes by language, .*{words}"):
+            dataclasses.replace(WHOLE, languages=languages).check_languages_of(Run(file.parent))
+
+
 def test_sides_may_share_a_vocabulary():
     assert len(set(WHOLE.model_files.values())) == 2
     shared = Manifest(**{**vars(WHOLE), "vocabulary_hash": {"source": "a", "target": "a"}})
