@@ -55,8 +55,8 @@ def test_a_model_that_routes_by_language_learns_and_depends_on_the_language(
         state, loss = program.step(state, program.place(next(batches)))
         losses_of_steps.append(float(loss))
     assert np.mean(losses_of_steps[-5:]) < np.mean(losses_of_steps[:5]) - 0.2
-    for stack in ("encoder", "decoder"):
-        tables = [params[stack]["blocks"]["layers_1"]["mlp"]["router"]
+    for side in ("encoder", "decoder"):
+        tables = [params[side]["blocks"]["layers_1"]["mlp"]["router"]
                   for params in (before, state.params)]  # fmt: skip
         assert tables[0].shape == (1, 3, 4) and np.abs(tables[0] - tables[1]).max() > 1e-3
     batch = next(batches)
