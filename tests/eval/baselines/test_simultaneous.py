@@ -1,5 +1,6 @@
 """Side by side is as alone: losses, validation, early stopping, checkpoints; kills lose nothing."""
 
+import copy
 import itertools
 
 import jax
@@ -102,24 +103,19 @@ def test_models_trained_together_equal_models_trained_alone(
         assert Run(ours).best_step() == Run(theirs).best_step()
 
 
-class Diverging:
-    """Batches whose loss is not finite from the fourth on."""
+def diverging(batches):
+    """The same batches, but their loss is not finite from the fourth on."""
 
-    def __init__(self, batches) -> None:
-        self._batches = batches
-        self.manifest = batches.manifest
+    class Diverging(type(batches)):
+        def __next__(self) -> dict[str, np.ndarray]:
+            batch = super().__next__()
+            if self.index % 1000 > 3:
+                batch["decoder_loss_weights"][0, 0] = np.nan
+            return batch
 
-    def __next__(self) -> dict[str, np.ndarray]:
-        batch = next(self._batches)
-        if self._batches.index % 1000 > 3:
-            batch["decoder_loss_weights"][0, 0] = np.nan
-        return batch
-
-    def get_state(self) -> dict[str, int]:
-        return self._batches.get_state()
-
-    def set_state(self, state: dict[str, int]) -> None:
-        self._batches.set_state(state)
+    changed = copy.copy(batches)
+    changed.__class__ = Diverging
+    return changed
 
 
 @pytest.mark.slow
@@ -127,7 +123,7 @@ def test_a_diverged_model_is_named_after_the_others_finish(
     tmp_path, toy_program, toy_batches
 ):
     made = jobs(tmp_path, toy_batches, steps=16, period=4)[:2]
-    made[1].data.batches = Diverging(made[1].data.batches)
+    made[1].data.batches = diverging(made[1].data.batches)
     with pytest.raises(simultaneous.Diverged, match="two up to step 14; .*trained$") as e:
         simultaneous.train(toy_program(log_every=2), made, memory=1.0)
     assert e.value.names == ("two",)
