@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -15,8 +14,6 @@ from benchmarks.bible100 import corpus
 from eval import testsets
 from eval.records import results
 from eval.report import report
-from eval.study import Study
-from mmt import config
 from mmt.data import corpora
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,23 +155,3 @@ def test_only_rows_and_what_is_read_of_a_result_is_kept():
         text = (ROOT / "benchmarks/bible100" / page).read_text()
         for link in re.findall(r"\]\(([\w./%-]+)\)", text):
             assert (ROOT / "benchmarks/bible100" / page).parent.joinpath(unquote(link)).is_file()
-
-
-STUDIES = [
-    path.relative_to(ROOT)
-    for path in sorted((ROOT / "benchmarks/bible100").rglob("*.gin"))
-    if "study.Study" in path.read_text()
-]
-
-
-@pytest.mark.parametrize("file", STUDIES, ids=str)
-def test_a_studys_runs_each_have_a_folder_of_their_own(file, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    config.load([str(file)])
-    study, folders = config.configured(Study)(), []
-    for run in study.runs:
-        _, gin_file = shlex.split(run)
-        config.load([gin_file])
-        folders.append(config.macro("MODEL_DIR"))
-    assert len(set(folders)) == len(study.runs) > 1
-    assert {Path(folder).parent for folder in folders} == {Path(study.results).parent}

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import os
-import shlex
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from benchmarks import packs
 from benchmarks.mix150 import corpus
 from eval import baselines, testsets
-from eval.study import Study
 from mmt import config, initial
 from mmt.data import corpora
 from mmt.model import parameter_names
@@ -152,26 +150,6 @@ DATA = Path(os.environ.get("MMT_PACKS", ROOT.parent / "shared/data"))
 def test_the_real_packs_are_of_the_expected_version():
     packs.check_versions(DATA, corpus.SUMS)
     assert len(corpus.languages_of(DATA / "mix/manifest.tsv")) == 152
-
-
-STUDIES = [
-    path.relative_to(ROOT)
-    for path in sorted(BENCHMARK.rglob("*.gin"))
-    if "study.Study" in path.read_text()
-]
-
-
-@pytest.mark.parametrize("file", STUDIES, ids=str)
-def test_a_studys_runs_load_and_each_has_a_folder_of_its_own(file, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    config.load([str(file)])
-    study, folders = config.configured(Study)(), []
-    for run in study.runs:
-        _, gin_file = shlex.split(run)
-        config.load([gin_file])
-        folders.append(config.macro("MODEL_DIR"))
-    assert len(set(folders)) == len(study.runs) > 1
-    assert {Path(folder).parent for folder in folders} == {Path(study.results).parent}
 
 
 def test_systems_cost_the_same_and_the_student_starts_from_its_teacher(monkeypatch):
