@@ -2,10 +2,11 @@
 
     T5X=<checkout of google-research/t5x> python -m benchmarks.train_step [SYSTEM ...]
 
-Sizes, batch, dropout and optimiser class (Adafactor) are equal, in float32 with two threads. Each
-system has its own process, which starts as its plain command does. mmt restarts itself with large
-pages, as `mmt train` does; the others use the shell's environment without GLIBC_TUNABLES. Two more
-rows show the effect of large pages: mmt without, Hugging Face with them.
+Sizes, batch, dropout and optimiser class (Adafactor) are equal, with two threads, in float32 or,
+where the name says so, in bfloat16 (torch: autocast) with float32 parameters. Each system has its
+own process, which starts as its plain command does. mmt restarts itself with large pages, as
+`mmt train` does; the others use the shell's environment without GLIBC_TUNABLES. Two more rows show
+the effect of large pages: mmt without, Hugging Face with them.
 
 The processes are timed alternately, and the best step of each counts, so other load affects all of
 them. CPU seconds are those of the whole process. Systems that are not installed are `not run`. T5X
@@ -53,7 +54,7 @@ SIZES = Size(256, 4, 8192, rows=32), Size(512, 6, 32768, rows=16)
 Step = Callable[[], None]  # makes a training step and waits for it
 
 
-def ours(size: Size) -> Step:
+def ours(size: Size, *, dtype: str = "float32") -> Step:
     """Returns `Trainer.step` of `mmt train`."""
     import jax
     import optax
@@ -64,7 +65,7 @@ def ours(size: Size) -> Step:
     config = transformer.Config(
         vocab_size=size.vocabulary, emb_dim=size.width, num_heads=size.width // 64, head_dim=64,
         mlp_dim=4 * size.width, encoder_layers=size.layers, decoder_layers=size.layers,
-        dropout_rate=DROPOUT,
+        dropout_rate=DROPOUT, dtype=dtype,
     )  # fmt: skip
     program = train.Program(
         transformer.Transformer(config), optax.adafactor(RATE), losses.Objective(label_smoothing=0)
@@ -133,7 +134,7 @@ def t5x(size: Size, *, one_hot: bool) -> Step:
     return step
 
 
-def torch_t5(size: Size, *, compiled: bool) -> Step:
+def torch_t5(size: Size, *, compiled: bool = False, bfloat16: bool = False) -> Step:
     """Returns a step of Hugging Face's T5 with torch's Adafactor."""
     import torch
     import transformers
@@ -151,18 +152,15 @@ def torch_t5(size: Size, *, compiled: bool) -> Step:
 
     def step() -> None:
         optimizer.zero_grad()
-        run(
-            input_ids=batch["encoder_input_tokens"], labels=batch["decoder_target_tokens"],
-            attention_mask=batch["encoder_segment_ids"],
-        ).loss.backward()  # fmt: skip
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            loss = run(
+                input_ids=batch["encoder_input_tokens"], labels=batch["decoder_target_tokens"],
+                attention_mask=batch["encoder_segment_ids"],
+            ).loss  # fmt: skip
+        loss.backward()
         optimizer.step()
 
     return step
-
-
-def eager(size: Size) -> Step:
-    """Returns a step of Hugging Face's T5 in eager mode."""
-    return torch_t5(size, compiled=False)
 
 
 class System(NamedTuple):
@@ -174,11 +172,13 @@ class System(NamedTuple):
 
 SYSTEMS = {
     "ours": System(ours, large_pages=True),
+    "ours, bfloat16": System(lambda size: ours(size, dtype="bfloat16"), large_pages=True),
     "ours, no large pages": System(ours),
     "T5X (one-hot)": System(lambda size: t5x(size, one_hot=True)),
     "T5X (gather)": System(lambda size: t5x(size, one_hot=False)),
-    "HF torch, eager": System(eager),
-    "HF torch, eager, large pages": System(eager, large_pages=True),
+    "HF torch, eager": System(torch_t5),
+    "HF torch, eager, bfloat16": System(lambda size: torch_t5(size, bfloat16=True)),
+    "HF torch, eager, large pages": System(torch_t5, large_pages=True),
     "HF torch.compile": System(lambda size: torch_t5(size, compiled=True)),
 }
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
+from mmt.model.product import product
 from mmt.model.routing import Routing, rank
 
 # mlp(rows, weights, product) -> rows: one expert on [R D] with weights [in out], or all experts on
@@ -41,7 +42,7 @@ def in_turn(
     buffers = to_buffers(x, routing)
     experts, groups, capacity, features = buffers.shape
     rows = buffers.reshape(experts, groups * capacity, features)
-    y = jax.lax.map(lambda each: mlp(each[0], each[1], jnp.matmul), (rows, tuple(weights)))
+    y = jax.lax.map(lambda each: mlp(each[0], each[1], product), (rows, tuple(weights)))
     return from_buffers(y.reshape(buffers.shape), routing)
 
 
@@ -120,7 +121,7 @@ def blocks(
         index = jnp.searchsorted(ends, number, side="right")  # of the block's expert
         y = jax.lax.cond(
             number < ends[-1],
-            lambda: mlp(block, [w[index] for w in weights], jnp.matmul),
+            lambda: mlp(block, [w[index] for w in weights], product),
             lambda: jnp.zeros_like(block),
         )
         return number + 1, y
@@ -181,7 +182,7 @@ def _all_experts(buffers: Array, mlp: Mlp, weights: Sequence[Array]) -> Array:
     """Applies each expert to its rows of all groups, by batched products."""
     experts, groups, capacity, features = buffers.shape
     rows = buffers.reshape(experts, groups * capacity, features)
-    return mlp(rows, weights, jnp.matmul).reshape(buffers.shape)
+    return mlp(rows, weights, product).reshape(buffers.shape)
 
 
 def _to_experts(buffers: Array) -> Array:

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
+from mmt.model.product import product
+
 Axes = int | tuple[int, ...]
 KeyValue = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
 
@@ -66,8 +68,7 @@ def contract(
     of the kernel's gradient, which costs more than the arithmetic on a CPU.
     """
     inputs = math.prod(kernel.shape[:axes])
-    matrix = kernel.astype(x.dtype).reshape(inputs, -1)
-    y = jnp.matmul(x.reshape(-1, inputs), matrix, preferred_element_type=dtype or x.dtype)
+    y = product(x.reshape(-1, inputs), kernel.reshape(inputs, -1), dtype)
     return y.reshape(*x.shape[:2], *kernel.shape[axes:])
 
 
