@@ -46,7 +46,7 @@ def has_bfloat16_instructions() -> bool:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _product(x: Array, kernel: Array, dtype: Any) -> Array:
-    return _matmul(x, kernel.astype(x.dtype)).astype(dtype)
+    return _dot(x, kernel.astype(x.dtype), -1, -2).astype(dtype)
 
 
 def _forward(x: Array, kernel: Array, dtype: Any) -> tuple[Array, tuple[Array, Array]]:
@@ -56,16 +56,19 @@ def _forward(x: Array, kernel: Array, dtype: Any) -> tuple[Array, tuple[Array, A
 def _backward(dtype: Any, operands: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
     x, kernel = operands
     dy = dy.astype(x.dtype)
-    dx = _matmul(dy, jnp.swapaxes(kernel.astype(x.dtype), -1, -2))
-    dkernel = _matmul(_in_memory(jnp.swapaxes(x, -1, -2)), dy)
+    dx = _dot(dy, kernel.astype(x.dtype), -1, -1)
+    dkernel = _dot(_in_memory(jnp.swapaxes(x, -1, -2)), dy, -1, -2)
     return dx.astype(x.dtype), dkernel.astype(kernel.dtype)
 
 
 _product.defvjp(_forward, _backward)
 
 
-def _matmul(x: Array, kernel: Array) -> Array:
-    return jnp.matmul(x, kernel, preferred_element_type=jnp.float32)
+def _dot(x: Array, y: Array, x_axis: int, y_axis: int) -> Array:
+    """Contracts one axis of each operand; the axes before the last two are batch axes."""
+    batch = tuple(range(x.ndim - 2))
+    dimensions = (((x.ndim + x_axis,), (y.ndim + y_axis,)), (batch, batch))
+    return jax.lax.dot_general(x, y, dimensions, preferred_element_type=jnp.float32)
 
 
 def _in_memory(x: Array) -> Array:
