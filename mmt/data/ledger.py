@@ -63,7 +63,8 @@ class Counter:
         """
         counts = self.zero()
         sizes = self._order.sizes
-        first, last = -(-since // sizes), until // sizes  # the whole epochs in between
+        start = np.maximum(since, self._order.unlimited_from())
+        first, last = -(-start // sizes), until // sizes  # the whole epochs in between
         whole = np.maximum(last - first, 0)
         for language in np.flatnonzero(whole).tolist():
             counts += whole[language] * self._epoch(language)

@@ -41,11 +41,13 @@ class Stage:
         {'validation_loss/swh': 3}: the same for one language.
       mixing: the mixture; default: that of the run.
       modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers.py`.
+      max_targets: the stage draws only examples of at most this many target tokens, with EOS.
     """
 
     until: Mapping[str, Number] | None = None
     mixing: Mixing | None = None
     modifiers: Modifiers | None = None
+    max_targets: int | None = None
 
     def watched(self) -> tuple[str, int] | None:
         """Returns the language ('': mean) whose loss ends the stage, and the patience; or None."""
@@ -227,10 +229,11 @@ class CurriculumSampler:
     def settings(self) -> dict[str, Any]:
         """Returns everything that the meaning of a draw depends on, except `ends`."""
         mixtures = [self._stage_settings(stage) for stage in self.stages]
-        if len(mixtures) == 1 and not self.stages[0].modifiers:
+        if len(mixtures) == 1 and not (self.stages[0].modifiers or self.stages[0].max_targets):
             return mixtures[0]
         others = [
             {"until": dict(stage.until or {}), "modifiers": dict(stage.modifiers or {})}
+            | ({"max_targets": stage.max_targets} if stage.max_targets else {})
             for stage in self.stages
         ]
         return {"stages": [mixture | rest for mixture, rest in zip(mixtures, others, strict=True)]}
@@ -329,6 +332,11 @@ def _check(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
             raise ValueError(
                 f"{where} {what}, until = {stage.until}; all but the last need `until`, such as "
                 "{'steps': 20000}"
+            )
+        if stage.max_targets is not None and stage.max_targets < 1:
+            raise ValueError(
+                f"{where}: max_targets = {stage.max_targets}; allowed: a number of tokens, 1 or "
+                "more, or None"
             )
         drawn = _rates(stage, counts)
         if stage.until is not None:

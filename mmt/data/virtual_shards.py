@@ -70,6 +70,11 @@ class SampleOrder:
             for stage in sampler.stages
         ]
         self._changes: dict[int, Change | None] = {}
+        self._short = {
+            number: self._short_examples(number)
+            for number, stage in enumerate(sampler.stages[: len(sampler.parts)])
+            if stage.max_targets is not None
+        }
         self._texts = np.array([is_monolingual(code) for code in split.counts], bool)
 
     def examples(self, draws: Sequence[int]) -> list[PackedExample]:
@@ -215,12 +220,54 @@ class SampleOrder:
         """Returns the index of the example of each appearance, 0 ... n - 1.
 
         Appearance a of a language with n examples is number a % n of a permutation for epoch a //
-        n.
+        n. A stage with `max_targets` has epochs of its own, of its n short examples.
         """
-        sizes = self.sizes[languages]
+        indices = self._permuted(languages, appearances, self.sizes[languages])
+        bases = np.array([part.base for part in self.sampler.parts])
+        for number, short in self._short.items():
+            before = (bases[: number + 2, languages] <= appearances).sum(axis=0)
+            chosen = np.flatnonzero(before == number + 1)  # the appearances in this stage
+            codes = languages[chosen]
+            sizes = np.array([len(short[code]) for code in codes.tolist()], np.int64)
+            places = self._permuted(codes, appearances[chosen] - bases[number, codes], sizes)
+            pairs = zip(codes.tolist(), places.tolist(), strict=True)
+            indices[chosen] = [short[code][place] for code, place in pairs]
+        return indices
+
+    def unlimited_from(self) -> Int[np.ndarray, "languages"]:
+        """Returns the appearance of each language after which no stage has `max_targets`."""
+        after = max(self._short, default=-1) + 1
+        if after == len(self.sampler.parts):
+            return np.full(len(self.sizes), np.iinfo(np.int64).max // 2)
+        return self.sampler.parts[after].base
+
+    def _permuted(
+        self,
+        languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"],
+        sizes: Int[np.ndarray, "n"],
+    ) -> Int[np.ndarray, "n"]:
         epochs, numbers = np.divmod(appearances, sizes)
         keys = self._keys[languages] + epochs.astype(np.uint64) * np.uint64(_EPOCH)
         return permute(numbers, sizes, keys)
+
+    def _short_examples(self, number: int) -> dict[int, Int[np.ndarray, "_"]]:
+        """Returns the indices of the short examples of a stage's languages.
+
+        ValueError if a language has none.
+        """
+        limit = self.sampler.stages[number].max_targets
+        short, codes = {}, list(self.split.counts)
+        for language in self.sampler.parts[number].components.tolist():
+            everything = self.split.records(language, np.arange(self.sizes[language]))
+            targets = self.split.lengths(language, everything)[:, 1]
+            short[language] = np.flatnonzero(targets <= limit)
+            if not len(short[language]):
+                raise ValueError(
+                    f"stage {number + 1} has max_targets = {limit}, but the shortest example of "
+                    f"{codes[language]} has {targets.min()}; allowed: {targets.min()} or more"
+                )
+        return short
 
     def settings(self) -> dict[str, Any]:
         """Returns all settings that determine the example of a draw; plain JSON."""

@@ -202,6 +202,24 @@ def test_a_state_knows_its_stages(directory):
         made.close()
 
 
+def test_a_stage_of_short_lines_resumes_exactly(directory):
+    planned = [Stage({"examples": 400}, max_targets=8), Stage()]
+    whole, resumed = stream(directory, planned), stream(directory, planned)
+    expected = [examples_of(next(whole)) for _ in range(6)]
+    for _ in range(2):
+        next(resumed)
+    state = json.loads(json.dumps(resumed.get_state()))
+    resumed.close()
+    again = stream(directory, planned)
+    again.set_state(state)
+    assert [examples_of(next(again)) for _ in range(4)] == expected[2:]
+    other = stream(directory, [Stage({"examples": 400}, max_targets=9), Stage()])
+    with pytest.raises(ValueError, match=r"stages\[0\]\.max_targets 8, this run has 9"):
+        other.set_state(state)
+    for made in (whole, again, other):
+        made.close()
+
+
 @pytest.mark.parametrize(
     "processes", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 4))]
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmt.data import mixing, stages, virtual_shards
+from mmt.data import ledger, mixing, stages, virtual_shards
 from mmt.data.split import Split
 from tests.mmt.data.conftest import COUNTS
 
@@ -48,3 +48,46 @@ def test_virtual_shards_share_the_draws_without_gap_or_repetition(order, open_ro
         )
         taken += taken_here
     assert len({example.draw for example in taken}) == len(taken)
+
+
+def staged(opened, end, limit=5, last=None):
+    split = Split(opened, "train", list(COUNTS), SHAPE)
+    first = stages.Stage({"examples": end}, mixing.Mixing(temperature=2.0), max_targets=limit)
+    both = [first, stages.Stage(mixing=mixing.Mixing(temperature=2.0), max_targets=last)]
+    return virtual_shards.SampleOrder(split, stages.CurriculumSampler(both, split.counts), 0)
+
+
+def test_a_stage_of_short_lines_repeats_none_before_all_were_drawn(opened):
+    """The fixture's examples have 1 to 9 tokens in turn; with EOS, 4 of 9 are of at most 5."""
+    short = staged(opened, 900)
+    drawn_first, drawn_after = short.examples(range(900)), short.examples(range(900, 1800))
+    assert {example.target for example in drawn_first} == {2, 3, 4, 5}
+    assert {example.target for example in drawn_after} == set(range(2, 11))
+    assert drawn_after == staged(opened, 900, None).examples(range(900, 1800))
+    for language, count in enumerate(COUNTS.values()):
+        allowed = [index for index in range(count) if index % 9 < 4]
+        records = [example.record for example in drawn_first if example.language == language]
+        assert len(records) >= 2 * len(allowed)
+        assert sorted(records[: len(allowed)]) == allowed
+        assert sorted(records[len(allowed) : 2 * len(allowed)]) == allowed
+    assert short.examples([1000, 3]) == [drawn_after[100], drawn_first[3]]
+
+
+@pytest.mark.parametrize("last", [None, 8])
+def test_the_ledger_counts_stages_of_short_lines(opened, last):
+    order = staged(opened, 900, last=last)
+    counter = ledger.Counter(order)
+    since, until = (order.sampler.before(draw) for draw in (100, 4000))
+    examples = order.examples(range(100, 4000))
+    counted = counter.appearances(since, until).sum(axis=0)
+    targets = sum(example.target for example in examples)
+    assert counted[[0, 2]].tolist() == [len(examples), targets]
+
+
+def test_a_stage_of_short_lines_has_some_of_every_language(opened):
+    split = Split(opened, "train", list(COUNTS), SHAPE)
+    sampler = stages.CurriculumSampler([stages.Stage(max_targets=1)], split.counts)
+    with pytest.raises(ValueError, match=r"max_targets = 1, but .* deu_Latn has 2; allowed: 2"):
+        virtual_shards.SampleOrder(split, sampler, 0)
+    with pytest.raises(ValueError, match=r"max_targets = 0; allowed: a number of tokens, 1"):
+        stages.CurriculumSampler([stages.Stage(max_targets=0)], split.counts)
