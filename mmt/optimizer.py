@@ -10,7 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+import optax.contrib
 from jaxtyping import Array
+
+_SMALLEST_SIDE = 32  # of a matrix that Muon updates
 
 
 def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> Any:
@@ -43,6 +46,57 @@ def _each(function: Callable[..., Any], stacked: Any, *trees: Any) -> Any:
         return mapped(*leaves)
 
     return jax.tree.map(mapped_over, stacked, *trees)
+
+
+def muon(
+    learning_rate: optax.ScalarOrSchedule,
+    *,
+    adam_learning_rate: optax.ScalarOrSchedule,
+    vocab_size: int,
+    beta: float = 0.95,
+    consistent_rms: float = 0.2,
+    weight_decay: float = 0.0,
+) -> optax.GradientTransformation:
+    """Returns Muon for the matrices inside the layers, and Adam for all other parameters.
+
+    Muon (Jordan et al. 2024) orthogonalises the momentum of a matrix. The parameters of one layer
+    and expert are told apart by their shape, because an optimizer sees one of them at a time:
+      two axes: a matrix, unless an axis is of the vocabulary or shorter than 32 (routers, position
+        biases);
+      three axes: attention. [embed heads kv] is the matrix from embed to heads * kv, and [heads kv
+        embed] the matrix from heads * kv to embed.
+
+    Args:
+      adam_learning_rate: of the other parameters, which have the scale 1 (embeddings, norms) or
+        1 / sqrt(embed) (logits).
+      vocab_size: the smaller vocabulary. A longer or equal axis belongs to a vocabulary.
+      consistent_rms: scale of an update relative to a matrix with orthonormal rows, times the
+        square root of the longer axis (Liu et al. 2025), so that its size is like Adam's.
+    """
+    return optax.contrib.muon(
+        learning_rate, beta=beta, weight_decay=weight_decay, consistent_rms=consistent_rms,
+        adam_learning_rate=adam_learning_rate,
+        muon_weight_dimension_numbers=lambda params: jax.tree.map(
+            lambda x: muon_axes(x.shape, vocab_size), params
+        ),
+    )  # fmt: skip
+
+
+def muon_axes(
+    shape: tuple[int, ...], vocab_size: int
+) -> optax.contrib.MuonDimensionNumbers | None:
+    """Returns which axes of a parameter are the inputs and outputs of its matrix; None: no matrix.
+
+    >>> muon_axes((256, 4, 64), 16000)
+    MuonDimensionNumbers(reduction_axis=(0,), output_axis=(1, 2))
+    """
+    if len(shape) == 2 and min(shape) >= _SMALLEST_SIDE and max(shape) < vocab_size:
+        return optax.contrib.MuonDimensionNumbers((0,), (1,))
+    if len(shape) == 3:
+        inputs_first = shape[0] >= shape[2]  # embed is the longest axis of attention's kernels
+        axes = ((0,), (1, 2)) if inputs_first else ((0, 1), (2,))
+        return optax.contrib.MuonDimensionNumbers(*axes)
+    return None
 
 
 def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.Schedule:

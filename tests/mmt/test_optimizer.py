@@ -1,5 +1,7 @@
 """Stacked layers and experts are optimised as if they were written out."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,3 +50,36 @@ def test_a_cooldown_is_a_part_of_the_run(count):
     base = optimizer.inverse_sqrt(0.05, warmup_steps=10)
     with pytest.raises(ValueError, match=rf"cooldown_steps is {count}; allowed: 1 to 100"):
         optimizer.cooldown(base, steps=100, cooldown_steps=count)
+
+
+def test_muon_orthogonalises_each_layers_matrix_and_leaves_tables_to_adam():
+    shapes = {
+        "query": (2, 64, 4, 8), "out": (2, 4, 8, 64), "wi": (2, 3, 64, 48), "wo": (2, 3, 48, 64),
+        "embedding": (500, 64), "logits": (64, 500), "router": (2, 64, 8), "scale": (2, 64),
+    }  # fmt: skip
+    stacked = {"query": 1, "out": 1, "wi": 2, "wo": 2, "embedding": 0, "logits": 0, "router": 1}
+    stacked["scale"] = 1
+    matrices = {"query": (64, 32), "out": (32, 64), "wi": (64, 48), "wo": (48, 64)}
+    random = np.random.default_rng(0)
+    params, gradients = (
+        {name: jnp.asarray(random.normal(size=of), jnp.float32) for name, of in shapes.items()}
+        for _ in range(2)
+    )
+    muon = optimizer.muon(1.0, adam_learning_rate=0.5, vocab_size=500)
+    state = optimizer.init(muon, stacked, params)
+    update_all = jax.jit(functools.partial(optimizer.update, muon, stacked))
+    updates, _ = update_all(gradients=gradients, state=state, params=params)
+    for name, shape in matrices.items():
+        for layer in np.ndindex(shapes[name][: stacked[name]]):
+            update = np.asarray(updates[name][layer]).reshape(shape)
+            left, _, right = np.linalg.svd(
+                np.asarray(gradients[name][layer]).reshape(shape), full_matrices=False
+            )
+            wanted = -0.2 * np.sqrt(max(shape)) * left @ right  # the nearest orthonormal matrix
+            cosine = (update * wanted).sum() / np.linalg.norm(update) / np.linalg.norm(wanted)
+            assert cosine > 0.97
+            assert np.linalg.norm(update) == pytest.approx(np.linalg.norm(wanted), rel=0.3)
+    adam = optax.adamw(0.5, nesterov=True, weight_decay=0.0)
+    for name in shapes.keys() - matrices.keys():
+        alone, _ = adam.update(gradients[name], adam.init(params[name]), params[name])
+        np.testing.assert_allclose(updates[name], alone, rtol=1e-4)
