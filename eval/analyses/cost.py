@@ -18,6 +18,7 @@ from mmt.plan import parameters
 from mmt.run import Run, read_metrics
 from mmt.system import environment
 
+_EVALUATED = ("validation_loss", "bleu", "source_use")
 POINTS = 200  # most points of a curve, in addition to those of validation
 
 
@@ -68,16 +69,16 @@ def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
             tokens, seconds = tokens + row["target_tokens"], seconds + row["seconds"]
         point = points.setdefault(row["step"], {"tokens": tokens, "seconds": round(seconds, 1)})
         point |= {"loss": row["nll"]} if "loss" in row else {}
-        point |= {name: row[name] for name in ("validation_loss", "bleu") if name in row}
+        point |= {name: row[name] for name in _EVALUATED if name in row}
     every = max(1, len(points) // POINTS)
     kept = {
         step: point
         for place, (step, point) in enumerate(points.items())
-        if place % every == every - 1 or {"validation_loss", "bleu"} & point.keys()
+        if place % every == every - 1 or point.keys() & _EVALUATED
     }
     columns = {
         name: tuple(point.get(name) for point in kept.values())
-        for name in ("tokens", "seconds", "loss", "validation_loss", "bleu")
+        for name in ("tokens", "seconds", "loss", *_EVALUATED)
     }
     of_each: dict[str, float] = {}
     for row in rows:

@@ -244,7 +244,8 @@ class Curve(_Row):
     """A training run over time as parallel lists; None where not measured.
 
     tokens: target tokens so far. seconds: since the start. language_validation_loss: the last value
-    of each language, where known.
+    of each language, where known. source_use: how much larger the validation loss is with another
+    line's source, in nats per target token; empty in rows of older versions.
     """
 
     kind: ClassVar[str] = "curve"
@@ -258,11 +259,12 @@ class Curve(_Row):
     validation_loss: tuple[float | None, ...] = dataclasses.field(metadata=rows.AMOUNT)
     bleu: tuple[float | None, ...] = dataclasses.field(metadata=rows.SCORE)
     language_validation_loss: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    source_use: tuple[float | None, ...] = dataclasses.field(default=(), metadata=rows.DIFFERENCE)
 
     def _check(self) -> None:
         for field in dataclasses.fields(self):
             here = getattr(self, field.name)
-            if isinstance(here, tuple) and len(here) != len(self.steps):
+            if isinstance(here, tuple) and len(here) != len(self.steps) and here != field.default:
                 raise ValueError(f"{field.name} has {len(here)} values, steps {len(self.steps)}")
 
 

@@ -266,6 +266,9 @@ def _training(
     used += [row for ablation in ablations for row in ablation.used]
     by_width = functools.partial(figures_training.loss_by_tokens, systems, analyses)
     loss = _pictures("loss_by_tokens", by_width, *captions.LOSS, contents)
+    drawn = [*systems, *varied]
+    by_width = functools.partial(figures_training.source_use_by_tokens, drawn, analyses)
+    loss += _pictures("source_use_by_tokens", by_width, *captions.SOURCE_USE, contents)
     experts: list[tuple[str, cells.Table, tuple[Picture, ...]]] = []
     for system in (*systems, *varied):
         at = dict.fromkeys(row.checkpoint for row in used if row.system == system)

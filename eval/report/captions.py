@@ -18,6 +18,11 @@ EXPERTS = (
 )
 
 
+SOURCE_USE = (
+    "What the source tells, against target tokens",
+    "The validation loss with another line's source less the loss with its own. At 0 the model "
+    "knows only its target language.",
+)
 LOSS = ("Loss against target tokens", "Loss on target tokens. The first steps are cut off.")
 
 

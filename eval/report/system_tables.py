@@ -131,7 +131,8 @@ def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
 
     Rows are sorted by value. Systems outside the ablation that have these languages follow, as
     `system NAME`. A validation loss is the last one, over the languages that all systems measured.
-    If a system's loss is not known by language, each loss is over its own languages.
+    If a system's loss is not known by language, each loss is over its own languages. Source use is
+    the last one measured: the loss with another line's source less the loss.
     """
     group = comparison.all
     columns = [
@@ -142,8 +143,8 @@ def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     parts = [part for part in by_resource(group) if part.entries]
     columns += [Column("BLEU", "score", part.name, rank=4) for part in parts]
     columns += [
-        Column("Validation loss", "fine", rank=1), Column("Steps", "count", rank=2),
-        Column("Device-hours", "amount", rank=2),
+        Column("Validation loss", "fine", rank=1), Column("Source use", "fine", rank=2),
+        Column("Steps", "count", rank=2), Column("Device-hours", "amount", rank=2),
         Column("with its parents", "amount", "Device-hours", rank=3),
     ]  # fmt: skip
     systems = (*sorted(comparison.systems, key=_by_value), *comparison.references)
@@ -158,10 +159,16 @@ def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
             len(group.values(system, "bleu")),
             mean(group, system, "bleu"), group.chrf(system), mean(group, system, "delta"),
             *(mean(part, system, "bleu") for part in parts), f"{loss:.3f}" if loss else None,
+            _last_source_use(analyses.curve(system)),
             cost.steps if cost else None, cost.device_hours if cost else None,
             _with_parents(system, cost, analyses) if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
+
+
+def _last_source_use(curve: Curve | None) -> str | None:
+    values = [value for value in curve.source_use if value is not None] if curve else []
+    return f"{values[-1]:.3f}" if values else None
 
 
 def _last_losses(curves: Sequence[Curve | None], codes: set[str]) -> list[float | None]:

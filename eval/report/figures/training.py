@@ -153,6 +153,36 @@ def loss_by_tokens(
         return figure
 
 
+def source_use_by_tokens(
+    systems: Sequence[str], analyses: AnalysisIndex, width: float = WIDE
+) -> Figure | None:
+    """Draws how much the source lowers the validation loss, against target tokens.
+
+    None if no system was measured more than once.
+    """
+    curves = {system: curve for system in systems if (curve := analyses.curve(system))}
+    curves = {
+        system: curve
+        for system, curve in curves.items()
+        if curve.source_use and len(measured(curve, curve.source_use)) > 1
+    }
+    if not curves:
+        return None
+    with styled():
+        figure = canvas("What the source tells, against target tokens", width=width, height=4.4)
+        axes = figure.subplots()
+        axes.grid(True, axis="both")
+        axes.set_xlabel("target tokens seen in training")
+        axes.set_ylabel("loss with another source - loss, nats per token")
+        for system, curve in curves.items():
+            look: dict[str, Any] = {"color": colour(systems, system), "label": label(system)}
+            look["linestyle"] = dashes(systems, system)
+            _line(axes, curve, curve.source_use, linewidth=2.2, marker="o", ms=3, **look)
+        _mark(axes)
+        legend_of_all(figure)
+        return figure
+
+
 def _line(axes: Axes, curve: Curve, values: Sequence[float | None], **look: Any) -> None:
     seen = measured(curve, values)
     axes.plot([tokens for tokens, _ in seen], [value for _, value in seen], **look)

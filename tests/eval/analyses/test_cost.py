@@ -24,6 +24,7 @@ def metrics(steps, *, validation=None):
         if validation and step % validation == 0:
             of_each = {"deu_Latn": 40 / step, "swh_Latn": 60 / step}
             yield {"step": step, "validation_loss": 50 / step, "language_validation_loss": of_each}
+            yield {"step": step, "source_use": 1.5 - 200 / step, "language_source_use": of_each}
 
 
 @pytest.fixture
@@ -71,6 +72,7 @@ def test_a_run_has_cost_recipe_and_curve(run):
     assert curve.steps == tuple(range(10, 201, 10))
     assert curve.tokens[-1] == 2000 and curve.loss[-1] == 0.5
     assert [v for v in curve.validation_loss if v is not None] == [0.5, 0.25]
+    assert [v for v in curve.source_use if v is not None] == [-0.5, 0.5]
     assert curve.language_validation_loss == {"deu_Latn": 0.2, "swh_Latn": 0.3}
     manifest = json.loads((folder / MANIFEST).read_text())
     assert recipe.corpus == manifest["corpus_hash"] == "0"

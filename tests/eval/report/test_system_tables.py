@@ -136,12 +136,14 @@ def test_an_ablation_has_the_last_validation_loss_and_only_whole_references():
     curve = analysis.Curve(
         system="T:5", steps=(1, 2, 3), tokens=(10, 20, 30), seconds=(1.0, 2.0, 3.0),
         loss=(4.0, 3.0, 2.0), validation_loss=(None, 3.25, None), bleu=(None, None, None),
+        source_use=(0.5, 0.75, None),
     )  # fmt: skip
     rows = [row(system=f"T:{value}", source=code) for value in "15" for code in LANGUAGES]
     (comparison,) = compare([*rows, *(row(source=code) for code in LANGUAGES[1:])])
     table = system_tables.ablation(comparison.ablations[0], AnalysisIndex([curve]))
     assert [values[0] for values in table.rows] == ["1", "5"]  # `multi` lacks a language
     assert [by_heading(table, n)["Validation loss"] for n in (0, 1)] == [None, "3.250"]
+    assert [by_heading(table, n)["Source use"] for n in (0, 1)] == [None, "0.750"]
 
 
 def test_decoded_languages_and_sentences_are_counted():

@@ -82,3 +82,14 @@ def test_curves_are_drawn_where_measured(whole):
             assert measured(curve, values) in drawn
     assert loss.get_ylim()[0] <= min(index.curve("student").loss)
     assert training.loss_by_tokens(["other"], index) is None
+
+
+def test_source_use_is_drawn_where_measured(whole):
+    comparison, index = whole
+    assert training.source_use_by_tokens(comparison.systems, index) is None
+    curve = index.curve("student")
+    use = tuple(i / 10 if i % 10 == 9 else None for i in range(len(curve.steps)))
+    told = AnalysisIndex([dataclasses.replace(curve, source_use=use)])
+    (axes,) = training.source_use_by_tokens(["student", "other"], told).axes
+    (line,) = axes.lines
+    assert list(zip(*line.get_data(), strict=True)) == measured(curve, use)
