@@ -79,6 +79,20 @@ class Run:
         """The default file for the scores of this run."""
         return self.directory / "results.jsonl"
 
+    @property
+    def card(self) -> Path:
+        """The card of a published model: data, licences, scores, risks."""
+        return self.directory / "README.md"
+
+    @property
+    def hashes(self) -> Path:
+        """The SHA-256 sums of the files of a published model."""
+        return self.directory / "SHA256SUMS"
+
+    def weights(self, step: int) -> Path:
+        """Returns the file of published weights; `mmt.checkpoint.published` reads it."""
+        return self.checkpoint(step) / "weights.npz"
+
     def checkpoint(self, step: int) -> Path:
         """Returns the absolute path of the checkpoint of a step."""
         return self.checkpoints.absolute() / str(step)

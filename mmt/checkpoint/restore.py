@@ -14,7 +14,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from mmt import distributed
-from mmt.checkpoint import digests
+from mmt.checkpoint import digests, published
 from mmt.checkpoint.streaming import path_name
 from mmt.run import Run
 
@@ -115,6 +115,11 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
     Call it before anything in the run directory is overwritten.
     """
     for step in Run(model_dir).checkpoint_steps()[-1:]:
+        if Run(model_dir).weights(step).is_file():
+            raise ValueError(
+                f"MODEL_DIR {model_dir} holds a published model, which has no training state to "
+                "resume: set a new MODEL_DIR"
+            )
         paths = Run(model_dir).checkpoint(step).iterdir()
         if [path.name for path in paths if path.is_dir()] == ["params"]:
             raise ValueError(
@@ -141,6 +146,13 @@ def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = Non
 
     Raises ValueError if the checkpoint is missing or of another model.
     """
+    if weights := _published(model_dir, shapes, step):
+        return jax.tree_util.tree_map_with_path(
+            lambda path, leaf: jax.device_put(
+                weights[path_name(path)].astype(leaf.dtype), leaf.sharding or jax.devices()[0]
+            ),
+            shapes,
+        )
     with _reading(model_dir, shapes, step) as directory:
         checkpointer = ocp.Checkpointer(ocp.StandardCheckpointHandler())
         return checkpointer.restore(directory / "params", args=ocp.args.StandardRestore(shapes))
@@ -154,6 +166,10 @@ def read_params(
     `shapes`, `step` and errors are those of `restore_params`.
     """
     leaves = jax.tree_util.tree_leaves_with_path(shapes)
+    if weights := _published(model_dir, shapes, step):
+        for path, shape in leaves:
+            yield path_name(path), weights.pop(path_name(path)).astype(shape.dtype)
+        return
     structure: Any = jax.tree.structure(shapes)
     with (
         _reading(model_dir, shapes, step) as directory,
@@ -168,6 +184,27 @@ def read_params(
             )
             restored = structure.flatten_up_to(reader.restore(directory / "params", args=args))
             yield path_name(path), restored.pop(i)
+
+
+def _published(model_dir: str | Path, shapes: Any, step: int | None) -> dict[str, np.ndarray]:
+    """Returns the published weights of a model, by path; {} if its checkpoint has none.
+
+    Raises ValueError if they are of another model, changed, or without their card.
+    """
+    run = Run(model_dir)
+    step = run.best_step() if step is None else step
+    if not run.weights(step).is_file():
+        return {}
+    weights = published.read_weights(run.directory, step)
+    in_file = {name: array.shape for name, array in weights.items()}
+    wrong = []
+    in_model = _by_name(shapes)
+    for name in in_file.keys() | in_model.keys():
+        stored, expected = in_file.get(name), in_model.get(name)
+        if stored != expected:
+            wrong.append(f"{name}: {stored} in the file, {expected} in the model")
+    _refuse(run.weights(step), wrong)
+    return weights
 
 
 @contextlib.contextmanager

@@ -50,8 +50,14 @@ def parser() -> argparse.ArgumentParser:
     into.add_argument("--gin_file", action="append", metavar="FILE", help="t5x: the model")
     into.set_defaults(run="import")
     out_of = commands.add_parser("export", help="write a model for other programs")
-    formats = "hf", "ctranslate2", "t5x", "t5x_network"
+    formats = "mmt", "hf", "ctranslate2", "t5x", "t5x_network"
     _format(out_of, *formats).add_argument("--model", required=True, metavar="RUN")
+    out_of.add_argument(
+        "--dtype", choices=("int8", "bfloat16"), default="int8",
+        help="mmt: type of the stored weights; default: int8",
+    )  # fmt: skip
+    out_of.add_argument("--card", metavar="FACTS.toml", help="mmt: sources, licences, risks")
+    out_of.add_argument("--results", metavar="RESULTS.jsonl", help="mmt: the scores of the card")
     out_of.set_defaults(run="export")
 
     _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))

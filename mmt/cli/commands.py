@@ -185,8 +185,21 @@ def _import(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from mmt.convert import ctranslate2, hf, t5x
+    from mmt.convert import ctranslate2, hf, published, t5x
 
+    if args.format == "mmt":
+        from eval import card
+
+        if not (args.card and args.results):
+            raise ValueError("a published model needs its card: --card FACTS.toml --results FILE")
+        made = card.Card(
+            Path(args.model), Path(args.card), Path(args.results), dtype=args.dtype
+        )
+        published.publish(args.model, args.out, dtype=args.dtype, card=made.text)
+        print(args.out)
+        return
+    if args.card or args.results or args.dtype != "int8":
+        raise ValueError("--card, --results and --dtype are for the format mmt")
     writers = {"hf": hf.export_hf, "t5x": t5x.export_t5x, "t5x_network": t5x.export_network}
     writers.get(args.format, ctranslate2.export)(args.model, args.out)
     print(args.out)

@@ -1,0 +1,96 @@
+"""The card of a published model: its README.md, rendered from a TOML file of facts and its scores.
+
+The facts are what no file of a run says: sources, licences, risks, command. Parameters, tokens and
+hardware come from the run directory, scores from results.jsonl.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from eval import systems
+from eval.analyses import cost
+from eval.records import results
+from eval.records.analysis import Cost
+from mmt.run import Run
+
+TEXTS = ("title", "summary", "licence", "command")
+SOURCE = ("source", "what", "licence", "pairs")
+
+
+def facts(file: Path) -> dict[str, Any]:
+    """Returns the facts of a file. Raises ValueError with all that are missing or empty."""
+    try:
+        read = tomllib.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    wrong = [name for name in TEXTS if not (isinstance(read.get(name), str) and read[name].strip())]
+    risks, sources = read.get("risks"), read.get("sources")
+    if not (isinstance(risks, list) and risks and all(isinstance(r, str) and r for r in risks)):
+        wrong.append("risks")
+    if not (isinstance(sources, list) and sources and all(isinstance(s, dict) for s in sources)):
+        wrong.append("sources")
+    else:
+        wrong += [f"sources[{i}].{key}" for i, source in enumerate(sources) for key in SOURCE
+                  if not source.get(key)]  # fmt: skip
+    if wrong:
+        raise ValueError(f"{file}: the card's facts are missing: {', '.join(wrong)}")
+    return read
+
+
+class Card:
+    """The card of a run; `text(sha256, bytes)` renders it for its weights.
+
+    Raises ValueError if a fact is missing: in the file, in the run, or a score in `scores`.
+    """
+
+    def __init__(self, model_dir: Path, file: Path, scores: Path, *, dtype: str) -> None:
+        self.facts, self.dtype = facts(file), dtype
+        run = Run(model_dir)
+        system = systems.system_of(model_dir, step=run.best_step())
+        self.rows = [
+            row for row in results.read_rows(scores)
+            if row.checkpoint == system.checkpoint and row.system == system.name
+        ]  # fmt: skip
+        if not self.rows:
+            raise ValueError(
+                f"{scores}: the card's facts are missing: no score of {system.name} at "
+                f"{system.checkpoint}; `mmt evaluate` adds them"
+            )
+        costs = [row for row in cost.cost(model_dir, system) if isinstance(row, Cost)]
+        if not costs:
+            raise ValueError(
+                f"{model_dir}: the card's facts are missing: tokens and hardware; it has no "
+                f"{run.metrics.name} or no {run.environment.name}"
+            )
+        self.cost, self.checkpoint = costs[0], system.checkpoint
+
+    def text(self, sha256: str, size: int) -> str:
+        """Returns the Markdown of the card."""
+        known, spent = self.facts, self.cost
+        lines = [
+            f"# {known['title']}", "", known["summary"].strip(), "",
+            f"**Licence.** {known['licence'].strip()}", "",
+            "| | |", "|---|---|",
+            f"| parameters | {spent.parameters:,} ({spent.active_parameters:,} active) |",
+            f"| trained for | {spent.steps:,} steps, {spent.tokens:,.0f} target tokens |",
+            f"| hardware | {spent.devices} × {spent.device}, {spent.seconds / 3600:,.2f} hours |",
+            f"| checkpoint | `{self.checkpoint}` |",
+            f"| weights | {self.dtype}, {size:,} bytes, sha256 `{sha256}` |",
+            f"| command | `{known['command'].strip()}` |", "",
+            "## Risks", "", *(f"* {risk}" for risk in known["risks"]), "",
+            "## Training data", "",
+            "| source | what | training pairs | licence |", "|---|---|---:|---|",
+            *(f"| {s['source']} | {s['what']} | {s['pairs']:,} | {s['licence']} |"
+              for s in known["sources"]), "",
+            "## Scores", "", "The full-precision checkpoint's scores.", "",
+            "| language | test set | sentences | decoding | BLEU | chrF++ |",
+            "|---|---|---:|---|---:|---:|",
+            *(f"| {r.target if r.source == 'eng_Latn' else r.source} | {r.testset} "
+              f"| {r.sentences:,} | `{r.decode}` | {r.bleu:.2f} | {r.chrf:.2f} |"
+              for r in sorted(self.rows, key=lambda r: (r.testset, r.source, r.target, r.decode))),
+            "", "Signatures: " + "; ".join(sorted(
+                {f"`{s}`" for r in self.rows for s in (r.bleu_signature, r.chrf_signature)}
+            )) + ".",
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,119 @@
+"""A published model: it translates as its run does, is small, and loads only if unchanged."""
+
+import shutil
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import sacrebleu
+
+from mmt import checkpoint, config
+from mmt.checkpoint import published
+from mmt.cli import main
+from mmt.model.transformer import parameter_shapes
+from mmt.run import Run
+from mmt.translate import Decoding, Translator
+
+ROOT = Path(__file__).resolve().parents[3]
+OLD = ROOT / "tests/data/old_run"
+CARD = ROOT / "benchmarks/mix150/card.toml"
+RESULTS = OLD / "results.jsonl"
+
+
+def export(out: Path, *, dtype: str = "int8", card: Path = CARD, results: Path = RESULTS) -> int:
+    arguments = ["export", "mmt", "--model", OLD / "toy", "--out", out, "--dtype", dtype]
+    return main.main([*map(str, arguments), "--card", str(card), "--results", str(results)])
+
+
+@pytest.fixture(scope="module")
+def int8(tmp_path_factory):
+    out = tmp_path_factory.mktemp("published") / "model"
+    assert export(out) == 0
+    return out
+
+
+def parameters(run: Path) -> list[np.ndarray]:
+    shapes = parameter_shapes(Run(run).model())
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(checkpoint.restore_params(run, shapes))]
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("int8", 1 / 254), ("bfloat16", 1 / 256)])
+def test_weights_are_near_and_float32(tmp_path, dtype, error):
+    assert export(tmp_path / "model", dtype=dtype) == 0
+    run = Run(tmp_path / "model")
+    theirs, ours = parameters(OLD / "toy"), parameters(run.directory)
+    for old, new in zip(theirs, ours, strict=True):
+        assert new.dtype == np.float32
+        largest = np.abs(old).max(-1, keepdims=True)
+        assert (np.abs(old - new) <= largest * error * 1.001).all()
+    kinds = {array.dtype.name for array in np.load(run.weights(run.best_step())).values()}
+    assert {"int8": "int8", "bfloat16": "uint16"}[dtype] in kinds
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int8", 13 << 20), ("bfloat16", 24 << 20)])
+def test_the_weights_of_mix150_are_small(tmp_path, monkeypatch, record_property, dtype, most):
+    monkeypatch.chdir(ROOT)
+    config.load(["benchmarks/mix150/dense.gin"])
+    shapes = parameter_shapes(config.macro("MODEL"))
+    params = jax.tree.map(lambda leaf: np.ones(leaf.shape, np.float32), shapes)
+    published.write_weights(tmp_path, params, step=1, dtype=dtype)
+    size = Run(tmp_path).weights(1).stat().st_size
+    record_property(f"bytes of mix150's dense model in {dtype}", size)
+    assert size <= most, size
+
+
+def test_translations_are_near_the_full_model(int8):
+    lines = (OLD / "hypotheses/toy/numbers/deu_Latn.src").read_text().splitlines()
+    texts = [
+        [line.text for line in Translator.load(run).translate(lines, decoding=Decoding(beam=1))]
+        for run in (OLD / "toy", int8)
+    ]
+    assert sacrebleu.corpus_chrf(texts[1], [texts[0]]).score > 90
+
+
+def test_the_card_has_facts_and_scores(int8):
+    text = Run(int8).card.read_text()
+    for fact in ("CC BY-NC 4.0", "research", "deu_Latn", "## Risks", "target tokens", "sha256"):
+        assert fact in text
+    assert "deu_Latn" in text and not list(int8.glob("*.jsonl"))
+
+
+def load(run: Path) -> None:
+    checkpoint.restore_params(run, parameter_shapes(Run(run).model()))
+
+
+def test_weights_without_their_card_are_refused(int8, tmp_path):
+    copy = Path(shutil.copytree(int8, tmp_path / "copy"))
+    Run(copy).card.unlink()
+    with pytest.raises(ValueError, match="weights without their card: it has no README.md"):
+        load(copy)
+
+
+@pytest.mark.parametrize("name", ["weights.npz", "README.md", "vocabulary.model"])
+def test_a_changed_file_is_named(int8, tmp_path, name):
+    copy = Path(shutil.copytree(int8, tmp_path / "copy"))
+    (file,) = copy.rglob(name)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} has other bytes: sha256"):
+        load(copy)
+
+
+def test_missing_facts_are_all_named_and_nothing_is_written(tmp_path, capsys):
+    card = tmp_path / "card.toml"
+    card.write_text(CARD.read_text().replace("licence =", "x =").replace("risks =", "y ="))
+    assert export(tmp_path / "model", card=card) != 0
+    message = capsys.readouterr().err
+    assert "the card's facts are missing: licence, risks, sources[0].licence" in message
+    none = tmp_path / "results.jsonl"
+    none.write_text("")
+    assert export(tmp_path / "model", results=none) != 0
+    assert "no score of toy" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+def test_training_cannot_resume_from_it(int8):
+    with pytest.raises(ValueError, match="holds a published model, which has no training state"):
+        checkpoint.check_model(int8, {})
