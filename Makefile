@@ -6,7 +6,7 @@ BIN := .venv/bin
 LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' 'Francia, Italia y España' \
   'siku 12' '38,1 kilogramm'
 
-.PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 mix150 env env-all clean
+.PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 mix150 mix150-model env env-all clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,11 @@ mix150: env  ## 152 languages of varied text against 152 baselines: make mix150 
 	@test -n "$(DATA)" || { echo "make mix150 DATA=<packs>: benchmarks/mix150/README.md"; exit 2; }
 	$(BIN)/python -m benchmarks.mix150.corpus '$(DATA)' runs/mix150/data
 	$(BIN)/mmt report --train benchmarks/mix150/study.gin
+
+MODEL ?= runs/mix150/dense
+mix150-model: env  ## the published model of mix150, int8, with its card: make mix150-model MODEL=<run>
+	$(BIN)/mmt export mmt --model '$(MODEL)' --card benchmarks/mix150/card.toml \
+	  --results runs/mix150/results.jsonl --out benchmarks/mix150/model
 
 clean:  ## remove what the demo made (not the environment)
 	rm -rf runs/demo
