@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from mmt import checkpoint, config
-from mmt.checkpoint import published
+from mmt import checkpoint
 from mmt.cli import main
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
@@ -51,18 +50,6 @@ def test_weights_are_near_and_float32(tmp_path, dtype, error):
     assert {"int8": "int8", "bfloat16": "uint16"}[dtype] in kinds
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("int8", 13 << 20), ("bfloat16", 24 << 20)])
-def test_the_weights_of_mix150_are_small(tmp_path, monkeypatch, record_property, dtype, most):
-    monkeypatch.chdir(ROOT)
-    config.load(["benchmarks/mix150/dense.gin"])
-    shapes = parameter_shapes(config.macro("MODEL"))
-    params = jax.tree.map(lambda leaf: np.ones(leaf.shape, np.float32), shapes)
-    published.write_weights(tmp_path, params, step=1, dtype=dtype)
-    size = Run(tmp_path).weights(1).stat().st_size
-    record_property(f"bytes of mix150's dense model in {dtype}", size)
-    assert size <= most, size
-
-
 def test_translations_are_near_the_full_model(int8):
     lines = (OLD / "hypotheses/toy/numbers/deu_Latn.src").read_text().splitlines()
     texts = [
@@ -101,19 +88,18 @@ def test_a_changed_file_is_named(int8, tmp_path, name):
         load(copy)
 
 
-def test_missing_facts_are_all_named_and_nothing_is_written(tmp_path, capsys):
-    card = tmp_path / "card.toml"
-    card.write_text(CARD.read_text().replace("licence =", "x =").replace("risks =", "y ="))
-    assert export(tmp_path / "model", card=card) != 0
-    message = capsys.readouterr().err
-    assert "the card's facts are missing: licence, risks, sources[0].licence" in message
-    none = tmp_path / "results.jsonl"
-    none.write_text("")
-    assert export(tmp_path / "model", results=none) != 0
-    assert "no score of toy" in capsys.readouterr().err
-    assert not (tmp_path / "model").exists()
-
-
 def test_training_cannot_resume_from_it(int8):
     with pytest.raises(ValueError, match="holds a published model, which has no training state"):
         checkpoint.check_model(int8, {})
+
+
+def test_nothing_is_written_without_a_card(tmp_path, capsys):
+    out = tmp_path / "model"
+    command = ["export", "mmt", "--model", str(OLD / "toy"), "--out", str(out)]
+    assert main.main(command) != 0
+    assert "a published model needs its card" in capsys.readouterr().err
+    empty = tmp_path / "results.jsonl"
+    empty.write_text("")
+    assert export(out, results=empty) != 0
+    assert "facts are missing: no score of toy" in capsys.readouterr().err
+    assert not out.exists()

@@ -1,0 +1,33 @@
+"""Published weights: their size. tests/mmt/convert/test_published.py has a whole model."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from mmt import config
+from mmt.checkpoint import published
+from mmt.model.transformer import parameter_shapes
+from mmt.run import Run
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int8", 13 << 20), ("bfloat16", 24 << 20)])
+def test_the_weights_of_mix150_are_small(tmp_path, monkeypatch, dtype, most):
+    monkeypatch.chdir(ROOT)
+    config.load(["benchmarks/mix150/dense.gin"])
+    shapes = parameter_shapes(config.macro("MODEL"))
+    params = jax.tree.map(lambda leaf: np.ones(leaf.shape, np.float32), shapes)
+    published.write_weights(tmp_path, params, step=1, dtype=dtype)
+    size = Run(tmp_path).weights(1).stat().st_size
+    assert size <= most, size
+
+
+def test_faults_of_parameters_and_options_are_named(tmp_path):
+    with pytest.raises(ValueError, match="dtype: 'int4'; allowed: bfloat16, int8"):
+        published.write_weights(tmp_path, {}, step=1, dtype="int4")
+    params = {"table": np.full((8, 8), np.nan, np.float32)}
+    with pytest.raises(ValueError, match="table is not finite"):
+        published.write_weights(tmp_path, params, step=1, dtype="int8")
