@@ -1,0 +1,1 @@
+"""mix150 on a GPU machine without network, in pieces of ten minutes."""
