@@ -102,14 +102,15 @@ def test_a_study_in_pieces_on_a_cpu_without_tensorflow(cache, tmp_path, monkeypa
     small = {
         "MODEL_DIR": repr(str(tmp_path / "run")), "CACHE_DIR": repr(str(tmp_path / "cache")),
         "VOCAB_SIZE": SIZE, "BATCH_SIZE": 4, "TRAIN_STEPS": 100000, "COOLDOWN_STEPS": 5,
-        "TASK_FEATURE_LENGTHS": {"inputs": 16, "targets": 16}, "Config.emb_dim": 16,
-        "Config.num_heads": 2, "Config.head_dim": 8, "Config.mlp_dim": 32,
-        "Config.encoder_layers": 2, "Config.decoder_layers": 2, "LARGE": ["deu_Latn"],
+        "TASK_FEATURE_LENGTHS": {"inputs": 16, "targets": 16}, "LARGE": ["deu_Latn"],
+        "transformer.Config.emb_dim": 16, "transformer.Config.num_heads": 2,
+        "transformer.Config.head_dim": 8, "transformer.Config.mlp_dim": 32,
+        "transformer.Config.encoder_layers": 2, "transformer.Config.decoder_layers": 2,
     }  # fmt: skip
 
     def run(seconds: float, **changed: int) -> str:
         command = [sys.executable, "-m", "benchmarks.mix150.gpu.piece",
-                   f"--gin_file={GPU}/dense.gin", f"--seconds={seconds}", "--saving=60",
+                   f"--gin_file={GPU}/dense.gin", f"--seconds={seconds}", "--saving=30",
                    f"--testset={testset}",
                    *(f"--gin.{name}={value}" for name, value in (small | changed).items()),
                    ]  # fmt: skip
@@ -121,7 +122,7 @@ def test_a_study_in_pieces_on_a_cpu_without_tensorflow(cache, tmp_path, monkeypa
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "left: training" in run(100)
+    assert "left: training" in run(90)
     reached = max(Run(tmp_path / "run").checkpoint_steps())
     assert 0 < reached < 100000
     assert run(400, TRAIN_STEPS=reached + 3).strip() == "done"

@@ -10,6 +10,7 @@ cache again: the same examples in the same order, so that a run may go on from e
 
 import argparse
 import dataclasses
+import functools
 import itertools
 import json
 import lzma
@@ -94,7 +95,7 @@ def unpack(file: Path, directory: Path, processes: int = 1) -> Manifest:
         return build(
             directory,
             {
-                (split, language): lambda split=split, language=language: examples(split, language)
+                (split, language): functools.partial(examples, split, language)
                 for split, language in _parts(manifest, content["splits"])
             },
             name=manifest.name,
