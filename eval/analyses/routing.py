@@ -29,11 +29,15 @@ STACKS = {"encoder": "source", "decoder": "target"}
 
 
 class RoutingCounts(NamedTuple):
-    """Counts of one layer: choices [languages, experts], tokens and dropped tokens [languages]."""
+    """Counts of one layer: choices [languages, experts]; of languages tokens and dropped tokens.
+
+    gates: sums of the gates of conditional routing; NaN without a gate.
+    """
 
     load: np.ndarray
     tokens: np.ndarray
     dropped: np.ndarray
+    gates: np.ndarray
 
 
 def routing(
@@ -46,7 +50,7 @@ def routing(
     row has the translator's `max_source_length` and `target_length` tokens (0: the same); the
     values of the run's training are best (`as_trained`). There is no noise. load: share of choices
     by expert. drop_rate: share of tokens that a training batch would drop. entropy: of the load; 1
-    if uniform.
+    if uniform. gate: mean gate of conditional routing.
     """
     if not translator.model.config.moe_period:
         return []
@@ -84,6 +88,7 @@ def _row(counts: RoutingCounts, **about: Any) -> ExpertLoad:
         **about, load=tuple(round(float(share), 5) for share in load),
         drop_rate=round(float(counts.dropped / counts.tokens), 5),
         entropy=round(float(entropy), 5), tokens=int(counts.tokens),
+        gate=None if math.isnan(counts.gates) else round(float(counts.gates / counts.tokens), 5),
     )  # fmt: skip
 
 
@@ -156,7 +161,7 @@ def _count(
     for stack, of_tokens in ids.items():
         real = of_tokens.ravel() >= 0
         language = of_tokens.ravel()[real]
-        for place, (expert, slot) in enumerate(zip(*routed[stack], strict=True)):
+        for place, (expert, slot, *gate) in enumerate(zip(*routed.get(stack, ()), strict=True)):
             group, choices = expert.shape[1:]
             capacity = max(1, math.ceil(
                 choices * group * sizes.moe.capacity_factor / sizes.moe.num_experts
@@ -167,14 +172,17 @@ def _count(
             np.add.at(load, (language[:, None], flat), 1)
             count = functools.partial(np.bincount, language, minlength=languages)
             layer = f"{stack}.{(place + 1) * sizes.moe_period}"
-            counts[layer] = RoutingCounts(load, count(), count(weights=refused))
+            gates = np.ravel(gate[0])[real] if gate else np.full(language.shape, np.nan)
+            counts[layer] = RoutingCounts(
+                load, count(), count(weights=refused), count(weights=gates)
+            )
     return counts
 
 
 @functools.cache
 def _forward(model: Any) -> Any:
     """Returns a function (params, features) -> for each stack (experts, slots), each [layers G S
-    k].
+    k], and the gates [layers B T 1] of conditional routing.
     """
 
     @jax.jit

@@ -216,7 +216,8 @@ class ExpertLoad(_Row):
 
     layer: `encoder.1` or `decoder.3`, with the number of the layer in its stack. load: every
     expert's share of the tokens; the sum is 1. entropy: of the load, from 0 (one expert) to 1
-    (uniform). tokens: the number of tokens counted.
+    (uniform). tokens: the number of tokens counted. gate: the mean gate of conditional routing, 0
+    if the tokens use the shared MLP alone; None without a gate.
     """
 
     kind: ClassVar[str] = "routing"
@@ -231,6 +232,7 @@ class ExpertLoad(_Row):
     drop_rate: float = dataclasses.field(metadata=rows.SHARE)
     entropy: float = dataclasses.field(metadata=rows.SHARE)
     tokens: int = dataclasses.field(metadata=rows.AMOUNT)
+    gate: float | None = dataclasses.field(default=None, metadata=rows.SHARE)
 
     def _check(self) -> None:
         if not re.fullmatch(r"(encoder|decoder)\.\d{1,4}", self.layer):

@@ -13,7 +13,8 @@ EXPERTS = (
     "Languages that share experts are neighbours: the tree (on wide screens) clusters them by the "
     "share of their tokens that goes to the same experts (average linkage over all layers). On the "
     "right, one column per layer: dropped tokens, if any (darker is more), and entropy of the load "
-    "(darker is less). "
+    "(darker is less); with conditional routing also the gate, the weight of the experts against "
+    "the shared MLP (darker is more). "
     "Hover over a row, or tap it, for its values."
 )
 

@@ -109,6 +109,9 @@ def experts(rows: Sequence[ExpertLoad]) -> Table:
         Column("largest of a language", "share", "Tokens dropped", rank=2),
         Column("mean", "fine", "Entropy", rank=1),
         Column("smallest of a language", "fine", "Entropy", rank=2),
+        Column("mean", "fine", "Gate", rank=1),
+        Column("smallest of a language", "fine", "Gate", rank=2),
+        Column("largest of a language", "fine", "Gate", rank=2),
         Column("Languages", "count", rank=3),
     )  # fmt: skip
     by_layer: dict[str, list[ExpertLoad]] = {}
@@ -119,11 +122,13 @@ def experts(rows: Sequence[ExpertLoad]) -> Table:
         here = by_layer[layer]
         load = [fmean(shares) for shares in zip(*(row.load for row in here), strict=True)]
         drops, spread = [row.drop_rate for row in here], [row.entropy for row in here]
+        gates = [row.gate for row in here if row.gate is not None]
+        used = [_fine(of(gates)) if gates else None for of in (fmean, min, max)]
         lines.append((
             layer, len(load), max(load) * len(load), min(load) * len(load), fmean(drops),
-            max(drops), _fine(fmean(spread)), _fine(min(spread)), len(here),
+            max(drops), _fine(fmean(spread)), _fine(min(spread)), *used, len(here),
         ))  # fmt: skip
-    return Table(columns, tuple(lines))
+    return Table(columns, tuple(lines)).filled
 
 
 def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:

@@ -92,8 +92,8 @@ def measures(config: MoeConfig) -> tuple[str, ...]:
 class MoeMlp(nn.Module):
     """`layers.Mlp` with experts: the same signature, the same activations.
 
-    Sows its router's measures under 'intermediates', which `summarize` reads, and the experts and
-    positions of every token under 'routing', if that collection is mutable.
+    Sows its router's measures under 'intermediates', which `summarize` reads. Under 'routing', if
+    that collection is mutable: the experts and positions of every token, and its gate (CMR).
 
     With `languages` above 0, the router's logits of a token are the row of its language in a
     learned table (task-level routing, Kudugunta et al. 2021): the tokens of a language share
@@ -265,6 +265,7 @@ class MoeMlp(nn.Module):
         mean = (gate * weight).sum() / jnp.maximum(weight.sum(), 1.0)
         values = (mean, jnp.abs(mean - c.gate_budget))
         self.sow("intermediates", "moe_gate", dict(zip(GATE_MEASURES, values, strict=True)))
+        self.sow("routing", "moe_gate", gate)
         if enable_dropout and c.gate_dropout:
             kept = jax.random.uniform(self.make_rng("dropout"), gate.shape) >= c.gate_dropout
             gate = gate * kept

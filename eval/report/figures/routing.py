@@ -116,7 +116,8 @@ def _experts(title: str, rows: Layers, order: Tree, names: Sequence[str], width:
         of_tree = 1.0 if width == WIDE else 0.01  # phones have no room for it
         table = [[rows.by_layer[name][code] for name in names] for code in order.codes]
         dropped = any(row.drop_rate for of_language in table for row in of_language)
-        fields = ("drop_rate", "entropy") if dropped else ("entropy",)
+        gated = all(row.gate is not None for of_language in table for row in of_language)
+        fields = (*["drop_rate"] * dropped, "entropy", *["gate"] * gated)
         widths = [of_tree, *(room * count / sum(counts) for count in counts), *[side] * len(fields)]
         panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths)
         _tree(panels[0], order if width == WIDE else Tree(order.codes, ()))
@@ -172,12 +173,16 @@ def _number(axes: Axes, experts: int) -> None:
 
 
 def _strip(axes: Axes, field: str, rows: Sequence[Sequence[ExpertLoad]]) -> None:
-    """Draws a column per layer: dropped tokens, or entropy, which is stronger where it is lower."""
+    """Draws a column per layer: dropped tokens, the gate, or entropy (lower is stronger)."""
     values = np.array([[getattr(row, field) for row in of_language] for of_language in rows])
     if field == "drop_rate":
         top = max(values.max(), 1e-9)
         _image(axes, values / top, PALETTE["down"])
         title = f"dropped\n0–{values.max():.1%}"
+    elif field == "gate":
+        low, top = values.min(), values.max()
+        _image(axes, (values - low) / max(top - low, 1e-9), PALETTE["series-4"])
+        title = f"gate\n{low:.2f}–{top:.2f}"
     else:
         low = values.min()
         _image(axes, (1 - values) / max(1 - low, 1e-9), PALETTE["series-3"])
@@ -217,4 +222,5 @@ def _targets(axes: Axes, rows: Sequence[Sequence[ExpertLoad]], *, reach: float) 
 def _numbers(row: ExpertLoad) -> str:
     top = sorted(range(len(row.load)), key=lambda expert: -row.load[expert])[:3]
     most = ", ".join(f"{expert + 1} {row.load[expert]:.0%}" for expert in top)
-    return f"{row.layer} {most}, dropped {row.drop_rate:.1%}, entropy {row.entropy:.2f}"
+    gate = "" if row.gate is None else f", gate {row.gate:.2f}"
+    return f"{row.layer} {most}, dropped {row.drop_rate:.1%}, entropy {row.entropy:.2f}{gate}"

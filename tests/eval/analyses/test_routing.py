@@ -12,7 +12,7 @@ from eval.analyses import routing
 from eval.testsets import Sentences, TestSet
 from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest
-from mmt.model import moe, transformer
+from mmt.model import moe, parameter_names, transformer
 from mmt.translate import Translator
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Montag Dienstag".split()
@@ -77,6 +77,26 @@ def test_a_language_is_routed_as_if_it_were_alone(translator):
         alone = rows(translator, TestSet("toy", "eng_Latn", {code: lines}), rows=3)
         for layer in ("encoder.2", "decoder.2"):
             assert alone[layer, code].load == together[layer, code].load
+
+
+def test_the_gate_of_conditional_routing_is_measured_by_language(translator):
+    """A language's gate is that of its tokens alone; a kernel of zeros opens all gates by half."""
+    assert {row.gate for row in rows(translator).values()} == {None}
+    gated = with_moe(translator, shared_mlp_dim=8, gate_budget=0.8)
+    tokens = jnp.ones((1, 4), jnp.int32)
+    params = nn.unbox(jax.jit(gated.model.init)(jax.random.key(1), tokens, tokens)["params"])
+    flat = parameter_names.to_flat(params, gated.model.config)
+    rng = np.random.default_rng(0)
+    flat["decoder/1/mlp/gate"] = rng.normal(size=flat["decoder/1/mlp/gate"].shape)
+    flat["encoder/1/mlp/gate"] = np.zeros_like(flat["encoder/1/mlp/gate"])
+    params = parameter_names.from_flat(flat, gated.model)
+    gated = dataclasses.replace(gated, params=params)
+    routed = rows(gated)
+    for code, lines in BOTH.languages.items():
+        assert routed["encoder.2", code].gate == 0.5
+        alone = rows(gated, TestSet("toy", "eng_Latn", {code: lines}), rows=3)
+        assert alone["decoder.2", code].gate == pytest.approx(routed["decoder.2", code].gate)
+    assert routed["decoder.2", "deu_Latn"].gate != routed["decoder.2", "fra_Latn"].gate
 
 
 def test_a_model_that_routes_by_language_sends_a_language_to_its_experts(translator):

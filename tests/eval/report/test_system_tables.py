@@ -98,6 +98,12 @@ def test_experts_by_layer(whole):
     busiest = max(sum(row.load[e] for row in here) / len(here) for e in range(4)) * 4
     assert values["Busiest expert × fair share"] == pytest.approx(busiest)
     assert values["Tokens dropped largest of a language"] == max(row.drop_rate for row in here)
+    assert not any(name.startswith("Gate") for name in values)
+    gated = [dataclasses.replace(row, gate=place / 100) for place, row in enumerate(rows)]
+    values = by_heading(system_tables.experts(gated), 2)
+    gates = [row.gate for row in gated if row.layer == "decoder.1"]
+    assert values["Gate smallest of a language"] == f"{min(gates):.3f}"
+    assert values["Gate largest of a language"] == f"{max(gates):.3f}"
     layers = [dataclasses.replace(here[0], layer=f"encoder.{place}") for place in (11, 1, 3)]
     names = [values[0] for values in system_tables.experts(layers).rows]
     assert names == ["encoder.1", "encoder.3", "encoder.11"]
