@@ -166,6 +166,24 @@ def test_systems_cost_the_same_and_the_student_starts_from_its_teacher(monkeypat
     assert "encoder/0/mlp/wi_0" in taken and "encoder/1/mlp/wi_0" not in taken
 
 
+def test_upcycled_trials_cost_what_the_dense_model_costs_that_goes_on(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    models, costs, ends = {}, {}, {}
+    for name in ("parent", "dense", "top2", "cmr"):
+        config.load([f"benchmarks/mix150/ablations/upcycled/{name}.gin"])
+        models[name], steps = config.macro("MODEL"), config.macro("TRAIN_STEPS")
+        costs[name] = steps * parameters.count(models[name]).whole.active
+        ends[name] = config.macro("LARGE_UNTIL")["steps"]
+    config.load(["benchmarks/mix150/ablations/forms/dense.gin"])
+    trial = config.macro("TRAIN_STEPS") * parameters.count(models["dense"]).whole.active
+    for name in ("dense", "top2", "cmr"):
+        assert costs["parent"] + costs[name] == pytest.approx(trial, rel=2e-3)
+        assert ends[name] == ends["parent"] - 533
+    parent = parameter_names.shapes(models["parent"])
+    assert set(initial.upcycled(parent, models["top2"])) == set(parent)
+    assert "encoder/1/mlp/shared/wi_0" in initial.upcycled(parent, models["cmr"])
+
+
 def test_each_class_of_baselines_has_candidates_that_differ(monkeypatch):
     monkeypatch.chdir(ROOT)
     config.load(["benchmarks/mix150/baselines.gin"])
