@@ -60,6 +60,14 @@ def parser() -> argparse.ArgumentParser:
     out_of.add_argument("--results", metavar="RESULTS.jsonl", help="mmt: the scores of the card")
     out_of.set_defaults(run="export")
 
+    taken = commands.add_parser(
+        "extract", help="a language's experts as a dense model, of a model that routes by language"
+    )
+    taken.add_argument("--model", required=True, metavar="RUN")
+    taken.add_argument("--languages", required=True, help="comma-separated, with the same experts")
+    taken.add_argument("--out", required=True, metavar="DIR", help="a new directory")
+    taken.set_defaults(run="extract")
+
     _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))
     return whole
 

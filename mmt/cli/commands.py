@@ -205,6 +205,13 @@ def _export(args: argparse.Namespace) -> None:
     print(args.out)
 
 
+def _extract(args: argparse.Namespace) -> None:
+    from mmt.convert import extract
+
+    extract.extract(args.model, args.languages.split(","), args.out)
+    print(args.out)
+
+
 def _report(args: argparse.Namespace) -> None:
     from eval import report, study
     from eval.analyses import train_overlap, update
@@ -269,5 +276,5 @@ def _parameters(args: argparse.Namespace) -> None:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
     "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
-    "export": _export, **data_commands.COMMANDS,
+    "export": _export, "extract": _extract, **data_commands.COMMANDS,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from mmt.model.moe import MoeConfig
 # What the backward pass keeps: everything; products of matrices; of these, products with weights
 # that are not experts' (T5X's "minimal"); a block's input only. benchmarks/memory.py has the costs.
 REMAT = ("none", "dots", "minimal", "full")
-ROUTING = ("token", "language")
+ROUTING = ("token", "language", "none")
 _DEEPEST = 10_000  # layers of a stack; parameter names are listed layer by layer
 
 
@@ -50,7 +50,8 @@ class Config:
     # 0: dense; else the last layer of every block of moe_period layers has experts
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()
-    # what a router sees, one of ROUTING: the token's vector, or only the example's language
+    # what a router sees, one of ROUTING: the token's vector, or only the example's language; with
+    # none the stack has no experts
     encoder_routing: str = "token"
     decoder_routing: str = "token"
     # languages of the data, if a stack routes by language; else 0
@@ -85,8 +86,17 @@ class Config:
         """Returns the rows of the routing tables of a stack: 0 unless it routes by language."""
         return self.languages if getattr(self, f"{stack}_routing") == "language" else 0
 
+    def has_experts(self, stack: str) -> bool:
+        """Returns whether the layers that `moe_period` names have experts in a stack."""
+        return self.moe_period > 0 and getattr(self, f"{stack}_routing") != "none"
+
     def _check_routing(self) -> None:
         by_language = False
+        if self.moe_period and not (self.has_experts("encoder") or self.has_experts("decoder")):
+            raise ValueError(
+                f"Config.moe_period = {self.moe_period} with encoder_routing and decoder_routing = "
+                "none: no layer has experts; allowed: a moe_period of 0, or experts in a stack"
+            )
         for stack in ("encoder", "decoder"):
             name, depth = f"{stack}_routing", getattr(self, f"{stack}_layers")
             checked.one_of(self, name, getattr(self, name), ROUTING)

@@ -195,7 +195,7 @@ class Stack(nn.Module):
     def setup(self) -> None:
         c = self.config
         depth = c.decoder_layers if self.decoder else c.encoder_layers
-        size = max(c.moe_period, 1)
+        size, name = max(c.moe_period, 1), "decoder" if self.decoder else "encoder"
         self.scanned, remainder = depth // size * size, depth % size
         if not c.relative_bias_per_layer:
             self.relative_bias = relative_bias(c, decoder=self.decoder)
@@ -209,7 +209,7 @@ class Stack(nn.Module):
         shared = {"in_axes": (nn.broadcast, nn.broadcast)}  # context, enable_dropout
         scan = nn.scan(block, methods={"__call__": over_layers | shared, "cross_kv": over_layers})
         if self.scanned:
-            self.blocks = scan(c, self.decoder, c.moe_period > 0, size)
+            self.blocks = scan(c, self.decoder, c.has_experts(name), size)
         if remainder:  # parameters of existing checkpoints are named after the attribute
             self.rest = block(c, self.decoder, False, remainder)
         self.norm = layers.RMSNorm(jnp.dtype(c.dtype))
