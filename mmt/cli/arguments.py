@@ -49,16 +49,7 @@ def parser() -> argparse.ArgumentParser:
     into.add_argument("--vocabulary", action="append", metavar="FILE", help="t5x: SentencePiece")
     into.add_argument("--gin_file", action="append", metavar="FILE", help="t5x: the model")
     into.set_defaults(run="import")
-    out_of = commands.add_parser("export", help="write a model for other programs")
-    formats = "mmt", "hf", "ctranslate2", "t5x", "t5x_network"
-    _format(out_of, *formats).add_argument("--model", required=True, metavar="RUN")
-    out_of.add_argument(
-        "--dtype", choices=("int8", "bfloat16"), default="int8",
-        help="mmt: type of the stored weights; default: int8",
-    )  # fmt: skip
-    out_of.add_argument("--card", metavar="FACTS.toml", help="mmt: sources, licences, risks")
-    out_of.add_argument("--results", metavar="RESULTS.jsonl", help="mmt: the scores of the card")
-    out_of.set_defaults(run="export")
+    _export_flags(commands.add_parser("export", help="write a model for other programs"))
 
     taken = commands.add_parser(
         "extract", help="a language's experts as a dense model, of a model that routes by language"
@@ -129,6 +120,18 @@ def _decoding_flags(parser: argparse.ArgumentParser) -> None:
         "several devices also --gin.device_mesh.axes and --gin.Layout.over; default: those of the "
         "run."
     )
+
+
+def _export_flags(parser: argparse.ArgumentParser) -> None:
+    formats = "mmt", "hf", "ctranslate2", "t5x", "t5x_network"
+    _format(parser, *formats).add_argument("--model", required=True, metavar="RUN")
+    parser.add_argument(
+        "--dtype", choices=("int8", "bfloat16"), default="int8",
+        help="mmt: type of the stored weights; default: int8",
+    )  # fmt: skip
+    parser.add_argument("--card", metavar="FACTS.toml", help="mmt: sources, licences, risks")
+    parser.add_argument("--results", metavar="RESULTS.jsonl", help="mmt: the scores of the card")
+    parser.set_defaults(run="export")
 
 
 def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.ArgumentParser:
