@@ -83,6 +83,7 @@ def _finishes(arguments: Sequence[str], stop: float, saving: float) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a piece and prints what is left."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--gin_file", required=True)
     parser.add_argument("--seconds", type=float, default=540)

@@ -169,6 +169,7 @@ def _manifest(content: dict[str, Any], folder: Path) -> Manifest:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Packs or unpacks, as the first argument says."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     doors = parser.add_subparsers(dest="door", required=True)
     one = doors.add_parser("pack", help="write a cache as one file")
