@@ -47,6 +47,9 @@ class Config:
     start_id: int = field(default=0, metadata=within(0))
     dtype: str = "float32"  # of activations; parameters are float32 (float64 with jax_enable_x64)
     remat: str = "dots"  # one of REMAT
+    # blocks of layers in an iteration of the scan over layers: all of them are faster on a CPU, and
+    # compile longer
+    unroll: int = field(default=1, metadata=within(1))
     # 0: dense; else the last layer of every block of moe_period layers has experts
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()

@@ -204,6 +204,7 @@ class Stack(nn.Module):
             "variable_axes": {"params": 0, "intermediates": 0, "routing": 0},
             "split_rngs": {"params": True, "dropout": True},
             "length": depth // size,
+            "unroll": c.unroll,
             "metadata_params": {nn.PARTITION_NAME: "layers"},
         }
         shared = {"in_axes": (nn.broadcast, nn.broadcast)}  # context, enable_dropout

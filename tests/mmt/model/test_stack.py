@@ -43,6 +43,29 @@ def test_a_bias_in_every_layer_is_that_of_the_stack_where_all_are_equal():
     assert float(jnp.abs(changed - expected).max()) > 1e-3
 
 
+def test_unrolled_layers_are_the_same_model():
+    """The same parameters, their gradients, dropout masks and decoding, with experts too."""
+    config = dataclasses.replace(
+        CONFIG, dropout_rate=0.2, moe_period=1, moe=MoeConfig(num_experts=2), encoder_layers=3
+    )
+    model, params = init(config)
+    unrolled = Transformer(dataclasses.replace(config, unroll=2))
+
+    def loss_and_gradients(model):
+        def loss(params):
+            logits = model.apply(
+                {"params": params}, SOURCE, TARGET, enable_dropout=True,
+                rngs={"dropout": jax.random.key(1)},
+            )  # fmt: skip
+            return jnp.square(logits).mean()
+
+        return jax.value_and_grad(loss)(params)
+
+    expected, got = loss_and_gradients(model), loss_and_gradients(unrolled)
+    assert jax.tree.structure(expected) == jax.tree.structure(got)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), expected, got)
+
+
 @pytest.mark.parametrize("per_layer", [False, True])
 def test_decoding_step_by_step_sees_the_same_bias(per_layer):
     model, params = init(dataclasses.replace(CONFIG, relative_bias_per_layer=per_layer))
