@@ -59,8 +59,8 @@ def muon(
 ) -> optax.GradientTransformation:
     """Returns Muon for the matrices inside the layers, and Adam for all other parameters.
 
-    Muon (Jordan et al. 2024) orthogonalises the momentum of a matrix. The parameters of one layer
-    and expert are told apart by their shape, because an optimizer sees one of them at a time:
+    Muon (Jordan et al. 2024) orthogonalises the momentum of a matrix. An optimizer sees
+    one parameter of one layer and expert at a time. Its shape decides:
       two axes: a matrix, unless an axis is of the vocabulary or shorter than 32 (routers, position
         biases);
       three axes: attention. [embed heads kv] is the matrix from embed to heads * kv, and [heads kv

@@ -1,8 +1,9 @@
 """`product`: the matrix product of every projection, with a fast form for bfloat16 on CPUs.
 
-XLA's CPU backend computes a bfloat16 product quickly only where its result is float32 and where the
-contracted axis of the left operand is the innermost one in memory. JAX's own gradient of a product
-meets neither condition. `benchmarks/train_step.py` measures the effect.
+XLA's CPU backend computes a bfloat16 product quickly only where its result is float32, where no
+operand is a transposed conversion, and where the contracted axis of the left operand is the
+innermost one in memory. JAX's own gradient of a product meets none of them.
+`benchmarks/train_step.py` measures the effect.
 """
 
 import functools
