@@ -174,7 +174,7 @@ def test_upcycled_trials_cost_what_the_dense_model_costs_that_goes_on(monkeypatc
         models[name], steps = config.macro("MODEL"), config.macro("TRAIN_STEPS")
         costs[name] = steps * parameters.count(models[name]).whole.active
         ends[name] = config.macro("LARGE_UNTIL")["steps"]
-    config.load(["benchmarks/mix150/ablations/forms/dense.gin"])
+    config.load(["benchmarks/mix150/ablations/control.gin"])
     trial = config.macro("TRAIN_STEPS") * parameters.count(models["dense"]).whole.active
     for name in ("dense", "top2", "cmr"):
         assert costs["parent"] + costs[name] == pytest.approx(trial, rel=2e-3)
