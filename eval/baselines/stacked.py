@@ -171,13 +171,15 @@ class ModelStack:
                 "devices; allowed: a multiple of devices times those together"
             )
 
+        mapped = _one(function) if together == 1 else jax.vmap(function)
+
         def local(old: Any, given: Any, active: Array) -> Any:
             def part(i: Array, whole: Any) -> Any:
                 at = functools.partial(
                     jax.lax.dynamic_slice_in_dim, start_index=i * together, slice_size=together
                 )
                 mine, on = jax.tree.map(at, (whole, given)), at(active).any()
-                new = jax.lax.cond(on, jax.vmap(function), lambda old, _: old, *mine)
+                new = jax.lax.cond(on, mapped, lambda old, _: old, *mine)
                 return jax.tree.map(
                     lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * together, 0),
                     whole, new,
@@ -190,6 +192,19 @@ class ModelStack:
             local, mesh=self.placed.mesh, in_specs=spec, out_specs=spec, check_vma=False
         )
         return jax.jit(spread, donate_argnums=0)
+
+
+def _one(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Returns the function mapped over one model, without the batch dimension of `jax.vmap`.
+
+    A matrix product with a batch dimension, even of size 1, takes a slow path on a CPU.
+    """
+
+    def mapped(*stacked: Any) -> Any:
+        new = function(*jax.tree.map(lambda x: x[0], stacked))
+        return jax.tree.map(lambda x: x[None], new)
+
+    return mapped
 
 
 @jax.jit

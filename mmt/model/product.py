@@ -33,9 +33,13 @@ def product(
 
 
 def _is_fast_here() -> bool:
-    """Returns whether the fast form applies: on one CPU device. A layout cannot be partitioned."""
+    """Returns whether the fast form applies: to the whole arrays of one CPU device.
+
+    A layout cannot be partitioned. Inside `jax.shard_map` nothing is left to partition.
+    """
     mesh = jax.sharding.get_abstract_mesh()
-    return jax.default_backend() == "cpu" and mesh.size <= 1 and has_bfloat16_instructions()
+    whole = mesh.size <= 1 or mesh.are_all_axes_manual
+    return jax.default_backend() == "cpu" and whole and has_bfloat16_instructions()
 
 
 @functools.cache

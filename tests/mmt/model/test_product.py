@@ -89,3 +89,17 @@ def test_the_fast_form_is_not_used_on_a_mesh(fast):
     with jax.sharding.use_abstract_mesh(mesh):
         traced = str(jax.make_jaxpr(lambda x, kernel: product(x, kernel))(x, kernel))
     assert "custom_vjp" not in traced
+
+
+def test_the_fast_form_is_used_inside_shard_map(fast):
+    """There each device has whole arrays. Baselines trained simultaneously are such programs."""
+    x, kernel, _ = arrays((24, 8), (8, 5), jnp.bfloat16)
+    mesh = jax.sharding.AbstractMesh((2,), ("models",))
+    each = jax.sharding.PartitionSpec("models")
+
+    def local(x, kernel):
+        return product(x[0], kernel[0])[None]
+
+    spread = jax.shard_map(local, mesh=mesh, in_specs=each, out_specs=each)
+    traced = str(jax.make_jaxpr(spread)(jnp.stack([x, x]), jnp.stack([kernel, kernel])))
+    assert "custom_vjp" in traced
