@@ -37,9 +37,10 @@ def baselines(
     judge: "Judge",
     classes: Sequence[Class] = (Class("all"),),
 ) -> None:
-    """Trains a bilingual model per language in `directory/<language>`, then evaluates each.
+    """Trains a bilingual model per language in `directory/<language>` and evaluates it.
 
-    Run again, each model resumes from its last checkpoint.
+    A class is evaluated before the next one is trained. Run again, each model resumes from its last
+    checkpoint.
 
     Args:
       languages: names or codes; or a maximum number, spread evenly over the languages by size.
@@ -73,14 +74,16 @@ def baselines(
             best, chosen = tune(
                 candidates, members, trainer=trainer, rate=trainer.rate, directory=Path(directory)
             )
+            failed: Sequence[str] = ()
             try:
                 trainer(best, members, Path(directory), chosen)
             except Diverged as error:
                 lost.append(error)
-        for code in codes:
-            if not any(code in error.names for error in lost):
-                model_dir = Path(directory) / code
-                judge(translate.Translator.load(model_dir), model_dir, code)
+                failed = error.names
+            for code in members:
+                if code not in failed:
+                    model_dir = Path(directory) / code
+                    judge(translate.Translator.load(model_dir), model_dir, code)
         if lost:
             raise ValueError("; ".join(map(str, lost)))
 

@@ -10,7 +10,7 @@ from eval.baselines import Judge, baselines, choose
 from eval.baselines.bilingual import _steps, _Trainer
 from eval.baselines.simultaneous import Diverged
 from eval.baselines.tuning import CHOSEN, Class, Plan
-from mmt import config
+from mmt import config, translate
 from mmt.data import cache, vocabulary
 from mmt.data.stages import Stage
 
@@ -57,11 +57,20 @@ def test_steps_are_epochs_within_bounds():
 @pytest.fixture
 def toy(tmp_path):
     """A cache of one language, 5 examples a split."""
+    return cache_of(tmp_path, {"deu_Latn": 5})
+
+
+def cache_of(tmp_path, sizes):
+    """A cache of these languages with as many examples a split."""
     vocabulary.train(["eins zwei", "one two"], tmp_path / "v.model", size=280, tags=["<2eng>"])
     files = dict.fromkeys(("source", "target"), tmp_path / "v.model")
     made = vocabulary.Vocabulary.load(tmp_path / "v.model")
-    pairs = [(made.encode("<2eng> eins zwei"), made.encode("one two"))] * 5
-    examples = {(split, "deu_Latn"): lambda: pairs for split in ("train", "validation")}
+    pair = (made.encode("<2eng> eins zwei"), made.encode("one two"))
+    examples = {
+        (split, code): lambda size=size: [pair] * size
+        for split in ("train", "validation")
+        for code, size in sizes.items()
+    }
     cache.build(
         tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
         vocabularies=files,
@@ -173,6 +182,24 @@ def test_a_diverged_baseline_is_named_and_not_evaluated(toy, tmp_path, monkeypat
         baselines(1, cache_dir=str(toy), directory=str(tmp_path / "out"),
                   judge=judge)  # fmt: skip
     assert not judge.judged
+
+
+def test_a_class_is_evaluated_before_the_next_is_trained(tmp_path, monkeypatch):
+    load("BASELINE_BATCH_SIZE=2")
+    made = cache_of(tmp_path, {"deu_Latn": 5, "yor_Latn": 3})
+    judge = Judging()
+    events = judge.judged
+
+    def trains(self, best, codes, directory, chosen):
+        events.append(best.name)
+
+    monkeypatch.setattr(_Trainer, "__call__", trains)
+    monkeypatch.setattr(translate.Translator, "load", lambda model_dir: None)
+    baselines(
+        2, cache_dir=str(made), directory=str(tmp_path / "out"), judge=judge,
+        classes=[Class("low"), Class("high", least=5)],
+    )  # fmt: skip
+    assert events == ["high", "deu_Latn", "low", "yor_Latn"]
 
 
 STAGES = "baselines.Plan.stages = [@stages.Stage()]"
