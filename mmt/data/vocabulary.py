@@ -236,6 +236,27 @@ class Vocabulary:
         """Returns the piece of an id."""
         return self._processor.id_to_piece(number)
 
+    def merges(self) -> dict[str, int]:
+        """Returns the pieces that a BPE vocabulary can split or merge, and their merge's rank.
+
+        Rank 0 is merged first; single characters have the last ranks. Tags, bytes and other special
+        pieces are omitted. Raises ValueError for another kind of vocabulary.
+        """
+        of = self._processor
+        special = (of.is_control, of.is_unknown, of.is_byte, of.is_unused)
+        kept = [number for number in range(self.size) if not any(kind(number) for kind in special)]
+        pieces = of.id_to_piece(kept)
+        # With every merge omitted, only pieces that are always separate stay whole.
+        split = of.encode(pieces, enable_sampling=True, nbest_size=-1, alpha=1.0)
+        ranks = {
+            piece: -of.get_score(number)
+            for number, piece, parts in zip(kept, pieces, split, strict=True)
+            if len(piece) == 1 or number not in parts
+        }
+        if len({*ranks.values()}) < len(ranks) or any(rank % 1 for rank in ranks.values()):
+            raise ValueError("the vocabulary is not BPE: its scores are no ranks of merges")
+        return {piece: int(rank) for piece, rank in ranks.items()}
+
     @functools.cached_property
     def _pieces(self) -> Mapping[str, int]:
         numbers = range(self.size)

@@ -1,0 +1,9 @@
+"""Data augmentation: upper case, typos, tags and others, to make a model robust to such input.
+
+A modifier changes an example with some probability (as in OpusTrainer, Barreau et al. 2023).
+"""
+
+from mmt.data.modifiers.rewriter import Ids, Rewriter
+from mmt.data.modifiers.texts import KINDS, TextSides
+
+__all__ = ["KINDS", "Ids", "Rewriter", "TextSides"]

@@ -1,0 +1,178 @@
+"""`Rewriter`: which examples are modified, and their new tokens.
+
+Seed and draw determine the modified examples and the changes. A cache holds tokens: they are
+decoded, modified, and encoded again with the run's vocabulary.
+"""
+
+import functools
+import hashlib
+import random
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from mmt import suggest
+from mmt.data import mixing
+from mmt.data.cache import Cache
+from mmt.data.modifiers.bpe_dropout import BpeDropout
+from mmt.data.modifiers.texts import BPE_DROPOUT, KINDS, Chance, TextSides, joined
+from mmt.data.stages import Modifiers, Number
+from mmt.data.vocabulary import Vocabulary
+
+Ids = list[int]
+
+_TAG = re.compile(r"<2[\w-]+> ?(?:<bt> ?)?|<bt> ?")
+
+
+class Rewriter:
+    """The modifiers of one stage.
+
+    Args:
+      probabilities: {'upper_case': 0.05, 'typos': {'deu': 0.1, 'fra': 0.05}}: the probability of a
+        modifier of `KINDS` in all languages, or per language (by any name). `merged` joins a
+        sentence with the next one of its language; `bpe_dropout` keeps the text and divides it into
+        other pieces. An example may get several modifiers.
+      cache: the cache whose vocabularies decode and encode.
+      codes: FLORES codes; a language is identified by its position there.
+      seed: of the run.
+
+    Raises:
+      ValueError: an unknown modifier or language, a probability outside 0 ... 1, `bpe_dropout` with
+        a vocabulary that is not BPE.
+    """
+
+    def __init__(self, probabilities: Modifiers, cache: Cache, codes: Sequence[str], seed: int):
+        if not isinstance(probabilities, Mapping):
+            raise ValueError(
+                f"modifiers = {probabilities!r}; allowed: {{NAME: PROBABILITY, ...}}, the names "
+                f"{', '.join(KINDS)}"
+            )
+        self._cache, self._codes = cache, codes
+        self._kinds = [kind for kind in KINDS if kind in probabilities]
+        self._odds = np.zeros((len(self._kinds), len(codes)))
+        for kind, odds in probabilities.items():
+            if kind not in KINDS:
+                near = suggest.hint(str(kind), KINDS, cutoff=0.0)
+                raise ValueError(f"no modifier {kind!r}{near}; allowed: {', '.join(KINDS)}")
+            row = self._odds[self._kinds.index(kind)]
+            if isinstance(odds, Mapping):
+                named = {name: codes.index(mixing.resolve(name, codes)) for name in odds}
+                if len(set(named.values())) < len(named):
+                    raise ValueError(f"modifier {kind!r} names a language twice: {dict(odds)}")
+                for name, value in odds.items():
+                    row[named[name]] = _probability(kind, value)
+            else:
+                row[:] = _probability(kind, odds)
+        self._odds[:, [mixing.is_monolingual(code) for code in codes]] = 0  # has noise spans
+        digests = [f"{seed}/modifiers/{kind}" for kind in (*self._kinds, "")]
+        self._keys = [_digest(text) for text in digests]
+        if BPE_DROPOUT in self._kinds:
+            _ = self._bpe_dropout  # its error belongs here
+
+    def chosen(
+        self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"]
+    ) -> Bool[np.ndarray, "kinds n"]:
+        """Returns the modifiers of each draw."""
+        key = np.array(self._keys[:-1], np.uint64)[:, None]
+        return mixing.uniform(draws.astype(np.uint64) ^ key) < self._odds[:, languages]
+
+    def merged(self, chosen: Bool[np.ndarray, "kinds n"]) -> Int[np.ndarray, "_"]:
+        """Returns the examples that need the next one of their language."""
+        if "merged" not in self._kinds:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(chosen[self._kinds.index("merged")])
+
+    def rewrite(
+        self,
+        draws: Int[np.ndarray, "n"],
+        chosen: Bool[np.ndarray, "kinds n"],
+        pairs: Sequence[tuple[Ids, Ids]],
+        following: Mapping[int, tuple[Ids, Ids]],
+    ) -> list[tuple[Ids, Ids] | None]:
+        """Returns the tokens of modified examples; the tag stays first on the source.
+
+        None stands for an example that the modifiers do not change.
+
+        Args:
+          draws: the draws of the examples.
+          chosen: their modifiers.
+          pairs: their tokens.
+          following: the tokens of the next example of the language, by index, for those of
+            `merged`.
+        """
+        chances = [random.Random(self._keys[-1] ^ int(draw)).random for draw in draws]
+        rewritten = self._changed_texts(chosen, pairs, following, chances)
+        if BPE_DROPOUT in self._kinds:
+            for place in np.flatnonzero(chosen[self._kinds.index(BPE_DROPOUT)]).tolist():
+                sides = zip(self._bpe_dropout, rewritten[place] or pairs[place], strict=True)
+                source, target = (divide(ids, chances[place]) for divide, ids in sides)
+                if (source, target) != tuple(map(list, pairs[place])):
+                    rewritten[place] = source, target
+        return rewritten
+
+    def _changed_texts(
+        self,
+        chosen: Bool[np.ndarray, "kinds n"],
+        pairs: Sequence[tuple[Ids, Ids]],
+        following: Mapping[int, tuple[Ids, Ids]],
+        chances: Sequence[Chance],
+    ) -> list[tuple[Ids, Ids] | None]:
+        """Returns the tokens of the changed texts, None for others; see `rewrite`."""
+        if self._kinds == [BPE_DROPOUT]:
+            return [None] * len(pairs)
+        before = self._texts(pairs)
+        others = dict(zip(following, self._texts([*following.values()]), strict=True))
+        kept: list[tuple[int, str, TextSides]] = []
+        for place, (tag, texts) in enumerate(before):
+            made = texts
+            for index in np.flatnonzero(chosen[:, place]).tolist():
+                if self._kinds[index] == "merged":
+                    made = joined(made, others[place][1])
+                else:
+                    made = KINDS[self._kinds[index]](made, chances[place])
+            if made != texts and all(map(str.strip, made)) and not self._unknown(pairs[place]):
+                kept.append((place, tag, made))
+        source, target = self._vocabularies
+        sources = source.encode_all([tag + made.source for _, tag, made in kept])
+        targets = target.encode_all([made.target for _, _, made in kept])
+        rewritten: list[tuple[Ids, Ids] | None] = [None] * len(pairs)
+        for (place, _, _), *new in zip(kept, sources, targets, strict=True):
+            rewritten[place] = new[0], new[1]
+        return rewritten
+
+    def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, TextSides]]:
+        """Returns the tag of each source, and the texts."""
+        sides = zip(self._vocabularies, (0, 1), strict=True)
+        sources, targets = (
+            vocabulary.decode_all([pair[side] for pair in pairs]) for vocabulary, side in sides
+        )
+        cuts = [tag.end() if (tag := _TAG.match(text)) else 0 for text in sources]
+        parts = zip(sources, targets, cuts, strict=True)
+        return [(source[:cut], TextSides(source[cut:], target)) for source, target, cut in parts]
+
+    def _unknown(self, pair: tuple[Ids, Ids]) -> bool:
+        """Returns whether the tokens include UNK, so that the text is not known."""
+        sides = zip(self._vocabularies, pair, strict=True)
+        return any(vocabulary.unk in ids for vocabulary, ids in sides)
+
+    @functools.cached_property
+    def _bpe_dropout(self) -> tuple[BpeDropout, BpeDropout]:
+        source, target = map(BpeDropout, self._vocabularies)
+        return source, target
+
+    @functools.cached_property
+    def _vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        files = self._cache.vocabulary_files()
+        return Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
+
+
+def _probability(kind: str, value: Number) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"modifier {kind!r} has the probability {value!r}; allowed: 0 ... 1")
+    return float(value)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())

@@ -1,0 +1,154 @@
+"""What each modifier does to the texts of a pair."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+Chance = Callable[[], float]  # returns a new number in [0, 1) every time
+
+_SPACELESS = {  # first words of the Unicode names of letters in scripts without spaces
+    "CJK", "HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "FULLWIDTH", "THAI", "LAO", "KHMER", "MYANMAR",
+    "TIBETAN",
+}  # fmt: skip
+_MARKUP = ("b", "i", "u", "em", "strong", "a", "span", "p")
+_SIGNS = "★☆♥♪→←✓✗©®™§¶†‡•※♦☀☺😀😂👍🎉🔥🙏💡"
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz0123456789#@_-/"
+
+
+class TextSides(NamedTuple):
+    """A sentence without its tag, and its translation."""
+
+    source: str
+    target: str
+
+
+def upper_case(texts: TextSides, chance: Chance) -> TextSides:
+    """Converts both sides to UPPER CASE."""
+    return TextSides(texts.source.upper(), texts.target.upper())
+
+
+def title_case(texts: TextSides, chance: Chance) -> TextSides:
+    """Capitalises Every Word Of Both Sides, As In A Headline."""
+    return TextSides(*(re.sub(r"(?<!\S)\S", lambda m: m[0].title(), side) for side in texts))
+
+
+def no_punctuation(texts: TextSides, chance: Chance) -> TextSides:
+    """Removes the punctuation at the end of both sides."""
+    return TextSides(*map(_unended, texts))
+
+
+def typos(texts: TextSides, chance: Chance) -> TextSides:
+    """Makes about one typing error in twenty letters of the source.
+
+    An error swaps two letters, removes or doubles one, or replaces it by another letter of the
+    sentence.
+    """
+    letters = list(texts.source)
+    for _ in range(1 + len(letters) // 20):
+        places = [i for i, letter in enumerate(letters) if letter.isalpha()]
+        if len(places) < 3:
+            break
+        at, other = _pick(places, chance), _pick(places, chance)
+        slip = int(chance() * 4)
+        if slip == 0 and at + 1 < len(letters):
+            letters[at], letters[at + 1] = letters[at + 1], letters[at]
+        elif slip == 1:
+            del letters[at]
+        elif slip == 2:
+            letters.insert(at, letters[at])
+        else:
+            letters[at] = letters[other]
+    return TextSides("".join(letters), texts.target)
+
+
+def noise(texts: TextSides, chance: Chance) -> TextSides:
+    """Puts the same signs or made-up word before or after both sides; the model learns to copy."""
+    kind = _SIGNS if chance() < 0.5 else _LETTERS
+    made = "".join(_pick(kind, chance) for _ in range(1 + int(chance() * (3, 8)[kind is _LETTERS])))
+    if chance() < 0.5:
+        return TextSides(*(f"{made} {side}" for side in texts))
+    return TextSides(*(f"{side} {made}" for side in texts))
+
+
+def tags(texts: TextSides, chance: Chance) -> TextSides:
+    """Puts both sides in the same markup, or the same placeholder at their ends."""
+    if chance() < 0.25:
+        number = int(chance() * 10)
+        return TextSides(*(f"{side} {{{number}}}" for side in texts))
+    name = _pick(_MARKUP, chance)
+    return TextSides(*(f"<{name}>{side}</{name}>" for side in texts))
+
+
+def numbers(texts: TextSides, chance: Chance) -> TextSides:
+    """Replaces a number that is on both sides by another number.
+
+    Numbers of one digit and the last two digits of long numbers stay, because in many languages the
+    words around depend on them.
+    """
+    by_side = [set(re.findall(r"\d+", side)) for side in texts]
+    new = {number: _other(number, chance) for number in sorted(by_side[0] & by_side[1])}
+    return TextSides(*(re.sub(r"\d+", lambda m: new.get(m[0], m[0]), side) for side in texts))
+
+
+def copied(texts: TextSides, chance: Chance) -> TextSides:
+    """Uses the translation also as the source (Currey et al. 2017).
+
+    A first stage of copies teaches a decoder to read its source faster than pairs do.
+    """
+    return TextSides(texts.target, texts.target)
+
+
+def joined(texts: TextSides, others: TextSides) -> TextSides:
+    """Returns two sentences as one text, with a space if their script has spaces."""
+
+    def join(first: str, second: str) -> str:
+        spaceless = _is_spaceless(first[-1:]) and _is_spaceless(second[:1])
+        return f"{first}{'' if spaceless else ' '}{second}"
+
+    return TextSides(*map(join, texts, others))
+
+
+def _is_spaceless(letter: str) -> bool:
+    return bool(letter) and unicodedata.name(letter, "").split(" ")[0] in _SPACELESS
+
+
+def _unended(side: str) -> str:
+    end = len(side)
+    while end and (side[end - 1].isspace() or unicodedata.category(side[end - 1]) == "Po"):
+        end -= 1
+    return side[:end]
+
+
+def _other(number: str, chance: Chance) -> str:
+    """Returns another number in the same script; the same number if no digit may change."""
+    keep = 1 if len(number) == 2 else 2
+    if len(number) < 2 or (len(number) == 2 and unicodedata.digit(number[0]) < 2):
+        return number
+    zero = ord(number[0]) - unicodedata.digit(number[0])
+    least = 2 if len(number) == 2 else 1
+    digits = [least + int(chance() * (10 - least))]
+    digits += [int(chance() * 10) for _ in range(len(number) - keep - 1)]
+    return "".join(chr(zero + digit) for digit in digits) + number[len(number) - keep :]
+
+
+def _pick(some: Sequence[T], chance: Chance) -> T:
+    return some[int(chance() * len(some))]
+
+
+BPE_DROPOUT = "bpe_dropout"
+# In the order in which they are applied. `Rewriter` does `merged`, which needs a second pair, and
+# `bpe_dropout`, which changes pieces.
+KINDS: Mapping[str, Callable[[TextSides, Chance], TextSides]] = {
+    "numbers": numbers,
+    "merged": lambda texts, chance: texts,
+    "copied": copied,
+    "no_punctuation": no_punctuation,
+    "typos": typos,
+    "title_case": title_case,
+    "upper_case": upper_case,
+    "noise": noise,
+    "tags": tags,
+    BPE_DROPOUT: lambda texts, chance: texts,
+}
