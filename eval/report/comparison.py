@@ -93,10 +93,10 @@ class Group:
         """Returns ΔBLEU of the languages with both rows, in order."""
         return self.values(system, "delta")
 
-    def differences(self, system: str, other: str) -> list[float]:
-        """Returns BLEU of one multilingual system minus that of another, per language with both."""
-        both = [e.rows for e in self.entries if system in e.rows and other in e.rows]
-        return [rows[system].bleu - rows[other].bleu for rows in both]
+    def differences(self, system: str, other: str, score: Score = "bleu") -> list[float]:
+        """Returns a score of a system minus that of another one, per language with both."""
+        both = [(e.value(system, score), e.value(other, score)) for e in self.entries]
+        return [ours - theirs for ours, theirs in both if ours is not None and theirs is not None]
 
     @property
     def baselines(self) -> tuple[Entry, ...]:
@@ -220,6 +220,17 @@ def by_resource(group: Group) -> list[Group]:
         Group(name, group.entries[start:end])
         for (name, _), start, end in zip(RESOURCES, ends, ends[1:], strict=False)
     ]
+
+
+def by_size(group: Group) -> list[Group]:
+    """Returns the largest sixth of the group's languages, the middle, and the smallest third.
+
+    152 languages -> "largest 25", "middle 77", "smallest 50".
+    """
+    total = len(group.entries)
+    ends = (0, total // 6, total - total // 3, total)
+    parts = zip(("largest", "middle", "smallest"), ends, ends[1:], strict=False)
+    return [Group(f"{name} {end - start}", group.entries[start:end]) for name, start, end in parts]
 
 
 def sliding(values: Sequence[float], window: int = 10) -> list[Sequence[float]]:

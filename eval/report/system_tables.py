@@ -10,7 +10,7 @@ from eval.records.analysis import Cost, Curve, ExpertLoad
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
 from eval.records.results import Row
 from eval.report.cells import Column, Table, Value, averaged, mean
-from eval.report.comparison import Comparison, by_resource
+from eval.report.comparison import Comparison, Group, Score, by_resource, by_size
 
 _SHOWN = 3  # values of a field; further ones are only counted
 
@@ -169,6 +169,37 @@ def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
             _with_parents(system, cost, analyses) if cost else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
+
+
+def gains(comparison: Comparison) -> Table:
+    """Returns what each value of an ablation gives to large and small languages.
+
+    These are differences to the only system outside the ablation, with 95 % intervals over
+    languages. Empty without such a system, or with several.
+    """
+    if len(comparison.references) != 1:
+        return Table((), ())
+    (control,) = comparison.references
+    parts = [part for part in (*by_size(comparison.all), _all(comparison)) if part.entries]
+    metrics: tuple[tuple[Score, str], ...] = (("bleu", "BLEU"), ("chrf", "chrF++"))
+    columns = [
+        Column(part.name, "difference", f"{title} less {control}", rank=rank)
+        for rank, (_, title) in enumerate(metrics, 1)
+        for part in parts
+    ]
+    rows: list[tuple[Value, ...]] = []
+    for system in sorted(comparison.systems, key=_by_value):
+        differences = [
+            averaged(part.differences(system, control, metric))
+            for metric, _ in metrics
+            for part in parts
+        ]
+        rows.append((system.partition(":")[2].strip(), *differences))
+    return Table((Column(comparison.name), *columns), tuple(rows)).filled
+
+
+def _all(comparison: Comparison) -> Group:
+    return Group(f"all {len(comparison.entries)}", comparison.entries)
 
 
 def _last_source_use(curve: Curve | None) -> str | None:

@@ -5,7 +5,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from eval.report.comparison import by_resource, compare, mean_interval, sliding_mean
+from eval.report.comparison import by_resource, by_size, compare, mean_interval, sliding_mean
 from mmt import languages
 from tests.helpers.report_rows import baseline, row, seven
 
@@ -71,6 +71,16 @@ def test_resources_have_the_shares_of_m4(count, sizes):
     assert [group.name for group in groups] == ["high", "mid", "low"]
     assert [len(group.entries) for group in groups] == sizes
     assert sum((group.entries for group in groups), ()) == comparison.entries
+
+
+def test_sizes_of_152_languages_are_25_77_and_50():
+    codes = [language.code for language in languages.all_languages()][:152]
+    rows = [row(source=code, train_pairs=9000 - place) for place, code in enumerate(codes)]
+    (comparison,) = compare(rows)
+    groups = by_size(comparison.all)
+    assert [group.name for group in groups] == ["largest 25", "middle 77", "smallest 50"]
+    assert sum((group.entries for group in groups), ()) == comparison.entries
+    assert [len(group.entries) for group in by_size(groups[0])] == [4, 13, 8]
 
 
 def test_the_interval_of_a_mean_is_that_of_a_bootstrap():

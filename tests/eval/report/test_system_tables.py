@@ -123,6 +123,28 @@ def test_an_ablation_is_ordered_by_value():
     assert first["mid BLEU"] == first["Mean BLEU"] and first["mid BLEU"].value == 20
 
 
+def test_gains_are_by_size_against_the_only_reference():
+    rows = seven()
+    codes = [r.source for r in rows if r.kind == "multilingual"]
+    control = [row(system="control", source=code, bleu=10.0, chrf=20.0) for code in codes]
+    varied = [row(system="T: 5", source=code, bleu=10.0 + place, chrf=19.0)
+              for place, code in enumerate(codes)]  # fmt: skip
+    (comparison,) = compare([*control, *varied])
+    (ablation,) = comparison.ablations
+    table = system_tables.gains(ablation)
+    by_code = {r.source: r.bleu - 10 for r in varied}
+    of_size = [by_code[entry.language.code] for entry in ablation.entries]
+    values = by_heading(table, 0)
+    assert values["BLEU less control largest 1"].value == of_size[0]
+    assert values["BLEU less control middle 4"].value == fmean(of_size[1:5])
+    assert values["BLEU less control smallest 2"].value == fmean(of_size[5:])
+    everywhere = values["BLEU less control all 7"]
+    assert everywhere.value == 3 and everywhere.range.low < 3 < everywhere.range.high
+    assert values["chrF++ less control all 7"].value == -1
+    (several,) = compare([*control, *varied, *(row(system="other", source=c) for c in codes)])
+    assert not system_tables.gains(several.ablations[0]).rows
+
+
 def test_an_ablation_shows_the_steps_of_its_values_and_references(whole):
     _, index = whole
     varied = dataclasses.replace(index.costs("moe")[0], system="T:1", steps=2400)
