@@ -37,6 +37,7 @@ DOORS = {
     "py3langid": {"mmt.data.cleaning.language_identification"},
     "fasttext": {"mmt.data.cleaning.language_identification"},
     "systran_align": {"mmt.data.alignment"},
+    "uroman": {"mmt.data.modifiers.romanise"},
     "ftfy": {"mmt.data.cleaning.rules"},
     "datasketch": {"mmt.data.cleaning.corpus_rules"},
 }  # fmt: skip

@@ -16,8 +16,9 @@ from jaxtyping import Bool, Int
 from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import Cache
+from mmt.data.modifiers import romanise
 from mmt.data.modifiers.bpe_dropout import BpeDropout
-from mmt.data.modifiers.texts import BPE_DROPOUT, KINDS, Chance, TextSides, joined
+from mmt.data.modifiers.texts import BPE_DROPOUT, KINDS, ROMANISED, Chance, TextSides, joined
 from mmt.data.stages import Modifiers, Number
 from mmt.data.vocabulary import Vocabulary
 
@@ -40,7 +41,7 @@ class Rewriter:
 
     Raises:
       ValueError: an unknown modifier or language, a probability outside 0 ... 1, `bpe_dropout` with
-        a vocabulary that is not BPE.
+        a vocabulary that is not BPE, `romanised` without uroman.
     """
 
     def __init__(self, probabilities: Modifiers, cache: Cache, codes: Sequence[str], seed: int):
@@ -70,6 +71,8 @@ class Rewriter:
         self._keys = [_digest(text) for text in digests]
         if BPE_DROPOUT in self._kinds:
             _ = self._bpe_dropout  # its error belongs here
+        if ROMANISED in self._kinds:
+            romanise.load()
 
     def chosen(
         self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"]

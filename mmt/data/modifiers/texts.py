@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from mmt.data.modifiers import romanise
+
 T = TypeVar("T")
 Chance = Callable[[], float]  # returns a new number in [0, 1) every time
 
@@ -137,13 +139,20 @@ def _pick(some: Sequence[T], chance: Chance) -> T:
     return some[int(chance() * len(some))]
 
 
+def romanised(texts: TextSides, chance: Chance) -> TextSides:
+    """Writes the source in Latin letters (Amrhein and Sennrich 2020); needs uroman."""
+    return TextSides(romanise.latin(texts.source), texts.target)
+
+
 BPE_DROPOUT = "bpe_dropout"
+ROMANISED = "romanised"
 # In the order in which they are applied. `Rewriter` does `merged`, which needs a second pair, and
 # `bpe_dropout`, which changes pieces.
 KINDS: Mapping[str, Callable[[TextSides, Chance], TextSides]] = {
     "numbers": numbers,
     "merged": lambda texts, chance: texts,
     "copied": copied,
+    ROMANISED: romanised,
     "no_punctuation": no_punctuation,
     "typos": typos,
     "title_case": title_case,

@@ -15,7 +15,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_s
 
 @given(
     st.builds(TextSides, TEXT, TEXT), st.integers(0, 2**64 - 1),
-    st.sampled_from([*KINDS]),
+    st.sampled_from(sorted({*KINDS} - {"romanised"})),
 )  # fmt: skip
 def test_any_text_can_be_modified(texts, seed, kind):
     made = KINDS[kind](texts, random.Random(seed).random)
