@@ -1,5 +1,6 @@
 """Writes a published model: the part of a run directory that translates, with small weights."""
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from mmt import checkpoint
 from mmt.checkpoint import published
 from mmt.convert.hf import staged
+from mmt.data.cache.manifest import read_manifest
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
 
@@ -26,8 +28,10 @@ def publish(
     params = checkpoint.restore_params(run.directory, parameter_shapes(run.model()), step=step)
     with staged(Path(out)) as temporary:
         new = Run(temporary)
-        for file in {run.config, run.manifest, *run.vocabularies().values()}:
+        for file in {run.config, *run.vocabularies().values()}:
             shutil.copyfile(file, temporary / file.name)
+        # The names of the corpus files are paths of the machine that trained.
+        dataclasses.replace(read_manifest(run.manifest), corpora={}).write(temporary)
         published.write_weights(temporary, params, step=step, dtype=dtype)
         weights = new.weights(step)
         text = card(published.sha256(weights), weights.stat().st_size)

@@ -10,6 +10,7 @@ import sacrebleu
 
 from mmt import checkpoint
 from mmt.cli import main
+from mmt.data.cache.manifest import read_manifest
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
 from mmt.translate import Decoding, Translator
@@ -57,6 +58,11 @@ def test_translations_are_near_the_full_model(int8):
         for run in (OLD / "toy", int8)
     ]
     assert sacrebleu.corpus_chrf(texts[1], [texts[0]]).score > 90
+
+
+def test_the_manifest_names_no_files(int8):
+    manifest = read_manifest(Run(int8).manifest)
+    assert not manifest.corpora and manifest.counts["train"]
 
 
 def test_the_card_has_facts_and_scores(int8):
