@@ -48,16 +48,31 @@ def _each(function: Callable[..., Any], stacked: Any, *trees: Any) -> Any:
     return jax.tree.map(mapped_over, stacked, *trees)
 
 
+def relative_adam(
+    learning_rate: optax.ScalarOrSchedule, *, b1: float = 0.9, b2: float = 0.98
+) -> optax.GradientTransformation:
+    """Returns Adam whose steps are relative to the size of a parameter, as Adafactor's are.
+
+    A step is the rate times the root mean square of the parameter, at least 1e-3 (Shazeer and Stern
+    2018, section 8). So one rate fits embeddings of scale 1 and matrices of scale 1 / sqrt(embed).
+    """
+    return optax.chain(
+        optax.scale_by_adam(b1=b1, b2=b2),
+        optax.scale_by_param_block_rms(),
+        optax.scale_by_learning_rate(learning_rate),
+    )
+
+
 def muon(
     learning_rate: optax.ScalarOrSchedule,
     *,
-    adam_learning_rate: optax.ScalarOrSchedule,
+    others: optax.GradientTransformation,
     vocab_size: int,
     beta: float = 0.95,
     consistent_rms: float = 0.2,
     weight_decay: float = 0.0,
 ) -> optax.GradientTransformation:
-    """Returns Muon for the matrices inside the layers, and Adam for all other parameters.
+    """Returns Muon for the matrices inside the layers, and `others` for all other parameters.
 
     Muon (Jordan et al. 2024) orthogonalises the momentum of a matrix. An optimizer sees
     one parameter of one layer and expert at a time. Its shape decides:
@@ -67,19 +82,21 @@ def muon(
         embed] the matrix from heads * kv to embed.
 
     Args:
-      adam_learning_rate: of the other parameters, which have the scale 1 (embeddings, norms) or
-        1 / sqrt(embed) (logits).
+      others: updates embeddings and norms, of scale 1, and logits, of scale 1 / sqrt(embed).
       vocab_size: the smaller vocabulary. A longer or equal axis belongs to a vocabulary.
       consistent_rms: scale of an update relative to a matrix with orthonormal rows, times the
         square root of the longer axis (Liu et al. 2025), so that its size is like Adam's.
     """
-    return optax.contrib.muon(
+    matrices = optax.contrib.muon(
         learning_rate, beta=beta, weight_decay=weight_decay, consistent_rms=consistent_rms,
-        adam_learning_rate=adam_learning_rate,
         muon_weight_dimension_numbers=lambda params: jax.tree.map(
             lambda x: muon_axes(x.shape, vocab_size), params
         ),
     )  # fmt: skip
+    return optax.partition(
+        {True: matrices, False: others},
+        lambda params: jax.tree.map(lambda x: muon_axes(x.shape, vocab_size) is not None, params),
+    )
 
 
 def muon_axes(

@@ -12,14 +12,15 @@ import jax
 from mmt import default_hooks, distributed, metrics
 from mmt.checkpoint import Checkpoints, Policy, raised_alone
 from mmt.initial import check, check_parents
-from mmt.optimizer import cooldown, inverse_sqrt, muon, warmup_cosine
+from mmt.optimizer import cooldown, inverse_sqrt, muon, relative_adam, warmup_cosine
 from mmt.step import Batches, Hook, Step, position, run_hooks
 from mmt.system import termination
 from mmt.trainer import Program, Trainer, TrainState
 
 __all__ = [
     "Batches", "Hook", "Program", "Step", "Terminated", "TrainState", "Trainer", "check",
-    "check_parents", "cooldown", "inverse_sqrt", "muon", "train", "warmup_cosine",
+    "check_parents", "cooldown", "inverse_sqrt", "muon", "relative_adam", "train",
+    "warmup_cosine",
 ]  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def test_a_cooldown_is_a_part_of_the_run(count):
         optimizer.cooldown(base, steps=100, cooldown_steps=count)
 
 
-def test_muon_orthogonalises_each_layers_matrix_and_leaves_tables_to_adam():
+def test_muon_orthogonalises_each_layers_matrix_and_leaves_tables_to_others():
     shapes = {
         "query": (2, 64, 4, 8), "out": (2, 4, 8, 64), "wi": (2, 3, 64, 48), "wo": (2, 3, 48, 64),
         "embedding": (500, 64), "logits": (64, 500), "router": (2, 64, 8), "scale": (2, 64),
@@ -65,7 +65,7 @@ def test_muon_orthogonalises_each_layers_matrix_and_leaves_tables_to_adam():
         {name: jnp.asarray(random.normal(size=of), jnp.float32) for name, of in shapes.items()}
         for _ in range(2)
     )
-    muon = optimizer.muon(1.0, adam_learning_rate=0.5, vocab_size=500)
+    muon = optimizer.muon(1.0, others=optax.adam(0.5), vocab_size=500)
     state = optimizer.init(muon, stacked, params)
     update_all = jax.jit(functools.partial(optimizer.update, muon, stacked))
     updates, _ = update_all(gradients=gradients, state=state, params=params)
@@ -79,7 +79,24 @@ def test_muon_orthogonalises_each_layers_matrix_and_leaves_tables_to_adam():
             cosine = (update * wanted).sum() / np.linalg.norm(update) / np.linalg.norm(wanted)
             assert cosine > 0.97
             assert np.linalg.norm(update) == pytest.approx(np.linalg.norm(wanted), rel=0.3)
-    adam = optax.adamw(0.5, nesterov=True, weight_decay=0.0)
+    adam = optax.adam(0.5)
     for name in shapes.keys() - matrices.keys():
         alone, _ = adam.update(gradients[name], adam.init(params[name]), params[name])
         np.testing.assert_allclose(updates[name], alone, rtol=1e-4)
+
+
+def test_relative_adam_is_adam_times_the_size_of_a_parameter():
+    random = np.random.default_rng(0)
+    params = {"embedding": random.normal(size=(40, 8)), "wi": random.normal(size=(8, 16)) / 16,
+              "zero": np.zeros(4)}  # fmt: skip
+    gradients = {name: random.normal(size=value.shape) for name, value in params.items()}
+    relative, adam = optimizer.relative_adam(0.06), optax.adam(1.0, b1=0.9, b2=0.98)
+    stacked = dict.fromkeys(params, 0)
+    updates, _ = optimizer.update(
+        relative, stacked, gradients=gradients, params=params,
+        state=optimizer.init(relative, stacked, params),
+    )  # fmt: skip
+    for name, value in params.items():
+        alone, _ = adam.update(gradients[name], adam.init(value))
+        size = max(np.sqrt((value**2).mean()), 1e-3)
+        np.testing.assert_allclose(updates[name], 0.06 * size * alone, rtol=1e-4)
