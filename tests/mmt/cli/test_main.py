@@ -121,7 +121,7 @@ def test_evaluate_baselines_report(toy_run, toy_corpus, toy_training, mmt_comman
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert [(row["kind"], row["source"]) for row in rows] == [
         ("multilingual", "deu_Latn"), ("multilingual", "fra_Latn"), ("multilingual", "swh_Latn"),
-        ("bilingual", "swh_Latn"), ("bilingual", "deu_Latn"),
+        ("bilingual", "deu_Latn"), ("bilingual", "swh_Latn"),  # the largest class first
     ]  # fmt: skip
     assert {row["source"]: row["train_pairs"] for row in rows} == {
         "deu_Latn": 400, "fra_Latn": 200, "swh_Latn": 60
