@@ -80,8 +80,8 @@ def baselines(
             except Diverged as error:
                 lost.append(error)
                 failed = error.names
-            for code in codes:
-                if code in members and code not in failed:
+            for code in members:
+                if code not in failed:
                     model_dir = Path(directory) / code
                     judge(translate.Translator.load(model_dir), model_dir, code)
         if lost:

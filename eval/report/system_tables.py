@@ -180,7 +180,8 @@ def gains(comparison: Comparison) -> Table:
     if len(comparison.references) != 1:
         return Table((), ())
     (control,) = comparison.references
-    parts = [part for part in (*by_size(comparison.all), _all(comparison)) if part.entries]
+    whole = Group(f"all {len(comparison.entries)}", comparison.entries)
+    parts = [part for part in (*by_size(whole), whole) if part.entries]
     metrics: tuple[tuple[Score, str], ...] = (("bleu", "BLEU"), ("chrf", "chrF++"))
     columns = [
         Column(part.name, "difference", f"{title} less {control}", rank=rank)
@@ -196,10 +197,6 @@ def gains(comparison: Comparison) -> Table:
         ]
         rows.append((system.partition(":")[2].strip(), *differences))
     return Table((Column(comparison.name), *columns), tuple(rows)).filled
-
-
-def _all(comparison: Comparison) -> Group:
-    return Group(f"all {len(comparison.entries)}", comparison.entries)
 
 
 def _last_source_use(curve: Curve | None) -> str | None:

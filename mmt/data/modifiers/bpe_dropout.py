@@ -1,7 +1,6 @@
 """BPE-dropout: other divisions of the same text into pieces."""
 
 import heapq
-import itertools
 from collections.abc import Sequence
 
 from mmt.data.modifiers.texts import Chance
@@ -48,8 +47,8 @@ class BpeDropout:
                 if rank is not None:
                     heapq.heappush(queue, (rank, left, first + second))
 
-        for left, right in itertools.pairwise(range(len(symbols))):
-            consider(left, right)
+        for left in range(len(symbols)):
+            consider(left, left + 1)
         while queue:
             _, left, piece = heapq.heappop(queue)
             right = after[left]

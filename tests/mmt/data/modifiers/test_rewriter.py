@@ -18,6 +18,7 @@ LENGTHS = {"inputs": 64, "targets": 64}
 LONG = {"inputs": 200, "targets": 200}
 ALL = dict.fromkeys({*modifiers.KINDS} - {"romanised"}, 0.1)  # the texts are Latin
 
+
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory):
     return write_text_cache(tmp_path_factory.mktemp("data"), COUNTS)
