@@ -103,7 +103,7 @@ class Module(Transformer):
         return logits[:, None]
 
     def _put(self, cache: KVCache) -> None:
-        for name, value in zip(CACHE, cache, strict=True):
+        for name, value in zip(CACHE, cache, strict=False):  # T5X's search reorders the rows itself
             self.put_variable("cache", name, value)
 
 

@@ -135,6 +135,7 @@ def _translator(
     bound: further functions whose parameters bindings may set.
     """
     from mmt import config, sharding, translate
+    from mmt.model import inference
 
     load, make = translate.Translator.load, translate.Decoding
     config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
@@ -142,8 +143,12 @@ def _translator(
     decoding = config.configured(make)(
         **{name: value for name, value in flags.items() if value is not None}
     )
-    step = {} if args.step is None else {"step": args.step}
+    step: dict[str, Any] = {} if args.step is None else {"step": args.step}
     layout = translate.layout_of(args.model)
+    if (weights := getattr(args, "weights", None)) and layout is None:
+        step["weights"] = weights if weights != "auto" else inference.fastest_weights()
+        if weights == "auto":
+            print(f"weights: {step['weights']} (--weights)", file=sys.stderr)
     return config.configured(load)(args.model, layout=layout, **step), decoding
 
 

@@ -14,8 +14,10 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from mmt.decoding import sampling
 from mmt.decoding.settings import BeamSettings
+from mmt.decoding.top_k import top_k
 
-# A pytree. Leaves of rank 2 or more have one row per hypothesis; others (a counter) are global.
+# A pytree that reorders itself (`beam_search`), or one whose leaves of rank 2 or more have one row
+# per hypothesis; other leaves (a counter) are global.
 Cache = Any
 StepFn = Callable[[Int[Array, "N"], Cache], tuple[Float[Array, "N V"], Cache]]
 
@@ -97,8 +99,8 @@ def beam_search(
     Args:
         step_fn: `step_fn(tokens, cache) -> (logits, cache)`, given the last token of each of the
             B * beams hypotheses; those of one row are adjacent.
-        cache: leaves of rank 2 or more have these rows at `batch_axis`; rows follow their
-            hypotheses from step to step.
+        cache: a pytree with a method `reorder(parents)` [B beams], or leaves of rank 2 or more with
+            these rows at `batch_axis`; rows then follow their hypotheses from step to step.
         limits: constraints of each row.
         settings: settings of the search.
         batch_axis: axis of the hypotheses in the cache.
@@ -222,7 +224,7 @@ def _best_tokens(
     candidates = jnp.where(_allowed(state, size, settings), logits, -jnp.inf)
     if settings.temperature is None:
         width = min(2 * settings.beams, size) if settings.beams > 1 else 1
-        best, tokens = jax.lax.top_k(candidates, width)
+        best, tokens = top_k(candidates, width)
     else:
         assert state.limits.noise is not None, "sampling needs limits.noise"
         candidates = sampling.top_k_top_p_filter(
@@ -306,7 +308,9 @@ def _pick(rows: Array, chosen: Int[Array, "B X"]) -> Array:
 
 
 def _follow(cache: Cache, parents: Int[Array, "B beams"], batch_axis: int) -> Cache:
-    """Returns the cache with every hypothesis' row taken from its parent: one gather per leaf."""
+    """Returns the cache with every hypothesis' row taken from its parent."""
+    if hasattr(cache, "reorder"):
+        return cache.reorder(parents)
     batch, beams = parents.shape
     rows = (jnp.arange(batch)[:, None] * beams + parents).reshape(-1)
     at = (slice(None),) * batch_axis + (rows,)

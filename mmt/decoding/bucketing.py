@@ -22,6 +22,8 @@ from mmt.decoding.beam_search import Hypotheses, RowLimits, State
 from mmt.decoding.options import Decoding
 from mmt.decoding.settings import BeamSettings
 
+_FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 slowly
+
 
 class Source(NamedTuple):
     """Token ids of a source with its end token, and a forced prefix of its translations.
@@ -89,6 +91,9 @@ class BucketedBatches:
         decoding: options of the search.
         batch_size: rows of every batch; missing sources are filled up.
         longest: maximum tokens of a source.
+        fixed: whether a batch of fewer sources has `batch_size` rows too. Else it has the least
+            power of two that suffices, from 4, which is faster. Then results may depend on the
+            number of sources, by rounding.
         token_scores: whether to keep the scores of tokens.
     """
 
@@ -96,6 +101,7 @@ class BucketedBatches:
     decoding: Decoding
     batch_size: int
     longest: int
+    fixed: bool = True
     token_scores: bool = False
 
     def search(self, sources: Sequence[Source]) -> list[list[DecodedSequence]]:
@@ -131,8 +137,8 @@ class BucketedBatches:
         self, sources: Sequence[Source], length: int, prefix: int
     ) -> list[list[DecodedSequence]]:
         """Returns the hypotheses of at most `batch_size` sources of one bucket."""
-        model = self.model
-        tokens = np.full((self.batch_size, length), model.pad, np.int32)
+        model, rows = self.model, self._rows(len(sources))
+        tokens = np.full((rows, length), model.pad, np.int32)
         for row, source in enumerate(sources):
             tokens[row, : len(source.tokens)] = source.tokens
         settings = self.decoding.settings(
@@ -140,10 +146,10 @@ class BucketedBatches:
             start=model.start, eos=model.eos, pad=model.pad, token_scores=self.token_scores,
         )  # fmt: skip
         segments = segment_ends(settings.max_length)
-        limits = self._limits(sources, prefix)
+        limits = self._limits(sources, prefix, rows)
         encoded, state = model.prefill(
             tokens, limits,
-            settings=settings, max_step=segments[0], language_ids=self._language_ids(sources),
+            settings=settings, max_step=segments[0], language_ids=self._language_ids(sources, rows),
         )  # fmt: skip
         for max_step in segments:
             state = model.decode_segment(encoded, state, settings=settings, max_step=max_step)
@@ -160,7 +166,13 @@ class BucketedBatches:
             for row in range(len(sources))
         ]
 
-    def _language_ids(self, sources: Sequence[Source]) -> Int[np.ndarray, "B"] | None:
+    def _rows(self, sources: int) -> int:
+        """Returns the rows of a batch of so many sources."""
+        if self.fixed:
+            return self.batch_size
+        return min(self.batch_size, max(_FEWEST, 1 << (sources - 1).bit_length()))
+
+    def _language_ids(self, sources: Sequence[Source], rows: int) -> Int[np.ndarray, "B"] | None:
         """Returns the language id of each row, 0 for rows that fill the batch up; None without any.
         """
         given = [source.language for source in sources if source.language is not None]
@@ -168,13 +180,13 @@ class BucketedBatches:
             return None
         if len(given) < len(sources):
             raise ValueError("some sources have a language id and others have none")
-        return np.array(given + [0] * (self.batch_size - len(given)), np.int32)
+        return np.array(given + [0] * (rows - len(given)), np.int32)
 
-    def _limits(self, sources: Sequence[Source], prefix: int) -> RowLimits:
+    def _limits(self, sources: Sequence[Source], prefix: int, rows: int) -> RowLimits:
         """Returns the constraints of each row; rows that fill the batch up decode nothing."""
-        least = np.zeros(self.batch_size, np.int32)
-        most, forced = least.copy(), np.full((self.batch_size, prefix), -1, np.int32)
-        noise = np.zeros((self.batch_size, 2), np.uint32)
+        least = np.zeros(rows, np.int32)
+        most, forced = least.copy(), np.full((rows, prefix), -1, np.int32)
+        noise = np.zeros((rows, 2), np.uint32)
         for row, source in enumerate(sources):
             least[row] = self.decoding.shortest(len(source.tokens))
             most[row] = self.decoding.longest(len(source.tokens))

@@ -50,6 +50,8 @@ class Config:
     # blocks of layers in an iteration of the scan over layers: all of them are faster on a CPU, and
     # compile longer
     unroll: int = field(default=1, metadata=within(1))
+    # False: separate parameters for every block (`stack.unscanned`), for decoding only
+    scan_layers: bool = True
     # 0: dense; else the last layer of every block of moe_period layers has experts
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
-from mmt.model.product import product
+from mmt.model.product import Kernel, Quantized, product
 
 Axes = int | tuple[int, ...]
 KeyValue = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
@@ -26,6 +26,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "silu": nn.silu,
     "linear": lambda x: x,
 }
+_FEW = 8  # queries; with fewer, XLA transposes them faster than the keys (twice as fast on a CPU)
 MASKED = -1e9  # finite, so that a fully masked row stays finite
 
 
@@ -36,8 +37,11 @@ def parameter(
     init: Callable,
     shape: Sequence[int],
     axes: Sequence[str | None],
-) -> Array:
-    """Declares a float32 parameter of `module` with logical axis names; None is never sharded."""
+) -> Any:
+    """Declares a float32 parameter of `module` with logical axis names; None is never sharded.
+
+    Returns its value, which is stored differently in a model for inference (`mmt.model.inference`).
+    """
     named: Any = nn.with_logical_partitioning(init, tuple(axes))
     return module.param(name, named, tuple(shape), float)
 
@@ -60,7 +64,7 @@ def fan_in(
 
 
 def contract(
-    x: Float[Array, "B T ..."], kernel: Array, *, axes: int = 1, dtype: Any = None
+    x: Float[Array, "B T ..."], kernel: Kernel, *, axes: int = 1, dtype: Any = None
 ) -> Array:
     """Contracts the last `axes` axes of `x` with the first of `kernel`: [B T in] -> [B T out].
 
@@ -102,7 +106,12 @@ class Embed(nn.Module):
 
     def __call__(self, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         # An id outside the table gives NaN instead of another token's vector.
-        return jnp.take(self.embedding, tokens, axis=0, mode="fill").astype(self.dtype)
+        def vectors(table: Array) -> Array:
+            return jnp.take(table, tokens, axis=0, mode="fill").astype(self.dtype)
+
+        if isinstance(self.embedding, Quantized):
+            return vectors(self.embedding.values) * vectors(self.embedding.scale)
+        return vectors(self.embedding)
 
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """Returns logits: the products of `x` with all vectors of the table."""
@@ -163,7 +172,7 @@ class Attention(nn.Module):
         shape = (self.features, self.heads, self.head_dim)
         axes = ("embed", "heads", "kv")
 
-        def projection(name: str, scale: float) -> Array:
+        def projection(name: str, scale: float) -> Any:
             init = fan_in(scale, outputs=(1, 2), kind="normal")
             return parameter(self, name, init=init, shape=shape, axes=axes)
 
@@ -190,7 +199,7 @@ class Attention(nn.Module):
         key_value: KeyValue,
         *,
         mask: Bool[Array, "#B 1 #Q S"],
-        bias: Float[Array, "1 H Q S"] | None = None,
+        bias: Float[Array, "1 H #Q S"] | None = None,
         alignment: Int[Array, "B Q"] | None = None,
         enable_dropout: bool = False,
     ) -> Float[Array, "B Q D"]:
@@ -201,7 +210,7 @@ class Attention(nn.Module):
         """
         keys, values = key_value
         query = self._heads(x, self.query)
-        scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
+        scores = _scores(query, keys)
         if bias is not None:
             scores = scores + _for_rows(bias, x.shape[0])
         weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)
@@ -210,7 +219,7 @@ class Attention(nn.Module):
         weights = self.dropout(weights.astype(self.dtype), deterministic=not enable_dropout)
         return contract(jnp.swapaxes(weights @ values, 1, 2), self.out, axes=2)
 
-    def _heads(self, x: Array, kernel: Array) -> Array:
+    def _heads(self, x: Array, kernel: Kernel) -> Array:
         """Projects [B T D] to [B H T K], the layout of the matrix products."""
         y = jnp.swapaxes(contract(x, kernel), 1, 2)
         return nn.with_logical_constraint(y, ("batch", "heads", "length", "kv"))
@@ -266,6 +275,14 @@ def relative_bucket(
     ratio = jnp.log(jnp.maximum(distance, 1) / exact) / jnp.log(max_distance / exact)
     far = exact + (ratio * (buckets - exact)).astype(distance.dtype)
     return offset + jnp.where(distance < exact, distance, jnp.minimum(far, buckets - 1))
+
+
+def _scores(query: Float[Array, "B H Q K"], keys: Float[Array, "B H S K"]) -> Array:
+    """Returns query @ keys^T [B H Q S] in float32."""
+    if query.shape[2] < _FEW and jax.default_backend() == "cpu":
+        scores = jnp.matmul(keys, jnp.swapaxes(query, 2, 3), preferred_element_type=float)
+        return jnp.swapaxes(scores, 2, 3)
+    return jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
 
 
 def _alignment_nll(

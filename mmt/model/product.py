@@ -1,4 +1,4 @@
-"""`product`: the matrix product of every projection, with a fast form for bfloat16 on CPUs.
+"""`product`: the matrix product of every projection, with fast forms for bfloat16 and int8.
 
 XLA's CPU backend computes a bfloat16 product quickly only where its result is float32, where no
 operand is a transposed conversion, and where the contracted axis of the left operand is the
@@ -7,29 +7,79 @@ innermost one in memory. JAX's own gradient of a product meets none of them.
 """
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int8
 
+
+class Quantized(NamedTuple):
+    """A matrix in int8: values * scale. Each output has a scale."""
+
+    values: Int8[Array, "..."]
+    scale: Float[Array, "..."]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def T(self) -> "Quantized":
+        return Quantized(self.values.T, self.scale.T)
+
+    def reshape(self, *shape: int) -> "Quantized":
+        """Returns the kernel as a matrix [in out]."""
+        return Quantized(self.values.reshape(*shape), self.scale.reshape(1, -1))
+
+
+Kernel = Array | Quantized
 BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16"}
 
 
 def product(
-    x: Float[Array, "*B N in"], kernel: Float[Array, "*B in out"], dtype: Any = None
+    x: Float[Array, "*B N in"], kernel: Kernel, dtype: Any = None
 ) -> Float[Array, "*B N out"]:
-    """Returns x @ kernel in the precision of `x`, with results of `dtype`; default: that of `x`.
+    """Returns x @ kernel [*B in out], with results of `dtype`; default: that of `x`.
 
-    For bfloat16 on a CPU with bfloat16 instructions, all three products of the step accumulate in
-    float32, and a float32 kernel has a float32 gradient. Elsewhere this is `jnp.matmul`.
+    It is computed in the precision of `x`, or in a lower one that the kernel is stored in (bfloat16
+    or int8, for inference), and accumulated in float32 or int32.
+
+    For bfloat16 `x` on a CPU with bfloat16 instructions, all three products of the step accumulate
+    in float32, and a float32 kernel has a float32 gradient. Elsewhere this is `jnp.matmul`.
     """
     dtype = jax.dtypes.canonicalize_dtype(dtype or x.dtype)
+    if isinstance(kernel, Quantized):
+        return _quantized_product(x, kernel).astype(dtype)
+    if kernel.dtype == jnp.bfloat16 and x.dtype != jnp.bfloat16:
+        return _dot(x.astype(jnp.bfloat16), kernel, -1, -2).astype(dtype)
     if x.dtype == jnp.bfloat16 and _is_fast_here():
         return _product(x, kernel, dtype)
     return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=dtype)
+
+
+def quantize(kernel: Float[Array, "..."], axes: Sequence[int]) -> Quantized:
+    """Returns the matrix in int8 with symmetric scales max|w| / 127 over the input `axes`."""
+    scale = _scale(kernel, tuple(axes))
+    return Quantized(jnp.rint(kernel / scale).astype(jnp.int8), scale)
+
+
+def _scale(x: Float[Array, "..."], axes: tuple[int, ...]) -> Float[Array, "..."]:
+    most = jnp.max(jnp.abs(x), axis=axes, keepdims=True)
+    return jnp.where(most > 0, most, 127.0) / 127
+
+
+def _quantized_product(x: Float[Array, "N in"], kernel: Quantized) -> Float[Array, "N out"]:
+    """Returns x @ kernel in int8; rows of `x` are quantized too, each with a scale of its own."""
+    rows = quantize(x.astype(jnp.float32), (-1,))
+    dimensions = (((1,), (0,)), ((), ()))
+    y = jax.lax.dot_general(
+        rows.values, kernel.values, dimensions, preferred_element_type=jnp.int32
+    )
+    return y.astype(jnp.float32) * rows.scale * kernel.scale
 
 
 def _is_fast_here() -> bool:

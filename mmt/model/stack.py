@@ -25,6 +25,10 @@ _KEPT = {  # by name of config.REMAT
 Stacked = tuple[Float[Array, "L B H S K"], Float[Array, "L B H S K"]]
 
 
+# One array for all layers if they are scanned, else an array per layer.
+PerLayer = Float[Array, "L B H S K"] | tuple[Float[Array, "B H S K"], ...]
+
+
 class CrossKV(NamedTuple):
     """Cross-attention keys and values of all decoder layers, all that decoding needs of a source.
 
@@ -32,18 +36,88 @@ class CrossKV(NamedTuple):
     language.
     """
 
-    keys: Float[Array, "L B H S K"]
-    values: Float[Array, "L B H S K"]
+    keys: PerLayer
+    values: PerLayer
     mask: Bool[Array, "B S"]
     language_ids: Int[Array, "B"] | None = None
 
 
 class KVCache(NamedTuple):
-    """Self-attention keys and values of the `length` tokens decoded so far."""
+    """Self-attention keys and values of the `length` tokens decoded so far.
 
-    keys: Float[Array, "L N H T K"]
-    values: Float[Array, "L N H T K"]
+    The beams of a sentence share a row with S = T * beams places: place t * beams + i holds the key
+    of token t that was computed in beam i. A beam search does not move keys when it reorders its
+    hypotheses. It reorders `ancestors`, which says in which beam each token of a hypothesis was
+    computed, and attention masks the other places.
+
+    Attributes:
+        keys, values: of every layer.
+        length: number of tokens.
+        ancestors: beam of each hypothesis' tokens; None with one beam.
+    """
+
+    keys: PerLayer
+    values: PerLayer
     length: Int[Array, ""]
+    ancestors: Int[Array, "B beams T"] | None = None
+
+    def reorder(self, parents: Int[Array, "B beams"]) -> "KVCache":
+        """Returns the cache in which hypothesis (b, i) continues the old hypothesis parents[b, i].
+        """
+        assert self.ancestors is not None, "a cache of one beam has nothing to reorder"
+        chosen = jnp.take_along_axis(self.ancestors, parents[:, :, None], axis=1)
+        decoded = jnp.arange(chosen.shape[2]) < self.length
+        return self._replace(ancestors=jnp.where(decoded, chosen, _own(*chosen.shape)))
+
+    def visible(self) -> Bool[Array, "#B 1 #beams S"]:
+        """Returns which places each hypothesis attends to: its tokens, the next one included."""
+        keys, beams = self.keys[0], 1 if self.ancestors is None else self.ancestors.shape[1]
+        written = (jnp.arange(keys.shape[2] // beams) <= self.length)[None, None]
+        if self.ancestors is None:
+            return written[:, :, None]
+        visible = self.ancestors[..., None] == jnp.arange(beams)
+        return (visible & written[..., None]).reshape(len(visible), 1, beams, -1)
+
+    def write(
+        self, layer: Any, keys: Float[Array, "N H 1 K"], values: Float[Array, "N H 1 K"]
+    ) -> tuple["KVCache", layers.KeyValue]:
+        """Writes a layer's keys and values of the next token. Returns the cache, and all of the
+        layer's keys and values.
+        """
+        written = [
+            _write(old, layer, new, self.length)
+            for old, new in ((self.keys, keys), (self.values, values))
+        ]
+        cache = self._replace(keys=written[0], values=written[1])
+        return cache, (cache.keys[layer], cache.values[layer])
+
+
+def _own(rows: int, beams: int, length: int) -> Int[Array, "B beams T"]:
+    """Returns the ancestors of hypotheses whose tokens were all computed in their own beam."""
+    return jnp.broadcast_to(jnp.arange(beams)[:, None], (rows, beams, length))
+
+
+def empty_cache(c: Config, rows: int, max_length: int, beams: int) -> KVCache:
+    """Returns an empty cache for `rows` rows of `beams` hypotheses of up to `max_length` tokens."""
+    shape = (c.decoder_layers, rows, c.num_heads, max_length * beams, c.head_dim)
+    zeros: PerLayer = jnp.zeros(shape, jnp.dtype(c.dtype))
+    if not c.scan_layers:
+        zeros = tuple(zeros)
+    ancestors = _own(rows, beams, max_length) if beams > 1 else None
+    return KVCache(zeros, zeros, jnp.zeros((), jnp.int32), ancestors)
+
+
+def _write(
+    old: PerLayer, layer: Any, new: Float[Array, "N H 1 K"], length: Int[Array, ""]
+) -> PerLayer:
+    rows = len(old[layer]) if isinstance(old, tuple) else old.shape[1]
+    beams = len(new) // rows
+    block = jnp.swapaxes(new.reshape(rows, beams, *new.shape[1:2], -1), 1, 2)
+    at = (0, 0, length * beams, 0)
+    if isinstance(old, tuple):
+        updated = jax.lax.dynamic_update_slice(old[layer], block, at)
+        return (*old[:layer], updated, *old[layer + 1 :])
+    return jax.lax.dynamic_update_slice(old, block[None], (layer, *at))
 
 
 class Context(NamedTuple):
@@ -77,7 +151,7 @@ class Carry(NamedTuple):
 
     x: Float[Array, "B Q D"]
     cache: KVCache | None
-    layer: Int[Array, ""]
+    layer: Int[Array, ""] | int
 
 
 class Layer(nn.Module):
@@ -120,29 +194,28 @@ class Layer(nn.Module):
             y = x + self.dropout(y, deterministic=not enable_dropout)
             return nn.with_logical_constraint(y, ("batch", "length", "activation_embed"))
 
+        def beams_as_queries(y: Array, rows: int) -> Array:
+            """Makes the beams of a sentence, [N 1 D], queries of one row: [B beams D]."""
+            return y.reshape(rows, -1, y.shape[-1])
+
         y = self.self_norm(x)
-        keys, values = self.self_attention.project(y)
+        key_value = self.self_attention.project(y)
         if cache is not None:  # write before reading: XLA then updates the cache in place
-            at = (layer, 0, 0, cache.length, 0)
-            cache = cache._replace(
-                keys=jax.lax.dynamic_update_slice(cache.keys, keys[None], at),
-                values=jax.lax.dynamic_update_slice(cache.values, values[None], at),
-            )
-            keys, values = cache.keys[layer], cache.values[layer]
+            cache, key_value = cache.write(layer, *key_value)
+            y = beams_as_queries(y, len(key_value[0]))
         bias = context.bias
         if self.config.relative_bias_per_layer:
             bias = self.relative_bias(*context.positions)
         y = self.self_attention(
-            y, (keys, values), mask=context.mask, bias=bias, enable_dropout=enable_dropout
+            y, key_value, mask=context.mask, bias=bias, enable_dropout=enable_dropout
         )
-        x = add(x, y)
+        x = add(x, y.reshape(x.shape))
         if self.decoder:
             if isinstance(context.source, CrossKV):
                 cross_kv = context.source.keys[layer], context.source.values[layer]
             else:
                 cross_kv = self.cross_kv(context.source)
-            # The beams of a sentence are queries of one row.
-            y = self.cross_norm(x).reshape(cross_kv[0].shape[0], -1, x.shape[-1])
+            y = beams_as_queries(self.cross_norm(x), len(cross_kv[0]))
             y = self.cross_attention(
                 y, cross_kv, mask=context.cross_mask, alignment=context.alignment,
                 enable_dropout=enable_dropout,
@@ -187,6 +260,8 @@ class Stack(nn.Module):
     """All layers of the encoder or the decoder: scanned blocks, a remainder, the final norm.
 
     Layers that fill no block of `moe_period` follow unscanned. Their parameters are named 'rest'.
+    Without `Config.scan_layers`, blocks have separate parameters, named 'block_0', 'block_1', ...;
+    see `unscanned`.
     """
 
     config: Config
@@ -199,7 +274,9 @@ class Stack(nn.Module):
         self.scanned, remainder = depth // size * size, depth % size
         if not c.relative_bias_per_layer:
             self.relative_bias = relative_bias(c, decoder=self.decoder)
-        block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
+        block: Any = Block
+        if c.scan_layers:  # other models are for decoding
+            block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
         over_layers = {
             "variable_axes": {"params": 0, "intermediates": 0, "routing": 0},
             "split_rngs": {"params": True, "dropout": True},
@@ -209,8 +286,11 @@ class Stack(nn.Module):
         }
         shared = {"in_axes": (nn.broadcast, nn.broadcast)}  # context, enable_dropout
         scan = nn.scan(block, methods={"__call__": over_layers | shared, "cross_kv": over_layers})
-        if self.scanned:
-            self.blocks = scan(c, self.decoder, c.has_experts(name), size)
+        experts = c.has_experts(name)
+        if self.scanned and c.scan_layers:
+            self.blocks = scan(c, self.decoder, experts, size)
+        elif self.scanned:
+            self.block = [block(c, self.decoder, experts, size) for _ in range(depth // size)]
         if remainder:  # parameters of existing checkpoints are named after the attribute
             self.rest = block(c, self.decoder, False, remainder)
         self.norm = layers.RMSNorm(jnp.dtype(c.dtype))
@@ -232,7 +312,8 @@ class Stack(nn.Module):
         x = self.dropout(x, deterministic=not enable_dropout)
         if not self.config.relative_bias_per_layer:
             context = context._replace(bias=self.relative_bias(*context.positions))
-        carry = Carry(x, cache, jnp.zeros((), jnp.int32))
+        first = jnp.zeros((), jnp.int32) if self.config.scan_layers else 0
+        carry = Carry(x, cache, first)
         for block in self._parts():
             carry, _ = block(carry, context, enable_dropout)
         x = self.dropout(self.norm(carry.x), deterministic=not enable_dropout)
@@ -241,12 +322,29 @@ class Stack(nn.Module):
     def cross_kv(self, encoded: Float[Array, "B S D"]) -> Stacked:
         """Returns cross keys and values of all layers."""
         pairs = [block.cross_kv(encoded)[1] for block in self._parts()]
-        if self.scanned:  # [blocks layers ...] -> [layers ...]
+        if hasattr(self, "blocks"):  # [blocks layers ...] -> [layers ...]
             pairs[0] = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), pairs[0])
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pairs)
 
     def _parts(self) -> list[nn.Module]:
-        return [getattr(self, name) for name in ("blocks", "rest") if hasattr(self, name)]
+        parts = [getattr(self, name) for name in ("blocks", "rest") if hasattr(self, name)]
+        return [*getattr(self, "block", ()), *parts]
+
+
+def unscanned(params: Any) -> Any:
+    """Returns the parameters of a scanned model for the same model without `Config.scan_layers`.
+
+    Decoding on a CPU is faster with them: a scan copies each layer's parameters in every step.
+    """
+    separate = dict(params)
+    for name in {"encoder", "decoder"} & params.keys():
+        stack = dict(params[name])
+        blocks = stack.pop("blocks", {})
+        count = max(map(len, jax.tree.leaves(blocks)), default=0)
+        for i in range(count):
+            stack[f"block_{i}"] = jax.tree.map(lambda leaf, i=i: leaf[i], blocks)
+        separate[name] = stack
+    return separate
 
 
 def alignment_nll(intermediates: Mapping[str, Any], layer: int) -> Float[Array, "B T"]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from mmt.model import layers
+from mmt.model import layers, stack
 from mmt.model.config import Config
 from mmt.model.stack import Context, CrossKV, KVCache, Stack
 
@@ -113,16 +113,17 @@ class Transformer(nn.Module):
         language_ids: Int[Array, "B"] | None = None,
     ) -> CrossKV:
         """Returns cross-attention keys and values of every decoder layer, and the padding mask."""
-        keys, values = self.decoder.cross_kv(encoded)
+        key_value: Any = self.decoder.cross_kv(encoded)
         mask = encoder_input_tokens != self.config.pad_id
-        return CrossKV(keys, values, mask, self._routed("decoder", language_ids))
+        if not self.config.scan_layers:
+            key_value = map(tuple, key_value)
+        return CrossKV(*key_value, mask, self._routed("decoder", language_ids))
 
-    def empty_cache(self, rows: int, max_length: int) -> KVCache:
-        """Returns an empty cache for `rows` hypotheses of at most `max_length` tokens."""
-        c = self.config
-        shape = (c.decoder_layers, rows, c.num_heads, max_length, c.head_dim)
-        zeros = jnp.zeros(shape, jnp.dtype(c.dtype))
-        return KVCache(zeros, zeros, jnp.zeros((), jnp.int32))
+    def empty_cache(self, rows: int, max_length: int, beams: int = 1) -> KVCache:
+        """Returns an empty cache for `rows` rows of `beams` hypotheses of at most `max_length`
+        tokens.
+        """
+        return stack.empty_cache(self.config, rows, max_length, beams)
 
     def decode_step(
         self, tokens: Int[Array, "N"], cross_kv: CrossKV, cache: KVCache
@@ -132,12 +133,14 @@ class Transformer(nn.Module):
         N = B * beams: the beams of one sentence are adjacent, and `cross_kv` has B rows. The cache
         takes `max_length` steps; further steps are undefined.
         """
-        positions, languages = jnp.arange(cache.keys.shape[3]), cross_kv.language_ids
+        beams = 1 if cache.ancestors is None else cache.ancestors.shape[1]
+        positions = jnp.arange(cache.keys[0].shape[2]) // beams
+        languages = cross_kv.language_ids
         if languages is not None:
             languages = jnp.repeat(languages, tokens.shape[0] // languages.shape[0])[:, None]
         context = Context(
             positions=(cache.length[None], positions),
-            mask=(positions <= cache.length)[None, None, None, :],
+            mask=cache.visible(),
             padding_mask=jnp.ones((tokens.shape[0], 1), bool),
             source=cross_kv,
             cross_mask=cross_kv.mask[:, None, None, :],

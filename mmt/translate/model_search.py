@@ -82,8 +82,8 @@ def prefill(
     variables = {"params": params}
     encoded = model.apply(variables, source, language_ids=language_ids, method="encode")
     cross_kv: Any = model.apply(variables, encoded, source, language_ids, method="cross_kv")
-    hypotheses = source.shape[0] * settings.beams
-    cache = model.apply(variables, hypotheses, max_step, method="empty_cache")
+    rows = source.shape[0]
+    cache = model.apply(variables, rows, max_step, settings.beams, method="empty_cache")
     return cross_kv, beam_search.start(cache, limits=limits, settings=settings)
 
 
@@ -100,7 +100,8 @@ def decode_segment(
 ) -> State:
     """Continues a search to `max_step` tokens, with a cache of that length."""
     variables = {"params": params}
-    longer: Any = model.apply(variables, state.last.shape[0], max_step, method="empty_cache")
+    rows = state.last.shape[0] // settings.beams
+    longer: Any = model.apply(variables, rows, max_step, settings.beams, method="empty_cache")
     cache = jax.tree.map(
         lambda new, old: new.at[tuple(map(slice, old.shape))].set(old), longer, state.cache
     )

@@ -18,6 +18,7 @@ from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import DEFAULT, Decoding
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
+from mmt.model import inference
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 from mmt.sharding import Layout
@@ -37,8 +38,9 @@ class Translator:
     in float32 the text is equal, and scores are equal to 1e-5. Every batch has `batch_size` rows of
     the line's own bucket length, and experts drop no token, so a line meets the same compiled
     programs. This holds on one machine with the same versions, `batch_size`, `max_source_length`
-    and decoding; other programs round differently, and near-ties may flip. bfloat16 runs the same
-    way without this guarantee. The cost: one line takes as long as `batch_size` lines.
+    and decoding; other programs round differently, and near-ties may flip. bfloat16 and int8 have
+    no such guarantee. The cost: one line takes as long as `batch_size` lines, unless
+    `fixed_batch_size` is False.
 
     `dataclasses.replace(translator, params=...)` compiles nothing anew.
 
@@ -53,6 +55,8 @@ class Translator:
         steps: step of the checkpoint, or steps of the averaged checkpoints.
         layout: placement of the parameters of a model that is larger than one device; it does not
             change the text.
+        fixed_batch_size: whether small batches are filled up to `batch_size`. `load` with weights
+            in bfloat16 or int8 sets it to False, which makes few lines faster.
 
     >>> translator = Translator.load("runs/demo/multilingual")                     # doctest: +SKIP
     >>> lines = ["Dienstag, 2. März 2021", "", "3 Stunden"]
@@ -68,6 +72,7 @@ class Translator:
     max_source_length: int = 256
     steps: tuple[int, ...] = ()
     layout: Layout | None = None
+    fixed_batch_size: bool = True
 
     def __post_init__(self) -> None:
         parts = self.layout.parts("batch") if self.layout else 1
@@ -117,6 +122,7 @@ class Translator:
         average: int = 1,
         batch_size: int = 32,
         layout: Layout | None = None,
+        weights: str | None = None,
         rows: int | None = None,
     ) -> "Translator":
         """Loads the model of a run directory.
@@ -129,6 +135,8 @@ class Translator:
             average: number of checkpoints to average, the last ones up to `step`.
             batch_size: sentences translated together.
             layout: placement of the parameters; None is the first device.
+            weights: 'float32', 'bfloat16' or 'int8' converts the model to a form that decodes
+                faster (`mmt.model.inference`); None, or a layout, keeps it as it was trained.
             rows: old name of `batch_size`.
 
         Raises:
@@ -151,6 +159,8 @@ class Translator:
         else:
             steps = run.last_steps(average, step=step)
             params = checkpoint.average(model_dir, shapes, last=average, step=step)
+        if weights is not None and layout is None:
+            model, params = inference.for_inference(model, params, weights)
         return cls(
             model,
             params,
@@ -160,6 +170,7 @@ class Translator:
             max_source_length=lengths["inputs"],
             steps=tuple(steps),
             layout=layout,
+            fixed_batch_size=weights in (None, "float32"),
         )
 
     def translate(
@@ -341,6 +352,7 @@ class _LineSearch:
             self.decoding,
             batch_size=t.batch_size,
             longest=t.max_source_length,
+            fixed=t.fixed_batch_size,
             token_scores=self.token_scores,
         )
         with t.layout.active() if t.layout else contextlib.nullcontext():

@@ -1,0 +1,60 @@
+"""The form of a model that decodes fast on one device: separate layers, kernels of few bits.
+
+Activations, norms, softmax, attention and routers stay in float32. `benchmarks/decoding` measures
+the forms.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mmt.model.product import Kernel, has_bfloat16_instructions, quantize
+from mmt.model.stack import unscanned
+from mmt.model.transformer import Transformer
+
+WEIGHTS = ("float32", "bfloat16", "int8")
+_KERNELS = {"query", "key", "value", "out", "wo", "kernel", "embedding"}
+
+
+def fastest_weights() -> str:
+    """Returns 'bfloat16' if the device multiplies it faster than float32, else 'float32'."""
+    on_cpu = jax.default_backend() == "cpu"
+    return "bfloat16" if has_bfloat16_instructions() or not on_cpu else "float32"
+
+
+def for_inference(model: Transformer, params: Any, weights: str) -> tuple[Transformer, Any]:
+    """Returns the model and its parameters for inference on one device.
+
+    Args:
+        model: a scanned model.
+        params: its parameters in float32.
+        weights: how kernels are stored and multiplied, one of `WEIGHTS`. 'int8' has a scale per
+            output and quantizes the rows of activations at run time (as CTranslate2 does).
+            Experts, routers and relative biases stay in float32.
+
+    Raises:
+        ValueError: weights is none of them.
+    """
+    if weights not in WEIGHTS:
+        raise ValueError(f"weights: {weights!r}; allowed: {', '.join(WEIGHTS)}")
+    model = Transformer(dataclasses.replace(model.config, scan_layers=False))
+    separate = jax.tree_util.tree_map_with_path(
+        lambda path, leaf: _stored([key.key for key in path], leaf, weights), unscanned(params)
+    )
+    return model, separate
+
+
+def _stored(path: list[str], leaf: Any, weights: str) -> Kernel:
+    *_, parent, name = path
+    dense = name in _KERNELS or name.startswith("wi_")
+    if weights == "float32" or not dense or parent == "relative_bias":
+        return leaf
+    if name.startswith("w") and leaf.ndim == 3:  # experts
+        return leaf
+    if weights == "bfloat16":
+        return leaf.astype(jnp.bfloat16)
+    # The inputs of a kernel: both axes of the heads of `out`, the vectors of a table.
+    axes = {"out": (0, 1), "embedding": (1,)}.get(name, (0,))
+    return quantize(leaf, axes)

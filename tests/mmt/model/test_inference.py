@@ -1,0 +1,121 @@
+"""The forms of a model for inference against the model as it was trained."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mmt.decoding import Decoding
+from mmt.decoding.bucketing import BucketedBatches, Source
+from mmt.model.inference import WEIGHTS, for_inference
+from mmt.model.product import Quantized, product, quantize
+from mmt.translate.model_search import TransformerSearch
+from tests.mmt.model.test_transformer import VARIANTS, batch, build
+
+
+@pytest.fixture(scope="module", params=list(VARIANTS))
+def trained(request):
+    return build(VARIANTS[request.param])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_logits_are_those_of_the_trained_model(trained, weights):
+    model, params = trained
+    source, target = batch()
+    want = np.asarray(model.apply({"params": params}, source, target))
+    fast, stored = for_inference(model, params, weights)
+    got = np.asarray(fast.apply({"params": stored}, source, target))
+    real = np.ones(target.shape, bool)
+    real[1, -2:] = False
+    error = np.abs(got - want)[real].max() / np.abs(want[real]).std()
+    least, most = {"float32": (0, 1e-5), "bfloat16": (1e-5, 0.3), "int8": (1e-5, 0.5)}[weights]
+    if model.config.moe_period and weights != "float32":  # a token may choose another expert
+        error = np.median(np.abs(got - want)[real]) / np.abs(want[real]).std()
+        least, most = 0, 0.2
+    assert least <= error <= most, error
+
+
+def test_kernels_are_stored_in_few_bits_and_the_rest_in_float32(trained):
+    model, params = trained
+    _, stored = for_inference(model, params, "int8")
+    layer = stored["decoder"]["block_0"]["layers_0"]
+    attention = layer["self_attention"]
+    assert isinstance(attention["out"], Quantized)
+    assert attention["out"].scale.shape == (1, 1, 12)
+    assert attention["query"].scale.shape == (1, 2, 5)
+    assert stored["source_embed"]["embedding"].scale.shape == (40, 1)
+    assert layer["self_norm"]["scale"].dtype == jnp.float32
+    assert stored["decoder"]["relative_bias"]["embedding"].dtype == jnp.float32
+
+
+def test_a_product_in_int8_is_that_of_the_rounded_matrices():
+    random = np.random.default_rng(0)
+    x, kernel = random.standard_normal((5, 64)), random.standard_normal((64, 9))
+    x[2] = 0.0
+    sx, sk = np.abs(x).max(1, keepdims=True) / 127, np.abs(kernel).max(0) / 127
+    sx[2] = 1.0
+    want = np.rint(x / sx) * sx @ (np.rint(kernel / sk) * sk)
+    got = product(jnp.asarray(x, jnp.float32), quantize(jnp.asarray(kernel, jnp.float32), (0,)))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    assert np.abs(got - x @ kernel).max() < 0.5
+
+
+def test_an_unknown_type_is_an_error():
+    with pytest.raises(ValueError, match="weights: 'int4'; allowed: float32, bfloat16, int8"):
+        for_inference(*build(VARIANTS["dense"]), "int4")
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_search_finds_what_it_finds_with_the_trained_model(trained, beam):
+    model, params = trained
+    random = np.random.default_rng(1)
+    sources = [Source([*random.integers(3, 30, n).tolist(), 1]) for n in (3, 9, 14)]
+    decoding = Decoding(beam=beam, nbest=beam, max_length_ratio=1.5)
+
+    def search(model, params):
+        vocabulary = model.config.target_vocabulary
+        searched = TransformerSearch(model, params, vocabulary=vocabulary)
+        return BucketedBatches(searched, decoding, batch_size=4, longest=64).search(sources)
+
+    for want, got in zip(search(model, params), search(*for_inference(model, params, "float32")),
+                         strict=True):  # fmt: skip
+        assert [hypothesis.tokens for hypothesis in got] == [each.tokens for each in want]
+        np.testing.assert_allclose([h.score for h in got], [h.score for h in want], rtol=1e-4)
+
+
+@pytest.mark.parametrize("scanned", [True, False])
+def test_reordered_hypotheses_attend_to_their_own_tokens(scanned):
+    """Beams are exchanged and copied at every step; logits are those of the whole history."""
+    model, params = build(VARIANTS["dense"])
+    if not scanned:
+        model, params = for_inference(model, params, "float32")
+    variables, (source, _), beams = {"params": params}, batch(), 3
+    random, rows, length = np.random.default_rng(2), len(source), 6
+    encoded = model.apply(variables, source, method="encode")
+    cross_kv = model.apply(variables, encoded, source, method="cross_kv")
+    cache = model.apply(variables, rows, length, beams, method="empty_cache")
+    history = np.zeros((rows, beams, 0), np.int32)
+    step = jax.jit(lambda *arguments: model.apply(variables, *arguments, method="decode_step"))
+    for _ in range(length):
+        tokens = random.integers(2, 30, (rows, beams, 1)).astype(np.int32)
+        history = np.concatenate([history, tokens], axis=-1)
+        logits, cache = step(jnp.asarray(tokens.reshape(-1)), cross_kv, cache)
+        for beam in range(beams):
+            want = model.apply(variables, source, jnp.asarray(history[:, beam]))[:, -1]
+            got = logits.reshape(rows, beams, -1)[:, beam]
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-4)
+        parents = random.integers(0, beams, (rows, beams))
+        cache = cache.reorder(jnp.asarray(parents, jnp.int32))
+        history = np.take_along_axis(history, parents[..., None], axis=1)
+
+
+def test_small_batches_have_fewer_rows_and_the_same_results(trained):
+    model, params = for_inference(*trained, "float32")
+    search = TransformerSearch(model, params, vocabulary=model.config.target_vocabulary)
+    fixed = BucketedBatches(search, Decoding(beam=2), batch_size=16, longest=64)
+    few = dataclasses.replace(fixed, fixed=False)
+    sources = [Source([5, 6, 7, 1])]
+    assert [few._rows(count) for count in (1, 4, 5, 16)] == [4, 4, 8, 16]
+    assert few.search(sources)[0][0].tokens == fixed.search(sources)[0][0].tokens
