@@ -29,6 +29,7 @@ DOORS = {
     "safetensors": {"mmt.convert.tensors"},
     "ctranslate2": {"mmt.convert.ctranslate2"},
     "sentencepiece": {"mmt.data.vocabulary"},
+    "sentencex": {"mmt.translate.sentences"},
     "sacrebleu": {"eval.metrics", "eval.testsets", "tasks"},
     "babel": {"mmt.data.cldr", "mmt.data.readers.gettext"},
     "matplotlib": {"eval.report"},

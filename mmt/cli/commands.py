@@ -4,6 +4,7 @@ Imports are lazy, so that `mmt --help` is instant. Results go to stdout, message
 """
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -91,11 +92,13 @@ def _baselines(args: argparse.Namespace) -> None:
 
 
 def _translate(args: argparse.Namespace) -> None:
-    from mmt import translate
+    from mmt import config, translate
 
     if args.corpus or args.out:
         return _back_translate(args)
     translator, decoding = _translator(args)
+    if config.bound(translate.Decoding, "split") is None:
+        decoding = dataclasses.replace(decoding, split="sentences")
     if sys.stdin is None:
         raise ValueError("there is no standard input to translate")
     stdin: Any = sys.stdin.buffer
