@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
+from mmt.decoding.constraints import Phrase
 from mmt.sharding import Layout
-from mmt.translate import placeholders, sentences
+from mmt.translate import glossary, placeholders, sentences
+from mmt.translate.glossary import Glossary
 from mmt.translate.translation import Hypothesis, Translation, join, on_one_line
 
 
@@ -28,6 +30,7 @@ class LineSearch:
             language, else None. Raises ValueError for a language that the model does not have.
         source: FLORES code of the only source language of the model, or ''.
         layout: placement of the parameters, or None.
+        glossary: terms whose translations are required, or None.
     """
 
     batches: BucketedBatches
@@ -36,6 +39,7 @@ class LineSearch:
     language_id: Callable[[str | None], int | None]
     source: str
     layout: Layout | None
+    glossary: Glossary | None = None
 
     def translations(
         self, lines: Sequence[str], prefixes: Sequence[str], sources: Sequence[str | None]
@@ -111,15 +115,32 @@ class LineSearch:
         encoded = self._encode([text.text for text in texts])
         forced = {prefix: self.prefix(prefix) for prefix in {text.prefix for text in texts}}
         sources = [
-            Source(ids, forced[text.prefix], text.language_id)
+            Source(ids, forced[text.prefix], text.language_id, self._phrases(text))
             for ids, text in zip(encoded, texts, strict=True)
         ]
         with self.layout.active() if self.layout else contextlib.nullcontext():
             decoded = self.batches.search(sources)
+        for source, text, sequences in zip(sources, texts, decoded, strict=True):
+            if source.phrases and not sequences and not self._keeps:
+                raise ValueError(
+                    f"no translation of {text.text!r} has the terms of the glossary and what the "
+                    f"other options ask for ({self.batches.decoding})"
+                )
         return [
             Translation(text.text, tuple(map(self._hypothesis, sequences)))
             for text, sequences in zip(texts, decoded, strict=True)
         ]
+
+    def _phrases(self, text: "_Text") -> tuple[Phrase, ...]:
+        """Returns the phrases that the translations of a text must contain."""
+        vocabulary, phrases = self.vocabularies["target"], []
+        if self.glossary:
+            for term in self.glossary.terms_of(text.text, text.language):
+                phrases.append(glossary.phrase(vocabulary, glossary.spellings(term)))
+        if self._keeps and not self.batches.decoding.temperature:
+            for placeholder, times in placeholders.counts(text.text).items():
+                phrases.append(glossary.phrase(vocabulary, iter([placeholder]), times=times))
+        return tuple(phrases)
 
     def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
         vocabulary = self.vocabularies["target"]

@@ -20,6 +20,7 @@ from mmt.decoding.bucketing import BucketedBatches
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 from mmt.sharding import Layout
+from mmt.translate.glossary import Glossary, word_edges
 from mmt.translate.line_search import LineSearch
 from mmt.translate.model_search import TransformerSearch
 from mmt.translate.sentences import ArrivingLines
@@ -171,6 +172,7 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
         sources: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Yields a Translation of every line, in order.
 
@@ -189,6 +191,8 @@ class Translator:
             prefixes: a prefix per line, instead of `decoding.prefix`.
             token_scores: whether to keep the scores of tokens, which takes a little time.
             sources: a language per line, instead of `source`.
+            glossary: terms whose translations the translations of their lines must contain. Such a
+                line takes longer.
 
         Raises:
             ValueError: at once, for a language that the model does not have or needs, or a prefix
@@ -201,7 +205,7 @@ class Translator:
         given = itertools.repeat(source) if sources is None else iter(sources)
         if prefixes is not None and decoding.prefix:
             raise ValueError(f"prefixes, and the prefix {decoding.prefix!r} for all; give one")
-        search = self._search(self._tag(target), target, decoding, token_scores)
+        search = self._search(self._tag(target), target, decoding, token_scores, glossary)
         forced = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
         windows = lines.windows(WINDOW) if isinstance(lines, ArrivingLines) else _windows(lines)
@@ -216,7 +220,12 @@ class Translator:
         return (translation._replace(line=i) for i, translation in enumerate(translations))
 
     def _search(
-        self, tag: str, target: str | None, decoding: Decoding, token_scores: bool
+        self,
+        tag: str,
+        target: str | None,
+        decoding: Decoding,
+        token_scores: bool,
+        glossary: Glossary | None,
     ) -> LineSearch:
         """Returns the search that translates lines into a language with its tag."""
 
@@ -231,10 +240,14 @@ class Translator:
             batch_size=self.batch_size,
             longest=self.max_source_length,
             token_scores=token_scores,
+            edges=word_edges(self.vocabularies["target"])
+            if glossary or decoding.keep_placeholders
+            else None,
         )
         return LineSearch(
-            batches, self.vocabularies, tag, language_id, self.manifest.source, self.layout
-        )
+            batches, self.vocabularies, tag, language_id, self.manifest.source, self.layout,
+            glossary,
+        )  # fmt: skip
 
     def language_id(self, source: str | None, target: str | None = None) -> int:
         """Returns the id of a line's language, for a model that routes by language.
