@@ -260,4 +260,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 63
+    assert count(parser()) == 64

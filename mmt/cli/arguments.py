@@ -82,6 +82,10 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
         "--nbest", type=int, metavar="N", help="N translations per line, with scores"
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
+    parser.add_argument(
+        "--glossary", metavar="FILE.tsv",
+        help="terms and their translations: source, target and optionally language of the lines",
+    )  # fmt: skip
     parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
     parser.add_argument("--out", metavar="DIR", help="with --corpus: the new corpus folder")
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
