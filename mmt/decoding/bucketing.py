@@ -20,7 +20,7 @@ from jaxtyping import Int
 
 from mmt.decoding import beam_search, constraints
 from mmt.decoding.beam_search import Hypotheses, RowLimits, State
-from mmt.decoding.constraints import Constraints, Phrase, WordEdges
+from mmt.decoding.constraints import Constraints, RequiredPhrase, WordEdges
 from mmt.decoding.options import Decoding
 from mmt.decoding.settings import BeamSettings
 
@@ -37,7 +37,7 @@ class Source(NamedTuple):
     tokens: Sequence[int]
     prefix: Sequence[int] = ()
     language: int | None = None
-    phrases: tuple[Phrase, ...] = ()
+    phrases: tuple[RequiredPhrase, ...] = ()
 
 
 class Bucket(NamedTuple):

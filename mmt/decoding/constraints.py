@@ -25,7 +25,7 @@ class WordEdges(NamedTuple):
     ends: Bool[np.ndarray, "V"]
 
 
-class Phrase(NamedTuple):
+class RequiredPhrase(NamedTuple):
     """A phrase that a hypothesis must contain `times` times.
 
     `alternatives` are token ids of its spellings, of which any counts.
@@ -84,7 +84,7 @@ class Banks(NamedTuple):
 
 
 def constraints(
-    rows: Sequence[Sequence[Phrase]], shape: tuple[int, int, int, int], edges: WordEdges
+    rows: Sequence[Sequence[RequiredPhrase]], shape: tuple[int, int, int, int], edges: WordEdges
 ) -> Constraints:
     """Returns the constraints of rows that each have some phrases.
 

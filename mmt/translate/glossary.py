@@ -15,7 +15,7 @@ import numpy as np
 
 from mmt import languages
 from mmt.data.vocabulary import Vocabulary
-from mmt.decoding.constraints import Phrase, WordEdges
+from mmt.decoding.constraints import RequiredPhrase, WordEdges
 from mmt.translate import placeholders
 
 # Thai to Tibetan, Burmese, Hangul, Khmer, kana, Han: words without spaces, or with endings.
@@ -131,7 +131,7 @@ class Glossary:
         return {first: sorted(of_first, reverse=True) for first, of_first in lengths.items()}
 
 
-def phrase(vocabulary: Vocabulary, spellings: Iterator[str], *, times: int = 1) -> Phrase:
+def phrase(vocabulary: Vocabulary, spellings: Iterator[str], *, times: int = 1) -> RequiredPhrase:
     """Returns the phrase that is any of the spellings, after a space or not.
 
     Raises ValueError for one that the vocabulary cannot write.
@@ -143,7 +143,7 @@ def phrase(vocabulary: Vocabulary, spellings: Iterator[str], *, times: int = 1) 
             if not ids or {vocabulary.pad, vocabulary.eos, vocabulary.unk} & set(ids):
                 raise ValueError(f"term {spelling!r}: the target vocabulary cannot write it")
             alternatives[tuple(ids)] = None
-    return Phrase(tuple(alternatives), times)
+    return RequiredPhrase(tuple(alternatives), times)
 
 
 def spellings(term: Term) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
-from mmt.decoding.constraints import Phrase
+from mmt.decoding.constraints import RequiredPhrase
 from mmt.sharding import Layout
 from mmt.translate import glossary, placeholders, sentences
 from mmt.translate.glossary import Glossary
@@ -131,7 +131,7 @@ class LineSearch:
             for text, sequences in zip(texts, decoded, strict=True)
         ]
 
-    def _phrases(self, text: "_Text") -> tuple[Phrase, ...]:
+    def _phrases(self, text: "_Text") -> tuple[RequiredPhrase, ...]:
         """Returns the phrases that the translations of a text must contain."""
         vocabulary, phrases = self.vocabularies["target"], []
         if self.glossary:
@@ -209,4 +209,3 @@ def _rejoined(text: str, pieces: Sequence[Translation]) -> Translation:
         hypotheses.append(Hypothesis(placeholders.rejoin(text, texts), score))
     kept = tuple(piece for piece in pieces if piece.hypotheses)
     return Translation(text, tuple(hypotheses), kept)
-

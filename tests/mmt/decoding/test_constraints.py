@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mmt.decoding import constraints
 from mmt.decoding.beam_search import RowLimits, beam_search
-from mmt.decoding.constraints import Phrase, WordEdges
+from mmt.decoding.constraints import RequiredPhrase, WordEdges
 from mmt.decoding.settings import BeamSettings
 
 PAD, EOS, SIZE, LONGEST = 0, 1, 5, 5
@@ -75,14 +75,14 @@ def best_by_brute_force(table, phrases, edges):
     return best
 
 
-ONE = [Phrase(((2, 3),))]
+ONE = [RequiredPhrase(((2, 3),))]
 CASES = [
     ONE,
-    [Phrase(((3,),), times=2)],
-    [Phrase(((2, 2), (3,)))],
-    [Phrase(((4,),)), Phrase(((2, 3),))],
-    [Phrase(((3, 4), (4, 3))), Phrase(((2,),))],
-    [Phrase(((2, 2, 3),))],  # a failed start may be the start of another
+    [RequiredPhrase(((3,),), times=2)],
+    [RequiredPhrase(((2, 2), (3,)))],
+    [RequiredPhrase(((4,),)), RequiredPhrase(((2, 3),))],
+    [RequiredPhrase(((3, 4), (4, 3))), RequiredPhrase(((2,),))],
+    [RequiredPhrase(((2, 2, 3),))],  # a failed start may be the start of another
 ]
 
 
@@ -98,7 +98,7 @@ def test_a_wide_beam_finds_the_best_that_has_all_phrases(phrases, edges):
 
 
 PHRASE = st.builds(
-    Phrase,
+    RequiredPhrase,
     st.lists(st.lists(st.integers(2, SIZE - 1), min_size=1, max_size=3).map(tuple), min_size=1,
              max_size=2, unique=True).map(tuple),
     st.integers(1, 2),
@@ -125,7 +125,7 @@ def test_every_hypothesis_of_a_narrow_beam_has_all_phrases(rows, seed, style):
 
 def test_rows_do_not_depend_on_each_other():
     table = random_table(7)
-    rows = [ONE, [Phrase(((4, 3),))]]
+    rows = [ONE, [RequiredPhrase(((4, 3),))]]
     both = search(table, rows, WORDS, beams=4)
     for number, row in enumerate(rows):
         alone = search(table, [row], WORDS, beams=4)
