@@ -29,6 +29,7 @@ DOORS = {
     "safetensors": {"mmt.convert.tensors"},
     "ctranslate2": {"mmt.convert.ctranslate2"},
     "sentencepiece": {"mmt.data.vocabulary"},
+    "sentencex": {"mmt.translate.sentences"},
     "sacrebleu": {"eval.metrics", "eval.testsets", "tasks"},
     "babel": {"mmt.data.cldr", "mmt.data.readers.gettext"},
     "matplotlib": {"eval.report"},
@@ -259,4 +260,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 64
+    assert count(parser()) == 65

@@ -86,6 +86,10 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
         "--weights", choices=("auto", "float32", "bfloat16", "int8"), default="auto",
         help="precision of matrix products; default: auto, bfloat16 where it is fast, else float32",
     )  # fmt: skip
+    parser.add_argument(
+        "--glossary", metavar="FILE.tsv",
+        help="terms and their translations: source, target and optionally language of the lines",
+    )  # fmt: skip
     parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
     parser.add_argument("--out", metavar="DIR", help="with --corpus: the new corpus folder")
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."

@@ -4,6 +4,7 @@ Imports are lazy, so that `mmt --help` is instant. Results go to stdout, message
 """
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -91,18 +92,21 @@ def _baselines(args: argparse.Namespace) -> None:
 
 
 def _translate(args: argparse.Namespace) -> None:
-    from mmt import translate
+    from mmt import config, translate
 
     if args.corpus or args.out:
         return _back_translate(args)
+    glossary = translate.Glossary.read(args.glossary) if args.glossary else None
     translator, decoding = _translator(args)
+    if config.bound(translate.Decoding, "split") is None:
+        decoding = dataclasses.replace(decoding, split="sentences")
     if sys.stdin is None:
         raise ValueError("there is no standard input to translate")
     stdin: Any = sys.stdin.buffer
     lines = translate.arriving_lines(stdin)
     for translation in translator.translate(
         lines, source=args.source, target=args.target, decoding=decoding,
-        token_scores=args.format == "jsonl",
+        token_scores=args.format == "jsonl", glossary=glossary,
     ):  # fmt: skip
         if args.format == "jsonl":
             print(as_json(translate.to_json(translation)), flush=True)
@@ -116,8 +120,8 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    if args.source or args.nbest or args.format != "text":
-        raise ValueError("--from, --nbest and --format are for stdin, not for --corpus")
+    if args.source or args.nbest or args.format != "text" or args.glossary:
+        raise ValueError("--from, --nbest, --format and --glossary are for stdin, not for --corpus")
     translator, decoding = _translator(args, [back_translation.BackTranslation])
     into = args.target.split(",") if args.target else ()
     work = config.configured(back_translation.BackTranslation)(

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from mmt.decoding import sampling
+from mmt.decoding import constraints, sampling
+from mmt.decoding.constraints import Banks, Constraints
 from mmt.decoding.settings import BeamSettings
 from mmt.decoding.top_k import top_k
 
@@ -30,12 +31,15 @@ class RowLimits(NamedTuple):
         min_lengths: minimum length, end token included.
         prefix: forced first tokens, filled up with -1; shorter than the maximum length.
         noise: a random key per row, for sampling.
+        constraints: phrases that each hypothesis must contain; they need two beams or more. The
+            maximum length must leave room for them.
     """
 
     max_lengths: Int[Array, "B"]
     min_lengths: Int[Array, "B"] | None = None
     prefix: Int[Array, "B P"] | None = None
     noise: UInt32[Array, "B 2"] | None = None
+    constraints: Constraints | None = None
 
 
 class Hypotheses(NamedTuple):
@@ -177,8 +181,8 @@ def _empty(batch: int, beams: int, settings: BeamSettings) -> Hypotheses:
 
 def _step(step_fn: StepFn, state: State, settings: BeamSettings, batch_axis: int) -> State:
     logits, cache = step_fn(state.last, state.cache)
-    logprobs, tokens = _best_tokens(logits, state, settings)
-    grown, parents, tokens = _best_continuations(state, logprobs, tokens, settings)
+    logprobs, tokens, banks = _best_tokens(logits, state, settings)
+    grown, parents, tokens = _best_continuations(state, logprobs, tokens, banks, settings)
 
     max_lengths = state.limits.max_lengths[:, None]
     ended = counted = tokens == settings.eos
@@ -188,7 +192,10 @@ def _step(step_fn: StepFn, state: State, settings: BeamSettings, batch_axis: int
     scores = grown.scores / length_penalty(state.step + 1, settings)
     scores = jnp.where(counted, scores, -jnp.inf)
     finished = _best_finished(state.finished, grown._replace(scores=scores), settings)
-    live_scores, chosen = jax.lax.top_k(jnp.where(ended, -jnp.inf, grown.scores), settings.beams)
+    open_scores = jnp.where(ended, -jnp.inf, grown.scores)
+    if banks is not None:  # `grown` has an order of its own, and its first ones stay live
+        open_scores = constraints.only_first(open_scores, settings.beams)
+    live_scores, chosen = jax.lax.top_k(open_scores, settings.beams)
     # Log-probabilities are at most 0, so sums only fall. A live hypothesis' final score is at
     # most its present sum divided by the largest penalty, that of the row's maximum length.
     bound = live_scores[:, :1] / length_penalty(max_lengths, settings)
@@ -206,11 +213,12 @@ def _step(step_fn: StepFn, state: State, settings: BeamSettings, batch_axis: int
 
 def _best_tokens(
     logits: Float[Array, "N V"], state: State, settings: BeamSettings
-) -> tuple[Float[Array, "N W"], Int[Array, "N W"]]:
+) -> tuple[Float[Array, "N W"], Int[Array, "N W"], Banks | None]:
     """Returns log-probabilities and ids of the best next tokens, or a sampled one, per hypothesis.
 
     At most 2 * beams tokens of one hypothesis can be among its row's best 2 * beams, so this
-    selection is exact. It leaves few candidates to normalise and to sort across the beams.
+    selection is exact. It leaves few candidates to normalise and to sort across the beams. With
+    constraints, the tokens that they require are added, and the banks of all are returned.
     """
     size = logits.shape[-1]
     logits = logits.astype(jnp.float32)
@@ -222,9 +230,12 @@ def _best_tokens(
         )
         total = jnp.zeros_like(total)
     candidates = jnp.where(_allowed(state, size, settings), logits, -jnp.inf)
+    banks = None
     if settings.temperature is None:
         width = min(2 * settings.beams, size) if settings.beams > 1 else 1
         best, tokens = top_k(candidates, width)
+        if state.limits.constraints is not None:
+            best, tokens, banks = _with_required(candidates, best, tokens, state, settings)
     else:
         assert state.limits.noise is not None, "sampling needs limits.noise"
         candidates = sampling.top_k_top_p_filter(
@@ -233,7 +244,30 @@ def _best_tokens(
         )  # fmt: skip
         tokens = sampling.sample(candidates, state.limits.noise, state.step)[:, None]
         best = jnp.take_along_axis(logits, tokens, axis=-1)
-    return jnp.minimum(best - total, 0.0), tokens  # rounding must not raise it above 0
+    return jnp.minimum(best - total, 0.0), tokens, banks  # rounding must not raise it above 0
+
+
+def _with_required(
+    logits: Float[Array, "N V"],
+    best: Float[Array, "N W"],
+    tokens: Int[Array, "N W"],
+    state: State,
+    settings: BeamSettings,
+) -> tuple[Float[Array, "N Y"], Int[Array, "N Y"], Banks]:
+    """Adds the tokens that constraints require to the best ones, and returns the banks of all.
+
+    No hypothesis ends without its phrases.
+    """
+    phrases = state.limits.constraints
+    assert phrases is not None and settings.beams > 1
+    progress = constraints.progress(phrases, state.live.tokens, state.step)
+    best, tokens = constraints.with_required(progress, logits, best, tokens)
+    banks = constraints.banks(progress, tokens, phrases.starts)
+    ends = tokens == settings.eos
+    if settings.search_style == "hf":
+        longest = jnp.repeat(state.limits.max_lengths, settings.beams)[:, None]
+        ends |= state.step + 1 >= longest
+    return jnp.where(ends & ~banks.complete, -jnp.inf, best), tokens, banks
 
 
 def _allowed(state: State, size: int, settings: BeamSettings) -> Bool[Array, "N V"]:
@@ -272,6 +306,7 @@ def _best_continuations(
     state: State,
     logprobs: Float[Array, "N W"],
     tokens: Int[Array, "N W"],
+    banks: Banks | None,
     settings: BeamSettings,
 ) -> tuple[Hypotheses, Int[Array, "B X"], Int[Array, "B X"]]:
     """Returns each row's best X = 2 * beams (greedy: 1), their parent beams and last tokens."""
@@ -279,7 +314,12 @@ def _best_continuations(
     width = logprobs.shape[-1]
     scores = state.live.scores[..., None] + logprobs.reshape(batch, beams, width)
     count = 2 * beams if beams > 1 else 1
-    scores, flat = jax.lax.top_k(scores.reshape(batch, -1), count)
+    scores = scores.reshape(batch, -1)
+    if banks is None:
+        scores, flat = jax.lax.top_k(scores, count)
+    else:
+        flat = constraints.best_by_bank(scores, banks.bank.reshape(batch, -1), count=count)
+        scores = _pick(scores, flat)
     parents, tokens = flat // width, _pick(tokens.reshape(batch, -1), flat)
     token_scores = state.live.token_scores
     if token_scores is not None:

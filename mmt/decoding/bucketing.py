@@ -17,23 +17,44 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from mmt.decoding import beam_search
+from mmt.decoding import beam_search, constraints
 from mmt.decoding.beam_search import Hypotheses, RowLimits, State
+from mmt.decoding.constraints import Constraints, RequiredPhrase, WordEdges
 from mmt.decoding.options import Decoding
 from mmt.decoding.settings import BeamSettings
 
 _FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 slowly
+_BEAMS = 2  # times as many beams where phrases are required
 
 
 class Source(NamedTuple):
     """Token ids of a source with its end token, and a forced prefix of its translations.
 
-    `language` is the language id, if the model routes by language.
+    `language` is the language id, if the model routes by language. `phrases` are those that its
+    translations must contain.
     """
 
     tokens: Sequence[int]
     prefix: Sequence[int] = ()
     language: int | None = None
+    phrases: tuple[RequiredPhrase, ...] = ()
+
+
+class Bucket(NamedTuple):
+    """The shape of a batch: what decides which compiled programs a source meets.
+
+    Attributes:
+        length: source tokens: a power of two from 16, at most the model's longest.
+        prefix: tokens of forced prefixes, a multiple of 16.
+        required: tokens of all required phrases, a multiple of 16.
+        phrases: the most phrases, alternatives of a phrase, and tokens of an alternative, each a
+            power of two; empty without phrases.
+    """
+
+    length: int
+    prefix: int
+    required: int
+    phrases: tuple[int, ...]
 
 
 class DecodedSequence(NamedTuple):
@@ -95,6 +116,7 @@ class BucketedBatches:
             power of two that suffices, from 4, which is faster. Then results may depend on the
             number of sources, by rounding.
         token_scores: whether to keep the scores of tokens.
+        edges: word edges of the target tokens, if sources have required phrases.
     """
 
     model: SearchModel
@@ -103,13 +125,14 @@ class BucketedBatches:
     longest: int
     fixed: bool = True
     token_scores: bool = False
+    edges: WordEdges | None = None
 
     def search(self, sources: Sequence[Source]) -> list[list[DecodedSequence]]:
         """Returns the hypotheses of each source, best first, in the order of `sources`.
 
         Raises:
-            ValueError: the model's output is not a number, or a prefix leaves no room for the end
-                token.
+            ValueError: the model's output is not a number, a prefix leaves no room for the end
+                token, or phrases are required of a sample.
         """
         for source in sources:
             most = self.decoding.longest(len(source.tokens))
@@ -118,35 +141,47 @@ class BucketedBatches:
                     f"prefix of {len(source.prefix)} tokens; the longest translation of this line "
                     f"has {most}, with its end"
                 )
+        if self.decoding.temperature and any(source.phrases for source in sources):
+            raise ValueError(
+                f"temperature {self.decoding.temperature} and a glossary: a sample cannot contain "
+                "required terms; search with a beam"
+            )
         order = sorted(range(len(sources)), key=lambda i: (*self._bucket(sources[i]), i))
         decoded: dict[int, list[DecodedSequence]] = {}
         for bucket, members in itertools.groupby(order, key=lambda i: self._bucket(sources[i])):
             while batch := list(itertools.islice(members, self.batch_size)):
-                results = self._batch([sources[i] for i in batch], *bucket)
+                results = self._batch([sources[i] for i in batch], bucket)
                 decoded |= zip(batch, results, strict=True)
         return [decoded[i] for i in range(len(sources))]
 
-    def _bucket(self, source: Source) -> tuple[int, int]:
-        """Returns the lengths of source and prefix in a batch: a power of two from 16, at most
-        `longest`, and a multiple of 16.
-        """
-        length = max(16, 1 << (len(source.tokens) - 1).bit_length())
-        return min(length, self.longest), 16 * -(-len(source.prefix) // 16)
+    def _bucket(self, source: Source) -> Bucket:
+        phrases = source.phrases
+        shape: tuple[int, ...] = ()
+        if phrases:
+            alternatives = [tokens for phrase in phrases for tokens in phrase.alternatives]
+            most = max(len(phrase.alternatives) for phrase in phrases)
+            shape = tuple(map(_power_of_two, (len(phrases), most, max(map(len, alternatives)))))
+        return Bucket(
+            min(max(16, _power_of_two(len(source.tokens))), self.longest),
+            _multiple_of_16(len(source.prefix)),
+            _multiple_of_16(sum(phrase.longest for phrase in phrases)),
+            shape,
+        )
 
-    def _batch(
-        self, sources: Sequence[Source], length: int, prefix: int
-    ) -> list[list[DecodedSequence]]:
+    def _batch(self, sources: Sequence[Source], bucket: Bucket) -> list[list[DecodedSequence]]:
         """Returns the hypotheses of at most `batch_size` sources of one bucket."""
         model, rows = self.model, self._rows(len(sources))
-        tokens = np.full((rows, length), model.pad, np.int32)
+        tokens = np.full((rows, bucket.length), model.pad, np.int32)
         for row, source in enumerate(sources):
             tokens[row, : len(source.tokens)] = source.tokens
         settings = self.decoding.settings(
-            self.decoding.longest(length),
+            self.decoding.longest(bucket.length) + bucket.required,
             start=model.start, eos=model.eos, pad=model.pad, token_scores=self.token_scores,
         )  # fmt: skip
+        if bucket.phrases:
+            settings = dataclasses.replace(settings, beams=_BEAMS * settings.beams)
         segments = segment_ends(settings.max_length)
-        limits = self._limits(sources, prefix, rows)
+        limits = self._limits(sources, bucket, rows)
         encoded, state = model.prefill(
             tokens, limits,
             settings=settings, max_step=segments[0], language_ids=self._language_ids(sources, rows),
@@ -182,23 +217,45 @@ class BucketedBatches:
             raise ValueError("some sources have a language id and others have none")
         return np.array(given + [0] * (rows - len(given)), np.int32)
 
-    def _limits(self, sources: Sequence[Source], prefix: int, rows: int) -> RowLimits:
+    def _limits(self, sources: Sequence[Source], bucket: Bucket, rows: int) -> RowLimits:
         """Returns the constraints of each row; rows that fill the batch up decode nothing."""
         least = np.zeros(rows, np.int32)
-        most, forced = least.copy(), np.full((rows, prefix), -1, np.int32)
+        most, forced = least.copy(), np.full((rows, bucket.prefix), -1, np.int32)
         noise = np.zeros((rows, 2), np.uint32)
         for row, source in enumerate(sources):
             least[row] = self.decoding.shortest(len(source.tokens))
             most[row] = self.decoding.longest(len(source.tokens))
+            most[row] += sum(phrase.longest for phrase in source.phrases)
             forced[row, : len(source.prefix)] = source.prefix
             identity = f"{self.decoding.seed} {list(source.tokens)}".encode()
             noise[row] = np.frombuffer(hashlib.sha256(identity).digest()[:8], np.uint32)
         return RowLimits(
             jnp.asarray(most),
             min_lengths=jnp.asarray(least) if self.decoding.min_length_ratio else None,
-            prefix=jnp.asarray(forced) if prefix else None,
+            prefix=jnp.asarray(forced) if bucket.prefix else None,
             noise=jnp.asarray(noise) if self.decoding.temperature else None,
+            constraints=self._constraints(sources, bucket, rows) if bucket.phrases else None,
         )
+
+    def _constraints(
+        self, sources: Sequence[Source], bucket: Bucket, rows: int
+    ) -> Constraints:
+        """Returns the required phrases of each row."""
+        assert self.edges is not None, "phrases need the word edges of tokens"
+        phrases, alternatives, tokens = bucket.phrases
+        return constraints.constraints(
+            [source.phrases for source in sources],
+            (rows, phrases, alternatives, tokens),
+            self.edges,
+        )
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _multiple_of_16(number: int) -> int:
+    return 16 * -(-number // 16)
 
 
 def segment_ends(longest: int) -> list[int]:

@@ -8,11 +8,12 @@ import dataclasses
 import math
 from typing import Any
 
-from mmt import checked
+from mmt import checked, suggest
 from mmt.decoding.settings import BeamSettings
 
 # The name of a field in results rows and in old configurations, where it differs from ours.
 _RECORDED_NAMES = {"search_style": "rules"}
+SPLITS = ("long", "sentences")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Decoding:
         max_length_ratio: maximum tokens of a translation per source token; None allows 2 per
             source token plus 16.
         prefix: text that every translation of a line starts with.
+        split: which lines are translated in pieces: 'long' ones, which do not fit the model, at
+            sentence ends if possible; or 'sentences', every sentence of every line by itself.
+        keep_placeholders: whether placeholders ({name}, %s), URLs, e-mail addresses and code in
+            backticks come through unchanged, each as often as in the line.
         rules: old name of `search_style`.
 
     Raises:
@@ -63,6 +68,8 @@ class Decoding:
     min_length_ratio: float = 0.0
     max_length_ratio: float | None = None
     prefix: str = ""
+    split: str = "long"
+    keep_placeholders: bool = False
     rules: dataclasses.InitVar[str | None] = None
 
     def __post_init__(self, rules: str | None) -> None:
@@ -84,6 +91,8 @@ class Decoding:
                 f"min_length_ratio {least}; allowed: 0 to {limit}"
                 + (" (more needs a max_length_ratio)" if most is None else ", the max_length_ratio")
             )
+        if self.split not in SPLITS:
+            raise ValueError(f"split {self.split!r}; {suggest.choices(self.split, SPLITS)}")
         if self.prefix and self.prefix.splitlines() != [self.prefix]:
             raise ValueError(f"prefix {self.prefix!r}; allowed: text on one line")
 

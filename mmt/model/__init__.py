@@ -14,5 +14,7 @@ Shapes in annotations use one alphabet throughout the project:
     M  choices of a group, S * k       R  rows of a buffer
     F  hidden size of an MLP           P  prefix length
     W  candidates of a hypothesis      X  candidates of a row
-    J  length of a history
+    J  length of a history             U  phrases that a row must contain
+    A  alternatives of a phrase        Z  tokens of an alternative
+    Y  candidates with required tokens
 """

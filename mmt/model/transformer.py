@@ -113,11 +113,13 @@ class Transformer(nn.Module):
         language_ids: Int[Array, "B"] | None = None,
     ) -> CrossKV:
         """Returns cross-attention keys and values of every decoder layer, and the padding mask."""
-        key_value: Any = self.decoder.cross_kv(encoded)
+        keys: Any
+        values: Any
+        keys, values = self.decoder.cross_kv(encoded)
         mask = encoder_input_tokens != self.config.pad_id
         if not self.config.scan_layers:
-            key_value = map(tuple, key_value)
-        return CrossKV(*key_value, mask, self._routed("decoder", language_ids))
+            keys, values = tuple(keys), tuple(values)
+        return CrossKV(keys, values, mask, self._routed("decoder", language_ids))
 
     def empty_cache(self, rows: int, max_length: int, beams: int = 1) -> KVCache:
         """Returns an empty cache for `rows` rows of `beams` hypotheses of at most `max_length`

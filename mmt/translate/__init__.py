@@ -1,6 +1,7 @@
 """Translates lines of text with a trained model."""
 
 from mmt.decoding import DEFAULT, Decoding
+from mmt.translate.glossary import Glossary
 from mmt.translate.placement import layout_of
 from mmt.translate.translation import Hypothesis, Translation, format_text, to_json
 from mmt.translate.translator import Translator, arriving_lines
@@ -8,6 +9,7 @@ from mmt.translate.translator import Translator, arriving_lines
 __all__ = [
     "DEFAULT",
     "Decoding",
+    "Glossary",
     "Hypothesis",
     "Translation",
     "Translator",

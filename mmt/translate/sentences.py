@@ -1,17 +1,24 @@
-"""Reads lines as they arrive on a stream, and splits long lines at sentence ends.
+"""Reads lines as they arrive on a stream, and splits text into sentences, or to a length.
 
-It is not a sentence segmenter: text that fits the model is never split, so a wrong guess costs
-little. `mmt.data.readers` reads corpus files, and rejects invalid bytes.
+`segment` finds sentences with sentencex. `split` cuts a text that is too long for the model.
+`mmt.data.readers` reads corpus files, and rejects invalid bytes.
 """
 
 import codecs
+import functools
 import io
 import itertools
 import re
 import select
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import sentencex
+
+from mmt import languages
+from mmt.translate import placeholders
 
 # Unicode 15's Sentence_Terminal beyond ASCII, the ellipsis, the Tibetan shad and the Khmer khan.
 _TERMINALS = (
@@ -44,6 +51,10 @@ _BOUNDARIES = tuple(
     )
 )
 _JOINER = "\u200d"
+# Tibetan and Khmer marks that end a sentence, which sentencex does not know.
+_UNKNOWN_TO_SENTENCEX = re.compile(r"[\u0f0d\u0f0e\u17d4\u17d5]+\s*")
+# sentencex fails on white space of several bytes, and takes no lone surrogates.
+_WIDE_SPACE, _SURROGATE = re.compile(r"\s"), re.compile("[\ud800-\udfff]")
 
 
 class ArrivingLines:
@@ -96,6 +107,67 @@ class ArrivingLines:
             return line.decode(errors="replace")
 
 
+class SegmentedText(NamedTuple):
+    """The sentences of a text, and the white space around them.
+
+    Attributes:
+        sentences: the sentences, without white space at their ends.
+        gaps: white space before the first sentence, between sentences, and after the last one.
+    """
+
+    sentences: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    def join(self, translations: Sequence[str], *, separator: str = " ") -> str:
+        """Returns the text with each sentence replaced by its translation.
+
+        `separator` stands between sentences that have no white space between them, as in Chinese.
+        """
+        inner = (gap or separator for gap in self.gaps[1:-1])
+        gaps = [self.gaps[0], *inner, *self.gaps[-1:]] if self.sentences else list(self.gaps)
+        parts = itertools.zip_longest(gaps, translations, fillvalue="")
+        return "".join(itertools.chain.from_iterable(parts))
+
+
+def segment_text(text: str, language: str = "") -> SegmentedText:
+    r"""Returns the sentences of a text of lines and paragraphs; a line break ends a sentence.
+
+    >>> text = segment_text("One. Two!\n\n  Three?\n")
+    >>> text.sentences
+    ('One.', 'Two!', 'Three?')
+    >>> text.join(["Eins.", "Zwei!", "Drei?"])
+    'Eins. Zwei!\n\n  Drei?\n'
+    """
+    sentences, gaps = [], [""]
+    for line in re.split(r"([\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+)", text):
+        for sentence in segment(line, language) if line.strip() else [line]:
+            stripped = sentence.strip()
+            before = sentence[: len(sentence) - len(sentence.lstrip())]
+            gaps[-1] += before
+            if stripped:
+                sentences.append(stripped)
+                gaps.append(sentence[len(before) + len(stripped) :])
+    return SegmentedText(tuple(sentences), tuple(gaps))
+
+
+def segment(text: str, language: str = "") -> list[str]:
+    """Splits a text without line breaks into sentences; together they are the text.
+
+    White space belongs to the sentence before it. No sentence ends inside a placeholder, a URL or
+    code. A language that sentencex does not know has the rules of English.
+
+    >>> segment("Am 2. März kam Dr. Müller. Er ging.", "German")
+    ['Am 2. März kam Dr. Müller. ', 'Er ging.']
+    """
+    plain = _SURROGATE.sub("\ufffd", _WIDE_SPACE.sub(" ", text))
+    parts = sentencex.segment(_sentencex_code(language), plain)
+    ends = set(itertools.accumulate(map(len, parts)))
+    ends |= {match.end() for match in _UNKNOWN_TO_SENTENCEX.finditer(plain)}
+    for start, end in placeholders.spans(text):
+        ends -= set(range(start + 1, end))
+    return [text[start:end] for start, end in itertools.pairwise(sorted({0, *ends})) if end]
+
+
 def split(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Splits `text` into pieces that fit, stripped of white space; only white space is lost.
 
@@ -112,6 +184,15 @@ def split(text: str, fits: Callable[[str], bool]) -> list[str]:
     assert len(text) > 1, f"{text!r} does not fit"
     boundary = _boundary(text)
     return split(text[:boundary], fits) + split(text[boundary:], fits)
+
+
+@functools.cache
+def _sentencex_code(language: str) -> str:
+    """Returns sentencex' code of a language, given by any name."""
+    if not language:
+        return "en"
+    found = languages.find(language)
+    return found.iso1 or found.iso3
 
 
 def _boundary(text: str) -> int:

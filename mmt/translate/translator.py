@@ -1,11 +1,10 @@
 """`Translator`: a trained model that translates lines of text, in order, as they arrive.
 
-It turns lines into token ids and hypotheses into text. `mmt.translate.sentences` reads and splits
-lines, `mmt.decoding` searches, `mmt.translate.model_search` runs the model. It scores nothing and
-knows no test sets.
+It checks languages and options. `mmt.translate.line_search` makes token ids of lines and text of
+hypotheses, `mmt.translate.sentences` reads and splits lines, `mmt.decoding` searches,
+`mmt.translate.model_search` runs the model. It scores nothing and knows no test sets.
 """
 
-import contextlib
 import dataclasses
 import io
 import itertools
@@ -17,15 +16,16 @@ from mmt import checkpoint, config, languages
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import DEFAULT, Decoding
-from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
+from mmt.decoding.bucketing import BucketedBatches
 from mmt.model import inference
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 from mmt.sharding import Layout
-from mmt.translate import sentences
+from mmt.translate.glossary import Glossary, word_edges
+from mmt.translate.line_search import LineSearch
 from mmt.translate.model_search import TransformerSearch
 from mmt.translate.sentences import ArrivingLines
-from mmt.translate.translation import Hypothesis, Translation, join, on_one_line
+from mmt.translate.translation import Translation
 
 WINDOW = 1024  # lines that are sorted by length and translated together
 
@@ -183,23 +183,27 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
         sources: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Yields a Translation of every line, in order.
 
         Lines are read in windows of `WINDOW`; `arriving_lines` are translated as they arrive. A
         line of white space only has an empty translation. A line that is too long is translated in
-        pieces, of which the first starts with the prefix.
+        pieces, of which the first starts with the prefix; with `decoding.split` 'sentences', so is
+        a line of several sentences.
 
         Args:
             lines: the lines.
-            source: language of the lines. It is only checked, because the model detects the
-                language; a model that routes by language needs it.
+            source: language of the lines. It is checked, and decides where sentences end. The
+                model detects the language itself; only one that routes by language needs it.
             target: language to translate into; None is the model's own, else English. A model
                 whose vocabulary has no tags receives the lines unchanged.
             decoding: options of the search.
             prefixes: a prefix per line, instead of `decoding.prefix`.
             token_scores: whether to keep the scores of tokens, which takes a little time.
             sources: a language per line, instead of `source`.
+            glossary: terms whose translations the translations of their lines must contain. Such a
+                line takes longer.
 
         Raises:
             ValueError: at once, for a language that the model does not have or needs, or a prefix
@@ -212,7 +216,7 @@ class Translator:
         given = itertools.repeat(source) if sources is None else iter(sources)
         if prefixes is not None and decoding.prefix:
             raise ValueError(f"prefixes, and the prefix {decoding.prefix!r} for all; give one")
-        search = _LineSearch(self, self._tag(target), target, decoding, token_scores)
+        search = self._search(self._tag(target), target, decoding, token_scores, glossary)
         forced = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
         windows = lines.windows(WINDOW) if isinstance(lines, ArrivingLines) else _windows(lines)
@@ -225,6 +229,37 @@ class Translator:
             for window in windows
         )
         return (translation._replace(line=i) for i, translation in enumerate(translations))
+
+    def _search(
+        self,
+        tag: str,
+        target: str | None,
+        decoding: Decoding,
+        token_scores: bool,
+        glossary: Glossary | None,
+    ) -> LineSearch:
+        """Returns the search that translates lines into a language with its tag."""
+
+        def language_id(source: str | None) -> int | None:
+            if source is not None:
+                self._check_language(source, target)
+            return self.language_id(source, target) if self.routes_by_language else None
+
+        batches = BucketedBatches(
+            TransformerSearch(self.model, self.params, self.vocabularies["target"].size),
+            decoding,
+            batch_size=self.batch_size,
+            longest=self.max_source_length,
+            fixed=self.fixed_batch_size,
+            token_scores=token_scores,
+            edges=word_edges(self.vocabularies["target"])
+            if glossary or decoding.keep_placeholders
+            else None,
+        )
+        return LineSearch(
+            batches, self.vocabularies, tag, language_id, self.manifest.source, self.layout,
+            glossary,
+        )  # fmt: skip
 
     def language_id(self, source: str | None, target: str | None = None) -> int:
         """Returns the id of a line's language, for a model that routes by language.
@@ -285,101 +320,6 @@ def _check_trained(language: languages.Language, codes: Sequence[str], side: str
 def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
     """Returns the lines of a byte stream such as `sys.stdin.buffer`, translated as they arrive."""
     return ArrivingLines(stream)
-
-
-@dataclasses.dataclass(frozen=True)
-class _LineSearch:
-    """A translator with a target language, its tag, and search options."""
-
-    translator: Translator
-    tag: str
-    target: str | None
-    decoding: Decoding
-    token_scores: bool
-
-    def translations(
-        self, lines: Sequence[str], prefixes: Sequence[str], sources: Sequence[str | None]
-    ) -> list[Translation]:
-        """Returns the translation of each line, which starts with the line's prefix."""
-        for name, given in (("prefixes", prefixes), ("sources", sources)):
-            if len(given) < len(lines):
-                raise ValueError(
-                    f"there are fewer {name} than lines: none for {lines[len(given)]!r}"
-                )
-        ids = self._language_ids(sources)
-        pieces = [sentences.split(line, self._fits) for line in lines]
-        forced, of_pieces = [], []
-        for line_pieces, prefix, language in zip(pieces, prefixes, ids, strict=True):
-            forced += ["" if i else prefix for i in range(len(line_pieces))]
-            of_pieces += [language] * len(line_pieces)
-        texts = [piece for line in pieces for piece in line]
-        translations = iter(self._sentences(texts, forced, of_pieces))
-        return [
-            join(line, list(itertools.islice(translations, len(line_pieces))))
-            for line, line_pieces in zip(lines, pieces, strict=True)
-        ]
-
-    def prefix(self, text: str) -> list[int]:
-        """Returns the token ids of a prefix; ValueError where the vocabulary cannot write it."""
-        vocabulary = self.translator.vocabularies["target"]
-        ids = vocabulary.encode(text)
-        if {vocabulary.pad, vocabulary.eos, vocabulary.unk} & set(ids):
-            raise ValueError(f"prefix {text!r}: the target vocabulary cannot write it")
-        return ids
-
-    def _language_ids(self, sources: Sequence[str | None]) -> list[int | None]:
-        """Returns the language id of each line if the model routes by language, else None."""
-        t = self.translator
-        for source in {source for source in sources if source is not None}:
-            t._check_language(source, self.target)
-        if not t.routes_by_language:
-            return [None] * len(sources)
-        ids = {source: t.language_id(source, self.target) for source in set(sources)}
-        return [ids[source] for source in sources]
-
-    def _sentences(
-        self, texts: Sequence[str], prefixes: Sequence[str], language_ids: Sequence[int | None]
-    ) -> list[Translation]:
-        """Returns the translations of texts that are short enough for the model."""
-        t, encoded = self.translator, self._encode(texts)
-        forced = {text: self.prefix(text) for text in set(prefixes)}
-        sources = [
-            Source(ids, forced[prefix], language)
-            for ids, prefix, language in zip(encoded, prefixes, language_ids, strict=True)
-        ]
-        batches = BucketedBatches(
-            TransformerSearch(t.model, t.params, t.vocabularies["target"].size),
-            self.decoding,
-            batch_size=t.batch_size,
-            longest=t.max_source_length,
-            fixed=t.fixed_batch_size,
-            token_scores=self.token_scores,
-        )
-        with t.layout.active() if t.layout else contextlib.nullcontext():
-            decoded = batches.search(sources)
-        return [
-            Translation(text, tuple(map(self._hypothesis, sequences)))
-            for text, sequences in zip(texts, decoded, strict=True)
-        ]
-
-    def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
-        vocabulary = self.translator.vocabularies["target"]
-        return Hypothesis(
-            on_one_line(vocabulary.decode(sequence.tokens)),
-            sequence.score,
-            tuple(map(vocabulary.piece, sequence.tokens)),
-            tuple(sequence.token_scores),
-        )
-
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each text, with tag and end token."""
-        encoded = self.translator.vocabularies["source"].encode_all(
-            [f"{self.tag} {text}" if self.tag else text for text in texts]
-        )
-        return [[*ids, self.translator.model.config.eos_id] for ids in encoded]
-
-    def _fits(self, text: str) -> bool:
-        return len(self._encode([text])[0]) <= self.translator.max_source_length
 
 
 def _windows(lines: Iterable[str]) -> Iterator[list[str]]:

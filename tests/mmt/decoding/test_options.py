@@ -16,7 +16,7 @@ def test_a_default_keeps_its_name_and_other_options_are_named_in_full():
     other = {
         "beam": 2, "alpha": 0.5, "penalty": "length", "search_style": "hf", "nbest": 2, "seed": 3,
         "no_repeat_ngram": 3, "repetition_penalty": 1.2, "min_length_ratio": 0.5,
-        "max_length_ratio": 3.0, "prefix": "x",
+        "max_length_ratio": 3.0, "prefix": "x", "split": "sentences", "keep_placeholders": True,
     }  # fmt: skip
     sampled = {"beam": 1, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
     assert {*other, *sampled} == {field.name for field in dataclasses.fields(Decoding)}
@@ -61,6 +61,7 @@ def test_lengths_are_ratios_of_the_source():
         ({"alpha": float("inf")}, "alpha inf; allowed: 0 or more"),
         ({"prefix": "a\nb"}, r"prefix 'a\\nb'; allowed: text on one line"),
         ({"prefix": "a\n"}, "allowed: text on one line"),
+        ({"split": "sentence"}, "'sentence'; nearest: sentences; allowed: long, sentences"),
         ({"penalty": "google"}, "penalty 'google'; allowed: gnmt, length"),
     ],
 )  # fmt: skip

@@ -1,6 +1,8 @@
 """Sentence splitting: nothing is lost, every part fits, and cuts are between sentences if possible.
 """
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,3 +48,45 @@ def test_a_very_long_line_is_cut_in_reasonable_time():
     pieces = sentences.split(text, at_most(500))
     assert len(pieces) < 1200
     assert all(piece.endswith(".") for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "language, parts",
+    [
+        ("de", ["Am 2. März kam Dr. Müller. ", "Er ging."]),  # the rules of the language
+        ("zho_Hans", ["三月二日。", "星期二。"]),
+        ("hye", ["Երեք օր։ ", "Հինգ ժամ։"]),
+        ("Khmer", ["ព្រះ។ ", "ទៅ"]),  # marks that sentencex lacks
+        ("bo", ["ཀ༎ ", "ག"]),
+        ("", ["One. ", "Two!"]),
+        ("dag_Latn", ["A boni. ", "A yi!"]),  # without rules of its own
+        ("en", ["See `a. B` now. ", "Go to http://a.b/c?d. ", "E!"]),  # code, a URL
+    ],
+)
+def test_sentences_of_a_language(language, parts):
+    assert sentences.segment("".join(parts), language) == parts
+
+
+TEXT = st.text("ab AB.!?。«\u0301\u2028\u3000\n\t\ud800`{}۔1", max_size=80)
+
+
+@given(TEXT, st.sampled_from(["", "my"]))
+def test_sentences_together_are_the_text(text, language):
+    parts = sentences.segment(text, language)
+    assert "".join(parts) == text and all(parts)
+
+
+@given(st.text("ab. \n\r\t\u2029。!", max_size=80))
+def test_a_text_keeps_its_white_space(text):
+    segmented = sentences.segment_text(text)
+    assert segmented.join(segmented.sentences, separator="") == text
+    assert all(s == s.strip() != "" and "\n" not in s for s in segmented.sentences)
+    others = segmented.join(["x y"] * len(segmented.sentences))
+    assert re.findall(r"[\n\r\u2029]", others) == re.findall(r"[\n\r\u2029]", text)
+
+
+def test_sentences_without_space_between_get_a_separator():
+    segmented = sentences.segment_text("\n  三月。星期二。\n\n三日。", "zh")
+    assert segmented.sentences == ("三月。", "星期二。", "三日。")
+    assert segmented.join(["A.", "B.", "C."]) == "\n  A. B.\n\nC."
+    assert segmented.join(["A.", "B.", "C."], separator="") == "\n  A.B.\n\nC."

@@ -1,0 +1,222 @@
+"""Phrases that a translation must contain, for a beam search with dynamic beam allocation.
+
+Post & Vilar 2018, with three differences. A phrase may have alternatives, of which one suffices.
+Whole words count: 'art' is not met by 'cart' or 'arts'. Nothing is kept between steps: progress is
+computed from the tokens of a hypothesis. `mmt.decoding.beam_search` calls these functions; shapes
+use the alphabet of `mmt.model`.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+
+class WordEdges(NamedTuple):
+    """For each token, whether it begins and ends with a character of a word.
+
+    Where one token ends with such a character and the next begins with one, a word goes on.
+    """
+
+    starts: Bool[np.ndarray, "V"]
+    ends: Bool[np.ndarray, "V"]
+
+
+class RequiredPhrase(NamedTuple):
+    """A phrase that a hypothesis must contain `times` times.
+
+    `alternatives` are token ids of its spellings, of which any counts.
+    """
+
+    alternatives: tuple[tuple[int, ...], ...]
+    times: int = 1
+
+    @property
+    def longest(self) -> int:
+        """Returns the number of tokens that the phrase takes at most."""
+        return self.times * max(map(len, self.alternatives))
+
+
+class Constraints(NamedTuple):
+    """Phrases of each row that its hypotheses must contain.
+
+    Attributes:
+        phrases: token ids of the alternatives, filled up with -1.
+        times: how often each phrase must occur; 0 for those that fill a row up.
+        starts, ends: see `WordEdges`.
+    """
+
+    phrases: Int[Array, "B U A Z"]
+    times: Int[Array, "B U"]
+    starts: Bool[Array, "V"]
+    ends: Bool[Array, "V"]
+
+
+class Progress(NamedTuple):
+    """What each live hypothesis has of its row's phrases.
+
+    Attributes:
+        phrases, times: the phrases of the hypothesis' row.
+        lengths: tokens of each alternative.
+        occurrences: how often the hypothesis contains the phrase, with a word's end behind it.
+        at_end: whether the hypothesis ends with an alternative of the phrase.
+        suffixes: whether the hypothesis ends with the first z tokens of the alternative.
+        in_word: whether the hypothesis ends with a character of a word.
+    """
+
+    phrases: Int[Array, "N U A Z"]
+    times: Int[Array, "N U"]
+    lengths: Int[Array, "N U A"]
+    occurrences: Int[Array, "N U"]
+    at_end: Bool[Array, "N U"]
+    suffixes: Bool[Array, "N U A Z"]
+    in_word: Bool[Array, "N"]
+
+
+class Banks(NamedTuple):
+    """For each continuation, how many tokens of phrases it has, and whether it has all phrases."""
+
+    bank: Int[Array, "N Y"]
+    complete: Bool[Array, "N Y"]
+
+
+def constraints(
+    rows: Sequence[Sequence[RequiredPhrase]], shape: tuple[int, int, int, int], edges: WordEdges
+) -> Constraints:
+    """Returns the constraints of rows that each have some phrases.
+
+    `shape` is the number of rows, and the most phrases, alternatives and tokens.
+    """
+    filled, times = np.full(shape, -1, np.int32), np.zeros(shape[:2], np.int32)
+    for row, phrases in enumerate(rows):
+        for number, phrase in enumerate(phrases):
+            times[row, number] = phrase.times
+            for place, tokens in enumerate(phrase.alternatives):
+                filled[row, number, place, : len(tokens)] = tokens
+    return Constraints(*map(jnp.asarray, (filled, times, edges.starts, edges.ends)))
+
+
+def progress(
+    constraints: Constraints, tokens: Int[Array, "B beams T"], step: Int[Array, ""]
+) -> Progress:
+    """Returns what hypotheses have of the phrases after `step` tokens."""
+    batch, beams, longest = tokens.shape
+    hypotheses = tokens.reshape(batch * beams, longest)
+    phrases = jnp.repeat(constraints.phrases, beams, axis=0)
+    size, lengths = phrases.shape[-1], jnp.sum(phrases >= 0, axis=-1)
+    places = jnp.arange(longest)
+    ends = constraints.ends[hypotheses] & (places < step)
+    # Whether a word goes on from the token before to this one.
+    inside = constraints.starts[hypotheses] & jnp.pad(ends, ((0, 0), (1, 0)))[:, :-1]
+    inside &= places < step
+
+    begins = ~inside[:, None, None, :] & (lengths > 0)[..., None]  # an alternative begins here
+    after = jnp.pad(hypotheses, ((0, 0), (0, size)), constant_values=-2)
+    for z in range(size):
+        wanted, token = phrases[..., z, None], after[:, None, None, z : z + longest]
+        begins &= (wanted < 0) | ((wanted == token) & (places + z < step))
+    next_places = places + lengths[..., None]
+    goes_on = jnp.take_along_axis(
+        jnp.pad(inside, ((0, 0), (0, size)))[:, None, None, :], next_places, axis=-1
+    )
+    at_end = next_places == step
+
+    before = jnp.pad(hypotheses, ((0, 0), (size, 0)), constant_values=-2)
+    last = jax.lax.dynamic_slice_in_dim(before, step, size, axis=1)
+    last_inside = jax.lax.dynamic_slice_in_dim(jnp.pad(inside, ((0, 0), (size, 0))), step, size, 1)
+    suffixes = [jnp.ones(lengths.shape, bool)]
+    for z in range(1, size):
+        equal = jnp.all(phrases[..., :z] == last[:, None, None, size - z :], axis=-1)
+        suffixes.append(equal & ~last_inside[:, None, None, size - z])
+    last_end = jnp.pad(ends, ((0, 0), (1, 0)))
+    return Progress(
+        phrases,
+        jnp.repeat(constraints.times, beams, axis=0),
+        lengths,
+        jnp.sum(begins & ~at_end & ~goes_on, axis=(-2, -1)),
+        jnp.any(begins & at_end, axis=(-2, -1)),
+        jnp.stack(suffixes, axis=-1),
+        jax.lax.dynamic_index_in_dim(last_end, step, axis=1, keepdims=False),
+    )
+
+
+def banks(of: Progress, tokens: Int[Array, "N Y"], starts: Bool[Array, "V"]) -> Banks:
+    """Returns the banks of hypotheses continued by `tokens`; `starts` as in `WordEdges`."""
+    inside = of.in_word[:, None] & starts[tokens]
+    size = of.phrases.shape[-1]
+    fits = (of.phrases[:, None] == tokens[..., None, None, None]) & of.suffixes[:, None]
+    fits &= ~inside[..., None, None, None] | (jnp.arange(size) > 0)
+    grown = jnp.max(jnp.where(fits, jnp.arange(1, size + 1), 0), axis=-1)  # [N Y U A]
+    lengths = of.lengths[:, None]
+    whole = jnp.any((grown == lengths) & (lengths > 0), axis=-1)
+    firm = of.occurrences[:, None] + (of.at_end[:, None] & ~inside[..., None])
+    times, most = of.times[:, None], jnp.max(of.lengths, axis=-1)[:, None]
+    # Of phrases at the end, begun or whole, one counts: the next token cannot suit them all.
+    at_end = jnp.where(whole, most, jnp.minimum(jnp.max(grown, axis=-1), most - 1))
+    at_end = jnp.max(jnp.where(firm < times, at_end, 0), axis=-1)
+    bank = jnp.sum(jnp.minimum(firm, times) * most, axis=-1) + at_end
+    return Banks(bank, jnp.all(firm + whole >= times, axis=-1))
+
+
+def required_tokens(of: Progress) -> Int[Array, "N R"]:
+    """Returns the tokens that begin and continue phrases that must occur again; -1 fills up.
+
+    With both, a hypothesis can always have one token of its phrases more.
+    """
+    size = of.phrases.shape[-1]
+    open_ = of.suffixes & (jnp.arange(size) < of.lengths[..., None])
+    place = jnp.max(jnp.where(open_, jnp.arange(size), 0), axis=-1)
+    following = jnp.take_along_axis(of.phrases, place[..., None], axis=-1)
+    tokens = jnp.concatenate([of.phrases[..., :1], following], axis=-1)
+    missing = of.occurrences + of.at_end < of.times
+    return jnp.where(missing[..., None, None], tokens, -1).reshape(len(tokens), -1)
+
+
+def with_required(
+    of: Progress,
+    logits: Float[Array, "N V"],
+    best: Float[Array, "N W"],
+    tokens: Int[Array, "N W"],
+) -> tuple[Float[Array, "N Y"], Int[Array, "N Y"]]:
+    """Adds the tokens that continue phrases to the best tokens of each hypothesis.
+
+    A token that is there already gets -inf the second time.
+    """
+    required = required_tokens(of)
+    twice = jnp.any(required[:, :, None] == tokens[:, None, :], axis=-1)
+    earlier = jnp.tril(jnp.ones((required.shape[1],) * 2, bool), -1)
+    twice |= jnp.any((required[:, :, None] == required[:, None, :]) & earlier, axis=-1)
+    values = jnp.take_along_axis(logits, jnp.maximum(required, 0), axis=-1)
+    values = jnp.where(twice | (required < 0), -jnp.inf, values)
+    return (
+        jnp.concatenate([best, values], axis=-1),
+        jnp.concatenate([tokens, jnp.maximum(required, 0)], axis=-1),
+    )
+
+
+def best_by_bank(
+    scores: Float[Array, "B Y"], bank: Int[Array, "B Y"], *, count: int
+) -> Int[Array, "B X"]:
+    """Returns the indices of `count` continuations of each row, those to keep first.
+
+    First comes the best of those with most tokens of phrases, so that a row always completes its
+    phrases; then the best of each bank, the second of each bank, and so on; equal ranks by score.
+    """
+    exists = scores > -jnp.inf
+    better = scores[:, None, :] > scores[:, :, None]
+    same = bank[:, None, :] == bank[:, :, None]
+    places = jnp.arange(scores.shape[1])
+    better |= (scores[:, None, :] == scores[:, :, None]) & (places < places[:, None])
+    rank = jnp.sum(better & same, axis=-1)
+    leader = (rank == 0) & (bank == jnp.max(jnp.where(exists, bank, -1), axis=-1, keepdims=True))
+    order = jnp.where(exists, jnp.where(leader, -1, rank), scores.shape[1])
+    return jnp.lexsort((-scores, order), axis=-1)[:, :count]
+
+
+def only_first(scores: Float[Array, "B X"], count: int) -> Float[Array, "B X"]:
+    """Returns the scores with all but the first `count` that are not -inf set to -inf."""
+    number = jnp.cumsum(scores > -jnp.inf, axis=-1)
+    return jnp.where(number <= count, scores, -jnp.inf)

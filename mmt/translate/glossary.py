@@ -1,0 +1,193 @@
+"""`Glossary`: terms and the translations that they must have.
+
+`mmt.decoding.constraints` makes the search contain them; this module finds the terms of a line and
+spells their translations in tokens.
+"""
+
+import dataclasses
+import functools
+import unicodedata
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mmt import languages
+from mmt.data.vocabulary import Vocabulary
+from mmt.decoding.constraints import RequiredPhrase, WordEdges
+from mmt.translate import placeholders
+
+# Thai to Tibetan, Burmese, Hangul, Khmer, kana, Han: words without spaces, or with endings.
+_UNSPACED = (
+    (0x0E00, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x3040, 0x9FFF), (0xA960, 0xA97F),
+    (0xAC00, 0xD7FF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
+)  # fmt: skip
+_SPACE, _COMMENT, _ALTERNATIVE = "\u2581", "#", "|"
+
+
+class Term(NamedTuple):
+    """A term of the source and its translations, of which any will do.
+
+    A source in lower case matches any case. `language` is the FLORES code of the lines that it is
+    for; '' is all lines.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    language: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Glossary:
+    r"""Terms whose translations a line's translation must contain.
+
+    >>> glossary = Glossary.parse("drucker\tprinter|printers\nOrdner\tfolder\tde\n")
+    >>> [term.targets for term in glossary.terms_of("Der Drucker im Ordner", "German")]
+    [('printer', 'printers'), ('folder',)]
+    >>> glossary.terms_of("Druckerei, ordner", "German")
+    []
+    """
+
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Glossary":
+        """Returns the glossary of a file of tab-separated values in UTF-8; see `parse`."""
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"glossary {path}: not UTF-8: {error}") from error
+        return cls.parse(text, name=str(path))
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "") -> "Glossary":
+        """Returns the glossary of lines `source<TAB>target`, or `source<TAB>target<TAB>language`.
+
+        A target may have alternatives, separated by `|`. An empty target is the source itself,
+        which is then not translated. Empty lines and lines that begin with `#` do not count. `name`
+        is that of the file in error messages.
+
+        Raises:
+            ValueError: a line has another form, an unknown language, or a term that an earlier line
+                has; the message names the line.
+        """
+        terms: dict[tuple[str, str], tuple[Term, int]] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip() or line.startswith(_COMMENT):
+                continue
+            place = f"glossary {name}, line {number}" if name else f"glossary, line {number}"
+            term = _term(line, place)
+            key = term.source, term.language
+            if key in terms:
+                raise ValueError(f"{place}: {term.source!r} is also in line {terms[key][1]}")
+            terms[key] = term, number
+        return cls(tuple(term for term, _ in terms.values()))
+
+    def terms_of(self, text: str, language: str = "") -> list[Term]:
+        """Returns the terms that a text contains, each once, in order.
+
+        Whole words count, and of overlapping terms the first, then the longest. Terms of a language
+        apply to texts of it only; `language` is any name of it, or ''.
+        """
+        code = languages.find(language).code if language else ""
+        found: dict[Term, None] = {}
+        start, kept = 0, dict(placeholders.spans(text))
+        while start < len(text):
+            term = None if start in kept else self._term_at(text, start, code)
+            if term:
+                found[term] = None
+            start = kept.get(start) or start + (len(term.source) if term else 1)
+        return list(found)
+
+    def _term_at(self, text: str, start: int, code: str) -> Term | None:
+        if _word_goes_on(text, start):
+            return None
+        for length in self._lengths.get(text[start].lower(), ()):
+            end = start + length
+            if end > len(text) or _word_goes_on(text, end):
+                continue
+            part = text[start:end]
+            for term in self._by_lower_case.get(part.lower(), ()):
+                in_lower_case = term.source == term.source.lower()
+                if term.language in ("", code) and (in_lower_case or term.source == part):
+                    return term
+        return None
+
+    @functools.cached_property
+    def _by_lower_case(self) -> Mapping[str, list[Term]]:
+        """Returns the terms by their source in lower case; those of a language come first."""
+        terms: dict[str, list[Term]] = {}
+        for term in sorted(self.terms, key=lambda term: not term.language):
+            terms.setdefault(term.source.lower(), []).append(term)
+        return terms
+
+    @functools.cached_property
+    def _lengths(self) -> Mapping[str, list[int]]:
+        """Returns the lengths of the sources by their first character, longest first."""
+        lengths: dict[str, set[int]] = {}
+        for term in self.terms:
+            lengths.setdefault(term.source[0].lower(), set()).add(len(term.source))
+        return {first: sorted(of_first, reverse=True) for first, of_first in lengths.items()}
+
+
+def phrase(vocabulary: Vocabulary, spellings: Iterator[str], *, times: int = 1) -> RequiredPhrase:
+    """Returns the phrase that is any of the spellings, after a space or not.
+
+    Raises ValueError for one that the vocabulary cannot write.
+    """
+    alternatives: dict[tuple[int, ...], None] = {}
+    for spelling in spellings:
+        for text in (f" {spelling}", spelling):
+            ids = vocabulary.encode(text)
+            if not ids or {vocabulary.pad, vocabulary.eos, vocabulary.unk} & set(ids):
+                raise ValueError(f"term {spelling!r}: the target vocabulary cannot write it")
+            alternatives[tuple(ids)] = None
+    return RequiredPhrase(tuple(alternatives), times)
+
+
+def spellings(term: Term) -> Iterator[str]:
+    """Yields the targets of a term, also with a capital letter first."""
+    for target in term.targets:
+        yield target
+        if (capital := target[0].upper() + target[1:]) != target:
+            yield capital
+
+
+def word_edges(vocabulary: Vocabulary) -> WordEdges:
+    """Returns which tokens begin and end with a character of a word."""
+    pieces = [vocabulary.piece(number) for number in range(vocabulary.size)]
+    return WordEdges(
+        np.array([_in_word(piece[:1]) for piece in pieces]),
+        np.array([_in_word(piece[-1:]) for piece in pieces]),
+    )
+
+
+def _term(line: str, place: str) -> Term:
+    """Returns the term of a line of a glossary."""
+    columns = [column.strip() for column in line.split("\t")]
+    if not 2 <= len(columns) <= 3 or not columns[0]:
+        raise ValueError(
+            f"{place}: {line!r}; expected source<TAB>target or source<TAB>target<TAB>language"
+        )
+    source, target, *language = columns
+    targets = tuple(part.strip() for part in target.split(_ALTERNATIVE)) if target else (source,)
+    if not all(targets):
+        raise ValueError(f"{place}: the target {target!r} has an empty alternative")
+    try:
+        code = languages.find(language[0]).code if any(language) else ""
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    return Term(source, targets, code)
+
+
+def _word_goes_on(text: str, place: int) -> bool:
+    """Returns whether the characters before and at a place belong to one word."""
+    return 0 < place < len(text) and _in_word(text[place - 1]) and _in_word(text[place])
+
+
+def _in_word(character: str) -> bool:
+    """Returns whether a character belongs to words of a script that has spaces between them."""
+    if not (character.isalnum() or unicodedata.category(character or " ")[0] == "M"):
+        return False
+    return not any(low <= ord(character) <= high for low, high in _UNSPACED)

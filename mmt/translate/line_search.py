@@ -1,0 +1,211 @@
+"""`LineSearch`: lines of text to translations: pieces, token ids, search, text again.
+
+`mmt.translate.translator` makes one per call and gives it windows of lines.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from mmt.data.vocabulary import Vocabulary
+from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
+from mmt.decoding.constraints import RequiredPhrase
+from mmt.sharding import Layout
+from mmt.translate import glossary, placeholders, sentences
+from mmt.translate.glossary import Glossary
+from mmt.translate.translation import Hypothesis, Translation, join, on_one_line
+
+
+@dataclasses.dataclass(frozen=True)
+class LineSearch:
+    """A model with a target language and search options, which translates lines.
+
+    Attributes:
+        batches: the model and the options of the search.
+        vocabularies: the vocabularies of 'source' and 'target'.
+        tag: tag of the target language, or ''.
+        language_id: returns the language id of a line's language for a model that routes by
+            language, else None. Raises ValueError for a language that the model does not have.
+        source: FLORES code of the only source language of the model, or ''.
+        layout: placement of the parameters, or None.
+        glossary: terms whose translations are required, or None.
+    """
+
+    batches: BucketedBatches
+    vocabularies: Mapping[str, Vocabulary]
+    tag: str
+    language_id: Callable[[str | None], int | None]
+    source: str
+    layout: Layout | None
+    glossary: Glossary | None = None
+
+    def translations(
+        self, lines: Sequence[str], prefixes: Sequence[str], sources: Sequence[str | None]
+    ) -> list[Translation]:
+        """Returns the translation of each line, which starts with the line's prefix.
+
+        `sources` are the languages of the lines, or None.
+        """
+        for name, given in (("prefixes", prefixes), ("sources", sources)):
+            if len(given) < len(lines):
+                raise ValueError(
+                    f"there are fewer {name} than lines: none for {lines[len(given)]!r}"
+                )
+        ids = {source: self.language_id(source) for source in set(sources)}
+        texts = [
+            _Text(line, prefix, source or self.source, ids[source])
+            for line, prefix, source in zip(lines, prefixes, sources, strict=True)
+        ]
+        translations = self._translated(texts)
+        return self._kept(texts, translations) if self._keeps else translations
+
+    def prefix(self, text: str) -> list[int]:
+        """Returns the token ids of a prefix; ValueError where the vocabulary cannot write it."""
+        vocabulary = self.vocabularies["target"]
+        ids = vocabulary.encode(text)
+        if {vocabulary.pad, vocabulary.eos, vocabulary.unk} & set(ids):
+            raise ValueError(f"prefix {text!r}: the target vocabulary cannot write it")
+        return ids
+
+    @property
+    def _keeps(self) -> bool:
+        return self.batches.decoding.keep_placeholders
+
+    def _kept(
+        self, texts: Sequence["_Text"], translations: Sequence[Translation]
+    ) -> list[Translation]:
+        """Returns translations with the placeholders of their lines.
+
+        Hypotheses that lack one, or have one too many, are left out. A line without any left is
+        translated again in parts, between its placeholders.
+        """
+        kept = [_with_all_placeholders(translation) for translation in translations]
+        broken = [i for i, translation in enumerate(kept) if not translation.hypotheses]
+        around = {i: placeholders.surroundings(texts[i].text) for i in broken}
+        words = [part for i in broken for part in texts[i].parts(filter(_has_words, around[i]))]
+        translated = iter(self._translated(words))
+        for i in broken:
+            pieces = [
+                next(translated) if _has_words(part) else Translation(part, ())
+                for part in around[i]
+            ]
+            kept[i] = _rejoined(texts[i].text, pieces)
+        return kept
+
+    def _translated(self, texts: Sequence["_Text"]) -> list[Translation]:
+        """Returns the translation of each text, in pieces where necessary."""
+        pieces = [self._pieces(text) for text in texts]
+        translations = iter(self._sentences([piece for of_text in pieces for piece in of_text]))
+        return [
+            join(text.text, list(itertools.islice(translations, len(of_text))))
+            for text, of_text in zip(texts, pieces, strict=True)
+        ]
+
+    def _pieces(self, text: "_Text") -> list["_Text"]:
+        """Splits a text into pieces that fit the model; only the first has the prefix."""
+        parts = [text.text]
+        if self.batches.decoding.split == "sentences":
+            parts = sentences.segment(text.text, text.language)
+        return text.parts(piece for part in parts for piece in sentences.split(part, self._fits))
+
+    def _sentences(self, texts: Sequence["_Text"]) -> list[Translation]:
+        """Returns the translations of texts that are short enough for the model."""
+        encoded = self._encode([text.text for text in texts])
+        forced = {prefix: self.prefix(prefix) for prefix in {text.prefix for text in texts}}
+        sources = [
+            Source(ids, forced[text.prefix], text.language_id, self._phrases(text))
+            for ids, text in zip(encoded, texts, strict=True)
+        ]
+        with self.layout.active() if self.layout else contextlib.nullcontext():
+            decoded = self.batches.search(sources)
+        for source, text, sequences in zip(sources, texts, decoded, strict=True):
+            if source.phrases and not sequences and not self._keeps:
+                raise ValueError(
+                    f"no translation of {text.text!r} has the terms of the glossary and what the "
+                    f"other options ask for ({self.batches.decoding})"
+                )
+        return [
+            Translation(text.text, tuple(map(self._hypothesis, sequences)))
+            for text, sequences in zip(texts, decoded, strict=True)
+        ]
+
+    def _phrases(self, text: "_Text") -> tuple[RequiredPhrase, ...]:
+        """Returns the phrases that the translations of a text must contain."""
+        vocabulary, phrases = self.vocabularies["target"], []
+        if self.glossary:
+            for term in self.glossary.terms_of(text.text, text.language):
+                phrases.append(glossary.phrase(vocabulary, glossary.spellings(term)))
+        if self._keeps and not self.batches.decoding.temperature:
+            for placeholder, times in placeholders.counts(text.text).items():
+                phrases.append(glossary.phrase(vocabulary, iter([placeholder]), times=times))
+        return tuple(phrases)
+
+    def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
+        vocabulary = self.vocabularies["target"]
+        return Hypothesis(
+            on_one_line(vocabulary.decode(sequence.tokens)),
+            sequence.score,
+            tuple(map(vocabulary.piece, sequence.tokens)),
+            tuple(sequence.token_scores),
+        )
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each text, with tag and end token."""
+        encoded = self.vocabularies["source"].encode_all(
+            [f"{self.tag} {text}" if self.tag else text for text in texts]
+        )
+        return [[*ids, self.batches.model.eos] for ids in encoded]
+
+    def _fits(self, text: str) -> bool:
+        return len(self._encode([text])[0]) <= self.batches.longest
+
+
+class _Text(NamedTuple):
+    """A line or a part of one, its prefix, its language (any name, or '') and its language id."""
+
+    text: str
+    prefix: str
+    language: str
+    language_id: int | None
+
+    def parts(self, texts: Iterable[str]) -> list["_Text"]:
+        """Returns parts of the text, of which only the first has the prefix."""
+        prefixes = itertools.chain([self.prefix], itertools.repeat(""))
+        return [
+            self._replace(text=text.strip(), prefix=prefix)
+            for text, prefix in zip(texts, prefixes, strict=False)
+        ]
+
+
+def _has_words(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
+def _with_all_placeholders(translation: Translation) -> Translation:
+    """Returns the translation with the hypotheses that have exactly its source's placeholders."""
+    expected = placeholders.counts(translation.source)
+    return translation._replace(
+        hypotheses=tuple(
+            hypothesis
+            for hypothesis in translation.hypotheses
+            if placeholders.counts(hypothesis.text) == expected
+        )
+    )
+
+
+def _rejoined(text: str, pieces: Sequence[Translation]) -> Translation:
+    """Returns the translation of a text from those of its surroundings of placeholders.
+
+    Pieces without a hypothesis have nothing to translate.
+    """
+    translated = [piece.hypotheses for piece in pieces if piece.hypotheses]
+    hypotheses = []
+    for rank in range(min(map(len, translated), default=1)):
+        texts = [piece.hypotheses[rank].text if piece.hypotheses else piece.source
+                 for piece in pieces]  # fmt: skip
+        score = sum(each[rank].score for each in translated) / max(len(translated), 1)
+        hypotheses.append(Hypothesis(placeholders.rejoin(text, texts), score))
+    kept = tuple(piece for piece in pieces if piece.hypotheses)
+    return Translation(text, tuple(hypotheses), kept)

@@ -1,0 +1,102 @@
+"""Placeholders, URLs, e-mail addresses and code in a text: parts that are not translated.
+
+`spans` finds them, `counts` compares them, `rejoin` puts a text together from their translated
+surroundings. There is no model here.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+# Repetitions before a mark are bounded, so that a search takes linear time.
+_URL = r"[A-Za-z0-9\-._~:/?#@!$&'()*+,;=%\[\]]*[A-Za-z0-9\-_~/#@$&*+=%]"
+# In order of preference: what begins at the same character is the first of these.
+_KINDS = (
+    r"`{1,3}[^`\n]+`{1,3}",  # code, as in Markdown
+    rf"(?:[a-z][a-z0-9+.\-]{{1,15}}://|mailto:|www\.){_URL}",
+    r"[A-Za-z0-9._%+\-]{1,64}@[A-Za-z0-9\-]{1,63}(?:\.[A-Za-z0-9\-]+)+",
+    r"\{\{[^{}\n]*\}\}",  # Mustache, Jinja, MediaWiki
+    r"[$#%]?\{(?:[^{}\n]|\{[^{}\n]*\})*\}",  # Python, ICU, JavaScript, Ruby
+    r"(?<![0-9%])%(?:\([^()\s]+\)|\d{1,2}\$)?[\-+#0]*(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?"
+    r"(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcspa@]",  # printf
+    r"(?<![A-Za-z0-9$])\$\d{1,2}(?![\d.,]*\d)",  # MediaWiki's $1
+)
+_PATTERN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS), re.ASCII)
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yields start and end of every placeholder, from left to right.
+
+    >>> text = "Hi {name}, see https://mmt.org/a?b=1. You owe %1$d to `sum(x)`."
+    >>> [text[start:end] for start, end in spans(text)]
+    ['{name}', 'https://mmt.org/a?b=1', '%1$d', '`sum(x)`']
+    """
+    return (match.span() for match in _PATTERN.finditer(text))
+
+
+def counts(text: str) -> Counter[str]:
+    """Returns how often each placeholder occurs."""
+    return Counter(text[start:end] for start, end in spans(text))
+
+
+def surroundings(text: str) -> list[str]:
+    """Returns the text before, between and after the placeholders: one part more than those."""
+    ends = [(0, 0), *spans(text), (len(text), len(text))]
+    return [text[end:start] for (_, end), (start, _) in zip(ends, ends[1:], strict=False)]
+
+
+def rejoin(text: str, translations: Sequence[str]) -> str:
+    """Returns a text whose surroundings are translated, with each placeholder once, in order.
+
+    White space beside a placeholder stays. A word beside one gets a space if the source has none
+    there, as in Chinese. Placeholders that a translation contains are removed.
+    Where a joint would change a placeholder, spaces separate it. The text is returned as it is in
+    the rare case that its placeholders do not survive otherwise, as with unbalanced braces.
+
+    >>> rejoin("Hallo {name}!", ["Hello", "!"])
+    'Hello {name}!'
+    """
+    found = [text[start:end] for start, end in spans(text)]
+    around = surroundings(text)
+    parts = [
+        _with_space_of(
+            source, _without_placeholders(translation), first=i == 0, last=i == len(found)
+        )
+        for i, (source, translation) in enumerate(zip(around, translations, strict=True))
+    ]
+    spaced = [f" {part.strip()} " if part.strip() else " " for part in parts]
+    for candidate in (parts, spaced):
+        pairs = zip(candidate, [*found, ""], strict=True)
+        joined = "".join(part + placeholder for part, placeholder in pairs).strip()
+        if counts(joined) == Counter(found):
+            return joined
+    return text
+
+
+def _without_placeholders(text: str) -> str:
+    while (shorter := _PATTERN.sub("", text)) != text:
+        text = shorter
+    return text
+
+
+def _with_space_of(source: str, translation: str, *, first: bool, last: bool) -> str:
+    """Returns the translation with the white space at the joints of its source."""
+    core, translation = source.strip(), translation.strip()
+    if not core or not translation:
+        return source if not core else " "
+    start = source[: len(source) - len(source.lstrip())]
+    end = source[len(source.rstrip()) :]
+    if not (start or first) and _needs_space(core[0], translation[0]):
+        start = " "
+    if not (end or last) and _needs_space(core[-1], translation[-1]):
+        end = " "
+    return start + translation + end
+
+
+def _needs_space(source: str, translation: str) -> bool:
+    """Returns whether a translated character is a word's and the source's character is not, or
+    belongs to a script without spaces.
+    """
+    wide = unicodedata.east_asian_width(source) == "W"
+    return translation.isalnum() and (wide or not source.isalnum())

@@ -1,0 +1,116 @@
+"""Glossaries: their files, which terms a line has, and that translations contain them."""
+
+import dataclasses
+import re
+
+import pytest
+
+from mmt.decoding import Decoding
+from mmt.translate import Glossary, glossary
+from tests.helpers.tiny_translator import make, train_vocabulary
+
+TERMS = "# made up\n\ndrei\tTuesday\nfünf sechs\tfive|six of them\tde\nEins\t\n"
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    return make(train_vocabulary(tmp_path_factory.mktemp("vocabulary")))
+
+
+def sources(parsed, text, language=""):
+    return [term.source for term in parsed.terms_of(text, language)]
+
+
+def test_a_file_has_terms_alternatives_languages_and_comments(tmp_path):
+    file = tmp_path / "terms.tsv"
+    file.write_bytes(b"\xef\xbb\xbf" + TERMS.replace("\n", "\r\n").encode())
+    parsed = Glossary.read(file)
+    assert parsed == Glossary.parse(TERMS)
+    assert parsed.terms == (
+        glossary.Term("drei", ("Tuesday",)),
+        glossary.Term("fünf sechs", ("five", "six of them"), "deu_Latn"),
+        glossary.Term("Eins", ("Eins",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\nalone", "line 2: 'alone'; expected source<TAB>target"),
+        ("\tb", "line 1: .*expected source"),
+        ("a\tb\tde\tx", "line 1: .*expected source"),
+        ("a\tb||c", "line 1: the target 'b||c' has an empty alternative".replace("|", "[|]")),
+        ("a\tb\tGermn", "line 1: unknown language 'Germn'.*German"),
+        ("a\tb\n\na\tc", "line 3: 'a' is also in line 1"),
+    ],
+)
+def test_a_bad_line_is_an_error_with_its_number(text, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        Glossary.parse(text)
+    (tmp_path / "x.tsv").write_text(text)
+    with pytest.raises(ValueError, match=f"x.tsv, {message}"):
+        Glossary.read(tmp_path / "x.tsv")
+    (tmp_path / "x.tsv").write_bytes(b"\xff\tb")
+    with pytest.raises(ValueError, match="x.tsv: not UTF-8"):
+        Glossary.read(tmp_path / "x.tsv")
+
+
+def test_terms_are_whole_words_in_their_case():
+    parsed = Glossary.parse(TERMS)
+    assert sources(parsed, "Drei eins Eins dreißig, (DREI)") == ["drei", "Eins"]
+    assert sources(parsed, "Fünf sechs", "German") == ["fünf sechs"]
+    assert sources(parsed, "fünf sechs") == sources(parsed, "fünf sechs", "fr") == []
+    assert sources(parsed, "see https://drei.de and `drei`") == []
+
+
+def test_the_longest_of_overlapping_terms_counts_and_that_of_the_language():
+    parsed = Glossary.parse("rote\tred\nrote Karte\tred card\nKarte\tmap\nrote\tgang\tde\n")
+    assert sources(parsed, "rote Karte") == ["rote Karte"]
+    assert sources(parsed, "Karte, rote") == ["Karte", "rote"]
+    assert parsed.terms_of("rote", "de")[0].targets == ("gang",)
+    assert parsed.terms_of("rote", "en")[0].targets == ("red",)
+
+
+def test_scripts_without_spaces_have_no_word_boundaries():
+    parsed = Glossary.parse("文件\tfile\nไฟล์\tfile\nकल\tyesterday\n")
+    assert sources(parsed, "打开文件吧") == ["文件"]
+    assert sources(parsed, "เปิดไฟล์นี้") == ["ไฟล์"]
+    assert sources(parsed, "कला") == [] and sources(parsed, "कल") == ["कल"]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_translations_contain_the_terms_of_their_lines_only(translator, beam):
+    parsed = Glossary.parse("drei\tTuesday|three\nvier\tzehn Montag\n")
+    lines = ["eins zwei", "drei eins", "vier drei", "", "vier"]
+    decoding = Decoding(beam=beam, nbest=min(beam, 2))
+    free = list(translator.translate(lines, decoding=decoding))
+    constrained = list(translator.translate(lines, decoding=decoding, glossary=parsed))
+    for number in (0, 3):
+        assert constrained[number] == free[number]
+    for number, wanted in ((1, ["Tuesday", "three"]), (2, ["Tuesday", "three"])):
+        for hypothesis in constrained[number].hypotheses:
+            words = re.findall(r"\w+", hypothesis.text)
+            assert any(word in words or word.capitalize() in words for word in wanted)
+    for number in (2, 4):
+        for hypothesis in constrained[number].hypotheses:
+            assert "zehn montag" in hypothesis.text.lower()
+    for number in (1, 2, 4):  # alone as together
+        (alone,) = translator.translate([lines[number]], decoding=decoding, glossary=parsed)
+        assert alone.hypotheses == constrained[number].hypotheses
+
+
+def test_a_sample_and_impossible_options_are_errors(translator):
+    parsed = Glossary.parse("drei\tzehn zehn zehn zehn zehn zehn\n")
+    with pytest.raises(ValueError, match="temperature 0.5 and a glossary"):
+        list(translator.translate(["drei"], decoding=Decoding(1, temperature=0.5), glossary=parsed))
+    with pytest.raises(ValueError, match="no translation of 'drei' has the terms .*ngram:2"):
+        list(translator.translate(["drei"], decoding=Decoding(no_repeat_ngram=2), glossary=parsed))
+
+
+def test_placeholders_are_required_too(translator):
+    decoding = Decoding(keep_placeholders=True, max_length_ratio=2.0)
+    (translation,) = translator.translate(["eins %s zwei"], decoding=decoding)
+    assert "%s" in translation.text and not translation.pieces
+    twice = dataclasses.replace(decoding, beam=2)
+    (translation,) = translator.translate(["%s eins %s"], decoding=twice)
+    assert translation.text.count("%s") == 2

@@ -1,0 +1,75 @@
+"""Lines in pieces: sentences one by one, and placeholders that come through a model of nonsense."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmt.decoding import Decoding
+from mmt.translate import placeholders
+from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
+
+GREEDY = Decoding(beam=1, max_length_ratio=1.0)
+KEPT = dataclasses.replace(GREEDY, keep_placeholders=True)
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    vocabulary = train_vocabulary(tmp_path_factory.mktemp("vocabulary"))
+    return make(vocabulary, max_source_length=64)
+
+
+def test_a_line_is_translated_sentence_by_sentence(translator):
+    line = "Eins zwei.  Drei vier! Fünf"
+    by_sentence = dataclasses.replace(GREEDY, split="sentences")
+    (translation,) = translator.translate([line], source="de", decoding=by_sentence)
+    parts = ["Eins zwei.", "Drei vier!", "Fünf"]
+    assert [piece.source for piece in translation.pieces] == parts
+    alone = list(translator.translate(parts, decoding=GREEDY))
+    assert translation.text == " ".join(part.text for part in alone)
+    (whole,) = translator.translate([line], decoding=GREEDY)
+    assert not whole.pieces
+
+
+def test_lines_without_placeholders_are_translated_as_ever(translator):
+    lines = ["eins zwei", "", "drei"]
+    assert list(translator.translate(lines, decoding=KEPT)) == list(
+        translator.translate(lines, decoding=GREEDY)
+    )
+
+
+def test_what_is_around_placeholders_is_translated(translator):
+    line = "eins {a} zwei, %s"
+    (translation,) = translator.translate([line], decoding=KEPT)
+    alone = [t.text for t in translator.translate(["eins", "zwei,"], decoding=GREEDY)]
+    assert translation.text == placeholders.rejoin(line, [*alone, ""])
+    assert [piece.source for piece in translation.pieces] == ["eins", "zwei,"]
+    forced = dataclasses.replace(KEPT, prefix="acht")
+    (translation,) = translator.translate([line], decoding=forced)
+    assert translation.text.startswith("acht")
+    many = dataclasses.replace(KEPT, beam=3, nbest=3)
+    (translation,) = translator.translate([line], decoding=many)
+    assert len(translation.hypotheses) == 3
+    for hypothesis in translation.hypotheses:
+        assert placeholders.counts(hypothesis.text) == placeholders.counts(line)
+
+
+WORD = st.sampled_from([*WORDS, ",", "zwei.", "(", "三", "{", "%", "`"])
+KEPT_PART = st.one_of(
+    st.from_regex(r"\{[a-z_0-9]{0,8}\}", fullmatch=True),
+    st.from_regex(r"%([1-9]\$)?[sdf]", fullmatch=True),
+    st.from_regex(r"https://[a-z]{1,5}\.org/[a-z0-9?=&]{0,5}", fullmatch=True),
+    st.from_regex(r"`[a-z(). ]{1,6}`", fullmatch=True),
+    st.from_regex(r"[a-z.]{1,4}@[a-z]{1,4}\.org", fullmatch=True),
+)
+LINE = st.lists(st.tuples(WORD | KEPT_PART, st.sampled_from(["", " "])), max_size=5)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(LINE.map(lambda parts: "".join(map("".join, parts))), min_size=4, max_size=8))
+def test_every_placeholder_comes_through_exactly_once(translator, lines):
+    for decoding in (KEPT, dataclasses.replace(KEPT, split="sentences")):
+        translations = translator.translate(lines, decoding=decoding)
+        for line, translation in zip(lines, translations, strict=True):
+            assert placeholders.counts(translation.text) == placeholders.counts(line)
