@@ -46,15 +46,15 @@ class Bucket(NamedTuple):
     Attributes:
         length: source tokens: a power of two from 16, at most the model's longest.
         prefix: tokens of forced prefixes, a multiple of 16.
-        required: tokens of all required phrases, a multiple of 16.
-        phrases: the most phrases, alternatives of a phrase, and tokens of an alternative, each a
-            power of two; empty without phrases.
+        required: tokens of all required phrases, a multiple of 32.
+        phrases: the most phrases, alternatives of a phrase, and tokens of an alternative: powers of
+            two from 4, 4 and 8, so that few shapes are compiled; zeros without phrases.
     """
 
     length: int
     prefix: int
     required: int
-    phrases: tuple[int, ...]
+    phrases: tuple[int, int, int]
 
 
 class DecodedSequence(NamedTuple):
@@ -155,16 +155,18 @@ class BucketedBatches:
         return [decoded[i] for i in range(len(sources))]
 
     def _bucket(self, source: Source) -> Bucket:
-        phrases = source.phrases
-        shape: tuple[int, ...] = ()
+        phrases, shape = source.phrases, (0, 0, 0)
         if phrases:
             alternatives = [tokens for phrase in phrases for tokens in phrase.alternatives]
-            most = max(len(phrase.alternatives) for phrase in phrases)
-            shape = tuple(map(_power_of_two, (len(phrases), most, max(map(len, alternatives)))))
+            shape = (
+                _power_of_two(len(phrases), least=4),
+                _power_of_two(max(len(phrase.alternatives) for phrase in phrases), least=4),
+                _power_of_two(max(map(len, alternatives)), least=8),
+            )
         return Bucket(
-            min(max(16, _power_of_two(len(source.tokens))), self.longest),
-            _multiple_of_16(len(source.prefix)),
-            _multiple_of_16(sum(phrase.longest for phrase in phrases)),
+            min(_power_of_two(len(source.tokens), least=16), self.longest),
+            16 * -(-len(source.prefix) // 16),
+            32 * -(-sum(phrase.longest for phrase in phrases) // 32),
             shape,
         )
 
@@ -178,7 +180,7 @@ class BucketedBatches:
             self.decoding.longest(bucket.length) + bucket.required,
             start=model.start, eos=model.eos, pad=model.pad, token_scores=self.token_scores,
         )  # fmt: skip
-        if bucket.phrases:
+        if bucket.required:
             settings = dataclasses.replace(settings, beams=_BEAMS * settings.beams)
         segments = segment_ends(settings.max_length)
         limits = self._limits(sources, bucket, rows)
@@ -234,7 +236,7 @@ class BucketedBatches:
             min_lengths=jnp.asarray(least) if self.decoding.min_length_ratio else None,
             prefix=jnp.asarray(forced) if bucket.prefix else None,
             noise=jnp.asarray(noise) if self.decoding.temperature else None,
-            constraints=self._constraints(sources, bucket, rows) if bucket.phrases else None,
+            constraints=self._constraints(sources, bucket, rows) if bucket.required else None,
         )
 
     def _constraints(
@@ -250,12 +252,8 @@ class BucketedBatches:
         )
 
 
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
-
-
-def _multiple_of_16(number: int) -> int:
-    return 16 * -(-number // 16)
+def _power_of_two(number: int, *, least: int) -> int:
+    return max(least, 1 << (number - 1).bit_length())
 
 
 def segment_ends(longest: int) -> list[int]:

@@ -205,14 +205,15 @@ def best_by_bank(
     First comes the best of those with most tokens of phrases, so that a row always completes its
     phrases; then the best of each bank, the second of each bank, and so on; equal ranks by score.
     """
-    exists = scores > -jnp.inf
-    better = scores[:, None, :] > scores[:, :, None]
-    same = bank[:, None, :] == bank[:, :, None]
-    places = jnp.arange(scores.shape[1])
-    better |= (scores[:, None, :] == scores[:, :, None]) & (places < places[:, None])
-    rank = jnp.sum(better & same, axis=-1)
-    leader = (rank == 0) & (bank == jnp.max(jnp.where(exists, bank, -1), axis=-1, keepdims=True))
-    order = jnp.where(exists, jnp.where(leader, -1, rank), scores.shape[1])
+    rows, places = jnp.arange(len(scores))[:, None], jnp.arange(scores.shape[1])
+    bank = jnp.where(scores > -jnp.inf, bank, -1)
+    by_bank = jnp.lexsort((-scores, bank), axis=-1)
+    sorted_bank = jnp.take_along_axis(bank, by_bank, axis=-1)
+    first = sorted_bank != jnp.pad(sorted_bank, ((0, 0), (1, 0)), constant_values=-2)[:, :-1]
+    in_bank = places - jax.lax.cummax(jnp.where(first, places, 0), axis=1)
+    rank = jnp.zeros_like(bank).at[rows, by_bank].set(in_bank)
+    leader = (rank == 0) & (bank == jnp.max(bank, axis=-1, keepdims=True))
+    order = jnp.where(bank < 0, len(places), jnp.where(leader, -1, rank))
     return jnp.lexsort((-scores, order), axis=-1)[:, :count]
 
 

@@ -206,7 +206,8 @@ class Attention(nn.Module):
         """Attends from `x` to `key_value` of `project`, where `mask` is True.
 
         Where `alignment` has the index of a key for each query, or -1, it sows `alignment_nll`
-        [B Q]: -log of the mean weight of that key over the heads, 0 without one.
+        [B Q]: -log of the mean weight of that key over the heads, 0 without one. Where the
+        collection 'attention' is mutable, it sows `weights` [B Q S], the mean over the heads.
         """
         keys, values = key_value
         query = self._heads(x, self.query)
@@ -216,6 +217,8 @@ class Attention(nn.Module):
         weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)
         if alignment is not None:
             self.sow("intermediates", "alignment_nll", _alignment_nll(weights, alignment))
+        if self.is_mutable_collection("attention") and not self.is_initializing():
+            self.sow("attention", "weights", jnp.mean(weights, axis=1))
         weights = self.dropout(weights.astype(self.dtype), deterministic=not enable_dropout)
         return contract(jnp.swapaxes(weights @ values, 1, 2), self.out, axes=2)
 

@@ -278,7 +278,7 @@ class Stack(nn.Module):
         if c.scan_layers:  # other models are for decoding
             block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
         over_layers = {
-            "variable_axes": {"params": 0, "intermediates": 0, "routing": 0},
+            "variable_axes": {"params": 0, "intermediates": 0, "routing": 0, "attention": 0},
             "split_rngs": {"params": True, "dropout": True},
             "length": depth // size,
             "unroll": c.unroll,
@@ -369,6 +369,21 @@ def alignment_nll(intermediates: Mapping[str, Any], layer: int) -> Float[Array, 
     if not -depth <= layer < depth:
         raise ValueError(f"no decoder layer {layer} to align; allowed: {-depth} to {depth - 1}")
     return of_layers[layer]
+
+
+def cross_attention(attention: Mapping[str, Any]) -> Float[Array, "L B T S"]:
+    """Returns the cross-attention of every decoder layer, the mean over its heads.
+
+    `attention` is the collection that `model.apply(..., mutable=["attention"])` returns.
+    """
+    parts = []
+    for name in ("blocks", "rest"):
+        block = attention["decoder"].get(name, {})  # leaves are [blocks B T S], or [B T S]
+        by_layer = [block[f"layers_{i}"]["cross_attention"] for i in range(len(block))]
+        if by_layer:
+            sown = jnp.stack([leaves["weights"][0] for leaves in by_layer], axis=-4)
+            parts.append(sown.reshape(-1, *sown.shape[-3:]))
+    return jnp.concatenate(parts)
 
 
 def relative_bias(config: Config, *, decoder: bool) -> layers.RelativeBias:

@@ -6,7 +6,6 @@ spells their translations in tokens.
 
 import dataclasses
 import functools
-import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,14 +15,9 @@ import numpy as np
 from mmt import languages
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.constraints import RequiredPhrase, WordEdges
-from mmt.translate import placeholders
+from mmt.translate import placeholders, words
 
-# Thai to Tibetan, Burmese, Hangul, Khmer, kana, Han: words without spaces, or with endings.
-_UNSPACED = (
-    (0x0E00, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x3040, 0x9FFF), (0xA960, 0xA97F),
-    (0xAC00, 0xD7FF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
-)  # fmt: skip
-_SPACE, _COMMENT, _ALTERNATIVE = "\u2581", "#", "|"
+_COMMENT, _ALTERNATIVE = "#", "|"
 
 
 class Term(NamedTuple):
@@ -101,11 +95,11 @@ class Glossary:
         return list(found)
 
     def _term_at(self, text: str, start: int, code: str) -> Term | None:
-        if _word_goes_on(text, start):
+        if words.goes_on(text, start):
             return None
         for length in self._lengths.get(text[start].lower(), ()):
             end = start + length
-            if end > len(text) or _word_goes_on(text, end):
+            if end > len(text) or words.goes_on(text, end):
                 continue
             part = text[start:end]
             for term in self._by_lower_case.get(part.lower(), ()):
@@ -158,8 +152,8 @@ def word_edges(vocabulary: Vocabulary) -> WordEdges:
     """Returns which tokens begin and end with a character of a word."""
     pieces = [vocabulary.piece(number) for number in range(vocabulary.size)]
     return WordEdges(
-        np.array([_in_word(piece[:1]) for piece in pieces]),
-        np.array([_in_word(piece[-1:]) for piece in pieces]),
+        np.array([words.in_word(piece[:1]) for piece in pieces]),
+        np.array([words.in_word(piece[-1:]) for piece in pieces]),
     )
 
 
@@ -179,15 +173,3 @@ def _term(line: str, place: str) -> Term:
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
     return Term(source, targets, code)
-
-
-def _word_goes_on(text: str, place: int) -> bool:
-    """Returns whether the characters before and at a place belong to one word."""
-    return 0 < place < len(text) and _in_word(text[place - 1]) and _in_word(text[place])
-
-
-def _in_word(character: str) -> bool:
-    """Returns whether a character belongs to words of a script that has spaces between them."""
-    if not (character.isalnum() or unicodedata.category(character or " ")[0] == "M"):
-        return False
-    return not any(low <= ord(character) <= high for low, high in _UNSPACED)

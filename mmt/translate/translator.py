@@ -5,6 +5,7 @@ hypotheses, `mmt.translate.sentences` reads and splits lines, `mmt.decoding` sea
 `mmt.translate.model_search` runs the model. It scores nothing and knows no test sets.
 """
 
+import contextlib
 import dataclasses
 import io
 import itertools
@@ -21,6 +22,8 @@ from mmt.model import inference
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 from mmt.sharding import Layout
+from mmt.translate import alignment
+from mmt.translate.alignment import Alignment
 from mmt.translate.glossary import Glossary, word_edges
 from mmt.translate.line_search import LineSearch
 from mmt.translate.model_search import TransformerSearch
@@ -229,6 +232,33 @@ class Translator:
             for window in windows
         )
         return (translation._replace(line=i) for i, translation in enumerate(translations))
+
+    def align(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+    ) -> list[Alignment]:
+        """Returns how tokens of lines and of their translations are aligned, by cross-attention.
+
+        Lines must fit the model, as the pieces of a translation do. `source` and `target` are as in
+        `translate`.
+        """
+        tag = self._tag(target)
+        language = self.language_id(source, target) if self.routes_by_language else None
+        encoded = [
+            (
+                alignment.encode(self.vocabularies["source"], line, tag=tag),
+                alignment.encode(self.vocabularies["target"], translation),
+            )
+            for line, translation in pairs
+        ]
+        with self.layout.active() if self.layout else contextlib.nullcontext():
+            return alignment.align(
+                self.model, self.params, encoded, [language] * len(pairs),
+                batch_size=self.batch_size,
+            )  # fmt: skip
 
     def _search(
         self,

@@ -1,0 +1,146 @@
+"""Aligns a line with its translation by the cross-attention of one teacher-forced pass.
+
+The search is not concerned: any text can be aligned, also a translation by somebody else.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from mmt.data.vocabulary import Vocabulary
+from mmt.model.stack import cross_attention
+from mmt.model.transformer import Transformer
+
+Span = tuple[int, int]
+
+
+class Alignment(NamedTuple):
+    """Characters of a line and of its translation by token, and how the tokens are aligned.
+
+    Attributes:
+        source: start and end of the source tokens in the line.
+        target: start and end of the target tokens in the translation.
+        weights: attention of each target token to each source token.
+    """
+
+    source: tuple[Span, ...]
+    target: tuple[Span, ...]
+    weights: Float[np.ndarray, "T S"]
+
+    def shifted(self, source: int, target: int) -> "Alignment":
+        """Returns the alignment of texts that begin at these characters of longer ones."""
+        return Alignment(
+            tuple((start + source, end + source) for start, end in self.source),
+            tuple((start + target, end + target) for start, end in self.target),
+            self.weights,
+        )
+
+
+class Encoded(NamedTuple):
+    """Token ids of a text, its end token aside, and the characters of each token.
+
+    A token of a tag before the text has no characters.
+    """
+
+    ids: list[int]
+    spans: list[Span]
+
+
+def encode(vocabulary: Vocabulary, text: str, *, tag: str = "") -> Encoded:
+    """Returns the tokens of a text behind a tag, with their characters in the text."""
+    before = f"{tag} " if tag else ""
+    whole = before + text
+    ids = vocabulary.encode(whole)
+    ends = [0]
+    for decoded in vocabulary.decode_all([ids[: i + 1] for i in range(len(ids))]):
+        # Some bytes of a character decode to something else; its last byte gets it.
+        ends.append(max(ends[-1], len(decoded)) if whole.startswith(decoded) else ends[-1])
+    places = [max(0, end - len(before)) for end in ends]
+    return Encoded(ids, list(zip(places, places[1:], strict=False)))
+
+
+def join(alignments: Iterable[Alignment]) -> Alignment:
+    """Returns the alignment of a text from those of its parts."""
+    parts = list(alignments)
+    weights = np.zeros(
+        (sum(len(p.target) for p in parts), sum(len(p.source) for p in parts)), np.float32
+    )
+    row = column = 0
+    for part in parts:
+        rows, columns = part.weights.shape
+        weights[row : row + rows, column : column + columns] = part.weights
+        row, column = row + rows, column + columns
+    return Alignment(
+        tuple(span for part in parts for span in part.source),
+        tuple(span for part in parts for span in part.target),
+        weights,
+    )
+
+
+def align(
+    model: Transformer,
+    params: Any,
+    pairs: Sequence[tuple[Encoded, Encoded]],
+    language_ids: Sequence[int | None],
+    *,
+    batch_size: int,
+) -> list[Alignment]:
+    """Returns the alignment of each pair of an encoded line and its encoded translation.
+
+    A pair's shape depends on its own lengths only, so its alignment does not depend on others.
+    """
+
+    def shape(i: int) -> tuple[int, int]:
+        return _bucket(len(pairs[i][0].ids) + 1), _bucket(len(pairs[i][1].ids) + 1)
+
+    aligned: dict[int, Alignment] = {}
+    for sizes in sorted(set(map(shape, range(len(pairs))))):
+        members = [i for i in range(len(pairs)) if shape(i) == sizes]
+        for start in range(0, len(members), batch_size):
+            batch = members[start : start + batch_size]
+            inputs = _inputs(model, [pairs[i] for i in batch], (batch_size, *sizes))
+            ids = [language_ids[i] or 0 for i in batch] + [0] * (batch_size - len(batch))
+            weights = np.asarray(_attention(model, params, *inputs, np.array(ids, np.int32)))
+            for row, i in enumerate(batch):
+                source, target = pairs[i]
+                of_pair = weights[row, : len(target.ids), : len(source.ids)]
+                aligned[i] = Alignment(tuple(source.spans), tuple(target.spans), of_pair)
+    return [aligned[i] for i in range(len(pairs))]
+
+
+def _inputs(
+    model: Transformer, pairs: Sequence[tuple[Encoded, Encoded]], shape: tuple[int, int, int]
+) -> tuple[Int[np.ndarray, "B S"], Int[np.ndarray, "B T"]]:
+    """Returns source tokens, and target tokens shifted right by the start token."""
+    config, (rows, source_length, target_length) = model.config, shape
+    sources = np.full((rows, source_length), config.pad_id, np.int32)
+    targets = np.full((rows, target_length), config.pad_id, np.int32)
+    for row, (source, target) in enumerate(pairs):
+        sources[row, : len(source.ids) + 1] = [*source.ids, config.eos_id]
+        targets[row, : len(target.ids) + 1] = [config.start_id, *target.ids]
+    return sources, targets
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def _attention(
+    model: Transformer,
+    params: Any,
+    source: Int[Array, "B S"],
+    target: Int[Array, "B T"],
+    language_ids: Int[Array, "B"],
+) -> Float[Array, "B T S"]:
+    """Returns the mean cross-attention of all layers; row t is that from which token t comes."""
+    languages = jnp.broadcast_to(language_ids[:, None], target.shape)
+    _, collections = model.apply(
+        {"params": params}, source, target, decoder_language_ids=languages, mutable=["attention"]
+    )
+    return jnp.mean(cross_attention(collections["attention"]), axis=0)
+
+
+def _bucket(length: int) -> int:
+    return max(16, 1 << (length - 1).bit_length())
