@@ -80,6 +80,11 @@ class Run:
         return self.directory / "results.jsonl"
 
     @property
+    def identifier(self) -> Path:
+        """The language identifier; `mmt.identify` reads it. Not every run has one."""
+        return self.directory / "languages.npz"
+
+    @property
     def card(self) -> Path:
         """The card of a published model: data, licences, scores, risks."""
         return self.directory / "README.md"

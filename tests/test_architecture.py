@@ -69,6 +69,7 @@ MAY_IMPORT = {
                     "mmt.checkpoint", "mmt.config", "mmt.initial", "mmt.translate",
                     "mmt.decoding", "mmt.data", "mmt.run"},
     "mmt.t5x_adapter": {"mmt.model", "mmt.losses"},
+    "mmt.identify": {"mmt.data", "mmt.run"},
     "mmt.model": set(),
     "mmt.checkpoint": {"mmt.distributed", "mmt.run"},
     "mmt.decoding": set(),
@@ -76,7 +77,7 @@ MAY_IMPORT = {
     "mmt.plan": {"mmt.config", "mmt.decoding", "mmt.model", "mmt.sharding", "mmt.trainer",
                  "mmt.translate"},
     "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.data", "mmt.decoding",
-                      "mmt.run", "mmt.sharding"},
+                      "mmt.identify", "mmt.run", "mmt.sharding"},
     "mmt.data": {"mmt.data", "mmt.run"},
     "mmt.data.forecast": {"mmt.data", "mmt.config", "mmt.run"},
     "tasks": {"mmt.data", "mmt.run"},
@@ -259,4 +260,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 63
+    assert count(parser()) == 65

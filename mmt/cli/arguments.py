@@ -75,7 +75,8 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
     parser.add_argument(
         "--from", dest="source",
-        help="language of the lines (optional, unless the model routes by language)",
+        help="language of the lines, or auto to detect it (optional, unless the model routes by "
+        "language)",
     )  # fmt: skip
     parser.add_argument("--to", dest="target", help="default: the target of the model, else eng")
     parser.add_argument(
@@ -180,6 +181,13 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
     align.add_argument("--gin_file", action="append", metavar="FILE", help="may be repeated")
     align.epilog = "--gin.Aligner.processes=N sets the processes (default: one per core)."
     align.set_defaults(run="align")
+    known = commands.add_parser(
+        "identify", help="train the language identifier of a run on a corpus"
+    )
+    known.add_argument("--model", required=True, metavar="RUN", help="a run directory")
+    known.add_argument("--corpus", required=True, help="a description (TOML), its folder, or cldr")
+    known.epilog = "--gin.IdentifierConfig.lines_per_language=N sets how much text is used."
+    known.set_defaults(run="identify", gin_file=())
     _prepare_flags(
         commands.add_parser("prepare", help="clean a corpus, or build the cache of a configuration")
     )

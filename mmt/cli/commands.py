@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mmt.cli import data_commands
-from mmt.cli.data_commands import as_json, make_cache
+from mmt.cli.data_commands import as_json, make_cache, make_identifier
 from mmt.system import status, termination
 
 
@@ -67,6 +67,7 @@ def _train_loaded(command: str) -> int:
         batches.manifest.check_vocabulary_of(parent)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():
         run.describe(cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory)))
+        make_identifier(run)
     try:
         config.configured(train.train)(program, batches)
     except train.Terminated as error:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from mmt.translate.source_language import Detected
+
 
 class Hypothesis(NamedTuple):
     """A translation of a line and its score.
@@ -32,12 +34,14 @@ class Translation(NamedTuple):
         pieces: translations of the pieces of a line that is too long for the model, else empty. The
             i-th hypothesis of the line joins the i-th hypothesis of each piece with spaces.
         line: number of the line, from 0.
+        detected: language of the line, if it was to be detected.
     """
 
     source: str
     hypotheses: tuple[Hypothesis, ...]
     pieces: tuple["Translation", ...] = ()
     line: int = 0
+    detected: Detected | None = None
 
     @property
     def text(self) -> str:
@@ -84,13 +88,19 @@ def format_text(translation: Translation, *, nbest: int = 1) -> str:
 def to_json(translation: Translation) -> dict[str, Any]:
     """Returns {"source", "hypotheses": [{"text", "score", "tokens", "token_scores"}, ...]}.
 
-    "token_scores" are present where they were kept. A line translated in pieces has "pieces" beside
+    "token_scores" are present where they were kept, and "detected" {"language", "probability"}
+    where the language was detected. A line translated in pieces has "pieces" beside
     its hypotheses, which then have no tokens.
     """
     result: dict[str, Any] = {
         "source": translation.source,
         "hypotheses": [_hypothesis_json(hypothesis) for hypothesis in translation.hypotheses],
     }
+    if translation.detected:
+        result["detected"] = {
+            "language": translation.detected.language,
+            "probability": round(translation.detected.probability, 6),
+        }
     if translation.pieces:
         result["pieces"] = [to_json(piece) for piece in translation.pieces]
     return result
