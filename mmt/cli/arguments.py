@@ -35,6 +35,16 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
     evaluate.set_defaults(run="evaluate")
 
+    calibrate = commands.add_parser(
+        "calibrate", help="fit the confidence of translate --risk, on a validation set"
+    )
+    _decoding_flags(calibrate)
+    calibrate.add_argument(
+        "--corpus", required=True, help="a corpus with validation pairs: its folder, or cldr"
+    )
+    calibrate.epilog += " --gin.calibrate.lines_per_language=N sets how many lines are translated."
+    calibrate.set_defaults(run="calibrate")
+
     baselines = commands.add_parser("baselines", help="train and score bilingual models")
     _gin_flags(baselines)
     baselines.set_defaults(run="baselines")
@@ -83,6 +93,12 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
         "--nbest", type=int, metavar="N", help="N translations per line, with scores"
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
+    parser.add_argument(
+        "--risk", action="store_true", help="add the confidence of each line, and what is wrong"
+    )
+    parser.add_argument(
+        "--retry", action="store_true", help="translate risky lines again in other ways"
+    )
     parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
     parser.add_argument("--out", metavar="DIR", help="with --corpus: the new corpus folder")
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."

@@ -28,7 +28,7 @@ def publish(
     params = checkpoint.restore_params(run.directory, parameter_shapes(run.model()), step=step)
     with staged(Path(out)) as temporary:
         new = Run(temporary)
-        optional = [run.identifier] if run.identifier.is_file() else []
+        optional = filter(Path.is_file, (run.identifier, run.risk))
         for file in {run.config, *run.vocabularies().values(), *optional}:
             shutil.copyfile(file, temporary / file.name)
         # The names of the corpus files are paths of the machine that trained.

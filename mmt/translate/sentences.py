@@ -114,6 +114,17 @@ def split(text: str, fits: Callable[[str], bool]) -> list[str]:
     return split(text[:boundary], fits) + split(text[boundary:], fits)
 
 
+def sentences_of(text: str) -> list[str]:
+    """Returns the sentences of a text, split after every mark that ends one.
+
+    >>> sentences_of("One two. Three! On 2. March?")
+    ['One two.', 'Three!', 'On 2. March?']
+    """
+    ends = [match.end() for match in _BOUNDARIES[0].finditer(text)]
+    parts = (text[start:end].strip() for start, end in itertools.pairwise([0, *ends, len(text)]))
+    return [part for part in parts if part]
+
+
 def _boundary(text: str) -> int:
     """Returns where to split: 0 < index < len(text)."""
     for pattern in _BOUNDARIES:

@@ -1,6 +1,6 @@
 """Compares a run's language identifier with py3langid on the test split of a corpus, by length.
 
-    python -m benchmarks.data.identify RUN CORPUS
+    python -m benchmarks.translate.identify RUN CORPUS
 
 "all" counts the languages of the identifier, by FLORES code. "common" counts the languages that
 both know, by ISO 639-3 code. The identifier chooses among all of its languages, py3langid among
