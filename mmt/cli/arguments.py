@@ -42,7 +42,8 @@ def parser() -> argparse.ArgumentParser:
     calibrate.add_argument(
         "--corpus", required=True, help="a corpus with validation pairs: its folder, or cldr"
     )
-    calibrate.epilog += " --gin.calibrate.lines_per_language=N sets how many lines are translated."
+    amount = "--gin.calibrate.lines_per_language=N limits the lines of a language."
+    calibrate.epilog = f"{calibrate.epilog} {amount}"
     calibrate.set_defaults(run="calibrate")
 
     baselines = commands.add_parser("baselines", help="train and score bilingual models")

@@ -173,7 +173,8 @@ def _examples(
     random: np.random.Generator,
 ) -> tuple[list[str], Int[np.ndarray, "N"]]:
     """Returns lines and the indices of their codes, and lines of none of the languages."""
-    texts, labels = [], []
+    texts: list[str] = []
+    labels: list[int] = []
     for label, code in enumerate(codes):
         of_language = lines.get(code, ())
         texts += of_language
