@@ -80,6 +80,16 @@ class Run:
         return self.directory / "results.jsonl"
 
     @property
+    def identifier(self) -> Path:
+        """The language identifier; `mmt.identify` reads it. Not every run has one."""
+        return self.directory / "languages.npz"
+
+    @property
+    def risk(self) -> Path:
+        """The calibration of confidence; `mmt.translate.risk` reads it. Not every run has one."""
+        return self.directory / "risk.json"
+
+    @property
     def card(self) -> Path:
         """The card of a published model: data, licences, scores, risks."""
         return self.directory / "README.md"

@@ -70,6 +70,7 @@ MAY_IMPORT = {
                     "mmt.checkpoint", "mmt.config", "mmt.initial", "mmt.translate",
                     "mmt.decoding", "mmt.data", "mmt.run"},
     "mmt.t5x_adapter": {"mmt.model", "mmt.losses"},
+    "mmt.identify": {"mmt.data", "mmt.run"},
     "mmt.model": set(),
     "mmt.checkpoint": {"mmt.distributed", "mmt.run"},
     "mmt.decoding": set(),
@@ -77,7 +78,7 @@ MAY_IMPORT = {
     "mmt.plan": {"mmt.config", "mmt.decoding", "mmt.model", "mmt.sharding", "mmt.trainer",
                  "mmt.translate"},
     "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.data", "mmt.decoding",
-                      "mmt.run", "mmt.sharding"},
+                      "mmt.identify", "mmt.run", "mmt.sharding"},
     "mmt.data": {"mmt.data", "mmt.run"},
     "mmt.data.forecast": {"mmt.data", "mmt.config", "mmt.run"},
     "tasks": {"mmt.data", "mmt.run"},
@@ -88,6 +89,7 @@ MAY_IMPORT = {
     "eval.testsets": {"mmt.data"},
     "eval.evaluate": {"eval.records", "eval.metrics", "eval.systems", "eval.testsets",
                       "eval.analyses", "mmt.data", "mmt.decoding"},
+    "eval.calibration": {"eval.metrics", "eval.testsets", "mmt.decoding", "mmt.translate"},
     "eval.analyses": {"eval.records", "eval.metrics", "eval.systems", "eval.testsets",
                       "mmt.config", "mmt.data", "mmt.metrics", "mmt.plan", "mmt.run",
                       "mmt.train", "mmt.translate"},
@@ -260,4 +262,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 65
+    assert count(parser()) == 74

@@ -4,7 +4,6 @@ Each check is a rule on one line. The rules prefer misses to false alarms. A row
 testset_quality.py rates test sets.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,12 +11,13 @@ import numpy as np
 
 from eval.analyses import english
 from eval.analyses.significance import key_of
-from eval.analyses.train_overlap import TrainingTargets, normalised
+from eval.analyses.train_overlap import TrainingTargets
 from eval.records.analysis import OutputChecks
 from eval.records.results import Row
+from mmt.translate import line_checks
+from mmt.translate.line_checks import normalised
 
 _SLACK = 20  # characters; 'Yes.' for 'Yes, he is.' is acceptable
-_SYLLABLE = re.compile(r"([^\W\d_]{1,4}?)\1{7,}")
 
 
 class Flags(NamedTuple):
@@ -59,11 +59,11 @@ def flags(
     wrong = words != right
     length, expected = len(output.strip()), len(reference.strip())
     return Flags(
-        copy=wrong and bool(words) and words == normalised(source) and not _is_names(source),
+        copy=wrong and line_checks.is_copy(source, output),
         empty=wrong and not words,
         short=bool(words) and length < expected / 2 and expected - length > _SLACK,
         long=length > expected * 2 and length - expected > _SLACK,
-        looping=_loops(output, words) and not _loops(reference, right),
+        looping=line_checks.loops(output, words) and not line_checks.loops(reference, right),
         not_english=wrong and english.is_other(output) if target == "eng_Latn" else None,
         memorised=None if training is None else wrong and bool(words) and output in training,
     )
@@ -94,26 +94,3 @@ def check(
         sentences=len(flagged),
         hypotheses=hypotheses,
     )
-
-
-def _is_names(line: str) -> bool:
-    """Returns whether a line consists of numbers and capitalised words only."""
-    return all(word[0].isupper() for word in re.findall(r"[^\W\d_]+", line))
-
-
-def _loops(line: str, words: Sequence[str]) -> bool:
-    """Returns whether a line repeats itself.
-
-    It does if it has a word four times in a row, a phrase three times, or a syllable eight times. A
-    long line also does if under 40 % of its word pairs are distinct.
-    """
-    if _SYLLABLE.search(line.casefold()):
-        return True
-    for length in range(1, len(words) // 3 + 1):
-        run, needed = 0, 3 if length == 1 else 2 * length
-        for index in range(length, len(words)):
-            run = run + 1 if words[index] == words[index - length] else 0
-            if run >= needed:
-                return True
-    pairs = list(zip(words, words[1:], strict=False))
-    return len(pairs) >= 20 and len(set(pairs)) < 0.4 * len(pairs)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from eval import metrics
-from eval.analyses.train_overlap import normalised
 from eval.records.analysis import MARKS, TestsetQuality
+from mmt.translate.line_checks import normalised
 
 
 def rate(

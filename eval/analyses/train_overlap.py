@@ -3,7 +3,6 @@
 If many languages share their target lines, as in a Bible, a decoder can memorise them.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -11,10 +10,10 @@ import numpy as np
 from eval import metrics
 from eval.analyses.significance import Judged, key_of
 from eval.records.analysis import Bin, TrainOverlap
+from mmt.translate.line_checks import normalised
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _ORDER = 4
-_WORD = re.compile(r"\w+")
 
 
 class TrainingTargets:
@@ -63,11 +62,6 @@ def measure(system: Judged, references: Sequence[str], training: TrainingTargets
             Bin(low=low, high=high, sentences=count, bleu=round(bleu, 4) if count else None)
         )
     return TrainOverlap(**key_of(system.row), bins=tuple(bins), hypotheses=system.hypotheses)
-
-
-def normalised(line: str) -> tuple[str, ...]:
-    """Returns the words of a line, without case and punctuation."""
-    return tuple(_WORD.findall(line.casefold()))
 
 
 def _ngrams(words: tuple[str, ...]) -> Iterator[int]:

@@ -332,21 +332,25 @@ class Remark(_Row):
     text: str
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reliability(_Row):
+    """The chrF of lines by the confidence of `mmt translate --risk`, in bins; both 0 to 1."""
+
+    kind: ClassVar[str] = "reliability"
+    about: ClassVar[tuple[str, ...]] = ("system",)
+
+    system: str
+    decode: str
+    confidence: tuple[float, ...] = dataclasses.field(metadata=rows.SHARE)
+    chrf: tuple[float, ...] = dataclasses.field(metadata=rows.SHARE)
+    lines: tuple[int, ...] = dataclasses.field(metadata=rows.AMOUNT)
+
+
 Row: TypeAlias = (
-    Interval
-    | OutputChecks
-    | Comet
-    | Paired
-    | SentenceCounts
-    | TestsetDescription
-    | TestsetQuality
-    | TrainOverlap
-    | ExpertLoad
-    | Curve
-    | Cost
-    | SystemRecipe
-    | Remark
-)
+    Interval | OutputChecks | Comet | Paired | SentenceCounts | TestsetDescription
+    | TestsetQuality | TrainOverlap | ExpertLoad | Curve | Cost | SystemRecipe | Remark
+    | Reliability
+)  # fmt: skip
 _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
 
 

@@ -19,6 +19,7 @@ from eval.records.analysis import (
     Interval,
     OutputChecks,
     Paired,
+    Reliability,
     Remark,
     SystemRecipe,
     TestsetDescription,
@@ -167,6 +168,10 @@ class AnalysisIndex:
     def curve(self, system: str) -> Curve | None:
         """Returns its training curve."""
         return next(iter(self._of_system.get(("curve", system), [])), None)
+
+    def reliability(self, system: str) -> Reliability | None:
+        """Returns the chrF of its lines by their confidence."""
+        return next(iter(self._of_system.get(("reliability", system), [])), None)
 
     def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[ExpertLoad]:
         """Returns its expert load at the first of `checkpoints` that has any, else at the last one.

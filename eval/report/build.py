@@ -25,6 +25,7 @@ from eval.report.comparison import SMALL, Comparison, Group, by_resource, compar
 from eval.report.examples import Shown
 from eval.report.figures import (
     drawing,
+    reliability,
     routing,
     scores,
 )
@@ -269,6 +270,8 @@ def _training(
     drawn = [*systems, *varied]
     by_width = functools.partial(figures_training.source_use_by_tokens, drawn, analyses)
     loss += _pictures("source_use_by_tokens", by_width, *captions.SOURCE_USE, contents)
+    by_width = functools.partial(reliability.reliability, drawn, analyses)
+    loss += _pictures("reliability", by_width, *captions.RELIABILITY, contents)
     experts: list[tuple[str, cells.Table, tuple[Picture, ...]]] = []
     for system in (*systems, *varied):
         at = dict.fromkeys(row.checkpoint for row in used if row.system == system)

@@ -24,6 +24,11 @@ SOURCE_USE = (
     "The validation loss with another line's source less the loss with its own. At 0 the model "
     "knows only its target language.",
 )
+RELIABILITY = (
+    "Reliability of the confidence",
+    "Validation lines that the confidence was not fitted on, in bins of confidence: their mean "
+    "chrF++ against their mean confidence. On the diagonal both are equal.",
+)
 LOSS = ("Loss against target tokens", "Loss on target tokens. The first steps are cut off.")
 
 

@@ -35,6 +35,17 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
     evaluate.set_defaults(run="evaluate")
 
+    calibrate = commands.add_parser(
+        "calibrate", help="fit the confidence of translate --risk, on a validation set"
+    )
+    _decoding_flags(calibrate)
+    calibrate.add_argument(
+        "--corpus", required=True, help="a corpus with validation pairs: its folder, or cldr"
+    )
+    amount = "--gin.calibrate.lines_per_language=N limits the lines of a language."
+    calibrate.epilog = f"{calibrate.epilog} {amount}"
+    calibrate.set_defaults(run="calibrate")
+
     baselines = commands.add_parser("baselines", help="train and score bilingual models")
     _gin_flags(baselines)
     baselines.set_defaults(run="baselines")
@@ -75,7 +86,8 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
     parser.add_argument(
         "--from", dest="source",
-        help="language of the lines (optional, unless the model routes by language)",
+        help="language of the lines, or auto to detect it (optional, unless the model routes by "
+        "language)",
     )  # fmt: skip
     parser.add_argument("--to", dest="target", help="default: the target of the model, else eng")
     parser.add_argument(
@@ -90,6 +102,12 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
         "--glossary", metavar="FILE.tsv",
         help="terms and their translations: source, target and optionally language of the lines",
     )  # fmt: skip
+    parser.add_argument(
+        "--risk", action="store_true", help="add the confidence of each line, and what is wrong"
+    )
+    parser.add_argument(
+        "--retry", action="store_true", help="translate risky lines again in other ways"
+    )
     parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
     parser.add_argument("--out", metavar="DIR", help="with --corpus: the new corpus folder")
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
@@ -188,6 +206,13 @@ def _data_commands(parser: argparse.ArgumentParser) -> None:
     align.add_argument("--gin_file", action="append", metavar="FILE", help="may be repeated")
     align.epilog = "--gin.Aligner.processes=N sets the processes (default: one per core)."
     align.set_defaults(run="align")
+    known = commands.add_parser(
+        "identify", help="train the language identifier of a run on a corpus"
+    )
+    known.add_argument("--model", required=True, metavar="RUN", help="a run directory")
+    known.add_argument("--corpus", required=True, help="a description (TOML), its folder, or cldr")
+    known.epilog = "--gin.IdentifierConfig.lines_per_language=N sets how much text is used."
+    known.set_defaults(run="identify", gin_file=())
     _prepare_flags(
         commands.add_parser("prepare", help="clean a corpus, or build the cache of a configuration")
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmt.cli import data_commands
-from mmt.cli.data_commands import as_json, make_cache
+from mmt.cli.data_commands import as_json, make_cache, make_identifier
 from mmt.system import status, termination
 
 
@@ -68,6 +68,7 @@ def _train_loaded(command: str) -> int:
         batches.manifest.check_vocabulary_of(parent)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():
         run.describe(cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory)))
+        make_identifier(run)
     try:
         config.configured(train.train)(program, batches)
     except train.Terminated as error:
@@ -104,10 +105,21 @@ def _translate(args: argparse.Namespace) -> None:
         raise ValueError("there is no standard input to translate")
     stdin: Any = sys.stdin.buffer
     lines = translate.arriving_lines(stdin)
-    for translation in translator.translate(
-        lines, source=args.source, target=args.target, decoding=decoding,
-        token_scores=args.format == "jsonl", glossary=glossary,
-    ):  # fmt: skip
+    options = {"source": args.source, "target": args.target, "glossary": glossary}
+    if args.risk or args.retry:
+        from mmt.translate import retry, risk
+
+        translations = retry.translate(
+            translator, lines, risk.Calibration.load(args.model), decoding=decoding,
+            retry=args.retry, **options,
+        )  # fmt: skip
+    else:
+        translations = translator.translate(
+            lines, decoding=decoding, token_scores=args.format == "jsonl", **options
+        )
+    for translation in translations:
+        if not args.risk:
+            translation = translation._replace(risk=None)
         if args.format == "jsonl":
             print(as_json(translate.to_json(translation)), flush=True)
         else:
@@ -178,6 +190,25 @@ def _evaluate(args: argparse.Namespace) -> None:
     print("language\tBLEU\tchrF++", file=sys.stderr)
     for row in rows:
         print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
+
+
+def _calibrate(args: argparse.Namespace) -> None:
+    from eval import calibration, testsets
+    from mmt.checkpoint import published
+    from mmt.run import Run
+
+    testset = testsets.load(args.corpus, split="validation")
+    translator, decoding = _translator(args, [calibration.calibrate])
+    from mmt import config
+
+    if is_published := (run := Run(args.model)).hashes.is_file():
+        published.check(run.directory)
+    fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)
+    fitted.save(args.model)
+    if is_published:
+        published.write_hashes(run.directory)
+    print(calibration.table(fitted))
+    print(f"calibrated on {fitted.lines} lines: {run.risk}", file=sys.stderr)
 
 
 def _import(args: argparse.Namespace) -> None:
@@ -284,6 +315,7 @@ def _parameters(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
+    "calibrate": _calibrate,
     "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
     "export": _export, "extract": _extract, **data_commands.COMMANDS,
 }  # fmt: skip

@@ -9,7 +9,10 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mmt.run import Run
 
 
 def make_cache() -> None:
@@ -32,6 +35,19 @@ def make_cache() -> None:
         ) from error
     status.begin("reading the corpus")
     build.ensure_cache(cache)
+
+
+def make_identifier(run: "Run") -> None:
+    """Trains the language identifier of the loaded configuration's run if it is missing."""
+    from mmt import config, identify
+    from mmt.data import recipe
+    from mmt.system import status
+
+    status.begin("training the language identifier")
+    settings = config.configured(identify.IdentifierConfig)()
+    path = config.configured(recipe.CacheConfig)().corpus
+    if reason := identify.add_to_run(run, path, config=settings):
+        print(f"mmt: the run has no language identifier: {reason}", file=sys.stderr)
 
 
 def as_json(row: Any) -> str:
@@ -117,6 +133,31 @@ def _align(args: argparse.Namespace) -> None:
     print(directory)
 
 
+def _identify(args: argparse.Namespace) -> None:
+    """Trains the language identifier of a run on a corpus; updates the sums of a published model.
+    """
+    from mmt import config, identify
+    from mmt.checkpoint import published
+    from mmt.data import corpora
+    from mmt.data.cache.manifest import read_manifest
+    from mmt.run import Run
+
+    config.bind(args.bindings, [identify.IdentifierConfig])
+    settings = config.configured(identify.IdentifierConfig)()
+    run = Run(args.model)
+    run.check_is_model()
+    if is_published := run.hashes.is_file():
+        published.check(run.directory)
+    corpus = corpora.load(args.corpus)
+    identifier = identify.train_on_corpus(corpus, config=settings)
+    if missing := sorted(set(read_manifest(run.manifest).translated) - set(identifier.codes)):
+        print(f"{args.corpus} has no text in {', '.join(missing)}", file=sys.stderr)
+    identifier.save(run.directory)
+    if is_published:
+        published.write_hashes(run.directory)
+    print(run.identifier)
+
+
 def _forecast(args: argparse.Namespace) -> None:
     from mmt.data.forecast import fitting, forecast, request
 
@@ -142,5 +183,5 @@ def _consumed(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "languages": _languages, "stats": _stats, "prepare": _prepare, "forecast": _forecast,
-    "consumed": _consumed, "align": _align,
+    "consumed": _consumed, "align": _align, "identify": _identify,
 }  # fmt: skip

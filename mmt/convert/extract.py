@@ -60,7 +60,7 @@ def extract(model_dir: str | Path, names: Sequence[str], out: str | Path) -> Non
         made = Run(temporary)
         made.config.write_text(_gin_text(run, model.config, width, out), encoding="utf-8")
         manifest.only(codes).write(temporary)
-        for file in {*run.vocabularies().values(), run.environment}:
+        for file in {*run.vocabularies().values(), run.environment, run.identifier}:
             if file.is_file():
                 shutil.copyfile(file, temporary / file.name)
         dense = made.model()

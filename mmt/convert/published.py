@@ -28,7 +28,8 @@ def publish(
     params = checkpoint.restore_params(run.directory, parameter_shapes(run.model()), step=step)
     with staged(Path(out)) as temporary:
         new = Run(temporary)
-        for file in {run.config, *run.vocabularies().values()}:
+        optional = filter(Path.is_file, (run.identifier, run.risk))
+        for file in {run.config, *run.vocabularies().values(), *optional}:
             shutil.copyfile(file, temporary / file.name)
         # The names of the corpus files are paths of the machine that trained.
         dataclasses.replace(read_manifest(run.manifest), corpora={}).write(temporary)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
 from mmt.decoding.constraints import RequiredPhrase
+from mmt.identify import LanguageIdentifier
 from mmt.sharding import Layout
-from mmt.translate import glossary, placeholders, sentences
+from mmt.translate import glossary, placeholders, sentences, source_language
 from mmt.translate.glossary import Glossary
 from mmt.translate.translation import Hypothesis, Translation, join, on_one_line
 
@@ -29,6 +30,8 @@ class LineSearch:
         language_id: returns the language id of a line's language for a model that routes by
             language, else None. Raises ValueError for a language that the model does not have.
         source: FLORES code of the only source language of the model, or ''.
+        sources: FLORES codes of all of them.
+        identifier: the language identifier of the run, or None.
         layout: placement of the parameters, or None.
         glossary: terms whose translations are required, or None.
     """
@@ -38,6 +41,8 @@ class LineSearch:
     tag: str
     language_id: Callable[[str | None], int | None]
     source: str
+    sources: Sequence[str]
+    identifier: LanguageIdentifier | None
     layout: Layout | None
     glossary: Glossary | None = None
 
@@ -46,20 +51,26 @@ class LineSearch:
     ) -> list[Translation]:
         """Returns the translation of each line, which starts with the line's prefix.
 
-        `sources` are the languages of the lines, or None.
+        `sources` are the languages of the lines, 'auto' or None.
         """
         for name, given in (("prefixes", prefixes), ("sources", sources)):
             if len(given) < len(lines):
                 raise ValueError(
                     f"there are fewer {name} than lines: none for {lines[len(given)]!r}"
                 )
+        sources, detected = source_language.resolve(self.identifier, lines, sources, self.sources)
         ids = {source: self.language_id(source) for source in set(sources)}
         texts = [
             _Text(line, prefix, source or self.source, ids[source])
             for line, prefix, source in zip(lines, prefixes, sources, strict=True)
         ]
         translations = self._translated(texts)
-        return self._kept(texts, translations) if self._keeps else translations
+        if self._keeps:
+            translations = self._kept(texts, translations)
+        return [
+            translation._replace(detected=language)
+            for translation, language in zip(translations, detected, strict=True)
+        ]
 
     def prefix(self, text: str) -> list[int]:
         """Returns the token ids of a prefix; ValueError where the vocabulary cannot write it."""

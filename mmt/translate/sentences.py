@@ -193,8 +193,6 @@ def _sentencex_code(language: str) -> str:
         return "en"
     found = languages.find(language)
     return found.iso1 or found.iso3
-
-
 def _boundary(text: str) -> int:
     """Returns where to split: 0 < index < len(text)."""
     for pattern in _BOUNDARIES:

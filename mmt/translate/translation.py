@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from mmt.translate.source_language import Detected
+
 
 class Hypothesis(NamedTuple):
     """A translation of a line and its score.
@@ -23,6 +25,44 @@ class Hypothesis(NamedTuple):
     token_scores: tuple[float, ...] = ()
 
 
+class Signals(NamedTuple):
+    """What tells good and bad translations apart; 0 is harmless, but for the scores.
+
+    Attributes:
+        loop: 1 if the translation repeats itself, and the source does not.
+        length: |log| of the ratio of tokens, translation to source; at most 3.
+        numbers: share of the numbers, dates included, that only one side has.
+        copy: 1 if the source is left untranslated.
+        off_target: probability that the translation is not in the target language; 0 if unknown.
+        uncovered: share of the source's pieces that the vocabulary does not have.
+        score: mean log-probability of a token; at least -10.
+        lowest: log-probability of the least likely token; at least -15.
+    """
+
+    loop: float = 0.0
+    length: float = 0.0
+    numbers: float = 0.0
+    copy: float = 0.0
+    off_target: float = 0.0
+    uncovered: float = 0.0
+    score: float = 0.0
+    lowest: float = 0.0
+
+
+class Risk(NamedTuple):
+    """The risk of a translation.
+
+    Attributes:
+        confidence: expected chrF of the line, 0 to 1.
+        flags: names of the signals that are at or above their limit.
+        signals: the signals.
+    """
+
+    confidence: float
+    flags: tuple[str, ...]
+    signals: Signals
+
+
 class Translation(NamedTuple):
     """A line and its translations, best first.
 
@@ -32,12 +72,16 @@ class Translation(NamedTuple):
         pieces: translations of the pieces of a line that is too long for the model, else empty. The
             i-th hypothesis of the line joins the i-th hypothesis of each piece with spaces.
         line: number of the line, from 0.
+        detected: language of the line, if it was to be detected.
+        risk: what is wrong with the best translation, if that was assessed (`mmt.translate.risk`).
     """
 
     source: str
     hypotheses: tuple[Hypothesis, ...]
     pieces: tuple["Translation", ...] = ()
     line: int = 0
+    detected: Detected | None = None
+    risk: Risk | None = None
 
     @property
     def text(self) -> str:
@@ -70,9 +114,14 @@ def on_one_line(text: str) -> str:
 def format_text(translation: Translation, *, nbest: int = 1) -> str:
     """Returns the translation as text.
 
+    An assessed translation has two more columns, separated by tabs: confidence and flags.
+
     With `nbest` above 1 there is one line per hypothesis, best first, as Moses and Marian write
     them: `line ||| translation ||| score`, where `line` counts input lines from 0.
     """
+    if nbest == 1 and translation.risk:
+        text = translation.text.replace("\t", " ")
+        return f"{text}\t{translation.risk.confidence:.3f}\t{','.join(translation.risk.flags)}"
     if nbest == 1:
         return translation.text
     return "\n".join(
@@ -84,13 +133,21 @@ def format_text(translation: Translation, *, nbest: int = 1) -> str:
 def to_json(translation: Translation) -> dict[str, Any]:
     """Returns {"source", "hypotheses": [{"text", "score", "tokens", "token_scores"}, ...]}.
 
-    "token_scores" are present where they were kept. A line translated in pieces has "pieces" beside
-    its hypotheses, which then have no tokens.
+    Further keys are present where they apply: "token_scores", "detected" {"language",
+    "probability"}, "risk" {"confidence", "flags", "signals"}. A line translated in pieces has
+    "pieces" beside its hypotheses, which then have no tokens.
     """
     result: dict[str, Any] = {
         "source": translation.source,
         "hypotheses": [_hypothesis_json(hypothesis) for hypothesis in translation.hypotheses],
     }
+    if translation.detected:
+        result["detected"] = {
+            "language": translation.detected.language,
+            "probability": round(translation.detected.probability, 6),
+        }
+    if translation.risk:
+        result["risk"] = _risk_json(translation.risk)
     if translation.pieces:
         result["pieces"] = [to_json(piece) for piece in translation.pieces]
     return result
@@ -103,3 +160,8 @@ def _hypothesis_json(hypothesis: Hypothesis) -> dict[str, Any]:
     if hypothesis.token_scores:
         result["token_scores"] = [round(score, 6) for score in hypothesis.token_scores]
     return result
+
+
+def _risk_json(risk: Risk) -> dict[str, Any]:
+    signals = {name: round(value, 4) for name, value in risk.signals._asdict().items()}
+    return {"confidence": round(risk.confidence, 4), "flags": list(risk.flags), "signals": signals}

@@ -18,16 +18,18 @@ from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import DEFAULT, Decoding
 from mmt.decoding.bucketing import BucketedBatches
+from mmt.identify import LanguageIdentifier
 from mmt.model import inference
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 from mmt.sharding import Layout
-from mmt.translate import alignment
+from mmt.translate import alignment, source_language
 from mmt.translate.alignment import Alignment
 from mmt.translate.glossary import Glossary, word_edges
 from mmt.translate.line_search import LineSearch
 from mmt.translate.model_search import TransformerSearch
 from mmt.translate.sentences import ArrivingLines
+from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Translation
 
 WINDOW = 1024  # lines that are sorted by length and translated together
@@ -60,6 +62,7 @@ class Translator:
             change the text.
         fixed_batch_size: whether small batches are filled up to `batch_size`. `load` with weights
             in bfloat16 or int8 sets it to False, which makes few lines faster.
+        identifier: the language identifier of the run, if it has one.
 
     >>> translator = Translator.load("runs/demo/multilingual")                     # doctest: +SKIP
     >>> lines = ["Dienstag, 2. März 2021", "", "3 Stunden"]
@@ -76,6 +79,7 @@ class Translator:
     steps: tuple[int, ...] = ()
     layout: Layout | None = None
     fixed_batch_size: bool = True
+    identifier: LanguageIdentifier | None = None
 
     def __post_init__(self) -> None:
         parts = self.layout.parts("batch") if self.layout else 1
@@ -110,6 +114,11 @@ class Translator:
     def tagged(self) -> bool:
         """Returns whether a tag of the source vocabulary names the target language of a line."""
         return bool(self.vocabularies["source"].tags)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Returns the languages that the model translates from; none if they are not known."""
+        return (self.manifest.source,) if self.manifest.source else self.manifest.translated
 
     @property
     def routes_by_language(self) -> bool:
@@ -174,7 +183,15 @@ class Translator:
             steps=tuple(steps),
             layout=layout,
             fixed_batch_size=weights in (None, "float32"),
+            identifier=LanguageIdentifier.load(model_dir) if run.identifier.is_file() else None,
         )
+
+    def identify(self, lines: Sequence[str], *, most: int = 3) -> list[list[tuple[str, float]]]:
+        """Returns the likeliest languages of each line, best first: (FLORES code, probability).
+
+        `und` is none of the model's languages. Raises ValueError if the run has no identifier.
+        """
+        return source_language.needed(self.identifier).rank(lines, most=most)
 
     def translate(
         self,
@@ -197,8 +214,9 @@ class Translator:
 
         Args:
             lines: the lines.
-            source: language of the lines. It is checked, and decides where sentences end. The
-                model detects the language itself; only one that routes by language needs it.
+            source: language of the lines, or 'auto' to detect that of each line. It decides where
+                sentences end, and is compared with the text, with a warning. The model detects the
+                language itself; only one that routes by language needs it.
             target: language to translate into; None is the model's own, else English. A model
                 whose vocabulary has no tags receives the lines unchanged.
             decoding: options of the search.
@@ -214,7 +232,9 @@ class Translator:
         """
         if source is not None and sources is not None:
             raise ValueError(f"sources, and the source {source!r} for all; give one")
-        if sources is None:
+        if source == AUTO:
+            source_language.needed(self.identifier)
+        elif sources is None:
             self._check_language(source, target)
         given = itertools.repeat(source) if sources is None else iter(sources)
         if prefixes is not None and decoding.prefix:
@@ -287,8 +307,8 @@ class Translator:
             else None,
         )
         return LineSearch(
-            batches, self.vocabularies, tag, language_id, self.manifest.source, self.layout,
-            glossary,
+            batches, self.vocabularies, tag, language_id, self.manifest.source, self.sources,
+            self.identifier, self.layout, glossary,
         )  # fmt: skip
 
     def language_id(self, source: str | None, target: str | None = None) -> int:
@@ -309,15 +329,13 @@ class Translator:
                 f"{', '.join(codes[:5])}{more}"
             )
         language = languages.find(name)
-        _check_trained(language, manifest.translated, side)
+        source_language.check_trained(language, manifest.translated, side)
         return manifest.languages.index(language.code)
 
     def _check_language(self, source: str | None, target: str | None) -> None:
         """Raises ValueError for a source that was not trained, or that is needed and missing."""
         if source is not None:
-            trained = self.manifest.source
-            codes = (trained,) if trained else self.manifest.translated
-            _check_trained(languages.find(source), codes, "source")
+            source_language.check_trained(languages.find(source), self.sources, "source")
         if self.routes_by_language:
             self.language_id(source, target)
 
@@ -334,17 +352,6 @@ class Translator:
                 "lines go in as they are, so write the tag that the model was trained with, if any"
             )
         return ""
-
-
-def _check_trained(language: languages.Language, codes: Sequence[str], side: str) -> None:
-    """Raises ValueError with the nearest of `codes` for a language that was not trained."""
-    if codes and language.code not in codes:
-        near = languages.nearest(language, codes)
-        hint = ", ".join(f"{known.name} ({known.code})" for known in near)
-        raise ValueError(
-            f"{side} language {language.code} ({language.name}) is none of the "
-            f"{len(codes)} that the model was trained on; nearest: {hint}"
-        )
 
 
 def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:

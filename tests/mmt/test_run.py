@@ -14,7 +14,8 @@ from mmt.run import Run
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = (
     "config.gin", "manifest.json", "metrics.jsonl", "ledger.json", "environment.json",
-    "vocabulary.model", "vocabulary.source.model", "vocabulary.target.model",
+    "vocabulary.model", "vocabulary.source.model", "vocabulary.target.model", "languages.npz",
+    "risk.json",
 )  # fmt: skip
 
 

@@ -3,7 +3,10 @@
 import types
 
 from eval.analyses import about
+from eval.records.analysis import Reliability
 from mmt.run import Run
+from mmt.translate.risk import Calibration
+from mmt.translate.translation import Signals
 
 
 def test_cost_comes_before_routing_of_the_batches_of_training(monkeypatch, tmp_path):
@@ -19,3 +22,18 @@ def test_cost_comes_before_routing_of_the_batches_of_training(monkeypatch, tmp_p
     system = types.SimpleNamespace(name="mine", checkpoint="mine/3")
     assert about.rows(Run(tmp_path), system, None, "set") == ["cost", "mine", "routing"]
     assert seen == {"rows": 7, "system": "mine", "checkpoint": "mine/3", "testset": "set"}
+
+
+def test_a_calibrated_run_has_its_reliability(monkeypatch, tmp_path):
+    monkeypatch.setattr(about.routing, "routing", lambda *_, **options: [])
+    monkeypatch.setattr(about.routing, "as_trained", lambda directory: {})
+    monkeypatch.setattr(about.cost, "cost", lambda directory, system: [])
+    weights = dict.fromkeys(Signals._fields, 0.0)
+    bins = [[0.1, 0.15, 7.0], [0.4, 0.35, 6.0]]
+    Calibration(weights, 0.0, decode="beam:1", reliability=bins).save(tmp_path)
+    system = types.SimpleNamespace(name="mine", checkpoint="mine/3")
+    assert about.rows(Run(tmp_path), system, None, "set") == [
+        Reliability(
+            system="mine", decode="beam:1", confidence=(0.1, 0.4), chrf=(0.15, 0.35), lines=(7, 6)
+        )
+    ]

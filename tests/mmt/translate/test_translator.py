@@ -11,6 +11,8 @@ import pytest
 
 from mmt.data import vocabulary as vocab
 from mmt.decoding import Decoding
+from mmt.identify import IdentifierConfig
+from mmt.identify.training import train
 from mmt.model import transformer
 from mmt.translate import Hypothesis, Translator, model_search, to_json
 from mmt.translate import translator as translate
@@ -343,3 +345,24 @@ def test_impossible_prefixes_are_errors(translator, vocabulary, monkeypatch):
 def test_a_binding_of_another_type_is_an_error(name, value, tmp_path, as_users_have_it):
     with pytest.raises(ValueError, match=f"{name}: .*; allowed: int, 1 to "):
         Translator.load(tmp_path, **{name: value})
+
+
+def test_the_source_may_be_detected(vocabulary):
+    config = IdentifierConfig(buckets=2**10, dimensions=8, epochs=8)
+    swahili = ["moja mbili tatu", "nne tano sita", "saba nane", "tisa kumi"] * 9
+    identifier = train({"deu_Latn": LINES * 2, "swh_Latn": swahili}, {}, config=config)
+    options = {"moe_period": 1, "languages": 2, "identifier": identifier}
+    translator = make(vocabulary, **options)
+    mixed = ["drei vier fünf", "moja mbili tatu", "eins zwei drei"]
+    codes = ["deu_Latn", "swh_Latn", "deu_Latn"]
+    found = list(translator.translate(mixed, source="auto"))
+    assert [line.detected.language for line in found] == codes
+    assert [ranking[0][0] for ranking in translator.identify(mixed)] == codes
+    given = list(translator.translate(mixed, sources=codes))
+    assert [line.text for line in given] == [line.text for line in found]
+    assert to_json(found[1])["detected"]["language"] == "swh_Latn"
+    assert "detected" not in to_json(given[1])
+    without = make(vocabulary)
+    for use in (lambda: without.translate(mixed, source="auto"), lambda: without.identify(mixed)):
+        with pytest.raises(ValueError, match="no language identifier"):
+            use()

@@ -1,0 +1,1 @@
+"""Measurements of translating beside BLEU and speed."""

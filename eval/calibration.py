@@ -1,0 +1,110 @@
+"""Fits the confidence of `mmt translate --risk` to chrF, on a validation set.
+
+Two of three lines are fitted; the others measure how reliable the confidence is.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from scipy import optimize
+
+from eval import metrics
+from eval.testsets import TestSet
+from mmt.decoding import DEFAULT, Decoding
+from mmt.translate import Translator, risk
+from mmt.translate.risk import Calibration
+from mmt.translate.translation import Signals
+
+BINS = 10
+_RISKY = 0.2  # share of lines
+_MEASURED = 3  # every third line measures
+_STRENGTH = 2.0  # of the prior, in lines
+# What a weight is if no validation line shows otherwise: each fault lowers the confidence.
+_PRIOR = Signals(
+    loop=-2, length=-1, numbers=-1, copy=-2, off_target=-1, uncovered=-2, score=0.5, lowest=0.1
+)
+
+
+def calibrate(
+    translator: Translator,
+    testset: TestSet,
+    *,
+    decoding: Decoding = DEFAULT,
+    lines_per_language: int = 20,
+) -> Calibration:
+    """Returns the calibration of a model on up to `lines_per_language` lines of each language.
+
+    Raises ValueError for fewer than 10 lines.
+    """
+    signals, scores = [], []
+    for code, sentences in testset.languages.items():
+        step = -(-len(sentences.sources) // lines_per_language)
+        sources, references = sentences.sources[::step], sentences.references[::step]
+        found = translator.translate(
+            sources, source=code, target=testset.target, decoding=decoding, token_scores=True
+        )
+        lines = list(found)
+        signals += [risk.signals_of(translator, line, line.hypotheses[0], testset.target)
+                    for line in lines]  # fmt: skip
+        scores.append(line_chrf([line.text for line in lines], references))
+    if len(signals) < 10:
+        raise ValueError(f"{testset.name} has {len(signals)} lines; to calibrate, 10 are needed")
+    chrf = np.concatenate(scores) / 100
+    measured = np.arange(len(signals)) % _MEASURED == 0
+    fitted = fit([signals[place] for place in np.flatnonzero(~measured)], chrf[~measured])
+    confidence = fitted.confidence([signals[place] for place in np.flatnonzero(measured)])
+    return dataclasses.replace(
+        fitted,
+        decode=str(decoding),
+        lines=int((~measured).sum()),
+        risky=float(np.quantile(confidence, _RISKY)),
+        reliability=reliability(confidence, chrf[measured]),
+    )
+
+
+def line_chrf(
+    hypotheses: Sequence[str], references: Sequence[str]
+) -> Float[np.ndarray, "N"]:
+    """Returns the chrF++ of each line, 0 to 100."""
+    return metrics.chrf(metrics.References(references).statistics(hypotheses).chrf)
+
+
+def fit(signals: Sequence[Signals], chrf: Float[np.ndarray, "N"]) -> Calibration:
+    """Returns the logistic regression from signals to chrF (0 to 1) of greatest likelihood.
+
+    A weak prior gives a fault that no line has a weight that lowers the confidence.
+    """
+    values, prior = np.array(signals, float), np.array(_PRIOR, float)
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = values @ parameters[:-1] + parameters[-1]
+        away = parameters[:-1] - prior
+        value = (np.logaddexp(0, logits) - chrf * logits).sum() + _STRENGTH / 2 * away @ away
+        errors = 1 / (1 + np.exp(-logits)) - chrf
+        return value, np.append(values.T @ errors + _STRENGTH * away, errors.sum())
+
+    found = optimize.minimize(loss, np.append(prior, 0.0), jac=True, method="L-BFGS-B").x
+    weights = dict(zip(Signals._fields, map(float, found[:-1]), strict=True))
+    return Calibration(weights, float(found[-1]))
+
+
+def reliability(
+    confidence: Float[np.ndarray, "N"], chrf: Float[np.ndarray, "N"]
+) -> list[list[float]]:
+    """Returns [mean confidence, mean chrF, lines] of bins with equally many lines, in order."""
+    order = np.argsort(confidence, kind="stable")
+    return [
+        [float(confidence[part].mean()), float(chrf[part].mean()), float(len(part))]
+        for part in np.array_split(order, min(BINS, len(order)))
+        if len(part)
+    ]
+
+
+def table(calibration: Calibration) -> str:
+    """Returns the reliability as a table."""
+    rows = ["confidence\tchrF\tlines"]
+    rows += [f"{confidence:.3f}\t{chrf:.3f}\t{lines:.0f}"
+             for confidence, chrf, lines in calibration.reliability]  # fmt: skip
+    return "\n".join(rows)

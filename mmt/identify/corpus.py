@@ -1,0 +1,97 @@
+"""Trains the language identifier of a run on the lines of a corpus."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from mmt.data import corpora
+from mmt.data.cache.manifest import read_manifest
+from mmt.data.corpora import Corpus
+from mmt.data.pair import Pair
+from mmt.identify.identifier import LanguageIdentifier
+from mmt.identify.training import IdentifierConfig, train
+from mmt.run import Run
+
+T = TypeVar("T")
+
+_HELD_OUT_LINES = 100  # of a language
+_HELD_OUT_SHARE = 10  # one line of ten, for a corpus without a validation split
+
+
+def add_to_run(
+    run: Run,
+    corpus: str,
+    *,
+    config: IdentifierConfig = IdentifierConfig(),  # noqa: B008  (frozen)
+) -> str:
+    """Writes the identifier of a described run, unless it has one that is trained on the same text.
+
+    corpus: the run's corpus as `corpora.load` takes it; '' if it is not known.
+
+    Returns the reason why the run gets none, else ''.
+    """
+    if not config.lines_per_language:
+        return "IdentifierConfig.lines_per_language is 0"
+    corpus_hash = read_manifest(run.manifest).corpus_hash
+    if run.identifier.is_file():
+        if LanguageIdentifier.load(run.directory).corpus_hash == corpus_hash:
+            return ""
+        run.identifier.unlink()
+    if not corpus:
+        return "there is no CORPUS to train it on"
+    try:
+        text = corpora.load(corpus)
+        train_on_corpus(text, config=config, corpus_hash=corpus_hash).save(run.directory)
+    except ValueError as error:  # a run from a cache needs no corpus
+        return str(error)
+    return ""
+
+
+def train_on_corpus(
+    corpus: Corpus,
+    *,
+    config: IdentifierConfig = IdentifierConfig(),  # noqa: B008  (frozen)
+    corpus_hash: str = "",
+) -> LanguageIdentifier:
+    """Returns an identifier of the languages of a corpus and of its target.
+
+    It is trained on training pairs, calibrated on the validation split, and made from human text
+    only: back-translated sources are omitted. corpus_hash: by default computed from the files.
+
+    Raises ValueError for a fault in the corpus, or for fewer than two languages with text.
+    """
+    lines = _lines(corpus, "train", config.lines_per_language, config.max_read)
+    held_out = _lines(corpus, "validation", _HELD_OUT_LINES, config.max_read)
+    for code, of_language in lines.items():
+        if not held_out.get(code):
+            held_out[code] = of_language[::_HELD_OUT_SHARE][:_HELD_OUT_LINES]
+            chosen = set(held_out[code])
+            lines[code] = [line for line in of_language if line not in chosen] or of_language
+    return train(lines, held_out, config=config, corpus_hash=corpus_hash or corpus.hash())
+
+
+def _lines(corpus: Corpus, split: str, most: int, max_read: int) -> dict[str, list[str]]:
+    """Returns up to `most` different lines of each language of a split, the target included."""
+    lines: dict[str, list[str]] = {}
+    targets: dict[str, None] = {}
+    for code in corpus.files.get(split, {}):
+        pairs = [pair for pair in _pairs(corpus, code, split, max_read) if not pair.back_translated]
+        lines[code] = _spread(list(dict.fromkeys(pair.source for pair in pairs)), most)
+        targets.update(dict.fromkeys(pair.target for pair in _spread(pairs, most)))
+    lines[corpus.target] = _spread(list(targets), most)
+    return lines
+
+
+def _pairs(corpus: Corpus, code: str, split: str, max_read: int) -> Iterator[Pair]:
+    """Yields the first pairs of each entry of a language, up to `max_read` in all."""
+    entries = len(corpus.files[split][code])
+    for index in range(entries):
+        part = corpus.part(index, entries)
+        yield from itertools.islice(part.pairs(code, split), -(-max_read // entries))
+
+
+def _spread(items: Sequence[T], most: int) -> list[T]:
+    """Returns up to `most` of the items, evenly spaced."""
+    if len(items) <= most:
+        return list(items)
+    return [items[index * len(items) // most] for index in range(most)]

@@ -1,0 +1,153 @@
+"""The risk of a translation: what is wrong with it, and a confidence calibrated to chrF.
+
+A run's calibration, `risk.json`, is a logistic regression from the signals of a translation to the
+chrF of its line. `eval.calibration` fits it on a validation set.
+"""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from mmt import languages
+from mmt.run import Run
+from mmt.translate import line_checks
+from mmt.translate.translation import Hypothesis, Risk, Signals, Translation
+from mmt.translate.translator import Translator
+
+_VERSION = 1
+_LETTERS = 12  # of a translation; a shorter one is in any language
+
+
+# A signal at or above its limit is a flag.
+FLAGS = {
+    "loop": 1.0, "length": 1.2, "numbers": 0.5, "copy": 1.0, "off_target": 0.9, "uncovered": 0.4,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A logistic regression from signals to chrF.
+
+    Attributes:
+        weights: a weight for each signal.
+        bias: the constant term.
+        decode: the decoding that it was fitted with.
+        lines: number of lines that it was fitted on.
+        risky: confidence that a fifth of the validation lines do not reach.
+        reliability: [mean confidence, mean chrF, lines] of other lines, in bins of confidence.
+    """
+
+    weights: dict[str, float]
+    bias: float
+    decode: str = ""
+    lines: int = 0
+    risky: float = 0.0
+    reliability: list[list[float]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, model_dir: str | Path) -> "Calibration":
+        """Loads the calibration of a run. Raises ValueError if it has none, or a broken one."""
+        file = Run(model_dir).risk
+        if not file.is_file():
+            raise ValueError(
+                f"{model_dir} has no calibration of confidence ({file.name}); "
+                f"fit one: mmt calibrate --model {model_dir} --corpus CORPUS"
+            )
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            if (version := content.pop("version")) != _VERSION:
+                raise ValueError(f"version {version}; this program reads {_VERSION}")
+            calibration = cls(**content)
+            if set(calibration.weights) != set(Signals._fields):
+                raise ValueError(f"weights of {', '.join(calibration.weights)}")
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{file} is no calibration: {error}") from error
+        return calibration
+
+    def save(self, model_dir: str | Path) -> None:
+        """Writes the calibration of a run, in place of a former one."""
+        file = Run(model_dir).risk
+        new = file.with_name(f".{file.name}.new")
+        text = json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, file)
+
+    def confidence(self, signals: Sequence[Signals]) -> Float[np.ndarray, "N"]:
+        """Returns the expected chrF of translations, 0 to 1."""
+        weights = np.array([self.weights[name] for name in Signals._fields])
+        values = np.array(signals, float).reshape(-1, len(weights))
+        return 1 / (1 + np.exp(-(values @ weights + self.bias)))
+
+
+def assess(
+    translator: Translator,
+    translations: Sequence[Translation],
+    calibration: Calibration,
+    *,
+    target: str | None = None,
+) -> list[Translation]:
+    """Returns the translations with their `risk`. They need the scores of their tokens."""
+    code = translator.manifest.target or languages.find(target or "eng").code
+    signals = [signals_of(translator, line, line.hypotheses[0], code) for line in translations]
+    return [
+        translation._replace(risk=_risk(values, float(confidence)))
+        for translation, values, confidence in zip(
+            translations, signals, calibration.confidence(signals), strict=True
+        )
+    ]
+
+
+def _risk(signals: Signals, confidence: float) -> Risk:
+    flags = tuple(name for name, limit in FLAGS.items() if getattr(signals, name) >= limit)
+    return Risk(confidence, flags, signals)
+
+
+def signals_of(
+    translator: Translator, line: Translation, hypothesis: Hypothesis, target: str
+) -> Signals:
+    """Returns the signals of one hypothesis of a line. target: FLORES code."""
+    source, text = line.source, hypothesis.text
+    if not source.strip():
+        return Signals()
+    scores = _token_scores(line, hypothesis)
+    pieces = list(map(translator.vocabularies["source"].piece,
+                      translator.vocabularies["source"].encode(source)))  # fmt: skip
+    written = len(translator.vocabularies["target"].encode(text))
+    repeats = line_checks.loops(text, line_checks.normalised(text))
+    return Signals(
+        loop=float(repeats and not line_checks.loops(source, line_checks.normalised(source))),
+        length=min(abs(math.log((written + 1) / (len(pieces) + 1))), 3.0),
+        numbers=line_checks.different_numbers(source, text),
+        copy=float(line_checks.is_copy(source, text)),
+        off_target=_off_target(translator, text, target),
+        uncovered=sum(map(_is_byte, pieces)) / max(len(pieces), 1),
+        score=max(sum(scores) / max(len(scores), 1), -10.0),
+        lowest=max(min(scores, default=0.0), -15.0),
+    )
+
+
+def _token_scores(line: Translation, hypothesis: Hypothesis) -> list[float]:
+    if line.pieces:
+        rank = line.hypotheses.index(hypothesis)
+        return [score for piece in line.pieces
+                for score in _token_scores(piece, piece.hypotheses[rank])]  # fmt: skip
+    return list(hypothesis.token_scores)
+
+
+def _off_target(translator: Translator, text: str, target: str) -> float:
+    identifier = translator.identifier
+    if identifier is None or target not in identifier.codes:
+        return 0.0
+    if sum(map(str.isalpha, text)) < _LETTERS:
+        return 0.0
+    return 1 - float(identifier.probabilities([text])[0, identifier.codes.index(target)])
+
+
+def _is_byte(piece: str) -> bool:
+    return piece.startswith("<0x") or piece == "<unk>"

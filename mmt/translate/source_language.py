@@ -1,0 +1,113 @@
+"""The source language of lines: checked, detected where it is `auto`, compared with the text."""
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mmt import languages
+from mmt.identify import NONE, LanguageIdentifier
+
+AUTO = "auto"  # the source language that asks for detection
+_UNLIKELY, _CERTAIN = 0.01, 0.9  # probabilities
+_LETTERS = 12  # of a line; shorter ones prove nothing
+
+
+class Detected(NamedTuple):
+    """The detected language of a line: its FLORES code, or `und`, and the probability."""
+
+    language: str
+    probability: float
+
+
+def needed(identifier: LanguageIdentifier | None) -> LanguageIdentifier:
+    """Returns the identifier. Raises ValueError if the run has none."""
+    if identifier is None:
+        raise ValueError(
+            "the run has no language identifier, so it cannot detect languages; train one: "
+            "mmt data identify --model RUN --corpus CORPUS"
+        )
+    return identifier
+
+
+def check_trained(language: languages.Language, codes: Sequence[str], side: str) -> None:
+    """Raises ValueError with the nearest of `codes` for a language that was not trained."""
+    if codes and language.code not in codes:
+        near = languages.nearest(language, codes)
+        hint = ", ".join(f"{known.name} ({known.code})" for known in near)
+        raise ValueError(
+            f"{side} language {language.code} ({language.name}) is none of the "
+            f"{len(codes)} that the model was trained on; nearest: {hint}"
+        )
+
+
+def resolve(
+    identifier: LanguageIdentifier | None,
+    lines: Sequence[str],
+    sources: Sequence[str | None],
+    codes: Sequence[str],
+) -> tuple[list[str | None], list[Detected | None]]:
+    """Returns the source of each line, `auto` replaced, and the languages that were detected.
+
+    `auto` becomes the likeliest of `codes`, the languages of the model, though the detected
+    language may be another one, or none. Warns if a given language is plainly not the text's.
+
+    Raises ValueError if a language is to be detected and there is no identifier, or it knows none
+    of `codes`.
+    """
+    resolved, detected = list(sources), list[Detected | None]([None] * len(lines))
+    if identifier or AUTO in sources:
+        identifier = needed(identifier)
+        for source in {source for source in sources if source is not None}:
+            places = [place for place, given in enumerate(sources) if given == source]
+            of_source = [lines[place] for place in places]
+            if source != AUTO:
+                _warn_if_other(identifier, of_source, languages.find(source).code)
+                continue
+            probabilities = identifier.probabilities(of_source)
+            best = _likeliest(identifier, probabilities, codes)
+            for place, row, code in zip(places, probabilities, best, strict=True):
+                first = int(row.argmax())
+                detected[place] = Detected(identifier.codes[first], float(row[first]))
+                resolved[place] = code
+    return resolved, detected
+
+
+def _likeliest(
+    identifier: LanguageIdentifier, probabilities: np.ndarray, codes: Sequence[str]
+) -> list[str | None]:
+    """Returns the most likely of `codes` for each row of probabilities; None without codes."""
+    if not codes:
+        return [None] * len(probabilities)
+    known = [code for code in codes if code in identifier.codes]
+    if not known:
+        raise ValueError(
+            f"the language identifier knows none of the model's {len(codes)} languages; train "
+            "another one: mmt data identify --model RUN --corpus CORPUS"
+        )
+    places = [identifier.codes.index(code) for code in known]
+    return [known[place] for place in probabilities[:, places].argmax(1)]
+
+
+def _warn_if_other(identifier: LanguageIdentifier, lines: Sequence[str], code: str) -> None:
+    """Warns if most lines are plainly not in the language `code`.
+
+    A line is plainly in another language if that has a probability above 0.9, and `code` one below
+    0.01. Lines of a few letters do not count, and neither does a `code` that is not known.
+    """
+    long = [line for line in lines if sum(map(str.isalpha, line)) >= _LETTERS]
+    if code not in identifier.codes or not long:
+        return
+    probabilities = identifier.probabilities(long)
+    given = probabilities[:, identifier.codes.index(code)]
+    others = probabilities.argmax(1)[(given < _UNLIKELY) & (probabilities.max(1) > _CERTAIN)]
+    if len(others) * 2 <= len(long):
+        return
+    other = identifier.codes[np.bincount(others).argmax()]
+    name = "no language of the model" if other == NONE else f"{languages.name_of(other)} ({other})"
+    warnings.warn(
+        f"the source language is {languages.name_of(code)} ({code}), but most of the text looks "
+        f"like {name}",
+        stacklevel=2,
+    )

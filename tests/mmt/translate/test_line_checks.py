@@ -1,0 +1,45 @@
+"""Rules on a line and its translation."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmt.translate import line_checks
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "share"),
+    [
+        ("2. März 2021", "March 2, 2021", 0),
+        ("am 02.03.2021", "on 2/3/2021", 0),
+        ("१२ दिन", "12 days", 0),
+        ("3 Stunden", "4 hours", 1),
+        ("3 Stunden", "hours", 1),
+        ("drei", "3", 1),
+        ("3 und 4", "3 and 5", 2 / 3),
+        ("5 5", "5", 0.5),
+        ("keine", "none", 0),
+    ],
+)
+def test_numbers_that_differ(source, output, share):
+    assert line_checks.different_numbers(source, output) == pytest.approx(share)
+
+
+@given(st.text(), st.text())
+def test_the_share_of_numbers_is_symmetric_and_zero_for_equal_lines(left, right):
+    share = line_checks.different_numbers(left, right)
+    assert 0 <= share <= 1 and share == line_checks.different_numbers(right, left)
+    assert line_checks.different_numbers(left, left) == 0
+
+
+def test_copies_are_found_but_names_may_stay():
+    assert line_checks.is_copy("Das ist es.", "das ist es!")
+    assert not line_checks.is_copy("Das ist es.", "That is it.")
+    for line in ("Sven Olson", "12:30", "", "..."):
+        assert not line_checks.is_copy(line, line)
+
+
+@pytest.mark.parametrize("line", ["to to to to", "a b a b a b", "well hahahahahahahahaha"])
+def test_loops(line):
+    assert line_checks.loops(line, line_checks.normalised(line))
+    assert not line_checks.loops("holy, holy, holy", ("holy", "holy", "holy"))
