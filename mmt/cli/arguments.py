@@ -82,8 +82,14 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
         "--nbest", type=int, metavar="N", help="N translations per line, with scores"
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
+    parser.add_argument("--file", help="translate a document or catalogue: .docx, .html, .po, ...")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="with --file: also entries with a translation"
+    )
     parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
-    parser.add_argument("--out", metavar="DIR", help="with --corpus: the new corpus folder")
+    parser.add_argument(
+        "--out", metavar="PATH", help="the file of --file, or the new corpus folder of --corpus"
+    )
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
     parser.set_defaults(run="translate")
 
