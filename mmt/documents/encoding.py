@@ -75,6 +75,17 @@ def decode(
     raise ValueError(f"{name}:{line}: not {fault.encoding}: {fault.reason} {byte:#04x}")
 
 
+def whole_characters(text: str) -> str:
+    """Returns text whose surrogate pairs are characters, and whose lone halves are U+FFFD.
+
+    >>> whole_characters("\\ud83d\\ude00 \\ud83d")
+    '😀 \ufffd'
+    """
+    if text.isascii() or not re.search("[\ud800-\udfff]", text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def declared(content: bytes, pattern: bytes) -> str:
     """Returns the encoding that the first kibibyte of a file declares, else 'utf-8'."""
     match = re.search(pattern, content[:1024], re.IGNORECASE)

@@ -4,7 +4,20 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from mmt import suggest
-from mmt.documents import bilingual, docx, gettext, html, markdown, odt, text
+from mmt.documents import (
+    android,
+    bilingual,
+    docx,
+    fluent,
+    gettext,
+    html,
+    json_catalogues,
+    key_values,
+    markdown,
+    odt,
+    text,
+    yaml_catalogues,
+)
 from mmt.documents.document import Document
 from mmt.documents.named import Locales
 
@@ -27,6 +40,13 @@ FORMATS: dict[str, Read] = {
     **dict.fromkeys((".xlf", ".xliff"), _alone(bilingual.read_xliff)),
     ".tmx": bilingual.read_tmx,
     ".ts": _alone(bilingual.read_qt),
+    **dict.fromkeys((".json", ".arb"), _alone(json_catalogues.read)),
+    ".xcstrings": json_catalogues.read_xcstrings,
+    ".xml": _alone(android.read),
+    ".properties": _alone(key_values.read_properties),
+    ".strings": _alone(key_values.read_strings),
+    **dict.fromkeys((".yml", ".yaml"), _alone(yaml_catalogues.read)),
+    ".ftl": _alone(fluent.read),
 }
 _ANY = Locales()
 _REFUSED = {

@@ -35,6 +35,8 @@ class Syntax:
     collapse: bool = True
     escape: Callable[[str], str] = escape_xml
     unescape: Callable[[str], str] = unescape_xml
+    escape_cdata: Callable[[str], str] = str
+    unescape_cdata: Callable[[str], str] = str
 
 
 def segments(
@@ -75,7 +77,8 @@ def content(
         return empty, Slot(place, place, writer(syntax.escape), empty)
     start, end, escape = items[0].start, items[-1].end, syntax.escape
     if len(items) == 1 and items[0].kind == "cdata":
-        start, end, escape = start + len("<![CDATA["), end - len("]]>"), _escape_cdata
+        start, end = start + len("<![CDATA["), end - len("]]>")
+        escape = functools.partial(_in_cdata, syntax.escape_cdata)
     text = _marked(markup, items, syntax)
     return text, Slot(start, end, writer(escape), text)
 
@@ -238,7 +241,10 @@ def _marked(markup: Markup, items: Sequence[_Item], syntax: Syntax) -> MarkedTex
             tags.append(Tag(length, item.kind, raw, item.start))  # type: ignore[arg-type]
             blank = blank and (item.kind != "alone" or raw.startswith("<!--"))
             continue
-        text = syntax.unescape(raw) if item.kind == "text" else raw[len("<![CDATA[") : -len("]]>")]
+        if item.kind == "text":
+            text = syntax.unescape(raw)
+        else:
+            text = syntax.unescape_cdata(raw[len("<![CDATA[") : -len("]]>")])
         if syntax.collapse:
             text = _SPACES.sub(" ", text)
             text = text[1:] if blank and text[:1] == " " else text
@@ -248,5 +254,5 @@ def _marked(markup: Markup, items: Sequence[_Item], syntax: Syntax) -> MarkedTex
     return MarkedText("".join(parts), tuple(tags))
 
 
-def _escape_cdata(text: str) -> str:
-    return text.replace("]]>", "]]]]><![CDATA[>")
+def _in_cdata(escape: Callable[[str], str], text: str) -> str:
+    return escape(text).replace("]]>", "]]]]><![CDATA[>")

@@ -195,6 +195,107 @@ QT = """<?xml version="1.0" encoding="utf-8"?>
 </context></TS>
 """
 
+JSON = """{
+  "@metadata": {"authors": ["Anna"]},
+  "titel": "Die \u201eÜberschrift\u201c",
+  "menü": {"datei": "Datei &ouml;ffnen", "zahl": 3, "leer": "", "liste": ["Erste", "Zweite", null]},
+  "datei_one": "{{count}} Datei", "datei_other": "{{count}} Dateien"
+}
+"""
+ARB = r"""{"@@locale": "de", "hallo": "Hallo {name}", "@hallo": {"description": "Greeting"},
+ "anzahl": "{n, plural, one{eine Datei} other{{n} Dateien}}"}"""
+ASCII_JSON = r"""{"a":"Gr\u00f6\u00dfe \ud83d\ude00"}"""
+XCSTRINGS = """{
+  "sourceLanguage" : "de",
+  "strings" : {
+    "Datei öffnen" : {
+
+    },
+    "Schließen" : {
+      "localizations" : {
+        "en" : {
+          "stringUnit" : {
+            "state" : "translated",
+            "value" : "Close"
+          }
+        }
+      }
+    },
+    "dateien" : {
+      "localizations" : {
+        "de" : { "variations" : { "plural" : {
+          "one" : { "stringUnit" : { "state" : "translated", "value" : "%lld Datei" } },
+          "other" : { "stringUnit" : { "state" : "translated", "value" : "%lld Dateien" } } } } },
+        "en" : { "variations" : { "plural" : {
+          "one" : { "stringUnit" : { "state" : "new", "value" : "" } },
+          "other" : { "stringUnit" : { "state" : "translated", "value" : "%lld files" } } } } }
+      }
+    },
+    "nur" : { "extractionState" : "manual",
+      "localizations" : { "de" : { "stringUnit" : { "value" : "Nur hier" } } } },
+    "fest" : { "shouldTranslate" : false }
+  },
+  "version" : "1.0"
+}
+"""
+ANDROID = r"""<?xml version="1.0" encoding="utf-8"?>
+<resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2">
+    <!-- Titel -->
+    <string name="titel">Wie geht\'s,\n  <b>Welt</b>?</string>
+    <string name="gruss">  Hallo <xliff:g id="n" example="A">%1$s</xliff:g>
+        &amp; willkommen </string>
+    <string name="fest" translatable="false">Fest</string>
+    <string name="verweis">@string/titel</string>
+    <string name="roh"><![CDATA[Ein <b>roher</b> Text]]></string>
+    <plurals name="dateien"><item quantity="one">%d Datei</item>
+        <item quantity="other">%d Dateien</item></plurals>
+    <string-array name="liste"><item>"Erste   Zeile"</item><item>Zweite</item></string-array>
+</resources>
+"""
+PROPERTIES = r"""# Kommentar = nichts
+! auch nicht
+titel = Die Überschrift
+menü\ datei:Datei \
+    öffnen
+leer=
+  zahl 12
+ende Letzte Zeile\tmit Tab"""
+LATIN_PROPERTIES = "größe=Gr\\u00f6\\u00dfe é\n"
+STRINGS = r"""/* Titel */
+"titel" = "Die \"Überschrift\"";
+// "nein" = "Nein";
+NSName = "Ein Name\n";
+"zahl"="12";
+"""
+YAML = """# Kommentar
+de:
+  titel: Die Überschrift # bleibt
+  quote: 'Wie geht''s?'
+  doppelt: "Zeile eins\\nZeile zwei"
+  block: |
+    Erste Zeile
+    zweite Zeile
+  ja: true
+  datei:
+    one: "%{count} Datei"
+    other: &anker Viele Dateien
+  nochmal: *anker
+  liste: [eins, zwei drei]
+"""
+FLUENT = """# Kommentar
+titel = Die Überschrift
+hallo = Hallo, { $name }!
+    .tooltip = Ein Gruß
+-marke = Marke
+lang =
+    Erste Zeile
+    zweite Zeile
+dateien = { $n ->
+    [one] Eine Datei
+   *[other] { $n } Dateien in { -marke }
+}
+"""
+
 EXAMPLES: dict[str, bytes] = {
     "a.txt": TEXT.encode(),
     "a.srt": SRT.encode(),
@@ -210,4 +311,14 @@ EXAMPLES: dict[str, bytes] = {
     "b.xliff": XLIFF2.encode(),
     "a.tmx": TMX.encode(),
     "a.ts": QT.encode(),
+    "a.json": JSON.encode(),
+    "ascii.json": ASCII_JSON.encode(),
+    "a.arb": ARB.encode(),
+    "a.xcstrings": XCSTRINGS.encode(),
+    "strings.xml": ANDROID.encode(),
+    "a.properties": PROPERTIES.encode(),
+    "latin.properties": LATIN_PROPERTIES.encode("latin-1"),
+    "a.strings": STRINGS.encode("utf-16"),
+    "a.yml": YAML.encode(),
+    "a.ftl": FLUENT.encode(),
 }
