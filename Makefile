@@ -13,14 +13,14 @@ help:  ## this list
 
 .venv/.data-dev: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,formats]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,files,formats]'
 	@touch $@
 
 .venv/.all: .venv/.data-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,formats,beam,parity,plan]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,files,formats,beam,parity,plan]'
 	@touch $@
 
-env: .venv/.data-dev  ## the environment: .venv with [data,dev,docs,formats]
+env: .venv/.data-dev  ## the environment: .venv with [data,dev,docs,files,formats]
 env-all: .venv/.all  ## the same, with [parity], [plan] and [beam] for `make test-all`
 
 demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation, report

@@ -108,8 +108,14 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retry", action="store_true", help="translate risky lines again in other ways"
     )
+    parser.add_argument("--file", help="translate a document or catalogue: .docx, .html, .po, ...")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="with --file: also entries with a translation"
+    )
     parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
-    parser.add_argument("--out", metavar="DIR", help="with --corpus: the new corpus folder")
+    parser.add_argument(
+        "--out", metavar="PATH", help="the file of --file, or the new corpus folder of --corpus"
+    )
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
     parser.set_defaults(run="translate")
 

@@ -6,7 +6,7 @@ Imports are lazy, so that `mmt --help` is instant. Results go to stdout, message
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,8 @@ def _baselines(args: argparse.Namespace) -> None:
 def _translate(args: argparse.Namespace) -> None:
     from mmt import config, translate
 
+    if args.file:
+        return _translate_file(args)
     if args.corpus or args.out:
         return _back_translate(args)
     glossary = translate.Glossary.read(args.glossary) if args.glossary else None
@@ -126,14 +128,44 @@ def _translate(args: argparse.Namespace) -> None:
             print(translate.format_text(translation, nbest=decoding.nbest), flush=True)
 
 
+def _translate_file(args: argparse.Namespace) -> None:
+    from mmt import documents
+    from mmt.system import atomic
+
+    path, out = Path(args.file), Path(args.out or "")
+    if not args.out or args.corpus or args.nbest or args.format != "text":
+        raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
+    if out.exists() and out.samefile(path):
+        raise ValueError(f"--out is the file itself, {path}")
+    content = path.read_bytes()
+    locales = documents.locales(args.source, args.target or "eng")
+    document = documents.read(str(path), content, locales)
+    from mmt.translate import files
+
+    translator, decoding = _translator(args)
+
+    def translate(lines: list[str]) -> Iterator[str]:
+        translations = translator.translate(
+            lines, source=args.source, target=args.target, decoding=decoding
+        )
+        return (translation.text for translation in translations)
+
+    atomic.write_bytes(
+        out, files.translate_document(document, translate, overwrite=args.overwrite)
+    )
+    print(out)
+
+
 def _back_translate(args: argparse.Namespace) -> None:
     from mmt import config
     from mmt.translate import back_translation
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    if args.source or args.nbest or args.format != "text" or args.glossary:
-        raise ValueError("--from, --nbest, --format and --glossary are for stdin, not for --corpus")
+    if args.source or args.nbest or args.format != "text" or args.glossary or args.overwrite:
+        raise ValueError(
+            "--from, --nbest, --format, --glossary and --overwrite are not for --corpus"
+        )
     translator, decoding = _translator(args, [back_translation.BackTranslation])
     into = args.target.split(",") if args.target else ()
     work = config.configured(back_translation.BackTranslation)(

@@ -149,10 +149,15 @@ def packed(path: Path) -> Iterator[Callable[[str], None]]:
 
 def write_json(file: Path, content: Any) -> None:
     """Writes a JSON file atomically. Its presence shows that a part of the work is done."""
+    write_bytes(file, json.dumps(content, ensure_ascii=False).encode())
+
+
+def write_bytes(file: Path, content: bytes) -> None:
+    """Writes a file atomically."""
     with disk_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         half = file.with_suffix(".half")
-        half.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        half.write_bytes(content)
         half.replace(file)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mmt.translate import Decoding, Translator, retry
-from mmt.translate.sentences import sentences_of
+from mmt.translate.sentences import segment
 from tests.mmt.translate.test_risk import CALIBRATION
 
 TOY = Path(__file__).resolve().parents[3] / "tests/data/old_run/toy"
@@ -48,7 +48,7 @@ def test_lines_that_are_not_risky_are_not_translated_again(translator, monkeypat
         lambda self, lines, **options: (seen.extend(lines), original(self, lines, **options))[1],
     )  # fmt: skip
     again = retry.again(translator, once, sure, decoding=GREEDY)
-    parts = [part for line in risky for part in sentences_of(line) if part != line]
+    parts = [part for line in risky for part in segment(line, "") if part != line]
     assert seen == [*risky, *parts]
     for before, after in zip(once, again, strict=True):
         assert before == after or before.source in risky

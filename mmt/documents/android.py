@@ -1,0 +1,86 @@
+"""Android's string resources: `string`, and the items of `plurals` and `string-array`.
+
+Tags such as `<b>` are inline markup, and so are `<xliff:g>` placeholders with their content.
+"""
+
+import re
+
+from mmt.documents.document import Segment, Slot, TextDocument, has_letters
+from mmt.documents.encoding import whole_characters
+from mmt.documents.inline import Role, Syntax, content
+from mmt.documents.tokens import Token, escape_xml, unescape_xml, xml
+
+_PIECE = re.compile(r'\\(u[0-9a-fA-F]{4}|.)|(")|([ \t\r\n]+)', re.DOTALL)
+_NAMED = {"n": "\n", "t": "\t"}
+_REFERENCE = re.compile(r"[@?](?:\+?[\w.]+:)?[\w.]+(?:/[\w.]+)?")
+_LISTS = {"plurals": "quantity", "string-array": ""}
+
+
+def read(name: str, data: bytes) -> TextDocument:
+    """Returns the strings of a resource file; those with `translatable="false"` are left out.
+
+    The key of an array's item has its number, and the form of a plural's item is its quantity.
+    """
+    markup = xml(name, data)
+    root = markup.root()
+    if root.name != "resources":
+        raise markup.fault(root, f"the root is <{root.name}>; expected <resources>")
+    places: list[tuple[int, str, str]] = []  # element, key, form
+    for index in markup.children(next(markup.elements("resources"))):
+        token = markup.tokens[index]
+        key = token.attributes.get("name", "")
+        if token.attributes.get("translatable") == "false":
+            continue
+        if token.name == "string":
+            places.append((index, key, ""))
+        for number, item in enumerate(markup.children(index) if token.name in _LISTS else ()):
+            form = markup.tokens[item].attributes.get("quantity", "")
+            places.append((item, key if form else f"{key}.{number}", form))
+    entries: list[tuple[Segment, Slot]] = []
+    for index, key, form in places:
+        text, slot = content(markup, index + 1, markup.tokens[index].partner, _SYNTAX)
+        raw = markup.text[slot.start : slot.end]
+        if has_letters(text.text) and not _REFERENCE.fullmatch(raw):
+            entries.append((Segment(text, key, form), slot))
+    return TextDocument(markup.text, markup.encoding, entries)
+
+
+def unescape(raw: str) -> str:
+    """Returns text without Android's escapes; white space is one space, except inside quotes.
+
+    >>> unescape("It\\\\'s  \\\\n")
+    "It's \\n"
+    """
+    parts, here, quoted = [], 0, False
+    for match in _PIECE.finditer(raw):
+        parts.append(raw[here : match.start()])
+        here = match.end()
+        code, quote, space = match.groups()
+        if code:
+            unicode = len(code) == 5
+            parts.append(chr(int(code[1:], 16)) if unicode else _NAMED.get(code, code))
+        elif quote:
+            quoted = not quoted
+        else:
+            parts.append(space if quoted else " ")
+    return whole_characters("".join([*parts, raw[here:]]))
+
+
+def escape(text: str) -> str:
+    """Returns text as Android reads it again."""
+    text = re.sub(r"[\\'\"]|^[@?]", r"\\\g<0>", text).replace("\n", "\\n").replace("\t", "\\t")
+    return re.sub(r"(?<= ) ", r"\\u0020", text)
+
+
+def _role(token: Token) -> Role:
+    return "opaque" if token.name == "g" else "inline"
+
+
+_SYNTAX = Syntax(
+    _role,
+    collapse=False,
+    escape=lambda text: escape_xml(escape(text)),
+    unescape=lambda raw: unescape(unescape_xml(raw)),
+    escape_cdata=escape,
+    unescape_cdata=unescape,
+)

@@ -1,0 +1,89 @@
+"""Documents that are a zip of XML parts, as Word's and OpenDocument's.
+
+Parts without a changed text keep their content. Zip bombs and damaged zips are refused.
+"""
+
+import copy
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+
+from mmt.documents.document import MarkedText, Segment, TextDocument
+from mmt.documents.encoding import LARGEST
+from mmt.documents.tokens import Markup, xml
+
+RATIO, FREE = 200, 1 << 24  # a zip may unpack to so many times its size, a small one to FREE bytes
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError, ValueError
+)  # fmt: skip
+
+
+class Archive:
+    """A zip with texts in some of its parts."""
+
+    def __init__(self, content: bytes, parts: dict[str, TextDocument]) -> None:
+        self.content, self.parts = content, parts
+        self.segments: list[Segment] = [s for part in parts.values() for s in part.segments]
+
+    def write(self, translations: Sequence[MarkedText | None]) -> bytes:
+        """Returns the zip with translations; without a changed text, its own bytes."""
+        changed, start = {}, 0
+        for name, part in self.parts.items():
+            end = start + len(part.segments)
+            written = part.write(translations[start:end])
+            if written != part.encoding.encode(part.text):
+                changed[name] = written
+            start = end
+        return _replaced(self.content, changed) if changed else self.content
+
+
+def read(
+    name: str, content: bytes, wanted: re.Pattern[str], read_part: Callable[[Markup], TextDocument]
+) -> Archive:
+    """Returns the texts of the parts whose names match.
+
+    Raises:
+      ValueError: the zip is damaged or dangerous, or has no such part.
+    """
+    if len(content) > LARGEST:
+        raise ValueError(f"{name}: {len(content):,} bytes; allowed: {LARGEST >> 20} MiB")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            fault = _fault(archive, len(content))
+            names = [] if fault else [n for n in archive.namelist() if wanted.fullmatch(n)]
+            parts = {part: archive.read(part) for part in names}
+            broken = None if fault else archive.testzip()
+    except _DAMAGE as error:
+        raise ValueError(f"{name}: damaged: {error}") from None
+    if broken or not parts:
+        fault = fault or f"it has no part {wanted.pattern}"
+        raise ValueError(f"{name}: damaged: its part {broken}" if broken else f"{name}: {fault}")
+    return Archive(
+        content, {part: read_part(xml(f"{name}: {part}", data)) for part, data in parts.items()}
+    )
+
+
+def _fault(archive: zipfile.ZipFile, size: int) -> str:
+    """Returns why a zip is refused, '' for none."""
+    infos = archive.infolist()
+    total = sum(info.file_size for info in infos)  # zipfile reads no more than these
+    if total > max(FREE, RATIO * size) or total > 4 * LARGEST:
+        return f"refused: it expands to {total:,} bytes, like a bomb"
+    names = [info.filename for info in infos]
+    if len(set(names)) < len(names):
+        return f"refused: its part {max(names, key=names.count)!r} is repeated"
+    encrypted = any(info.flag_bits & 1 for info in infos)
+    return "it is encrypted; save it without a password" if encrypted else ""
+
+
+def _replaced(content: bytes, changed: dict[str, bytes]) -> bytes:
+    """Returns a zip with new contents of some parts, all in the same order."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
+        new.comment = old.comment
+        for info in old.infolist():
+            data = changed[info.filename] if info.filename in changed else old.read(info)
+            new.writestr(copy.copy(info), data)
+    return out.getvalue()

@@ -1,0 +1,170 @@
+"""Word documents: paragraphs of the body, headers, footers, notes and comments.
+
+Word divides a paragraph into runs of one format. Here the format of most letters is that of the
+text, and another format is a pair of tags, so that it can follow its words. Links are pairs too;
+fields, pictures, bookmarks and deleted text are tags that stand alone.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from mmt.documents import archive
+from mmt.documents.document import MarkedText, Render, Segment, Slot, Tag, TextDocument, has_letters
+from mmt.documents.tokens import Markup, escape_xml, unescape_xml
+
+_PARTS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
+_AROUND = frozenset("hyperlink ins moveTo smartTag customXml fldSimple dir bdo".split())
+_OF_OLD_TEXT = ("proofErr", "lastRenderedPageBreak")  # Word's notes, false for another text
+_PROOFING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*/>")  # the format looks the same without
+_EMPTY = re.compile(r"<(\w+:rPr)\s*(?:/>|>\s*</\1>)")
+_PREFIX = re.compile(r"<((?:\w+:)?)")
+_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n"}
+_ELEMENTS = {"\t": "tab", "\n": "br"}
+
+
+def read(name: str, content: bytes) -> archive.Archive:
+    """Returns the paragraphs of a Word document; tabs and line breaks are characters."""
+    return archive.read(name, content, _PARTS, _paragraphs)
+
+
+def _paragraphs(markup: Markup) -> TextDocument:
+    entries = []
+    for index in markup.elements("p"):
+        paragraph = _Paragraph(markup, index)
+        if has_letters(paragraph.text.text):
+            slot = Slot(paragraph.start, paragraph.end, paragraph.write, paragraph.text)
+            entries.append((Segment(paragraph.text), slot))
+    return TextDocument(markup.text, markup.encoding, entries)
+
+
+class _Piece(NamedTuple):
+    """A part of a paragraph: a text, or a tag; in a run, with the beginning of the run."""
+
+    kind: Literal["text", "start", "end", "alone"]
+    start: int
+    end: int
+    text: str = ""
+    run: str | None = None  # its start and properties
+
+
+class _Paragraph:
+    """A paragraph as text with tags: all behind its properties."""
+
+    def __init__(self, markup: Markup, index: int) -> None:
+        self.markup = markup
+        tokens = markup.tokens
+        self.start, self.end = tokens[index].end, tokens[tokens[index].partner].start
+        for child in markup.children(index):
+            if tokens[child].name == "pPr":
+                self.start = tokens[tokens[child].partner].end
+        pieces = list(self._pieces(index))
+        texts: dict[str, int] = {}  # number of characters by the look of their runs
+        self.runs: dict[str, str] = {}  # the first run of each look
+        for piece in pieces:
+            if piece.run is not None:
+                look = _look(piece.run)
+                texts[look] = texts.get(look, 0) + len(piece.text)
+                self.runs.setdefault(look, piece.run)
+        self.base = max(texts, key=texts.__getitem__, default="")
+        self.starts: dict[int, str] = {}  # offset of a start tag -> the look of its runs
+        self.ends: set[int] = set()  # offsets of their end tags
+        self.wrapped: dict[int, str] = {}  # offset of a tag in a run -> the look of the run
+        self.text = self._marked(pieces)
+
+    def write(self, translation: MarkedText, render: Render) -> str:
+        """Returns the runs of a translation."""
+        prefix = _PREFIX.match(self.runs[self.base]).group(1)  # type: ignore[union-attr]
+        parts: list[str] = []
+        looks, here = [self.base], 0
+        for tag in translation.tags:
+            parts += self._run_of(translation.text[here : tag.position], looks[-1], prefix)
+            here = tag.position
+            if tag.offset in self.starts:
+                looks.append(self.starts[tag.offset])
+            elif tag.offset in self.ends:
+                looks.pop()
+            else:
+                raw = render(tag.offset, tag.offset + len(tag.markup))
+                look = self.wrapped.get(tag.offset)
+                parts += [raw] if look is None else [self.runs[look], raw, f"</{prefix}r>"]
+        return "".join([*parts, *self._run_of(translation.text[here:], looks[-1], prefix)])
+
+    def _run_of(self, text: str, look: str, prefix: str) -> list[str]:
+        if not text:
+            return []
+        parts = [self.runs[look]]
+        for part in re.split(r"([\t\n])", text):
+            if part in _ELEMENTS:
+                parts.append(f"<{prefix}{_ELEMENTS[part]}/>")
+            elif part:
+                space = ' xml:space="preserve"' if part != part.strip() else ""
+                parts.append(f"<{prefix}t{space}>{escape_xml(part)}</{prefix}t>")
+        return [*parts, f"</{prefix}r>"]
+
+    def _pieces(self, index: int) -> Iterator[_Piece]:
+        """Yields the parts of a paragraph, or of an element around runs."""
+        tokens = self.markup.tokens
+        for child in self.markup.children(index):
+            token, end = tokens[child], tokens[tokens[child].partner]
+            inner = child if token.name in _AROUND else -1
+            if token.name == "sdt":
+                contents = (c for c in self.markup.children(child))
+                inner = next((c for c in contents if tokens[c].name == "sdtContent"), -1)
+            if token.name == "r":
+                yield from self._in_run(child)
+            elif inner >= 0 and tokens[tokens[inner].partner].end > tokens[inner].end:
+                yield _Piece("start", token.start, tokens[inner].end)
+                yield from self._pieces(inner)
+                yield _Piece("end", tokens[tokens[inner].partner].start, end.end)
+            elif token.name not in ("pPr", *_OF_OLD_TEXT):
+                yield _Piece("alone", token.start, end.end)
+
+    def _in_run(self, index: int) -> Iterator[_Piece]:
+        tokens, text = self.markup.tokens, self.markup.text
+        children = list(self.markup.children(index))
+        run = text[tokens[index].start : tokens[index].end]
+        if children and tokens[children[0]].name == "rPr":
+            run = text[tokens[index].start : tokens[tokens[children[0]].partner].end]
+            children = children[1:]
+        for child in children:
+            token, end = tokens[child], tokens[tokens[child].partner]
+            character = "" if token.attributes else _CHARACTERS.get(token.name, "")
+            if token.name == "t" or character:
+                words = character or unescape_xml(text[token.end : end.start])
+                yield _Piece("text", token.start, end.end, words, run)
+            elif token.name not in _OF_OLD_TEXT:
+                yield _Piece("alone", token.start, end.end, "", run)
+
+    def _marked(self, pieces: list[_Piece]) -> MarkedText:
+        """Returns the text; neighbours with one look that is not the base's are in a pair."""
+        tags: list[Tag] = []
+        parts: list[str] = []
+        length, look, last = 0, self.base, 0
+        for piece in [*pieces, None]:
+            new = self.base if piece is None or piece.run is None else _look(piece.run)
+            if new != look:
+                if look != self.base:
+                    self.ends.add(-last)
+                    tags.append(Tag(length, "end", "", -last))
+                if piece is not None and new != self.base:
+                    self.starts[-piece.start] = new
+                    tags.append(Tag(length, "start", "", -piece.start))
+                look = new
+            if piece is None:
+                break
+            last = piece.end
+            if piece.kind == "text":
+                parts.append(piece.text)
+                length += len(piece.text)
+                continue
+            markup = self.markup.text[piece.start : piece.end]
+            tags.append(Tag(length, piece.kind, markup, piece.start))
+            if piece.run is not None:
+                self.wrapped[piece.start] = new
+        return MarkedText("".join(parts), tuple(tags))
+
+
+def _look(run: str) -> str:
+    """Returns the properties of a run that can be seen."""
+    return _EMPTY.sub("", _PROOFING.sub("", run.partition(">")[2]))

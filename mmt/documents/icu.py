@@ -1,0 +1,46 @@
+"""ICU messages with a plural or select argument: the places of their branches."""
+
+import re
+from collections.abc import Iterator
+
+_HEAD = re.compile(r"\s*\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,(?:\s*offset:\d+)?")
+_BRANCH = re.compile(r"\s*(=?\w+)\s*\{")
+_END = re.compile(r"\s*\}\s*")
+_BRACE = re.compile(r"[{}]")
+
+
+def branches(message: str) -> list[tuple[str, int, int]]:
+    """Returns selector, start and end of each branch; none if the message has other text around.
+
+    >>> branches("{n, plural, one{a file} other{{n} files}}")
+    [('one', 16, 22), ('other', 30, 39)]
+    """
+    head = _HEAD.match(message)
+    if head is None:
+        return []
+    found, place = [], head.end()
+    while branch := _BRANCH.match(message, place):
+        end = _closing(message, branch.end())
+        if end == -1:
+            return []
+        found.append((branch[1], branch.end(), end))
+        place = end + 1
+    return found if found and _END.fullmatch(message, place) else []
+
+
+def leaves(message: str, start: int = 0, form: str = "") -> Iterator[tuple[str, int, int]]:
+    """Yields the branches without branches in them; a form in a form is joined by a dot."""
+    inner = branches(message)
+    if not inner and form:
+        yield form, start, start + len(message)
+    for name, begin, end in inner:
+        yield from leaves(message[begin:end], start + begin, f"{form}.{name}" if form else name)
+
+
+def _closing(message: str, place: int) -> int:
+    depth = 1
+    for brace in _BRACE.finditer(message, place):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return brace.start()
+    return -1

@@ -1,0 +1,258 @@
+"""Sentences with inline markup: from tokens to a segment and back, and tags placed by position.
+
+A tag around a whole segment and white space at its ends stay outside the segment.
+"""
+
+import bisect
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from mmt.documents.document import MarkedText, Render, Segment, Slot, Tag, has_letters
+from mmt.documents.tokens import Markup, Token, escape_xml, unescape_xml
+
+Role = Literal["inline", "block", "opaque", "nested", "hidden", "preformatted"]
+
+_SPACE = " \t\n\r\f"
+_SPACES = re.compile(f"[{_SPACE}]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Syntax:
+    """How a format writes text between its tags.
+
+    Attributes:
+      role: what an element is to the text around it: part of a sentence ('inline'), the border of
+        one ('block'), markup whose content is not translated, inside a sentence ('opaque') or as a
+        border ('hidden'), markup inside a sentence with texts of its own ('nested'), or a block
+        whose white space counts ('preformatted').
+      collapse: whether a run of white space is one space, as in HTML.
+    """
+
+    role: Callable[[Token], Role]
+    collapse: bool = True
+    escape: Callable[[str], str] = escape_xml
+    unescape: Callable[[str], str] = unescape_xml
+    escape_cdata: Callable[[str], str] = str
+    unescape_cdata: Callable[[str], str] = str
+
+
+def segments(
+    markup: Markup, first: int, last: int, syntax: Syntax
+) -> Iterator[tuple[Segment, Slot]]:
+    """Yields the segments among tokens `first` to `last`, in order of their ends."""
+    begin = index = first
+    while index < last:
+        token = markup.tokens[index]
+        after = max(index, token.partner) + 1
+        role = syntax.role(token) if token.kind in ("start", "end") else "inline"
+        whole = token.kind == "start" and token.partner >= 0
+        if not whole or role in ("inline", "block"):
+            after = index + 1
+        elif role in ("nested", "preformatted"):
+            inner = syntax if role == "nested" else dataclasses.replace(syntax, collapse=False)
+            yield from segments(markup, index + 1, token.partner, inner)
+        if role in ("block", "hidden", "preformatted"):
+            yield from _segment(markup, begin, index, syntax)
+            begin = after
+        index = after
+    yield from _segment(markup, begin, last, syntax)
+
+
+def content(
+    markup: Markup, first: int, last: int, syntax: Syntax, *, trim: bool = True
+) -> tuple[MarkedText, Slot]:
+    """Returns tokens `first` to `last` as one text with its slot, empty or not.
+
+    trim: whether markup and white space at the ends stay outside.
+    """
+    items = _items(markup, first, last, syntax)
+    if trim:
+        items = _trimmed(markup, items)
+    if not items:
+        place = markup.tokens[first].start
+        empty = MarkedText("")
+        return empty, Slot(place, place, writer(syntax.escape), empty)
+    start, end, escape = items[0].start, items[-1].end, syntax.escape
+    if len(items) == 1 and items[0].kind == "cdata":
+        start, end = start + len("<![CDATA["), end - len("]]>")
+        escape = functools.partial(_in_cdata, syntax.escape_cdata)
+    text = _marked(markup, items, syntax)
+    return text, Slot(start, end, writer(escape), text)
+
+
+def writer(escape: Callable[[str], str]) -> Callable[[MarkedText, Render], str]:
+    """Returns a slot's writer of text with tags."""
+    return functools.partial(_written, escape)
+
+
+def _written(escape: Callable[[str], str], translation: MarkedText, render: Render) -> str:
+    parts, here = [], 0
+    for tag in translation.tags:
+        parts.append(escape(translation.text[here : tag.position]))
+        inside = tag.offset >= 0
+        parts.append(render(tag.offset, tag.offset + len(tag.markup)) if inside else tag.markup)
+        here = tag.position
+    return "".join([*parts, escape(translation.text[here:])])
+
+
+def by_position(source: MarkedText, translation: str) -> MarkedText:
+    """Returns the translation with the tags of the source, at about the same parts of the text.
+
+    A tag stands at the nearest border of a word. The order of tags is kept, so pairs stay nested. A
+    pair around text keeps at least a word where there is one.
+
+    >>> by_position(MarkedText("ein rotes Haus", (Tag(4, "start", "<b>"), Tag(9, "end", "</b>"))),
+    ...             "a red house").tags
+    (Tag(position=2, kind='start', markup='<b>', offset=-1), Tag(position=5, kind='end', ...))
+    """
+    if translation == source.text:
+        return source
+    words = list(re.finditer(r"\S+", translation))
+    starts = [0, *(word.start() for word in words), len(translation)]
+    ends = [0, *(word.end() for word in words), len(translation)]
+    scale = len(translation) / max(1, len(source.text))
+    tags: list[Tag] = []
+    open_: list[tuple[int, int]] = []  # positions of started pairs, in source and translation
+    least = 0
+    for tag in source.tags:
+        borders = ends if tag.kind == "end" else starts
+        at_end = tag.position == len(source.text)
+        position = len(translation) if at_end else _nearest(borders, tag.position * scale)
+        position = max(least, position)
+        if tag.kind == "start":
+            position += len(translation[position:]) - len(translation[position:].lstrip())
+            open_.append((tag.position, position))
+        elif tag.kind == "end":
+            before, start = open_.pop()
+            if before < tag.position and position == start:
+                position = ends[min(bisect.bisect_right(ends, start), len(ends) - 1)]
+            position = max(least, len(translation[:position].rstrip()))
+        least = position
+        tags.append(tag._replace(position=position))
+    return _spaced(source, MarkedText(translation, tuple(tags)))
+
+
+def _spaced(source: MarkedText, translation: MarkedText) -> MarkedText:
+    """Returns the translation with a space after each image or code that has one in the source."""
+    text, tags = translation.text, list(translation.tags)
+    for index in reversed(range(len(tags))):
+        before, position = source.tags[index].position, tags[index].position
+        apart = before and source.text[before - 1 : before + 1] == "  "
+        if tags[index].kind == "alone" and apart and 0 < position < len(text):
+            text = f"{text[:position]} {text[position:]}"
+            after = index + 1
+            while after < len(tags) and tags[after][:2] in ((position, "end"), (position, "alone")):
+                after += 1
+            tags[after:] = [tag._replace(position=tag.position + 1) for tag in tags[after:]]
+    return MarkedText(text, tuple(tags))
+
+
+def _nearest(borders: Sequence[int], position: float) -> int:
+    index = bisect.bisect_left(borders, position)
+    return min(borders[max(0, index - 1) : index + 1], key=lambda border: abs(border - position))
+
+
+@dataclasses.dataclass
+class _Item:
+    """A text ('text', 'cdata') or a tag ('start', 'end', 'alone') of a segment."""
+
+    kind: str
+    start: int
+    end: int
+    partner: int = -1  # index in the list of items
+
+
+def _segment(
+    markup: Markup, first: int, last: int, syntax: Syntax
+) -> Iterator[tuple[Segment, Slot]]:
+    tokens = markup.tokens
+    if any(tokens[index].kind in ("text", "cdata") for index in range(first, last)):
+        text, slot = content(markup, first, last, syntax)
+        if has_letters(text.text):
+            yield Segment(text), slot
+
+
+def _items(markup: Markup, first: int, last: int, syntax: Syntax) -> list[_Item]:
+    """Returns the texts and tags of a segment; a tag without partner in it stands alone."""
+    items: list[_Item] = []
+    open_: dict[int, int] = {}  # index of a start among the tokens -> among the items, in order
+    index = first
+    while index < last:
+        token = markup.tokens[index]
+        if token.kind == "start" and first <= token.partner < last:
+            end = markup.tokens[token.partner]
+            empty = end.start == end.end
+            if empty or syntax.role(token) in ("opaque", "nested"):
+                items.append(_Item("alone", token.start, end.end))
+                index = token.partner + 1
+                continue
+            open_[index] = len(items)
+        kind = token.kind if token.kind in ("text", "cdata") else "alone"
+        if token.kind == "end" and token.partner in open_:
+            start, partner = open_.popitem()
+            while start != token.partner:  # crosses this pair: it stands alone
+                start, partner = open_.popitem()
+            items[partner].kind, items[partner].partner, kind = "start", len(items), "end"
+            items.append(_Item(kind, token.start, token.end, partner))
+        elif token.start < token.end:
+            items.append(_Item(kind, token.start, token.end))
+        index += 1
+    return items
+
+
+def _trimmed(markup: Markup, items: list[_Item]) -> list[_Item]:
+    """Returns the items without white space and markup at the ends, where the pairs allow it."""
+    first, last = 0, len(items)
+    while first < last:
+        head, tail = items[first], items[last - 1]
+        if head.kind == "alone" or _strip(markup, head, left=True):
+            first += 1
+        elif tail.kind == "alone" or _strip(markup, tail, left=False):
+            last -= 1
+        elif head.kind == "start" and head.partner == last - 1:
+            first, last = first + 1, last - 1
+        else:
+            break
+    return items[first:last]
+
+
+def _strip(markup: Markup, item: _Item, *, left: bool) -> bool:
+    """Strips white space from a text at one side; returns whether nothing is left."""
+    if item.kind != "text":
+        return False
+    raw = markup.text[item.start : item.end]
+    if left:
+        item.start += len(raw) - len(raw.lstrip(_SPACE))
+    else:
+        item.end -= len(raw) - len(raw.rstrip(_SPACE))
+    return item.start >= item.end
+
+
+def _marked(markup: Markup, items: Sequence[_Item], syntax: Syntax) -> MarkedText:
+    parts: list[str] = []
+    tags: list[Tag] = []
+    length, blank = 0, False
+    for item in items:
+        raw = markup.text[item.start : item.end]
+        if item.kind not in ("text", "cdata"):
+            tags.append(Tag(length, item.kind, raw, item.start))  # type: ignore[arg-type]
+            blank = blank and (item.kind != "alone" or raw.startswith("<!--"))
+            continue
+        if item.kind == "text":
+            text = syntax.unescape(raw)
+        else:
+            text = syntax.unescape_cdata(raw[len("<![CDATA[") : -len("]]>")])
+        if syntax.collapse:
+            text = _SPACES.sub(" ", text)
+            text = text[1:] if blank and text[:1] == " " else text
+            blank = text[-1:] == " " if text else blank
+        parts.append(text)
+        length += len(text)
+    return MarkedText("".join(parts), tuple(tags))
+
+
+def _in_cdata(escape: Callable[[str], str], text: str) -> str:
+    return escape(text).replace("]]>", "]]]]><![CDATA[>")

@@ -1,0 +1,154 @@
+"""Markdown (CommonMark with tables): the text of paragraphs, headings, lists and table cells.
+
+Code, front matter, HTML blocks and the targets of links are left alone. The lines of a paragraph
+are one segment, which is written on one line. markdown-it-py finds the blocks.
+"""
+
+import functools
+import html
+import re
+from collections.abc import Iterator
+
+from mmt.documents.document import MarkedText, Render, Segment, Slot, Tag, TextDocument, has_letters
+from mmt.documents.encoding import decode
+from mmt.documents.inline import writer
+
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_LONGEST = 500  # characters of inline markup, so that a lone bracket costs little
+_INLINE = re.compile(
+    r"(?P<escape>\\[!-/:-@\[-`{-~])"
+    rf"|(?P<alone>(?P<ticks>`+)(?!`).{{1,{_LONGEST}}}?(?<!`)(?P=ticks)(?!`)"  # code
+    rf"|</?[a-zA-Z][^<>]{{0,{_LONGEST}}}>|<!--.{{0,{_LONGEST}}}?-->|<[a-z]+:[^<>\s]{{1,{_LONGEST}}}>"
+    rf"|!\[[^\[\]]{{0,{_LONGEST}}}\](?:\([^()]{{0,{_LONGEST}}}\)|\[[^\[\]]{{0,{_LONGEST}}}\]))"
+    rf"|(?P<start>\[(?=[^\[\]]{{0,{_LONGEST}}}\][(\[]))"
+    rf"|(?P<end>\](?:\([^()]{{0,{_LONGEST}}}\)|\[[^\[\]]{{0,{_LONGEST}}}\]))"
+    r"|(?P<emphasis>\*{1,3}|~~|(?<![^\W_])_{1,3}|_{1,3}(?![^\W_]))"
+)
+_SPECIAL = re.compile(
+    r"[*`\[\]<|]|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~])|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
+)
+_CHECKBOX = re.compile(r"\[[ xX]\]\s+(?=\S)")
+_BLOCK_START = re.compile(r"(?:[#>+=-]|\d{1,9}(?=[.)]))(?=.)")
+
+
+def read(name: str, content: bytes) -> TextDocument:
+    """Returns the texts of a Markdown file."""
+    from markdown_it import MarkdownIt
+
+    text, encoding = decode(name, content)
+    front = _FRONT_MATTER.match(text)
+    body = "\n" * front[0].count("\n") + text[front.end() :] if front else text
+    starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
+    entries: list[tuple[Segment, Slot]] = []
+    cursor, in_cell = 0, False
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body):
+        if token.type == "tr_open" and token.map:
+            cursor = starts[token.map[0]]
+        elif token.type in ("th_open", "td_open"):
+            in_cell = True
+        elif token.type == "inline" and token.map:
+            lines = token.content.split("\n")
+            if in_cell:
+                cell = token.content.replace("|", "\\|")
+                start = text.find(cell, cursor)
+                places = [(start, start + len(cell))]
+                cursor = places[0][1]
+            else:
+                places = [_place(text, starts, token.map[0] + n, x) for n, x in enumerate(lines)]
+            for group in _hard_lines(text, places):
+                entries += _segment(text, group)
+        else:
+            in_cell = False
+    return TextDocument(text, encoding, entries)
+
+
+def _place(text: str, starts: list[int], line: int, content: str) -> tuple[int, int]:
+    """Returns where a line's content stands, behind its markers."""
+    words = content.strip()
+    start = text.rfind(words, starts[line], starts[line + 1])
+    assert start >= 0, (line, content)
+    return start, start + len(words)
+
+
+def _hard_lines(text: str, places: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Yields the lines up to each hard line break."""
+    group: list[tuple[int, int]] = []
+    for start, end in places:
+        broken = text[end - 1 : end] == "\\" and text[end : end + 1] in ("\r", "\n")
+        group.append((start, end - broken))
+        if broken or text.startswith("  ", end):
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _segment(text: str, places: list[tuple[int, int]]) -> Iterator[tuple[Segment, Slot]]:
+    box = _CHECKBOX.match(text, *places[0])
+    places = [(box.end() if box else places[0][0], places[0][1]), *places[1:]]
+    source = _marked(" ".join(text[start:end] for start, end in places))
+    if has_letters(source.text):
+        start, end = places[0][0], places[-1][1]
+        at_start = text.rfind("\n", 0, start) + 1 == start or text[start - 1 : start] != "|"
+        write = functools.partial(_write, at_start)
+        yield Segment(source), Slot(start, end, write, source)
+
+
+def _write(at_start: bool, translation: MarkedText, render: Render) -> str:
+    written = writer(_escape)(_without_empty_pairs(translation), render)
+    if at_start and _BLOCK_START.match(written):
+        digits = len(written) - len(written.lstrip("0123456789"))
+        written = f"{written[:digits]}\\{written[digits:]}"
+    return written
+
+
+def _without_empty_pairs(text: MarkedText) -> MarkedText:
+    """Returns a text without emphasis of nothing, which would be read as asterisks."""
+    tags: list[Tag] = []
+    for tag in text.tags:
+        started = tags and tag.kind == "end" and tags[-1]
+        if started and started.kind == "start" and started[0::2] == tag[0::2]:
+            tags.pop()
+        else:
+            tags.append(tag)
+    return text._replace(tags=tuple(tags))
+
+
+def _escape(text: str) -> str:
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _marked(raw: str) -> MarkedText:
+    """Returns the text of a paragraph with its inline markup as tags."""
+    parts: list[str] = []
+    tags: list[Tag] = []
+    open_: dict[str, int] = {}  # marker -> index of its start among the tags, in order
+    here = length = 0
+    for match in _INLINE.finditer(raw):
+        kind, marker = match.lastgroup, match[0]
+        if match["alone"]:
+            kind = "alone"
+        before, after = raw[: match.start()][-1:], raw[match.end() :][:1]
+        opens, closes = bool(after.strip()), bool(before.strip())
+        if kind == "emphasis" and not (opens or closes):
+            continue  # a lone asterisk is text
+        part = html.unescape(raw[here : match.start()])
+        here = match.end()
+        if kind == "escape":
+            parts.append(part + marker[1])
+            length += len(part) + 1
+            continue
+        parts.append(part)
+        length += len(part)
+        tags.append(Tag(length, "alone", marker))
+        name = "[" if kind in ("start", "end") else marker
+        if name in open_ and (kind == "end" or (kind == "emphasis" and closes)):
+            start = open_.pop(name)
+            for inner in [other for other, index in open_.items() if index > start]:
+                del open_[inner]  # it crosses this pair
+            tags[start] = tags[start]._replace(kind="start")
+            tags[-1] = tags[-1]._replace(kind="end")
+        elif kind == "start" or (kind == "emphasis" and opens):
+            open_[name] = len(tags) - 1
+    parts.append(html.unescape(raw[here:]))
+    return MarkedText("".join(parts), tuple(tags))

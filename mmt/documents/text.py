@@ -1,0 +1,126 @@
+"""Plain text and subtitles (SRT, WebVTT): a line, or the text of a cue, is a segment."""
+
+import functools
+import html
+import re
+from collections.abc import Callable, Iterator
+
+from mmt.documents.document import (
+    MarkedText,
+    Render,
+    Segment,
+    Slot,
+    Tag,
+    TextDocument,
+    has_letters,
+    replaced,
+)
+from mmt.documents.encoding import decode
+from mmt.documents.inline import writer
+from mmt.documents.tokens import escape_xml
+
+_TIME = r"(?:\d+:)?\d{1,2}:\d\d[.,]\d{1,3}"
+_TIMING = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
+_SPEAKER = re.compile(r"\s*[-–—]\s*")
+_TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")  # of both formats; {\an8} is a position
+
+
+def read(name: str, content: bytes) -> TextDocument:
+    """Returns the lines of a text."""
+    text, encoding = decode(name, content)
+    entries = []
+    for start, line in _lines(text):
+        words = line.strip()
+        if has_letters(words):
+            start += line.index(words)
+            entries.append(replaced(words, start, start + len(words)))
+    return TextDocument(text, encoding, entries)
+
+
+def read_subtitles(name: str, content: bytes) -> TextDocument:
+    """Returns the cues of subtitles; a cue's lines are one segment, written on as many lines.
+
+    Raises:
+      ValueError: no cue has a time.
+    """
+    text, encoding = decode(name, content, ("utf-8", "cp1252"))
+    escaped = name.lower().endswith(".vtt")
+    entries: list[tuple[Segment, Slot]] = []
+    cue: list[tuple[int, int]] | None = None  # the lines of the current cue
+    timed = False
+    for start, line in [*_lines(text), (len(text), "")]:
+        if _TIMING.match(line):
+            cue, timed = [], True
+        elif line.strip() and cue is not None:
+            cue.append((start, start + len(line.rstrip())))
+        elif cue is not None:
+            entries += _cue(text, cue, escaped)
+            cue = None
+    if not timed and text.strip() not in ("", "WEBVTT"):
+        raise ValueError(f"{name}: no cue has a time, as 00:00:01,000 --> 00:00:02,500")
+    return TextDocument(text, encoding, entries)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yields the lines without their line feeds, each after its offset."""
+    start = 0
+    for line in text.split("\n"):
+        yield start, line
+        start += len(line) + 1
+
+
+def _cue(text: str, lines: list[tuple[int, int]], escaped: bool) -> Iterator[tuple[Segment, Slot]]:
+    """Yields the segments of a cue: of a dialogue ("- Yes." "- No."), one per line."""
+    spoken = [_SPEAKER.match(text, start, end) for start, end in lines]
+    groups = [lines] if lines else []
+    if sum(map(bool, spoken)) > 1:
+        groups = [[(dash.end() if dash else start, end)]
+                  for (start, end), dash in zip(lines, spoken, strict=True)]  # fmt: skip
+    for group in groups:
+        start, end = group[0][0], group[-1][1]
+        raw = text[start:end]
+        start += len(raw) - len(raw.lstrip())
+        source = _marked(text[start:end], start, escaped)
+        if has_letters(source.text):
+            breaks = re.findall(r"\r?\n", raw)
+            write = functools.partial(_on_lines, breaks, escape_xml if escaped else str)
+            yield Segment(source), Slot(start, end, write, source)
+
+
+def _marked(raw: str, offset: int, escaped: bool) -> MarkedText:
+    """Returns the text of a cue on one line; tags stand alone or in pairs."""
+    parts, tags, here, length = [], [], 0, 0
+    open_: list[tuple[str, int]] = []
+    for match in _TAG.finditer(raw):
+        part = _one_line(raw[here : match.start()], escaped)
+        parts.append(part)
+        length, here = length + len(part), match.end()
+        name = re.match(r"</?([a-z]+)", match[0])
+        tags.append(Tag(length, "alone", match[0], offset + match.start()))
+        if name and match[0][1] != "/":
+            open_.append((name[1], len(tags) - 1))
+        elif name and open_ and open_[-1][0] == name[1]:
+            begin = open_.pop()[1]
+            tags[begin] = tags[begin]._replace(kind="start")
+            tags[-1] = tags[-1]._replace(kind="end")
+    parts.append(_one_line(raw[here:], escaped))
+    return MarkedText("".join(parts), tuple(tags))
+
+
+def _one_line(raw: str, escaped: bool) -> str:
+    text = re.sub(r"[ \t]*\r?\n[ \t]*", " ", raw)
+    return html.unescape(text) if escaped else text
+
+
+def _on_lines(
+    breaks: list[str], escape: Callable[[str], str], translation: MarkedText, render: Render
+) -> str:
+    """Returns a translation on as many lines as the cue had, of similar length."""
+    text = list(translation.text)
+    for number in range(1, len(breaks) + 1):
+        ideal = len(text) * number / (len(breaks) + 1)
+        spaces = [i for i, character in enumerate(text) if character == " "]
+        if spaces:
+            text[min(spaces, key=lambda i: abs(i - ideal))] = "\n"
+    written = writer(escape)(translation._replace(text="".join(text)), render)
+    return written.replace("\n", breaks[0]) if breaks else written

@@ -1,0 +1,86 @@
+"""Word documents: formats follow their words, and another reader opens the result."""
+
+import io
+import zipfile
+
+import pytest
+from lxml import etree
+
+from mmt.documents import by_position, docx
+from tests.helpers.documents import EXAMPLES
+from tests.helpers.documents import docx as made
+
+NAME = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+
+
+def body(content: bytes) -> etree._Element:
+    return etree.fromstring(zipfile.ZipFile(io.BytesIO(content)).read("word/document.xml"))
+
+
+def written(document, change) -> bytes:
+    return document.write([by_position(s.source, change(s.source.text)) for s in document.segments])
+
+
+def test_paragraphs_are_whole_and_boxes_apart():
+    document = docx.read("a.docx", EXAMPLES["a.docx"])
+    assert [segment.source.text for segment in document.segments] == [
+        "Das ist ein fettes Wort\tund ein Link & Öl.", "Neben dem Kasten", "Im Kasten", "Eine Note",
+    ]  # fmt: skip
+
+
+def test_formats_follow_their_words():
+    tree = body(written(docx.read("a.docx", EXAMPLES["a.docx"]), str.upper))
+    bold = [
+        "".join(run.itertext())
+        for run in tree.iter(f"{NAME}r")
+        if run.find(f".//{NAME}b") is not None
+    ]
+    link = ["".join(run.itertext()) for run in tree.iter(f"{NAME}hyperlink")]
+    assert "".join(bold) == "FETTES" and link == ["EIN LINK"]
+    texts = ["".join(p.itertext()) for p in tree.iter(f"{NAME}p")]
+    assert texts == [
+        "DAS IST EIN FETTES WORTUND EIN LINK & ÖL.",
+        "",
+        "IM KASTENNEBEN DEM KASTEN",
+        "IM KASTEN",
+    ]
+    for run in tree.iter(f"{NAME}t"):
+        assert run.getparent().tag == f"{NAME}r"
+
+
+def test_parts_without_changes_keep_their_content():
+    document = docx.read("a.docx", EXAMPLES["a.docx"])
+    given = [None] * len(document.segments)
+    given[-1] = document.segments[-1].source._replace(text="A note")
+    old, new = (
+        zipfile.ZipFile(io.BytesIO(content))
+        for content in (EXAMPLES["a.docx"], document.write(given))
+    )
+    assert old.namelist() == new.namelist()
+    changed = [name for name in old.namelist() if old.read(name) != new.read(name)]
+    assert changed == ["word/footnotes.xml"]
+    assert [i.compress_type for i in old.infolist()] == [i.compress_type for i in new.infolist()]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        '<w:r><w:t>Ein Wort</w:t><w:br w:type="page"/></w:r>',
+        "<w:r><w:rPr/><w:t>Ein</w:t><w:br/><w:t>Wort</w:t></w:r>",
+        "<w:ins><w:r><w:t>Ein</w:t></w:r></w:ins><w:del><w:r><w:delText>x</w:delText></w:r></w:del>"
+        "<w:r><w:t>Wort</w:t></w:r>",
+        "<w:sdt><w:sdtPr/><w:sdtContent><w:r><w:t>Ein Wort</w:t></w:r></w:sdtContent></w:sdt>",
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGE</w:instrText></w:r>'
+        '<w:r><w:t>Ein</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r><w:hyperlink/>',
+    ],
+)
+def test_what_is_between_runs_stays(runs):
+    content = made(f"<w:p>{runs}</w:p>")
+    document = docx.read("a.docx", content)
+    before, after = body(content), body(written(document, str.upper))
+    names = [
+        [e.tag for e in tree.iter() if e.tag.removeprefix(NAME) not in ("r", "t", "rPr")]
+        for tree in (before, after)
+    ]
+    assert names[0] == names[1]
+    assert "EIN" in "".join(after.itertext())

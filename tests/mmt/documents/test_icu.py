@@ -1,0 +1,21 @@
+"""ICU messages: the branches of plural and select."""
+
+import pytest
+
+from mmt.documents import icu
+
+
+def test_nested_branches_are_leaves():
+    message = "{g, select, male{{n, plural, =0{no one} other{# men}}} other{{n} people}}"
+    found = [(form, message[start:end]) for form, start, end in icu.leaves(message)]
+    assert found == [
+        ("male.=0", "no one"), ("male.other", "# men"), ("other", "{n} people"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "{name}", "Hi {n, plural, one{a} other{b}}", "{n, plural, one{a", "{n, plural,}"],
+)
+def test_other_texts_have_no_branches(message):
+    assert icu.branches(message) == [] and list(icu.leaves(message)) == []

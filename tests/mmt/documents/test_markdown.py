@@ -1,0 +1,38 @@
+"""Markdown: which text is translated, and that translations cannot become markup."""
+
+import pytest
+from markdown_it import MarkdownIt
+
+from mmt.documents import MarkedText, markdown
+from tests.helpers.documents import EXAMPLES
+
+
+def test_text_of_blocks_is_translated():
+    document = markdown.read("a.md", EXAMPLES["a.md"])
+    assert [s.source.text for s in document.segments] == [
+        "Die Überschrift",
+        "Ein Absatz mit  und einem fetten Link, der mit 3 * 4 und snake_case weitergeht",
+        "hart & umgebrochen", "noch * einer .", "Ein Zitat geht weiter", "Punkt a b c",
+        "Kopf eins", "Kopf | zwei", "Zelle", "noch Zelle", "Erster Punkt zweite Zeile", "Aufgabe",
+        "Noch eine",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["# a", "- a", "1. a", "*a*", "`a`", "[a](b)", "<b>a</b>", "a_b _c_", "&lt; a", "\\* a"]
+)
+def test_a_translation_is_text_and_no_markup(text):
+    document = markdown.read("a.md", b"Ein Absatz\n")
+    written = document.write([MarkedText(text)]).decode()
+    blocks = MarkdownIt("commonmark").parse(written)
+    assert [block.type for block in blocks] == ["paragraph_open", "inline", "paragraph_close"]
+    children = blocks[1].children or []
+    assert "".join(child.content for child in children) == text
+    assert {child.type for child in children} <= {"text", "text_special"}
+
+
+def test_emphasis_of_no_words_is_left_out():
+    document = markdown.read("a.md", b"Ein **fettes** Wort\n")
+    start, end = document.segments[0].source.tags
+    empty = MarkedText("word", (start._replace(position=0), end._replace(position=0)))
+    assert document.write([empty]) == b"word\n"

@@ -1,0 +1,37 @@
+"""Plain text and subtitles: lines and cues."""
+
+import pytest
+
+from mmt.documents import MarkedText, text
+from tests.helpers.documents import EXAMPLES
+
+
+def test_lines_keep_their_ends_and_indents():
+    document = text.read("a.txt", EXAMPLES["a.txt"])
+    assert [s.source.text for s in document.segments] == [
+        "Erste Zeile", "Zweite Zeile", "Letzte ohne Ende",
+    ]  # fmt: skip
+    written = document.write([None, MarkedText("Second"), None])
+    assert written == EXAMPLES["a.txt"].replace(b"Zweite Zeile", b"Second")
+
+
+def test_a_cue_keeps_its_number_of_lines():
+    document = text.read_subtitles("a.srt", EXAMPLES["a.srt"])
+    cue, yes, no = document.segments
+    assert cue.source.text == "Hallo, schöne Welt voller Wörter"
+    assert (yes.source.text, no.source.text) == ("Ja.", "Nein!")
+    given = cue.source._replace(text="Hello, beautiful world full of words")
+    written = document.write([given, MarkedText("Yes."), None]).decode()
+    assert "<i>Hello</i>, beautiful\r\nworld full of words\r\n\r\n2" in written
+    assert "- Yes.\r\n- Nein!" in written
+
+
+def test_notes_and_names_of_cues_stay():
+    document = text.read_subtitles("a.vtt", EXAMPLES["a.vtt"])
+    assert [s.source.text for s in document.segments] == ["Tom & Anna"]
+    assert b"Anna &lt; Tom" in document.write([MarkedText("Anna < Tom")])
+
+
+def test_subtitles_without_times_are_refused():
+    with pytest.raises(ValueError, match=r"a\.srt: no cue has a time, as 00:00:01,000"):
+        text.read_subtitles("a.srt", b"1\nHallo\n")
