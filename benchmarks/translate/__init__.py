@@ -1,0 +1,1 @@
+"""Measurements of what happens around a search: sentences, glossary, placeholders, markup."""
