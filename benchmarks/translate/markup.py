@@ -30,7 +30,7 @@ OPEN, CLOSE = "{1}", "{2}"
 
 def marked_lines(data: Path, languages: str, translator: Translator, count: int) -> list[Line]:
     """Returns lines of 12 to 31 tokens that share a word with their English."""
-    chosen = []
+    chosen: list[Line] = []
     for language in languages.split(","):
         fitting = (
             line for line in read(data / "mix/test", language)
@@ -75,8 +75,8 @@ def by_placeholders(translator: Translator, lines: Sequence[Line]) -> tuple[list
     right = []
     for line, text, without in zip(lines, texts, plain, strict=True):
         if re.findall(r"\w+", without).count(shared(line)) == 1:
-            inside = re.search(r"\{1\}(.*)\{2\}", text)
-            right.append(bool(inside) and inside[1].strip() == shared(line))
+            inside = re.findall(r"\{1\}(.*)\{2\}", text)
+            right.append([part.strip() for part in inside] == [shared(line)])
     return plain, right
 
 
