@@ -42,13 +42,11 @@ _CLOSING = "[\"')\\]}\u00bb\u2019\u201d\u203a\u300d\u300f\u3011\u3009\u300b\uff0
 
 # In order of preference. ASCII marks occur in numbers and abbreviations, so a space must follow. A
 # full stop after a digit may mark an ordinal ("2. März"). Other marks need no space.
-_BOUNDARIES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?:[!?]|(?<!\d)\.){_CLOSING}\s+|[{_TERMINALS}]{_CLOSING}\s*",
-        rf"[,;:]{_CLOSING}\s+|[{_COMMAS}]{_CLOSING}\s*",
-        r"\s+",
-    )
+SENTENCE_END = re.compile(rf"(?:[!?]|(?<!\d)\.){_CLOSING}\s+|[{_TERMINALS}]{_CLOSING}\s*")
+_BOUNDARIES = (
+    SENTENCE_END,
+    re.compile(rf"[,;:]{_CLOSING}\s+|[{_COMMAS}]{_CLOSING}\s*"),
+    re.compile(r"\s+"),
 )
 _JOINER = "\u200d"
 # Tibetan and Khmer marks that end a sentence, which sentencex does not know.

@@ -1,15 +1,17 @@
 """Lines in pieces: sentences one by one, and placeholders that come through a model of nonsense."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.decoding import Decoding
-from mmt.translate import placeholders
+from mmt.translate import Translator, placeholders
 from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
 
+MODEL = Path(__file__).resolve().parents[3] / "benchmarks/mix150/model"
 GREEDY = Decoding(beam=1, max_length_ratio=1.0)
 KEPT = dataclasses.replace(GREEDY, keep_placeholders=True)
 
@@ -41,11 +43,13 @@ def test_lines_without_placeholders_are_translated_as_ever(translator):
 
 def test_what_is_around_placeholders_is_translated(translator):
     line = "eins {a} zwei, %s"
-    (translation,) = translator.translate([line], decoding=KEPT)
-    alone = [t.text for t in translator.translate(["eins", "zwei,"], decoding=GREEDY)]
+    sampled = dataclasses.replace(KEPT, temperature=1.0)  # placeholders are not required of samples
+    (translation,) = translator.translate([line], decoding=sampled)
+    plain = dataclasses.replace(sampled, keep_placeholders=False)
+    alone = [t.text for t in translator.translate(["eins", "zwei,"], decoding=plain)]
     assert translation.text == placeholders.rejoin(line, [*alone, ""])
     assert [piece.source for piece in translation.pieces] == ["eins", "zwei,"]
-    forced = dataclasses.replace(KEPT, prefix="acht")
+    forced = dataclasses.replace(sampled, prefix="acht")
     (translation,) = translator.translate([line], decoding=forced)
     assert translation.text.startswith("acht")
     many = dataclasses.replace(KEPT, beam=3, nbest=3)
@@ -73,3 +77,12 @@ def test_every_placeholder_comes_through_exactly_once(translator, lines):
         translations = translator.translate(lines, decoding=decoding)
         for line, translation in zip(lines, translations, strict=True):
             assert placeholders.counts(translation.text) == placeholders.counts(line)
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None)
+@given(st.lists(LINE.map(lambda parts: "".join(map("".join, parts))), min_size=32, max_size=32))
+def test_every_placeholder_comes_through_the_published_model(lines):
+    translator = Translator.load(MODEL)
+    for line, translation in zip(lines, translator.translate(lines, decoding=KEPT), strict=True):
+        assert placeholders.counts(translation.text) == placeholders.counts(line)
