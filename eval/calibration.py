@@ -11,8 +11,9 @@ from jaxtyping import Float
 from scipy import optimize
 
 from eval import metrics
-from eval.testsets import TestSet
+from eval.testsets import Sentences, TestSet
 from mmt.decoding import DEFAULT, Decoding
+from mmt.system.progress import SENTENCES, progress_bar
 from mmt.translate import Translator, risk
 from mmt.translate.risk import Calibration
 from mmt.translate.translation import Signals
@@ -38,20 +39,31 @@ def calibrate(
 
     Raises ValueError for fewer than 10 lines.
     """
-    signals, scores = [], []
-    for code, sentences in testset.languages.items():
-        step = -(-len(sentences.sources) // lines_per_language)
-        sources, references = sentences.sources[::step], sentences.references[::step]
-        found = translator.translate(
-            sources, source=code, target=testset.target, decoding=decoding, token_scores=True
-        )
-        lines = list(found)
-        signals += [risk.signals_of(translator, line, line.hypotheses[0], testset.target)
-                    for line in lines]  # fmt: skip
-        scores.append(line_chrf([line.text for line in lines], references))
-    if len(signals) < 10:
-        raise ValueError(f"{testset.name} has {len(signals)} lines; to calibrate, 10 are needed")
-    chrf = np.concatenate(scores) / 100
+    chosen = [
+        (code, source, reference)
+        for code, of_language in testset.languages.items()
+        for source, reference in _spread(of_language, lines_per_language)
+    ]
+    if len(chosen) < 10:
+        raise ValueError(f"{testset.name} has {len(chosen)} lines; to calibrate, 10 are needed")
+    codes, sources, references = zip(*chosen, strict=True)
+    translations = translator.translate(
+        sources,
+        sources=codes if translator.routes_by_language else None,
+        target=testset.target if translator.tagged else None,
+        decoding=decoding,
+        token_scores=True,
+    )
+    lines = []
+    with progress_bar(*SENTENCES) as bar:
+        task = bar.add_task("calibrating", total=len(sources))
+        for translation in translations:
+            lines.append(translation)
+            bar.advance(task)
+    signals = [
+        risk.signals_of(translator, line, line.hypotheses[0], testset.target) for line in lines
+    ]
+    chrf = line_chrf([line.text for line in lines], references) / 100
     measured = np.arange(len(signals)) % _MEASURED == 0
     fitted = fit([signals[place] for place in np.flatnonzero(~measured)], chrf[~measured])
     confidence = fitted.confidence([signals[place] for place in np.flatnonzero(measured)])
@@ -62,6 +74,12 @@ def calibrate(
         risky=float(np.quantile(confidence, _RISKY)),
         reliability=reliability(confidence, chrf[measured]),
     )
+
+
+def _spread(sentences: Sentences, most: int) -> list[tuple[str, str]]:
+    """Returns up to `most` pairs of a language, evenly spaced."""
+    step = -(-len(sentences.sources) // most)
+    return list(zip(sentences.sources, sentences.references, strict=True))[::step]
 
 
 def line_chrf(

@@ -35,16 +35,9 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
     evaluate.set_defaults(run="evaluate")
 
-    calibrate = commands.add_parser(
-        "calibrate", help="fit the confidence of translate --risk, on a validation set"
+    _calibrate_flags(
+        commands.add_parser("calibrate", help="fit the confidence of translate --risk to chrF")
     )
-    _decoding_flags(calibrate)
-    calibrate.add_argument(
-        "--corpus", required=True, help="a corpus with validation pairs: its folder, or cldr"
-    )
-    amount = "--gin.calibrate.lines_per_language=N limits the lines of a language."
-    calibrate.epilog = f"{calibrate.epilog} {amount}"
-    calibrate.set_defaults(run="calibrate")
 
     baselines = commands.add_parser("baselines", help="train and score bilingual models")
     _gin_flags(baselines)
@@ -118,6 +111,16 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
     parser.set_defaults(run="translate")
+
+
+def _calibrate_flags(parser: argparse.ArgumentParser) -> None:
+    _decoding_flags(parser)
+    parser.add_argument(
+        "--corpus", required=True, help="a corpus with validation pairs: its folder, or cldr"
+    )
+    amount = "--gin.calibrate.lines_per_language=N limits the lines of a language."
+    parser.epilog = f"{parser.epilog} {amount}"
+    parser.set_defaults(run="calibrate")
 
 
 def _report_flags(parser: argparse.ArgumentParser) -> None:

@@ -103,6 +103,8 @@ def _translate(args: argparse.Namespace) -> None:
     translator, decoding = _translator(args)
     if config.bound(translate.Decoding, "split") is None:
         decoding = dataclasses.replace(decoding, split="sentences")
+    if (args.risk or args.retry) and decoding.nbest > 1:
+        raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
     if sys.stdin is None:
         raise ValueError("there is no standard input to translate")
     stdin: Any = sys.stdin.buffer
@@ -162,9 +164,11 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    if args.source or args.nbest or args.format != "text" or args.glossary or args.overwrite:
+    for_stdin = ("source", "nbest", "glossary", "overwrite", "risk", "retry")
+    if args.format != "text" or any(getattr(args, name) for name in for_stdin):
         raise ValueError(
-            "--from, --nbest, --format, --glossary and --overwrite are not for --corpus"
+            "--from, --nbest, --format, --glossary, --overwrite, --risk and --retry are not for "
+            "--corpus"
         )
     translator, decoding = _translator(args, [back_translation.BackTranslation])
     into = args.target.split(",") if args.target else ()
@@ -226,17 +230,17 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 def _calibrate(args: argparse.Namespace) -> None:
     from eval import calibration, testsets
+    from mmt import config
     from mmt.checkpoint import published
     from mmt.run import Run
 
     testset = testsets.load(args.corpus, split="validation")
     translator, decoding = _translator(args, [calibration.calibrate])
-    from mmt import config
-
-    if is_published := (run := Run(args.model)).hashes.is_file():
+    run = Run(args.model)
+    if is_published := run.hashes.is_file():
         published.check(run.directory)
     fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)
-    fitted.save(args.model)
+    fitted.save(run.directory)
     if is_published:
         published.write_hashes(run.directory)
     print(calibration.table(fitted))
@@ -347,7 +351,6 @@ def _parameters(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
-    "calibrate": _calibrate,
-    "baselines": _baselines, "report": _report, "plan": _plan, "import": _import,
-    "export": _export, "extract": _extract, **data_commands.COMMANDS,
+    "calibrate": _calibrate, "baselines": _baselines, "report": _report, "plan": _plan,
+    "import": _import, "export": _export, "extract": _extract, **data_commands.COMMANDS,
 }  # fmt: skip
