@@ -121,11 +121,8 @@ class BucketedBatches:
         return [decoded[i] for i in range(len(sources))]
 
     def _bucket(self, source: Source) -> tuple[int, int]:
-        """Returns the lengths of source and prefix in a batch: a power of two from 16, at most
-        `longest`, and a multiple of 16.
-        """
-        length = max(16, 1 << (len(source.tokens) - 1).bit_length())
-        return min(length, self.longest), 16 * -(-len(source.prefix) // 16)
+        """Returns the lengths of source and prefix in a batch; the latter is a multiple of 16."""
+        return bucket_length(len(source.tokens), self.longest), 16 * -(-len(source.prefix) // 16)
 
     def _batch(
         self, sources: Sequence[Source], length: int, prefix: int
@@ -187,6 +184,11 @@ class BucketedBatches:
             prefix=jnp.asarray(forced) if prefix else None,
             noise=jnp.asarray(noise) if self.decoding.temperature else None,
         )
+
+
+def bucket_length(tokens: int, longest: int) -> int:
+    """Returns the length of the batches of a source: a power of two from 16, at most `longest`."""
+    return min(max(16, 1 << (tokens - 1).bit_length()), longest)
 
 
 def segment_ends(longest: int) -> list[int]:

@@ -215,6 +215,14 @@ class Translator:
         )
         return (translation._replace(line=i) for i, translation in enumerate(translations))
 
+    def source_tokens(self, texts: Sequence[str], target: str | None = None) -> list[int]:
+        """Returns the number of source tokens of each text, with tag and end token.
+
+        At most `max_source_length` fit. Texts of one `bucketing.bucket_length` share a batch.
+        """
+        search = _LineSearch(self, self._tag(target), target, DEFAULT, False)
+        return list(map(len, search._encode(texts)))
+
     def language_id(self, source: str | None, target: str | None = None) -> int:
         """Returns the id of a line's language, for a model that routes by language.
 
