@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from mmt.serve import files, metrics, specification, translation, web_page
 from mmt.serve.errors import Refusal
-from mmt.serve.parameters import Parameters, read
+from mmt.serve.parameters import RequestParameters, read
 from mmt.serve.responses import (
     NDJSON,
     Guard,
@@ -116,7 +116,7 @@ async def _translate(service: Service, request: Request) -> Answer:
 
 async def _parameters(
     service: Service, request: Request, stack: contextlib.ExitStack, most: int
-) -> Parameters:
+) -> RequestParameters:
     """Returns the parameters of a request whose key allows it."""
     share = stack.enter_context(service.held.share())
     parameters = await read(request, service.limits, share, most=most)

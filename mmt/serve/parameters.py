@@ -65,7 +65,7 @@ class HeldShare:
         self.size += size
 
 
-class Parameters:
+class RequestParameters:
     """The parameters of one request, read by type. Errors name the parameter and its value."""
 
     def __init__(self, values: dict[str, Any]) -> None:
@@ -151,7 +151,9 @@ class Parameters:
         return value
 
 
-async def read(request: Request, limits: Limits, share: HeldShare, *, most: int) -> Parameters:
+async def read(
+    request: Request, limits: Limits, share: HeldShare, *, most: int
+) -> RequestParameters:
     """Returns the parameters of the query string and of the body.
 
     Args:
@@ -184,7 +186,7 @@ async def read(request: Request, limits: Limits, share: HeldShare, *, most: int)
         if name in values and values[name] != value:
             raise Refusal(400, f"Invalid request: {name[:40]!r} is given twice")
         values[name] = value
-    return Parameters(values)
+    return RequestParameters(values)
 
 
 async def _body(request: Request, limits: Limits, share: HeldShare, most: int) -> bytes:

@@ -10,7 +10,7 @@ from mmt.serve.models import Models
 from mmt.serve.parameters import HeldBytes
 from mmt.serve.scheduler import Scheduler, Sentence
 from mmt.serve.sentence_cache import SentenceCache
-from mmt.serve.work import Work
+from mmt.serve.sentence_work import SentenceWork
 from mmt.translate import Decoding
 
 _WINDOWS = 8  # a request takes at most this part of the queue at once
@@ -56,9 +56,9 @@ class Service:
         """Returns the threads that read and write files."""
         return FileThreads()
 
-    def work(self, sentences: list[Sentence]) -> Work:
+    def work(self, sentences: list[Sentence]) -> SentenceWork:
         """Returns the sentences of a request on their way; entering it queues them."""
-        return Work(
+        return SentenceWork(
             sentences, scheduler=self.scheduler, cache=self.cache, metrics=self.metrics,
             window=self.limits.queue_tokens // _WINDOWS,
         )  # fmt: skip

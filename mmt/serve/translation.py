@@ -9,11 +9,11 @@ from mmt.serve import html_text, text
 from mmt.serve.errors import Refusal
 from mmt.serve.limits import Limits
 from mmt.serve.models import AUTO, Models, Route, code
-from mmt.serve.parameters import Parameters, UploadedFile
+from mmt.serve.parameters import RequestParameters, UploadedFile
 from mmt.serve.scheduler import Sentence
+from mmt.serve.sentence_work import SentenceWork
 from mmt.serve.service import Service
 from mmt.serve.text import Split, Text
-from mmt.serve.work import Work
 from mmt.translate import Decoding, Hypothesis
 
 
@@ -45,7 +45,7 @@ class PreparedText(NamedTuple):
     detected: dict[str, Any] | None
 
 
-def read(parameters: Parameters, limits: Limits, decoding: Decoding) -> TranslationRequest:
+def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> TranslationRequest:
     """Returns the request of the parameters. Raises Refusal for what is missing or too much."""
     q = parameters.texts("q")
     texts = [q] if isinstance(q, str) else q
@@ -166,7 +166,7 @@ def sentences(prepared: list[PreparedText]) -> list[Sentence]:
 
 
 async def answer(
-    request: TranslationRequest, prepared: list[PreparedText], work: Work
+    request: TranslationRequest, prepared: list[PreparedText], work: SentenceWork
 ) -> dict[str, Any]:
     """Waits for all sentences; returns the answer."""
     results = {each: await work.result(each) for each in sentences(prepared)}
@@ -192,7 +192,7 @@ def _filled(parts: Text, results: Mapping[Sentence, tuple[Hypothesis, ...]]) -> 
 
 
 async def lines(
-    request: TranslationRequest, prepared: list[PreparedText], work: Work
+    request: TranslationRequest, prepared: list[PreparedText], work: SentenceWork
 ) -> AsyncIterator[dict[str, Any]]:
     """Yields an object for each sentence, in order, and the answer at the end.
 

@@ -31,7 +31,7 @@ LANGUAGES = ("deu_Latn", "swh_Latn", "zho_Hans")
 
 
 class Echo:
-    """Stands in for `BucketedBatches`: each translation is its source without the tag."""
+    """Stands in for `BucketedBatches`: the i-th translation is i copies of the source."""
 
     seconds = 0.0  # of each batch
     batches: list[int] = []  # sentences of each batch
@@ -43,7 +43,10 @@ class Echo:
         Echo.batches.append(len(sources))
         time.sleep(Echo.seconds)
         return [
-            [DecodedSequence(list(source.tokens[1:]), [], -float(i)) for i in range(self.copies)]
+            [
+                DecodedSequence(list(source.tokens[1:-1]) * (i + 1), [], -float(i))
+                for i in range(self.copies)
+            ]
             for source in sources
         ]
 

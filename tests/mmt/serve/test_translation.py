@@ -20,10 +20,11 @@ def test_a_text_gives_a_text_and_a_list_a_list(serve_echo):
 def test_alternatives(serve_echo):
     with serve_echo() as (port, _):
         assert translate(port, "ein Satz\nja", alternatives=2).json == {
-            "translatedText": "ein Satz\nja", "alternatives": ["ein Satz\nja"] * 2,
+            "translatedText": "ein Satz\nja",
+            "alternatives": ["ein Satz ein Satz\nja ja", "ein Satz ein Satz ein Satz\nja ja ja"],
         }  # fmt: skip
         assert translate(port, ["ein", "zwei"], alternatives="1").json["alternatives"] == [
-            ["ein"], ["zwei"],
+            ["ein ein"], ["zwei zwei"],
         ]  # fmt: skip
         error = translate(port, "ein", alternatives=4)
         assert (error.status, error.json["error"]) == (

@@ -1,4 +1,4 @@
-"""`Work`: the sentences of one request on their way through cache and queue."""
+"""`SentenceWork`: the sentences of one request on their way through cache and queue."""
 
 import asyncio
 import collections
@@ -13,7 +13,7 @@ from mmt.translate import Hypothesis
 _AGAIN = 0.1  # seconds until a request that has begun tries again to queue its next sentences
 
 
-class Work:
+class SentenceWork:
     """Translates the sentences of one request; each different sentence once.
 
     Cached sentences are ready at once. The others are queued window by window, so that one request
@@ -56,7 +56,7 @@ class Work:
         self._rest = collections.deque(s for s in unique if s not in self._results)
         metrics.count_sentences("cache", len(self._results))
 
-    def __enter__(self) -> "Work":
+    def __enter__(self) -> "SentenceWork":
         try:
             self._queue_next()
         except QueueFull as error:
