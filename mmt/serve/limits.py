@@ -47,9 +47,10 @@ class Limits:
     def __post_init__(self) -> None:
         checked.check(self)
         for name, value in vars(self).items():
-            least = 0 if name in ("max_wait", "cache_characters") else 1
-            if not least <= value < float("inf"):
-                raise ValueError(f"Limits.{name} = {value}; allowed: {least} or more")
+            may_be_zero = name in ("max_wait", "cache_characters")
+            if value == float("inf") or value < 0 or (value == 0 and not may_be_zero):
+                allowed = "0 or more" if may_be_zero else "above 0"
+                raise ValueError(f"Limits.{name} = {value}; allowed: {allowed}")
 
 
 class ApiKeys:

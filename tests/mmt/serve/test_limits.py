@@ -24,7 +24,7 @@ def refusal(keys, key=KEY):
 
 
 def test_limits_are_checked():
-    with pytest.raises(ValueError, match="Limits.texts = 0; allowed: 1 or more"):
+    with pytest.raises(ValueError, match="Limits.texts = 0; allowed: above 0"):
         Limits(texts=0)
     assert Limits(max_wait=0.0, cache_characters=0)
 
