@@ -6,21 +6,24 @@ BIN := .venv/bin
 LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' 'Francia, Italia y España' \
   'siku 12' '38,1 kilogramm'
 
-.PHONY: help demo test test-all test-t5x lint docs bench fuzz bible100 mix150 mix150-model env env-all clean
+# The model that `make serve` serves.
+SERVED = $(if $(filter command environment,$(origin MODEL)),$(MODEL),runs/demo/multilingual)
+
+.PHONY: help demo serve test test-all test-t5x lint docs bench fuzz bible100 mix150 mix150-model env env-all clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/.data-dev: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,files,formats]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,files,formats,serve,clients]'
 	@touch $@
 
 .venv/.all: .venv/.data-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,files,formats,beam,parity,plan]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[data,dev,docs,files,formats,serve,clients,beam,parity,plan]'
 	@touch $@
 
-env: .venv/.data-dev  ## the environment: .venv with [data,dev,docs,files,formats]
+env: .venv/.data-dev  ## the environment: .venv with [data,dev,docs,files,formats,serve,clients]
 env-all: .venv/.all  ## the same, with [parity], [plan] and [beam] for `make test-all`
 
 demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation, report
@@ -31,6 +34,11 @@ demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation,
 	@echo; printf '%s\n' $(LINES_TO_SHOW) | tee /dev/stderr | \
 	  $(BIN)/mmt translate --model runs/demo/multilingual
 	@echo; echo "The report: runs/demo/report/report.html"
+
+serve: env  ## the demo's model as a server with a web page: http://127.0.0.1:5000; MODEL=<run>: another
+	@test -f '$(SERVED)/config.gin' || { \
+	  echo "$(SERVED) holds no model: make demo trains it in 8 minutes; or make serve MODEL=benchmarks/mix150/model"; exit 2; }
+	$(BIN)/mmt serve --model '$(SERVED)'
 
 test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 20

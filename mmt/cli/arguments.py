@@ -24,6 +24,8 @@ def parser() -> argparse.ArgumentParser:
 
     _translate_flags(commands.add_parser("translate", help="stdin to stdout, line by line"))
 
+    _serve_flags(commands.add_parser("serve", help="LibreTranslate's API and a web page"))
+
     evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")
     _decoding_flags(evaluate)
     evaluate.add_argument(
@@ -121,6 +123,24 @@ def _calibrate_flags(parser: argparse.ArgumentParser) -> None:
     amount = "--gin.calibrate.lines_per_language=N limits the lines of a language."
     parser.epilog = f"{parser.epilog} {amount}"
     parser.set_defaults(run="calibrate")
+
+
+def _serve_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", action="append", required=True, metavar="DIR", dest="models",
+        help="a run directory; may be repeated: the first that has a pair of languages is used",
+    )  # fmt: skip
+    parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine only")
+    parser.add_argument("--port", type=int, default=5000, help="default: 5000; 0: any free port")
+    parser.add_argument(
+        "--keys", metavar="FILE", help="hashes of the keys that may use the server; default: all"
+    )
+    parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
+    parser.set_defaults(run="serve", gin_file=())
+    parser.epilog = (
+        "--gin.Limits.NAME=VALUE (characters, queue_tokens, ...), --gin.Decoding.NAME=VALUE and "
+        "--gin.Translator.load.batch_size=N set the rest."
+    )
 
 
 def _report_flags(parser: argparse.ArgumentParser) -> None:

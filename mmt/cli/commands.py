@@ -204,6 +204,26 @@ def _translator(
     return config.configured(load)(args.model, layout=layout, **step), decoding
 
 
+def _serve(args: argparse.Namespace) -> None:
+    try:
+        from mmt import serve
+    except ImportError as error:
+        raise ImportError(
+            f"a server needs the extra [serve] (pip install 'mmt[serve]'): {error}"
+        ) from error
+    from mmt import config, translate
+
+    load, make = translate.Translator.load, translate.Decoding
+    config.bind(args.bindings, [load, make, serve.Limits])
+    beam = {} if args.beam is None else {"beam": args.beam}
+    serve.serve(
+        args.models, host=args.host, port=args.port,
+        keys=Path(args.keys) if args.keys else None,
+        decoding=config.configured(make)(**beam), limits=config.configured(serve.Limits)(),
+        load=config.configured(load),
+    )  # fmt: skip
+
+
 def _evaluate(args: argparse.Namespace) -> None:
     from eval import evaluate, metrics, systems, testsets
     from eval.analyses import about
@@ -350,7 +370,8 @@ def _parameters(args: argparse.Namespace) -> None:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
-    "train": _train_together, "distill": _distill, "translate": _translate, "evaluate": _evaluate,
-    "calibrate": _calibrate, "baselines": _baselines, "report": _report, "plan": _plan,
+    "train": _train_together, "distill": _distill, "translate": _translate, "serve": _serve,
+    "evaluate": _evaluate, "calibrate": _calibrate, "baselines": _baselines, "report": _report,
+    "plan": _plan,
     "import": _import, "export": _export, "extract": _extract, **data_commands.COMMANDS,
 }  # fmt: skip

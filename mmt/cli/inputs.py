@@ -23,10 +23,11 @@ def check(args: argparse.Namespace) -> None:
     Raises:
       ValueError: one is missing, or the run directory cannot be written.
     """
-    if getattr(args, "model", None):
+    given = [args.model] if getattr(args, "model", None) else []
+    for directory in getattr(args, "models", given):
         from mmt.run import Run
 
-        run = Run(args.model)
+        run = Run(directory)
         run.check_is_model(run.config)
     if args.run == "evaluate":
         from eval import testsets

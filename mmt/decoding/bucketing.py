@@ -164,7 +164,7 @@ class BucketedBatches:
                 _power_of_two(max(map(len, alternatives)), least=8),
             )
         return Bucket(
-            min(_power_of_two(len(source.tokens), least=16), self.longest),
+            bucket_length(len(source.tokens), self.longest),
             16 * -(-len(source.prefix) // 16),
             32 * -(-sum(phrase.longest for phrase in phrases) // 32),
             shape,
@@ -254,6 +254,11 @@ class BucketedBatches:
 
 def _power_of_two(number: int, *, least: int) -> int:
     return max(least, 1 << (number - 1).bit_length())
+
+
+def bucket_length(tokens: int, longest: int) -> int:
+    """Returns the length of the batches of a source: a power of two from 16, at most `longest`."""
+    return min(_power_of_two(tokens, least=16), longest)
 
 
 def segment_ends(longest: int) -> list[int]:

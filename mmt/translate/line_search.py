@@ -123,7 +123,7 @@ class LineSearch:
 
     def _sentences(self, texts: Sequence["_Text"]) -> list[Translation]:
         """Returns the translations of texts that are short enough for the model."""
-        encoded = self._encode([text.text for text in texts])
+        encoded = self.encode([text.text for text in texts])
         forced = {prefix: self.prefix(prefix) for prefix in {text.prefix for text in texts}}
         sources = [
             Source(ids, forced[text.prefix], text.language_id, self._phrases(text))
@@ -162,7 +162,7 @@ class LineSearch:
             tuple(sequence.token_scores),
         )
 
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the token ids of each text, with tag and end token."""
         encoded = self.vocabularies["source"].encode_all(
             [f"{self.tag} {text}" if self.tag else text for text in texts]
@@ -170,7 +170,7 @@ class LineSearch:
         return [[*ids, self.batches.model.eos] for ids in encoded]
 
     def _fits(self, text: str) -> bool:
-        return len(self._encode([text])[0]) <= self.batches.longest
+        return len(self.encode([text])[0]) <= self.batches.longest
 
 
 class _Text(NamedTuple):

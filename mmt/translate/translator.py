@@ -253,6 +253,14 @@ class Translator:
         )
         return (translation._replace(line=i) for i, translation in enumerate(translations))
 
+    def source_tokens(self, texts: Sequence[str], target: str | None = None) -> list[int]:
+        """Returns the number of source tokens of each text, with tag and end token.
+
+        At most `max_source_length` fit. Texts of one `bucketing.bucket_length` share a batch.
+        """
+        search = self._search(self._tag(target), target, DEFAULT, False, None)
+        return list(map(len, search.encode(texts)))
+
     def align(
         self,
         pairs: Sequence[tuple[str, str]],

@@ -1,0 +1,222 @@
+"""The routes of the server: LibreTranslate's API, and the page at `/`.
+
+Each handler reads parameters, calls one function and answers.
+"""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from mmt.serve import files, metrics, specification, translation, web_page
+from mmt.serve.errors import Refusal
+from mmt.serve.parameters import RequestParameters, read
+from mmt.serve.responses import (
+    NDJSON,
+    Guard,
+    LinesResponse,
+    as_json,
+    each_in_time,
+    in_time,
+    refusal,
+    unless_gone,
+)
+from mmt.serve.service import Service
+
+_IN_THREAD = 2000  # characters; splitting more of them would make other requests wait
+_PROGRESS = 0.3  # seconds between two lines about a file
+_FORM = 10_000  # bytes of a form beside its file
+Answer = Response | LinesResponse
+
+
+def application(service: Service) -> Guard:
+    """Returns the ASGI application of a service."""
+    handlers: list[tuple[str, str, Callable[..., Awaitable[Any]]]] = [
+        ("/", "GET", _page), ("/translate", "POST", _translate), ("/detect", "POST", _detect),
+        ("/languages", "GET POST", _languages), ("/translate_file", "POST", _translate_file),
+        ("/download_file/{name}", "GET", _download_file), ("/suggest", "POST", _suggest),
+        ("/frontend/settings", "GET", _settings), ("/health", "GET", _health),
+        ("/metrics", "GET", _metrics), ("/spec", "GET", _specification),
+    ]  # fmt: skip
+    routes = [
+        Route(path, _endpoint(service, handler), methods=methods.split())
+        for path, methods, handler in handlers
+    ]
+    cors = Middleware(
+        CORSMiddleware, allow_origins=["*"], allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"], expose_headers=["Retry-After"],
+        max_age=86_400,
+    )  # fmt: skip
+    starlette = Starlette(
+        routes=routes,
+        middleware=[cors],
+        exception_handlers={
+            Refusal: _refused,
+            HTTPException: _http_error,
+            Exception: _failed,
+        },  # fmt: skip
+    )
+    return Guard(starlette, service.metrics)
+
+
+def _endpoint(
+    service: Service, handler: Callable[..., Awaitable[Any]]
+) -> Callable[[Request], Awaitable[Any]]:
+    async def endpoint(request: Request) -> Any:
+        return await handler(service, request)
+
+    return endpoint
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return refusal(error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    messages = {404: "Not found; GET /spec lists the paths", 405: "Method not allowed"}
+    message = messages.get(error.status_code, str(error.detail))
+    return as_json({"error": message}, error.status_code, dict(error.headers or {}))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return as_json({"error": "Internal error"}, 500)
+
+
+async def _page(service: Service, request: Request) -> Response:
+    return web_page.response()
+
+
+async def _translate(service: Service, request: Request) -> Answer:
+    with contextlib.ExitStack() as stack:
+        parameters = await _parameters(service, request, stack, service.limits.body_bytes)
+        asked = translation.read(parameters, service.limits, service.decoding)
+        prepare = functools.partial(translation.prepare, asked, service.models)
+        is_long = sum(map(len, asked.texts)) + 50 * len(asked.texts) > _IN_THREAD
+        prepared = await asyncio.to_thread(prepare) if is_long else prepare()
+        work = stack.enter_context(service.work(translation.sentences(prepared)))
+        seconds = service.limits.seconds
+        if _wants_lines(request):
+            lines = each_in_time(translation.lines(asked, prepared, work), seconds)
+            return LinesResponse(request, lines, stack.pop_all())
+        answer = in_time(translation.answer(asked, prepared, work), seconds)
+        return as_json(await unless_gone(request, answer))
+
+
+async def _parameters(
+    service: Service, request: Request, stack: contextlib.ExitStack, most: int
+) -> RequestParameters:
+    """Returns the parameters of a request whose key allows it."""
+    share = stack.enter_context(service.held.share())
+    parameters = await read(request, service.limits, share, most=most)
+    service.admit(parameters.text("api_key", "") or _bearer(request))
+    return parameters
+
+
+def _bearer(request: Request) -> str:
+    """Returns the key of the header `Authorization: Bearer KEY`, or ''."""
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if kind.lower() == "bearer" else ""
+
+
+def _wants_lines(request: Request) -> bool:
+    return NDJSON in request.headers.get("accept", "")
+
+
+async def _detect(service: Service, request: Request) -> Response:
+    with contextlib.ExitStack() as stack:
+        parameters = await _parameters(service, request, stack, service.limits.body_bytes)
+        text = parameters.text("q")
+        translation.check_size([text], service.limits)
+        return as_json([translation.detection(*each) for each in service.models.identify(text)])
+
+
+async def _languages(service: Service, request: Request) -> Response:
+    return as_json(service.models.listed())
+
+
+async def _translate_file(service: Service, request: Request) -> Answer:
+    with contextlib.ExitStack() as stack:
+        most = service.limits.file_bytes + _FORM
+        parameters = await _parameters(service, request, stack, most)
+        job = translation.FileJob(
+            parameters.file("file"), parameters.text("source"), parameters.text("target"), service
+        )
+
+        async def finished() -> dict[str, str]:
+            content = await in_time(job.translated(), service.limits.file_seconds)
+            name = service.kept_files.keep(job.file.name, job.target, content)
+            return {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
+
+        if _wants_lines(request):
+            return LinesResponse(request, _progress(job, finished()), stack.pop_all())
+        return as_json(await unless_gone(request, finished()))
+
+
+async def _progress(job: translation.FileJob, finished: Any) -> AsyncIterator[dict[str, Any]]:
+    """Yields how much of a file is translated, and its address at the end."""
+    task = asyncio.ensure_future(finished)
+    try:
+        while not (await asyncio.wait((task,), timeout=_PROGRESS))[0]:
+            yield {"done": job.done, "total": job.total}
+        yield task.result()
+    finally:
+        task.cancel()
+
+
+async def _download_file(service: Service, request: Request) -> Response:
+    file = service.kept_files.get(request.path_params["name"])
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}",
+        "Content-Security-Policy": "sandbox", "Cache-Control": "no-store",
+    }  # fmt: skip
+    return Response(file.content, headers=headers, media_type="application/octet-stream")
+
+
+async def _suggest(service: Service, request: Request) -> Response:
+    raise Refusal(403, "Suggestions are disabled on this server")
+
+
+async def _settings(service: Service, request: Request) -> Response:
+    default = service.models.default()
+    return as_json(
+        {
+            "apiKeys": service.keys is not None,
+            "charLimit": service.limits.characters,
+            "filesTranslation": True,
+            "frontendTimeout": 500,
+            "keyRequired": service.keys is not None,
+            "language": default,
+            "suggestions": False,
+            "supportedFilesFormat": list(files.supported_suffixes()),
+            "alternatives": service.decoding.beam - 1,
+            "identification": service.models.identifies,
+        }
+    )
+
+
+async def _health(service: Service, request: Request) -> Response:
+    if not service.scheduler.alive:
+        raise Refusal(503, "the thread that translates has ended")
+    return as_json({"status": "ok"})
+
+
+async def _metrics(service: Service, request: Request) -> Response:
+    if service.keys is not None and not service.keys.knows(_bearer(request)):
+        raise Refusal(403, "Invalid API key: /metrics needs Authorization: Bearer KEY")
+    return Response(service.metrics.text(), media_type=metrics.CONTENT_TYPE)
+
+
+async def _specification(service: Service, request: Request) -> Response:
+    return as_json(specification.specification())

@@ -1,0 +1,156 @@
+"""Files: their formats, the threads that read and write them, and the translated ones."""
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from mmt import suggest
+from mmt.serve import html_text, text
+from mmt.serve.errors import Refusal
+from mmt.serve.parameters import HeldBytes, UploadedFile
+from mmt.serve.scheduler import Sentence
+from mmt.serve.text import Split, Text
+
+Translate = Callable[[list[str]], list[str]]
+TranslateLater = Callable[[list[str]], Coroutine[Any, Any, list[str]]]
+
+_PARTS: dict[str, Callable[[str, Split], Text]] = {
+    ".txt": text.plain, ".html": html_text.parts, ".htm": html_text.parts,
+}  # fmt: skip
+_NAME = 80  # characters of a result's name
+_THREADS = 4  # files that are translated at once
+
+
+def supported_suffixes() -> tuple[str, ...]:
+    """Returns the endings of the names of files that can be translated."""
+    return tuple(_PARTS)
+
+
+def translate_file(name: str, content: bytes, translate: Translate) -> bytes:
+    """Returns a file with its lines translated; the ending of its name is the format.
+
+    Raises:
+        ValueError: the format is unknown, or the file is damaged.
+    """
+    suffix = _suffix(name)
+    if suffix not in _PARTS:
+        raise ValueError(
+            f"the file format {suffix or 'without a suffix'} is not supported; "
+            f"{suggest.choices(suffix, _PARTS)}"
+        )
+    try:
+        decoded = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = content[error.start]
+        raise ValueError(f"the file is not UTF-8: byte {error.start + 1} is 0x{byte:02x}") from None
+    parts = _PARTS[suffix](decoded, lambda line: [Sentence("", line, 0)])
+    sentences = [slot.sentence for slot in parts.slots]
+    translations = translate([sentence.text for sentence in sentences])
+    return parts.fill(dict(zip(sentences, translations, strict=True))).encode()
+
+
+def _suffix(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).suffix.lower()[:20]
+
+
+class FileThreads:
+    """Threads that read and write files, while the event loop translates their lines."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, "mmt-file")
+        self._busy = 0
+
+    async def translate(self, file: UploadedFile, translate: TranslateLater) -> bytes:
+        """Returns the translated file. If it is cancelled, `translate` is cancelled too.
+
+        Raises:
+            Refusal: all threads are busy, or the file is not one that can be translated.
+        """
+        if self._busy >= _THREADS:
+            raise Refusal(503, f"Slowdown: {_THREADS} files are being translated", retry_after=30)
+        loop = asyncio.get_running_loop()
+        waiting: list[Future[list[str]]] = []
+        cancelled = False
+
+        def translate_now(lines: list[str]) -> list[str]:
+            if cancelled:
+                raise ValueError("cancelled")
+            waiting.append(asyncio.run_coroutine_threadsafe(translate(lines), loop))
+            return waiting[-1].result()
+
+        self._busy += 1
+        work = loop.run_in_executor(
+            self._threads, translate_file, file.name, file.content, translate_now
+        )
+        work.add_done_callback(self._finished)
+        try:
+            return await asyncio.shield(work)
+        except ValueError as error:
+            raise Refusal(400, str(error).splitlines()[0]) from None
+        except asyncio.CancelledError:
+            cancelled = True
+            for future in waiting:
+                future.cancel()
+            raise
+
+    def _finished(self, work: asyncio.Future[bytes]) -> None:
+        self._busy -= 1
+        if not work.cancelled():
+            work.exception()  # an error of a cancelled request has no reader
+
+
+class KeptFile(NamedTuple):
+    """A translated file: the name for the reader, the content, the time of its end."""
+
+    name: str
+    content: bytes
+    until: float
+
+
+class KeptFiles:
+    """Translated files in memory, under names that cannot be guessed.
+
+    Args:
+        held: counts their bytes together with those of requests.
+        seconds: how long a file is kept.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, held: HeldBytes, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._held, self._seconds, self._clock = held, seconds, clock
+        self._files: OrderedDict[str, KeptFile] = OrderedDict()
+
+    def keep(self, name: str, target: str, content: bytes) -> str:
+        """Keeps a translated file; returns the name to fetch it by.
+
+        Raises:
+            Refusal: there is no room.
+        """
+        self._drop_old()
+        self._held.take(len(content))
+        stem = PurePosixPath(name.replace("\\", "/")).stem[:_NAME]
+        shown = "".join(c if c.isalnum() or c in "-_. " else "_" for c in stem)
+        token = secrets.token_urlsafe(18) + _suffix(name)
+        until = self._clock() + self._seconds
+        self._files[token] = KeptFile(f"{shown}.{target}{_suffix(name)}", content, until)
+        return token
+
+    def get(self, token: str) -> KeptFile:
+        """Returns a file. Raises Refusal if there is none of this name, or none any more."""
+        self._drop_old()
+        if token not in self._files:
+            raise Refusal(404, "there is no such file, or it is no longer kept")
+        return self._files[token]
+
+    def _drop_old(self) -> None:
+        now = self._clock()
+        while self._files and next(iter(self._files.values())).until <= now:
+            _, file = self._files.popitem(last=False)
+            self._held.give(len(file.content))

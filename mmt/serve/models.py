@@ -1,0 +1,254 @@
+"""`Models`: the models of a server, and which of them translates from one language into another."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mmt import languages, suggest
+from mmt.decoding import bucketing
+from mmt.serve.errors import Refusal
+from mmt.serve.scheduler import Sentence
+from mmt.translate import Decoding, Hypothesis, Translator, sentences
+
+AUTO = "auto"
+_OTHER_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}  # LibreTranslate's own
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A translator with a name. Two are equal only if they are the same object."""
+
+    name: str
+    translator: Translator
+
+    @functools.cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Returns the FLORES codes of the languages that it translates from."""
+        manifest = self.translator.manifest
+        return (manifest.source,) if manifest.source else manifest.translated or self._tags()
+
+    @functools.cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Returns the FLORES codes of the languages that it translates into."""
+        manifest = self.translator.manifest
+        if manifest.source:
+            return manifest.translated
+        return (manifest.target,) if manifest.target else self._tags()
+
+    def _tags(self) -> tuple[str, ...]:
+        codes = self.translator.vocabularies["source"].tags.values()
+        return tuple(sorted({code for code in codes if code}))
+
+
+class BatchKey(NamedTuple):
+    """What sentences of one batch have in common. `source` is '' unless it chooses experts."""
+
+    model: ServedModel
+    source: str
+    target: str
+    decoding: Decoding
+    length: int
+
+
+class Route(NamedTuple):
+    """A pair of languages (FLORES codes) and its model; None if both are the same language."""
+
+    source: str
+    target: str
+    model: ServedModel | None
+
+    def split(self, line: str, decoding: Decoding) -> list[Sentence]:
+        """Returns the parts of a line that fit the model."""
+        assert self.model
+        translator = self.model.translator
+        longest = translator.max_source_length
+        target = self.target if translator.tagged else None
+        known: dict[str, int] = {}
+
+        def fits(text: str) -> bool:
+            known[text] = translator.source_tokens([text], target)[0]
+            return known[text] <= longest
+
+        source = self.source if translator.routes_by_language else ""
+        return [
+            Sentence(
+                BatchKey(
+                    self.model, source, self.target, decoding,
+                    bucketing.bucket_length(known[text], longest),
+                ),
+                text,
+                known[text],
+            )
+            for text in sentences.split(line, fits)
+        ]  # fmt: skip
+
+
+class Models:
+    """The models of a server. The first model that has a pair of languages translates it.
+
+    Raises:
+        ValueError: a model adds no pair of languages.
+    """
+
+    def __init__(self, models: Sequence[ServedModel]) -> None:
+        self._pairs: dict[tuple[str, str], ServedModel] = {}
+        for model in models:
+            before = len(self._pairs)
+            for pair in ((s, t) for s in model.sources for t in model.targets if s != t):
+                self._pairs.setdefault(pair, model)
+            if not any(s != t for s in model.sources for t in model.targets):
+                raise ValueError(
+                    f"--model {model.name}: neither its manifest nor its vocabulary names two "
+                    "languages, so no request can choose it"
+                )
+            if len(self._pairs) == before:
+                raise ValueError(
+                    f"--model {model.name}: the models before it translate all of its languages"
+                )
+        self.sources = sorted({source for source, _ in self._pairs})
+        self.targets = sorted({target for _, target in self._pairs})
+
+    def __str__(self) -> str:
+        """Returns the numbers of languages: '152 languages into English'."""
+        into = ", ".join(map(languages.name_of, self.targets[:3]))
+        more = f" and {len(self.targets) - 3} more" if len(self.targets) > 3 else ""
+        return f"{len(self.sources)} languages into {into}{more}"
+
+    def route(self, source: str, target: str) -> Route:
+        """Returns the route between two languages, given by any name.
+
+        Raises:
+            Refusal: a language is unknown, or no model has the pair.
+        """
+        into = self.target(target)
+        out_of = find(source, [*self.sources, into], "source")
+        model = self._pairs.get((out_of, into))
+        if model is None and out_of != into:
+            known = [code(pair[0]) for pair in self._pairs if pair[1] == into]
+            raise Refusal(
+                400,
+                f"{code(out_of)} ({languages.name_of(out_of)}) is not available as a source for "
+                f"{code(into)} ({languages.name_of(into)}); "
+                f"{suggest.choices(code(out_of), sorted(known)[:10])}",
+            )
+        return Route(out_of, into, model)
+
+    def target(self, name: str) -> str:
+        """Returns the FLORES code of a target language. Raises Refusal if no model has it."""
+        return find(name, self.targets, "target")
+
+    def default(self) -> dict[str, dict[str, str]]:
+        """Returns the languages that a page begins with."""
+        target = "eng_Latn" if "eng_Latn" in self.targets else self.targets[0]
+        source = {"code": AUTO, "name": "Detect language"}
+        if not self.identifies:
+            source = _named(self._largest_source(target))
+        return {"source": source, "target": _named(target)}
+
+    def _largest_source(self, target: str) -> str:
+        """Returns the source language with the most training pairs."""
+
+        def pairs(source: str) -> int:
+            counts = self._pairs[source, target].translator.manifest.counts
+            return counts.get("train", {}).get(source, 0)
+
+        return max((s for s, t in self._pairs if t == target), key=pairs)
+
+    @property
+    def identifies(self) -> bool:
+        """Returns whether `identify` can be called."""
+        return False
+
+    def identify(self, text: str) -> list[tuple[str, float]]:
+        """Returns the FLORES codes of a text's likely languages, with probabilities, best first.
+
+        Raises:
+            Refusal: no model of the server can identify languages.
+        """
+        raise Refusal(
+            400,
+            "this version of the server has no language identifier yet: name the source language "
+            f"instead of {AUTO!r}",
+        )
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Returns the languages as `/languages` lists them, by name."""
+        targets: dict[str, list[str]] = {}
+        for source, target in self._pairs:
+            targets.setdefault(source, []).append(code(target))
+        rows = [{**_named(source), "targets": sorted(into)} for source, into in targets.items()]
+        return sorted(rows, key=lambda row: str(row["name"]))
+
+
+def load(
+    directories: Sequence[str | Path], load_one: Callable[..., Translator] = Translator.load
+) -> list[ServedModel]:
+    """Loads the models of run directories, named by their last folder."""
+    return [
+        ServedModel(Path(directory).resolve().name, load_one(directory))
+        for directory in directories
+    ]
+
+
+def decode(key: BatchKey, texts: list[str]) -> list[tuple[Hypothesis, ...]]:
+    """Returns the hypotheses of texts, without their tokens, best first."""
+    translator = key.model.translator
+    translations = translator.translate(
+        texts,
+        source=key.source or None,
+        target=key.target if translator.tagged else None,
+        decoding=key.decoding,
+    )
+    return [
+        tuple(Hypothesis(found.text, found.score) for found in translation.hypotheses)
+        for translation in translations
+    ]
+
+
+def _named(language: str) -> dict[str, str]:
+    return {"code": code(language), "name": languages.name_of(language)}
+
+
+def code(language: str) -> str:
+    """Returns the code that clients know: two letters where ISO 639-1 has them.
+
+    >>> code("deu_Latn"), code("ckb_Arab"), code("zho_Hant")
+    ('de', 'ckb', 'zh-Hant')
+    """
+    try:
+        return languages.find(language).bcp47
+    except ValueError:  # a language of a corpus that the table does not have
+        return language
+
+
+def find(name: str, served: Iterable[str], side: str) -> str:
+    """Returns the FLORES code of a served language, given by any code or name.
+
+    Raises:
+        Refusal: no served language has the name.
+    """
+    codes = list(served)
+    spelled = {languages.name_of(other): other for other in codes}
+    spelled |= {code(other): other for other in codes}  # a code wins over an equal name
+    known = {spelling.casefold(): other for spelling, other in spelled.items()}
+    if name in codes:
+        return name
+    if name.casefold() in known:
+        return known[name.casefold()]
+    try:
+        language = languages.find(_OTHER_CODES.get(name, name))
+    except ValueError:
+        near = suggest.hint(name, spelled, 3, show=lambda key: code(spelled[key]))
+        raise Refusal(
+            400, f"{name[:40]!r} is not supported as a {side} language{near}; see GET /languages"
+        ) from None
+    if language.code in codes:
+        return language.code
+    nearest = ", ".join(code(other.code) for other in languages.nearest(language, codes))
+    raise Refusal(
+        400,
+        f"{code(language.code)} ({language.name}) is not supported as a {side} language; "
+        f"nearest: {nearest}; see GET /languages",
+    )

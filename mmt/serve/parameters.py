@@ -1,0 +1,268 @@
+"""The parameters of a request: JSON, a form or the query string, all read the same way."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from mmt import suggest
+from mmt.serve.errors import Refusal
+from mmt.serve.limits import Limits
+from mmt.system import json_objects
+
+_FIELDS = 50  # parameters of a form; the API has a dozen
+_JSON, _URLENCODED, _MULTIPART = (
+    "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+)  # fmt: skip
+
+
+class UploadedFile(NamedTuple):
+    """A file of a form: its name, which is only a name, and its content."""
+
+    name: str
+    content: bytes
+
+
+class HeldBytes:
+    """Counts the bytes that requests keep in memory. The event loop uses it alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self.now = most, 0
+
+    @contextlib.contextmanager
+    def share(self) -> Iterator["HeldShare"]:
+        """Yields the share of one request, which is given back at the end."""
+        share = HeldShare(self)
+        try:
+            yield share
+        finally:
+            self.give(share.size)
+
+    def take(self, size: int) -> None:
+        """Counts more bytes. Raises Refusal if there is no room."""
+        if self.now + size > self._most:
+            raise Refusal(503, "the server is busy with large requests", retry_after=5)
+        self.now += size
+
+    def give(self, size: int) -> None:
+        """Counts bytes that are no longer kept."""
+        self.now -= size
+
+
+class HeldShare:
+    """The bytes that one request keeps in memory."""
+
+    def __init__(self, held: HeldBytes) -> None:
+        self._held, self.size = held, 0
+
+    def take(self, size: int) -> None:
+        """Counts more bytes. Raises Refusal if there is no room."""
+        self._held.take(size)
+        self.size += size
+
+
+class RequestParameters:
+    """The parameters of one request, read by type. Errors name the parameter and its value."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Returns a text; without a default, it must be there and not be empty."""
+        value = self._values.get(name)
+        if value is None or value == "":
+            if default is None:
+                raise Refusal(400, f"Invalid request: missing {name} parameter")
+            return default
+        if not isinstance(value, str):
+            raise Refusal(400, f"Invalid request: {name} must be text, not {_kind(value)}")
+        return value
+
+    def texts(self, name: str) -> str | list[str]:
+        """Returns a text or a list of texts."""
+        value = self._values.get(name)
+        if isinstance(value, str):
+            return value
+        if value is None:
+            raise Refusal(
+                400,
+                f"Invalid request: missing {name} parameter (in JSON with Content-Type: {_JSON}, "
+                "a form, or the query string)",
+            )
+        if not isinstance(value, list):
+            raise Refusal(
+                400, f"Invalid request: {name} must be text or a list of texts, not {_kind(value)}"
+            )
+        for i, item in enumerate(value):
+            if not isinstance(item, str):
+                raise Refusal(400, f"Invalid request: {name}[{i}] must be text, not {_kind(item)}")
+        if not value:
+            raise Refusal(400, f"Invalid request: {name} is an empty list")
+        return value
+
+    def choice(self, name: str, allowed: tuple[str, ...]) -> str:
+        """Returns one of the allowed texts; the first is the default."""
+        value = self.text(name, allowed[0])
+        if value not in allowed:
+            raise Refusal(
+                400, f"{value[:40]} {name} is not supported; {suggest.choices(value, allowed)}"
+            )
+        return value
+
+    def number(self, name: str, most: int) -> int:
+        """Returns a whole number from 0, which is the default, to `most`."""
+        value = self._values.get(name)
+        if isinstance(value, str) and len(value) < 10 and value.isdecimal():
+            value = int(value)
+        if value is None or value == "":
+            return 0
+        if type(value) is not int or not 0 <= value <= most:
+            shown = value if isinstance(value, (int, float)) else _kind(value)
+            raise Refusal(
+                400, f"Invalid request: {name} is {str(shown)[:20]}; allowed: 0 to {most}"
+            )
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Returns a truth value; the default is False."""
+        value = self._values.get(name)
+        known = {"": False, "false": False, "0": False, "true": True, "1": True}
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        if not isinstance(value, str) or value.lower() not in known:
+            raise Refusal(400, f"Invalid request: {name} must be true or false")
+        return known[value.lower()]
+
+    def has(self, name: str) -> bool:
+        """Returns whether the parameter is there and not empty."""
+        return self._values.get(name) not in (None, "", [], {})
+
+    def file(self, name: str) -> UploadedFile:
+        """Returns an uploaded file."""
+        value = self._values.get(name)
+        if not isinstance(value, UploadedFile):
+            raise Refusal(400, f"Invalid request: missing {name} parameter ({_MULTIPART})")
+        if not value.name:
+            raise Refusal(400, f"Invalid request: the {name} has no name")
+        return value
+
+
+async def read(
+    request: Request, limits: Limits, share: HeldShare, *, most: int
+) -> RequestParameters:
+    """Returns the parameters of the query string and of the body.
+
+    Args:
+        request: the request.
+        limits: limits of the server.
+        share: counts the bytes of the body.
+        most: maximum bytes of the body.
+
+    Raises:
+        Refusal: the body is too large or too slow, is not what its type says, or gives a parameter
+            twice.
+    """
+    body = await _body(request, limits, share, most)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    query = _pairs(request.scope["query_string"], "the query string")
+    pairs: list[tuple[str, Any]]
+    if kind == _JSON or kind.endswith("+json"):
+        try:
+            pairs = list(json_objects.parse(body).items())
+        except (ValueError, RecursionError) as error:
+            raise Refusal(400, f"Invalid request: the body is not JSON: {_first(error)}") from None
+    elif kind == _MULTIPART:
+        pairs = await _multipart(request, body)
+    elif kind == _URLENCODED:
+        pairs = list(_pairs(body, "the form"))
+    else:
+        pairs = []
+    values: dict[str, Any] = {}
+    for name, value in [*query, *pairs]:
+        if name in values and values[name] != value:
+            raise Refusal(400, f"Invalid request: {name[:40]!r} is given twice")
+        values[name] = value
+    return RequestParameters(values)
+
+
+async def _body(request: Request, limits: Limits, share: HeldShare, most: int) -> bytes:
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:18]) > most:
+        raise Refusal(413, _too_large(most))
+    chunks: list[bytes] = []
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for chunk in request.stream():
+                share.take(len(chunk))
+                chunks.append(chunk)
+                if share.size > most:
+                    raise Refusal(413, _too_large(most))
+    except TimeoutError:
+        raise Refusal(
+            408, f"the request's body did not arrive within {limits.body_seconds:g} s"
+        ) from None
+    return b"".join(chunks)
+
+
+def _too_large(most: int) -> str:
+    return f"Invalid request: the body is too large; allowed: {most:,} bytes"
+
+
+def _pairs(content: bytes, where: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            content.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
+        )
+    except UnicodeDecodeError:
+        raise Refusal(400, f"Invalid request: {where} is not UTF-8") from None
+    except ValueError:
+        raise Refusal(400, f"Invalid request: {where} has more than {_FIELDS} parameters") from None
+
+
+async def _multipart(request: Request, body: bytes) -> list[tuple[str, Any]]:
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(
+        request.headers, stream(), max_files=1, max_fields=_FIELDS, max_part_size=len(body) + 1
+    )
+    parser.spool_max_size = len(body) + 1  # in memory, where the body is already
+    try:
+        form = await parser.parse()
+    except (MultiPartException, UnicodeDecodeError, LookupError, ValueError, KeyError) as error:
+        raise Refusal(
+            400, f"Invalid request: the body is not {_MULTIPART}: {_first(error)}"
+        ) from None
+    pairs: list[tuple[str, Any]] = []
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            pairs.append((name, value))
+        else:
+            pairs.append((name, UploadedFile(value.filename or "", await value.read())))
+    await form.close()
+    for name, value in pairs:
+        if isinstance(value, str) and not _encodable(value):
+            raise Refusal(400, f"Invalid request: {name[:40]!r} is not UTF-8")
+    return pairs
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _first(error: Exception) -> str:
+    return str(getattr(error, "message", error)).splitlines()[0][:200] if str(error) else "invalid"
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text",
+             list: "a list", dict: "an object", UploadedFile: "a file"}  # fmt: skip
+    return kinds.get(type(value), "nothing")

@@ -1,0 +1,128 @@
+"""Runs the server: loads the models, listens, and ends when the accepted work is done."""
+
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from mmt.serve import models
+from mmt.serve.application import application
+from mmt.serve.limits import ApiKeys, Limits
+from mmt.serve.metrics import ServerMetrics
+from mmt.serve.models import BatchKey, Models, ServedModel
+from mmt.serve.responses import Guard
+from mmt.serve.scheduler import Scheduler, Sentence
+from mmt.serve.service import Service
+from mmt.system import termination
+from mmt.translate import Decoding, Translator
+
+_BACKLOG = 2048  # connections that wait to be accepted
+_HEADER_BYTES = 1 << 18  # some clients send texts in the query string
+
+
+def serve(
+    directories: Sequence[str | Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 5000,
+    keys: Path | None = None,
+    decoding: Decoding,
+    limits: Limits,
+    load: Callable[..., Translator] = Translator.load,
+) -> None:
+    """Serves the models of run directories until SIGTERM or Ctrl-C, and finishes accepted work.
+
+    Args:
+        directories: run directories.
+        host: address to listen on.
+        port: port to listen on; 0 is any free one.
+        keys: file of keys; None lets everybody in.
+        decoding: options of every search.
+        limits: limits of requests.
+        load: loads the model of a directory.
+
+    Raises:
+        ValueError: a directory or the file of keys is not valid.
+        OSError: the address cannot be used.
+    """
+    with termination.watched(patience=0.0) as stop:
+        known = ApiKeys.read(keys) if keys else None
+        with _bound(host, port) as listening:
+            served = models.load(directories, load)
+            every = Models(served)
+            for model in served:
+                _compile(model, decoding)
+            stop.nothing_to_lose = lambda: False  # uvicorn finishes what was accepted
+            address = f"http://{_shown(host)}:{listening.getsockname()[1]}"
+            listening.listen(_BACKLOG)  # a client that reads the next line can connect
+            print(f"mmt serve: {address} translates {every}", file=sys.stderr, flush=True)
+            _run(every, listening, decoding, limits, known)
+
+
+def _run(
+    every: Models, listening: socket.socket, decoding: Decoding, limits: Limits,
+    keys: ApiKeys | None,
+) -> None:  # fmt: skip
+    def observe(key: BatchKey, sentences: list[Sentence], seconds: float) -> None:
+        tokens = sum(sentence.tokens for sentence in sentences)
+        counters.count_batch(key.length, len(sentences), tokens, seconds)
+
+    scheduler = Scheduler(
+        models.decode,
+        lambda key: key.model.translator.batch_size,
+        queue_tokens=limits.queue_tokens,
+        max_wait=limits.max_wait,
+        observe=observe,
+    )
+    counters = ServerMetrics(lambda: scheduler.queued_tokens)
+    with scheduler:
+        service = Service(every, scheduler, counters, decoding, limits, keys)
+        config = _config(application(service), limits)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _config(app: Guard, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,  # a query string may hold text
+        server_header=False,
+        backlog=_BACKLOG,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        timeout_graceful_shutdown=int(limits.file_seconds),
+    )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Returns a socket with the address, which does not listen yet."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(f"cannot listen on {_shown(host)}:{port}: {reason}") from error
+    return bound
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _compile(model: ServedModel, decoding: Decoding) -> None:
+    """Translates a word, so that the first request of a short text need not wait for XLA."""
+    translator = model.translator
+    key: Any = {"source": model.sources[0]} if translator.routes_by_language else {}
+    target = model.targets[0] if translator.tagged else None
+    for _ in translator.translate(["1"], target=target, decoding=decoding, **key):
+        pass

@@ -1,0 +1,50 @@
+"""Files: translated, kept for a while, fetched."""
+
+import pytest
+
+from mmt.serve.responses import NDJSON
+from tests.helpers.serving import multipart, request
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.txt", "ein Satz\r\n\r\nzwei"), ("Ümläut .HTML", "<p>ein <b>Satz</b></p>")],
+)
+def test_files_are_translated_and_fetched(name, content, serve_echo):
+    with serve_echo() as (port, service):
+        body, kind = multipart(name, content.encode(), source="de", target="en")
+        answer = request(port, "POST", "/translate_file", body, **kind)
+        address = answer.json["translatedFileUrl"]
+        assert address.startswith(f"http://127.0.0.1:{port}/download_file/")
+        fetched = request(port, "GET", "/" + address.split("/", 3)[3])
+        assert fetched.body.decode() == content
+        assert fetched.headers["content-disposition"].startswith("attachment")
+        assert fetched.headers["content-type"] == "application/octet-stream"
+        assert service.held.now == len(content.encode())
+        lines = request(port, "POST", "/translate_file", body, Accept=NDJSON, **kind).lines
+        assert "translatedFileUrl" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.pdf", b"%PDF", ".pdf is not supported"),
+        ("noname", b"a", "without a suffix"),
+        ("a.txt", b"\xff\xfe", "not UTF-8: byte 1 is 0xff"),
+    ],
+)
+def test_other_files_are_refused(name, content, words, strict_port):
+    body, kind = multipart(name, content, source="de", target="en")
+    answer = request(strict_port, "POST", "/translate_file", body, **kind)
+    assert answer.status == 400 and words in answer.json["error"]
+
+
+def test_no_name_of_a_client_is_a_path(serve_echo, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with serve_echo() as (port, _):
+        body, kind = multipart("../../a/b.txt", b"ein", source="de", target="en")
+        address = request(port, "POST", "/translate_file", body, **kind).json["translatedFileUrl"]
+        assert ".." not in address
+        for path in ("..%2f..%2fetc%2fpasswd", "/etc/passwd", "a.txt", "%00"):
+            assert request(port, "GET", f"/download_file/{path}").status == 404
+    assert list(tmp_path.iterdir()) == []

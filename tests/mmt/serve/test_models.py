@@ -1,0 +1,64 @@
+"""Which model translates, and the names of languages."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmt import languages
+from mmt.serve.errors import Refusal
+from mmt.serve.models import Models, ServedModel, code, find
+from tests.helpers.serving import LANGUAGES, echo_translator, request, translate
+
+
+def test_several_models_are_chosen_by_language(serve_echo, echo, tmp_path):
+    french = "fra_Latn", "swh_Latn"
+    german = echo_translator(tmp_path / "vocabulary.model", target="deu_Latn", sources=french)
+    with serve_echo(echo, german) as (port, service):
+        assert {row["code"]: row["targets"] for row in request(port, "GET", "/languages").json} == {
+            "de": ["en"], "fr": ["de"], "sw": ["de", "en"], "zh": ["en"],
+        }  # fmt: skip
+        routes = [service.models.route("sw", target).model for target in ("en", "de")]
+        assert [route.translator for route in routes] == [echo, german]
+        assert translate(port, "ja", source="sw", target="de").json["translatedText"] == "ja"
+        error = translate(port, "ja", source="fr", target="en")
+        assert error.status == 400 and error.json["error"] == (
+            "fr (French) is not available as a source for en (English); allowed: de, sw, zh"
+        )
+        assert str(service.models) == "4 languages into German, English"
+
+
+def test_a_model_that_adds_nothing_is_refused(echo):
+    with pytest.raises(ValueError, match="--model b: the models before it translate all"):
+        Models([ServedModel("a", echo), ServedModel("b", echo)])
+
+
+def test_an_imported_model_has_the_languages_of_its_tags(echo):
+    manifest = dataclasses.replace(echo.manifest, target="", languages=())
+    model = ServedModel("a", dataclasses.replace(echo, manifest=manifest))
+    assert model.sources == model.targets == ("eng_Latn",)
+    with pytest.raises(ValueError, match="neither its manifest nor its vocabulary names two"):
+        Models([model])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sampled_from(languages.all_languages()))
+def test_every_code_and_name_of_a_served_language_finds_it(language):
+    for name in (language.code, language.bcp47, language.name):
+        assert find(name, [language.code, "eng_Latn"], "source") == language.code
+    assert find(code(language.code), [language.code], "source") == language.code
+
+
+@pytest.mark.parametrize(("name", "expected"), [("zt", "zho_Hant"), ("zh_hans", "zho_Hans")])
+def test_codes_of_other_programs(name, expected):
+    assert find(name, ["zho_Hans", "zho_Hant"], "source") == expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text(max_size=60))
+def test_any_other_name_is_refused_in_few_words(name):
+    try:
+        find(name, LANGUAGES, "source")
+    except Refusal as error:
+        assert error.status == 400 and len(error.message) < 300

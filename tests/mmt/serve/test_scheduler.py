@@ -1,0 +1,153 @@
+"""The queue: batches of equal keys, in fair order, bounded, without what was cancelled."""
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmt.serve.scheduler import QueueFull, Scheduler, Sentence, Ticket
+
+SIZE = 4
+
+
+class Decoder:
+    """Records batches; waits for `go` before each."""
+
+    def __init__(self):
+        self.batches, self.go = [], threading.Semaphore(0)
+
+    def __call__(self, key, texts):
+        self.go.acquire()
+        self.batches.append((key, texts))
+        if "broken" in texts:
+            raise ValueError("secret")
+        return [text.upper() for text in texts]
+
+
+class Client:
+    """A request and its results."""
+
+    def __init__(self, scheduler, *texts, key="a", tokens=10):
+        self.results, self.scheduler = [], scheduler
+        self.ticket = Ticket(self.results.extend)
+        self.sentences = [Sentence(key, text, tokens) for text in texts]
+        scheduler.submit(self.sentences, self.ticket)
+
+
+def make(decoder, *, queue_tokens=10_000, max_wait=0.01):
+    return Scheduler(decoder, lambda key: SIZE, queue_tokens=queue_tokens, max_wait=max_wait)
+
+
+def until(condition):
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 50)), max_size=9)))
+def test_each_sentence_is_delivered_once_in_a_batch_of_its_key(requests):
+    decoder = Decoder()
+    decoder.go.release(10_000)
+    tickets = []
+    with make(decoder, queue_tokens=100_000) as scheduler:
+        for i, sentences in enumerate(requests):
+            sentences = [Sentence(key, f"{key}{i}.{j}", n) for j, (key, n) in enumerate(sentences)]
+            results = []
+            tickets.append((sentences, results))
+            scheduler.submit(sentences, Ticket(results.extend))
+    for sentences, results in tickets:
+        assert sorted(results) == sorted((s, s.text.upper()) for s in sentences)
+    assert all(len(texts) <= SIZE for _, texts in decoder.batches)
+    assert all(text.startswith(key) for key, texts in decoder.batches for text in texts)
+    assert scheduler.queued_tokens == 0
+
+
+def test_requests_share_a_batch():
+    decoder = Decoder()
+    with make(decoder, max_wait=5.0) as scheduler:
+        clients = [Client(scheduler, f"t{i}") for i in range(SIZE)]
+        decoder.go.release(9)
+        until(lambda: all(client.results for client in clients))
+        assert decoder.batches == [("a", ["t0", "t1", "t2", "t3"])]  # without waiting 5 s
+
+
+def test_an_incomplete_batch_waits_for_others_but_not_long():
+    decoder = Decoder()
+    decoder.go.release(9)
+    with make(decoder, max_wait=0.2) as scheduler:
+        begin = time.monotonic()
+        client = Client(scheduler, "x")
+        until(lambda: client.results)
+        assert 0.19 < time.monotonic() - begin < 5
+
+
+def test_a_short_text_does_not_wait_for_a_long_one():
+    decoder = Decoder()
+    with make(decoder) as scheduler:
+        long = Client(scheduler, *(f"l{i}" for i in range(40)))
+        until(lambda: scheduler.queued_tokens == 360)  # the first batch is in work
+        short = Client(scheduler, "s")
+        decoder.go.release(2)
+        until(lambda: short.results)
+        assert len(long.results) <= 2 * SIZE
+        decoder.go.release(99)
+
+
+def test_what_was_cancelled_is_not_translated():
+    decoder = Decoder()
+    with make(decoder) as scheduler:
+        first = Client(scheduler, *"abcd")
+        until(lambda: scheduler.queued_tokens == 0)
+        gone, other = Client(scheduler, *"efghi"), Client(scheduler, "z")
+        assert scheduler.cancel(gone.ticket) == 5
+        assert scheduler.queued_tokens == 10
+        scheduler.cancel(first.ticket)  # it is in work already
+        decoder.go.release(9)
+        until(lambda: other.results)
+    assert decoder.batches == [("a", list("abcd")), ("a", ["z"])]
+    assert first.results == gone.results == []
+
+
+def test_a_full_queue_refuses_whole_requests_and_accepts_later():
+    decoder = Decoder()
+    with make(decoder, queue_tokens=100) as scheduler:
+        Client(scheduler, *"abcd")
+        until(lambda: scheduler.queued_tokens == 0)
+        Client(scheduler, *"efghijkl")
+        with pytest.raises(QueueFull) as error:
+            Client(scheduler, "m", "n", "o")
+        assert 1 <= error.value.retry_after <= 60
+        assert scheduler.queued_tokens == 80
+        Client(scheduler, "m", "n")
+        decoder.go.release(9)
+        until(lambda: scheduler.queued_tokens == 0)
+        assert len(Client(scheduler, *(f"t{i}" for i in range(50))).sentences) == 50  # alone
+        decoder.go.release(99)
+
+
+def test_a_failure_ends_its_batch_only_and_is_logged_without_text(capsys):
+    decoder = Decoder()
+    decoder.go.release(9)
+    with make(decoder) as scheduler:
+        broken = Client(scheduler, "broken", key="b")
+        until(lambda: broken.results)
+        well = Client(scheduler, "x")
+        until(lambda: well.results)
+        assert scheduler.alive
+    assert isinstance(broken.results[0][1], ValueError)
+    assert well.results[0][1] == "X"
+    logged = capsys.readouterr().err
+    assert "ValueError" in logged and "secret" not in logged and "broken" not in logged
+
+
+def test_what_was_accepted_is_finished_at_the_end():
+    decoder = Decoder()
+    decoder.go.release(99)
+    with make(decoder, max_wait=60.0) as scheduler:
+        client = Client(scheduler, *(f"t{i}" for i in range(21)))
+    assert len(client.results) == 21
+    assert not scheduler.alive

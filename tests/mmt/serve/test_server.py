@@ -1,0 +1,139 @@
+"""A real server process, asked by the clients that people use."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.serving import raw, request, translate
+
+ROOT = Path(__file__).resolve().parents[3]
+MODEL = ROOT / "benchmarks/mix150/model"
+LINE = "Vi behöver mer tid."
+
+
+@contextlib.contextmanager
+def process(*flags):
+    """A server of the published model; yields its port and the process."""
+    command = [sys.executable, "-m", "mmt.cli", "serve", "--port", "0", "--model", str(MODEL)]
+    started = subprocess.Popen(
+        [*command, *flags], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        said = ""
+        for line in started.stderr:
+            said += line
+            if address := re.search(r"http://127\.0\.0\.1:(\d+) translates", line):
+                break
+        else:
+            raise AssertionError(said)
+        yield int(address[1]), started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+@pytest.fixture(scope="module")
+def server():
+    pytest.importorskip("starlette", reason="the server needs the extra [serve]")
+    with process() as (port, _):
+        yield f"http://127.0.0.1:{port}/", port
+
+
+@pytest.fixture(scope="module")
+def expected(server):
+    """The translation of LINE."""
+    translation = translate(server[1], LINE, source="sv").json["translatedText"]
+    assert translation == "We need more time."
+    return translation
+
+
+@pytest.mark.slow
+def test_it_translates_as_the_command_line_does(server, expected, mmt_command):
+    done = mmt_command("translate", "--model", MODEL, "--from", "sv", stdin=f"{LINE}\n".encode())
+    assert done.stdout.decode().strip() == expected
+
+
+def test_libretranslatepy(server, expected):
+    libretranslatepy = pytest.importorskip("libretranslatepy", reason="extra [clients]")
+    client = libretranslatepy.LibreTranslateAPI(server[0])
+    assert client.translate(LINE, "sv", "en") == expected
+    assert {"de", "sv", "zh"} <= {row["code"] for row in client.languages()}
+
+
+def test_translate(server, expected):
+    client = pytest.importorskip("translate", reason="extra [clients]")
+    translator = client.Translator(
+        provider="libre", from_lang="sv", to_lang="en", base_url=server[0], secret_access_key=None
+    )
+    assert translator.translate(LINE) == expected
+
+
+def test_deep_translator(server):
+    deep = pytest.importorskip("deep_translator", reason="extra [clients]")
+    line = "Wir brauchen mehr Zeit."  # it knows few languages
+    client = deep.LibreTranslator(source="de", target="en", api_key="none", custom_url=server[0])
+    assert client.translate(line) == translate(server[1], line).json["translatedText"] != line
+    assert len(client.translate_batch([line, "Danke"])) == 2
+    client = deep.LibreTranslator(source="en", target="de", api_key="none", custom_url=server[0])
+    with pytest.raises(deep.exceptions.ServerException):
+        client.translate(LINE)
+
+
+def test_weblate(server, expected):
+    """Weblate asks for the languages, then for lists of texts with an empty key."""
+    languages = request(server[1], "GET", "/languages").json
+    assert ("sv", "en") in [(row["code"], target) for row in languages for target in row["targets"]]
+    body = {"api_key": "", "q": [LINE, "Tack"], "source": "sv", "target": "en"}
+    texts = request(server[1], "POST", "/translate", body).json["translatedText"]
+    assert texts[0] == expected and len(texts) == 2
+
+
+def test_a_broken_request_line_is_answered_and_harms_nobody(server, expected):
+    assert raw(server[1], b"\x16\x03\x01\x00\xff nonsense\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert translate(server[1], LINE, source="sv").json["translatedText"] == expected
+
+
+def test_sigterm_finishes_what_was_accepted():
+    with process("--gin.Limits.max_wait=1.5") as (port, started):
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(translate(port, LINE)))
+        idle = socket.create_connection(("127.0.0.1", port))
+        asking.start()
+        time.sleep(0.5)  # the sentence waits for others
+        started.send_signal(signal.SIGTERM)
+        asking.join(60)
+        assert answers[0].status == 200 and answers[0].json["translatedText"]
+        assert started.wait(20) == 0
+        idle.close()
+        said = started.stderr.read()
+        assert "Traceback" not in said and LINE not in said
+    with pytest.raises(ConnectionRefusedError):
+        request(port, "GET", "/health")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--model", "nowhere"], "nowhere is no model directory"),
+        (["--model", "RUN", "--keys", "FILE"], "FILE has no key"),
+        (["--model", "RUN", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1:5000"),
+        (["--model", "RUN", "--gin.Limits.character=5"], "nearest: Limits.characters"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(flags, words, tmp_path, mmt_command):
+    (tmp_path / "keys").write_text("# none\n")
+    names = {"RUN": str(MODEL), "FILE": str(tmp_path / "keys")}
+    done = mmt_command("serve", *(names.get(flag, flag) for flag in flags))
+    said = done.stderr.decode()
+    assert done.returncode == 1 and "Traceback" not in said
+    assert words.replace("FILE", names["FILE"]) in said
