@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mmt.serve import files, metrics, specification, translation, web_page
+from mmt.serve import metrics, specification, translation, web_page
 from mmt.serve.errors import Refusal
 from mmt.serve.parameters import RequestParameters, read
 from mmt.serve.responses import (
@@ -32,6 +32,7 @@ from mmt.serve.responses import (
     unless_gone,
 )
 from mmt.serve.service import Service
+from mmt.translate.files import supported_suffixes
 
 _IN_THREAD = 2000  # characters; splitting more of them would make other requests wait
 _PROGRESS = 0.3  # seconds between two lines about a file
@@ -199,9 +200,10 @@ async def _settings(service: Service, request: Request) -> Response:
             "keyRequired": service.keys is not None,
             "language": default,
             "suggestions": False,
-            "supportedFilesFormat": list(files.supported_suffixes()),
+            "supportedFilesFormat": list(supported_suffixes()),
             "alternatives": service.decoding.beam - 1,
             "identification": service.models.identifies,
+            "glossary": True,
         }
     )
 

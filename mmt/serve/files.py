@@ -1,6 +1,7 @@
 """Files: their formats, the threads that read and write them, and the translated ones."""
 
 import asyncio
+import functools
 import secrets
 import time
 from collections import OrderedDict
@@ -9,49 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from mmt import suggest
-from mmt.serve import html_text, text
 from mmt.serve.errors import Refusal
 from mmt.serve.parameters import HeldBytes, UploadedFile
-from mmt.serve.scheduler import Sentence
-from mmt.serve.text import Split, Text
+from mmt.translate.files import translate_file
 
-Translate = Callable[[list[str]], list[str]]
 TranslateLater = Callable[[list[str]], Coroutine[Any, Any, list[str]]]
 
-_PARTS: dict[str, Callable[[str, Split], Text]] = {
-    ".txt": text.plain, ".html": html_text.parts, ".htm": html_text.parts,
-}  # fmt: skip
 _NAME = 80  # characters of a result's name
 _THREADS = 4  # files that are translated at once
-
-
-def supported_suffixes() -> tuple[str, ...]:
-    """Returns the endings of the names of files that can be translated."""
-    return tuple(_PARTS)
-
-
-def translate_file(name: str, content: bytes, translate: Translate) -> bytes:
-    """Returns a file with its lines translated; the ending of its name is the format.
-
-    Raises:
-        ValueError: the format is unknown, or the file is damaged.
-    """
-    suffix = _suffix(name)
-    if suffix not in _PARTS:
-        raise ValueError(
-            f"the file format {suffix or 'without a suffix'} is not supported; "
-            f"{suggest.choices(suffix, _PARTS)}"
-        )
-    try:
-        decoded = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        byte = content[error.start]
-        raise ValueError(f"the file is not UTF-8: byte {error.start + 1} is 0x{byte:02x}") from None
-    parts = _PARTS[suffix](decoded, lambda line: [Sentence("", line, 0)])
-    sentences = [slot.sentence for slot in parts.slots]
-    translations = translate([sentence.text for sentence in sentences])
-    return parts.fill(dict(zip(sentences, translations, strict=True))).encode()
 
 
 def _suffix(name: str) -> str:
@@ -65,8 +31,12 @@ class FileThreads:
         self._threads = ThreadPoolExecutor(_THREADS, "mmt-file")
         self._busy = 0
 
-    async def translate(self, file: UploadedFile, translate: TranslateLater) -> bytes:
+    async def translate(
+        self, file: UploadedFile, translate: TranslateLater, languages: tuple[str, str]
+    ) -> bytes:
         """Returns the translated file. If it is cancelled, `translate` is cancelled too.
+
+        `languages` are the names of source and target; '' is an unknown source.
 
         Raises:
             Refusal: all threads are busy, or the file is not one that can be translated.
@@ -84,9 +54,12 @@ class FileThreads:
             return waiting[-1].result()
 
         self._busy += 1
-        work = loop.run_in_executor(
-            self._threads, translate_file, file.name, file.content, translate_now
-        )
+        source, target = languages
+        translated = functools.partial(
+            translate_file, f"file{_suffix(file.name)}", file.content, translate_now,
+            source=source or None, target=target,
+        )  # fmt: skip
+        work = loop.run_in_executor(self._threads, translated)
         work.add_done_callback(self._finished)
         try:
             return await asyncio.shield(work)

@@ -10,9 +10,10 @@ from mmt import languages, suggest
 from mmt.decoding import bucketing
 from mmt.serve.errors import Refusal
 from mmt.serve.scheduler import Sentence
-from mmt.translate import Decoding, Hypothesis, Translator, sentences
+from mmt.translate import Decoding, Glossary, Hypothesis, Translator, sentences
 
 AUTO = "auto"
+_CANDIDATES = 10  # languages of a text
 _OTHER_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}  # LibreTranslate's own
 
 
@@ -43,13 +44,17 @@ class ServedModel:
 
 
 class BatchKey(NamedTuple):
-    """What sentences of one batch have in common. `source` is '' unless it chooses experts."""
+    """What sentences of one batch have in common.
+
+    `source` is '' unless it chooses experts or terms of the glossary.
+    """
 
     model: ServedModel
     source: str
     target: str
     decoding: Decoding
     length: int
+    glossary: Glossary | None = None
 
 
 class Route(NamedTuple):
@@ -59,8 +64,10 @@ class Route(NamedTuple):
     target: str
     model: ServedModel | None
 
-    def split(self, line: str, decoding: Decoding) -> list[Sentence]:
-        """Returns the parts of a line that fit the model."""
+    def split(
+        self, line: str, decoding: Decoding, glossary: Glossary | None = None
+    ) -> list[Sentence]:
+        """Returns the sentences of a line, in parts that fit the model."""
         assert self.model
         translator = self.model.translator
         longest = translator.max_source_length
@@ -71,17 +78,19 @@ class Route(NamedTuple):
             known[text] = translator.source_tokens([text], target)[0]
             return known[text] <= longest
 
-        source = self.source if translator.routes_by_language else ""
+        needed = translator.routes_by_language or glossary is not None
+        source = self.source if needed else ""
         return [
             Sentence(
                 BatchKey(
                     self.model, source, self.target, decoding,
-                    bucketing.bucket_length(known[text], longest),
+                    bucketing.bucket_length(known[text], longest), glossary,
                 ),
                 text,
                 known[text],
             )
-            for text in sentences.split(line, fits)
+            for sentence in sentences.segment(line, self.source)
+            for text in sentences.split(sentence, fits)
         ]  # fmt: skip
 
 
@@ -107,6 +116,8 @@ class Models:
                 raise ValueError(
                     f"--model {model.name}: the models before it translate all of its languages"
                 )
+        translators = {id(m.translator): m.translator for m in models}.values()
+        self._identifiers = [each for each in translators if each.identifier is not None]
         self.sources = sorted({source for source, _ in self._pairs})
         self.targets = sorted({target for _, target in self._pairs})
 
@@ -159,19 +170,32 @@ class Models:
     @property
     def identifies(self) -> bool:
         """Returns whether `identify` can be called."""
-        return False
+        return bool(self._identifiers)
 
     def identify(self, text: str) -> list[tuple[str, float]]:
         """Returns the FLORES codes of a text's likely languages, with probabilities, best first.
 
+        Languages that no model translates are left out.
+
         Raises:
             Refusal: no model of the server can identify languages.
         """
-        raise Refusal(
-            400,
-            "this version of the server has no language identifier yet: name the source language "
-            f"instead of {AUTO!r}",
-        )
+        if not self._identifiers:
+            raise Refusal(
+                400,
+                "the model has no language identifier (mmt data identify makes one): name the "
+                f"source language instead of {AUTO!r}",
+            )
+        best: dict[str, float] = {}
+        for translator in self._identifiers:
+            (ranked,) = translator.identify([text], most=_CANDIDATES)
+            for language, probability in ranked:
+                best[language] = max(probability, best.get(language, 0.0))
+        served = {*self.sources, *self.targets}
+        known = [each for each in best.items() if each[0] in served]
+        if not known:
+            raise Refusal(400, "the text is in none of the languages of GET /languages")
+        return sorted(known, key=lambda each: -each[1])
 
     def listed(self) -> list[dict[str, Any]]:
         """Returns the languages as `/languages` lists them, by name."""
@@ -200,6 +224,7 @@ def decode(key: BatchKey, texts: list[str]) -> list[tuple[Hypothesis, ...]]:
         source=key.source or None,
         target=key.target if translator.tagged else None,
         decoding=key.decoding,
+        glossary=key.glossary,
     )
     return [
         tuple(Hypothesis(found.text, found.score) for found in translation.hypotheses)

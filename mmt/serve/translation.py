@@ -14,7 +14,7 @@ from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_work import SentenceWork
 from mmt.serve.service import Service
 from mmt.serve.text import Split, Text
-from mmt.translate import Decoding, Hypothesis
+from mmt.translate import Decoding, Glossary, Hypothesis
 
 
 class TranslationRequest(NamedTuple):
@@ -27,6 +27,7 @@ class TranslationRequest(NamedTuple):
         html: whether the texts are HTML.
         decoding: options of the search.
         alternatives: the number of further translations.
+        glossary: terms whose translations are required, or None.
     """
 
     texts: list[str]
@@ -36,6 +37,7 @@ class TranslationRequest(NamedTuple):
     html: bool
     decoding: Decoding
     alternatives: int
+    glossary: Glossary | None = None
 
 
 class PreparedText(NamedTuple):
@@ -50,9 +52,8 @@ def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> T
     q = parameters.texts("q")
     texts = [q] if isinstance(q, str) else q
     check_size(texts, limits)
-    for name, missing in (("glossary", "glossaries"), ("risk", "risk estimates")):
-        if parameters.has(name) and (name != "risk" or parameters.flag(name)):
-            raise Refusal(400, f"{name}: this version of the server has no {missing} yet")
+    if parameters.flag("risk"):
+        raise Refusal(400, "risk: the server does not estimate risks; mmt translate --risk does")
     alternatives = parameters.number("alternatives", decoding.beam - 1)
     return TranslationRequest(
         texts,
@@ -62,7 +63,16 @@ def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> T
         parameters.choice("format", ("text", "html")) == "html",
         with_alternatives(decoding, alternatives),
         alternatives,
+        _glossary(parameters.text("glossary", "")),
     )
+
+
+def _glossary(content: str) -> Glossary | None:
+    """Returns a glossary of tab-separated lines. Raises Refusal for a broken one."""
+    try:
+        return Glossary.parse(content) if content.strip() else None
+    except ValueError as error:
+        raise Refusal(400, f"Invalid request: {error}") from None
 
 
 def check_size(texts: list[str], limits: Limits) -> None:
@@ -119,7 +129,7 @@ def _parts(content: str, request: TranslationRequest, route: Route | None) -> Te
     if route is None or route.model is None:
         return Text([content])
     make = html_text.parts if request.html else text.plain
-    return make(content, splitter(route, request.decoding))
+    return make(content, splitter(route, request.decoding, request.glossary))
 
 
 class FileJob:
@@ -134,7 +144,8 @@ class FileJob:
 
     async def translated(self) -> bytes:
         """Returns the translated file."""
-        return await self._service.file_threads.translate(self.file, self._translate)
+        languages = ("" if self._source == AUTO else self._source), self.target
+        return await self._service.file_threads.translate(self.file, self._translate, languages)
 
     async def _translate(self, lines: list[str]) -> list[str]:
         models = self._service.models
@@ -155,9 +166,9 @@ class FileJob:
         return [_filled(each, results)[0] for each in texts]
 
 
-def splitter(route: Route, decoding: Decoding) -> Split:
+def splitter(route: Route, decoding: Decoding, glossary: Glossary | None = None) -> Split:
     """Returns the function that splits lines for a route."""
-    return lambda line: route.split(line, decoding)
+    return lambda line: route.split(line, decoding, glossary)
 
 
 def sentences(prepared: list[PreparedText]) -> list[Sentence]:

@@ -16,7 +16,7 @@ import uvicorn
 
 from mmt.data import vocabulary
 from mmt.data.cache.manifest import Manifest
-from mmt.decoding.bucketing import DecodedSequence
+from mmt.decoding.bucketing import BucketedBatches, DecodedSequence
 from mmt.model.transformer import Config, Transformer
 from mmt.serve import models, server
 from mmt.serve.application import application
@@ -30,14 +30,11 @@ from mmt.translate import Decoding, Translator
 LANGUAGES = ("deu_Latn", "swh_Latn", "zho_Hans")
 
 
-class Echo:
+class Echo(BucketedBatches):
     """Stands in for `BucketedBatches`: the i-th translation is i copies of the source."""
 
     seconds = 0.0  # of each batch
     batches: list[int] = []  # sentences of each batch
-
-    def __init__(self, model: Any, decoding: Decoding, **_: Any) -> None:
-        self.copies = decoding.nbest
 
     def search(self, sources: Any) -> list[list[DecodedSequence]]:
         Echo.batches.append(len(sources))
@@ -45,7 +42,7 @@ class Echo:
         return [
             [
                 DecodedSequence(list(source.tokens[1:-1]) * (i + 1), [], -float(i))
-                for i in range(self.copies)
+                for i in range(self.decoding.nbest)
             ]
             for source in sources
         ]

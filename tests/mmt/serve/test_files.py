@@ -28,9 +28,10 @@ def test_files_are_translated_and_fetched(name, content, serve_echo):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.pdf", b"%PDF", ".pdf is not supported"),
-        ("noname", b"a", "without a suffix"),
-        ("a.txt", b"\xff\xfe", "not UTF-8: byte 1 is 0xff"),
+        ("a.pdf", b"%PDF", "file.pdf: .pdf files cannot be translated"),
+        ("noname", b"a", "unknown format ''"),
+        ("a.txt", b"\x80a", "file.txt:1"),
+        ("a.docx", b"PK", "file.docx"),
     ],
 )
 def test_other_files_are_refused(name, content, words, strict_port):

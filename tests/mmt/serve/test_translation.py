@@ -78,7 +78,7 @@ def test_long_lines_are_split_and_joined(serve_echo):
         ({"alternatives": -1}, "alternatives is -1"),
         ({"alternatives": "many"}, "alternatives is text; allowed: 0 to 3"),
         ({"source": "auto"}, "no language identifier"),
-        ({"glossary": "a\tb"}, "glossary"),
+        ({"glossary": "a"}, "glossary, line 1"),
         ({"risk": True}, "risk"),
     ],
 )
