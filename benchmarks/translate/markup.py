@@ -21,8 +21,8 @@ from benchmarks.header import header
 from benchmarks.translate.lines import Line, arguments, read, source_tokens
 from eval import metrics
 from mmt.decoding import Decoding
+from mmt.documents import MarkedText, Tag
 from mmt.translate import Translator, markup
-from mmt.translate.markup import MarkedText, Tag
 
 LANGUAGES = "spa_Latn,deu_Latn,ces_Latn,ita_Latn,fra_Latn,tur_Latn,ind_Latn,nld_Latn"
 OPEN, CLOSE = "{1}", "{2}"
@@ -53,7 +53,7 @@ def by_attention(translator: Translator, lines: Sequence[Line]) -> tuple[list[st
     segments = []
     for line in lines:
         start = line.source.index(word := shared(line))
-        tags = Tag(start, "<b>", "open"), Tag(start + len(word), "</b>", "close")
+        tags = Tag(start, "start", "<b>"), Tag(start + len(word), "end", "</b>")
         segments.append(MarkedText(line.source, tags))
     results = list(markup.translate(translator, segments, decoding=Decoding(beam=1)))
     right = []

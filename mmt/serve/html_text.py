@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from html.parser import HTMLParser
 
-from mmt.serve.text import Slot, Split, Text, line_parts
+from mmt.serve.text import SentenceSlot, Split, Text, line_parts
 
 _KEPT = frozenset("script style template code kbd samp var math svg".split())
 _VOID = frozenset(  # elements without content and end tag
@@ -29,7 +29,7 @@ def parts(text: str, split: Split) -> Text:
     >>> [part if isinstance(part, str) else part.sentence.text for part in found]
     ['<p>', 'Ja &', ' ', '<b>', 'nein', '</b>']
     """
-    result: list[str | Slot] = []
+    result: list[str | SentenceSlot] = []
     end = 0
     for start, stop in _runs(text):
         result.append(text[end:start])
@@ -39,7 +39,7 @@ def parts(text: str, split: Split) -> Text:
     return Text([part for part in result if part != ""], lambda line: html.escape(line, False))
 
 
-def _run_parts(text: str, start: int, stop: int, split: Split) -> Iterable[str | Slot]:
+def _run_parts(text: str, start: int, stop: int, split: Split) -> Iterable[str | SentenceSlot]:
     raw = text[start:stop]
     line = _SPACE.sub(" ", html.unescape(raw)).strip(" ")
     if not line.strip() or _UNFINISHED.search(raw):
@@ -47,7 +47,7 @@ def _run_parts(text: str, start: int, stop: int, split: Split) -> Iterable[str |
     before = raw[: len(raw) - len(raw.lstrip())]
     after = raw[len(raw.rstrip()) :]
     found = [
-        part._replace(start=start, end=stop) if isinstance(part, Slot) else part
+        part._replace(start=start, end=stop) if isinstance(part, SentenceSlot) else part
         for part in line_parts(line, split)
     ]
     return [before, *found, after]

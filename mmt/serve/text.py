@@ -17,7 +17,7 @@ _BREAKS = re.compile("(\\s*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\\s*)")
 Split = Callable[[str], list[Sentence]]
 
 
-class Slot(NamedTuple):
+class SentenceSlot(NamedTuple):
     """A sentence of a text, and its place in the text."""
 
     sentence: Sentence
@@ -34,18 +34,18 @@ class Text:
         write: returns a translation as the text has it (HTML escapes it).
     """
 
-    parts: list[str | Slot]
+    parts: list[str | SentenceSlot]
     write: Callable[[str], str] = str
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[SentenceSlot]:
         """Returns the slots, in order."""
-        return [part for part in self.parts if isinstance(part, Slot)]
+        return [part for part in self.parts if isinstance(part, SentenceSlot)]
 
     def fill(self, translations: Mapping[Sentence, str]) -> str:
         """Returns the text with the translations of its sentences."""
         return "".join(
-            self.write(translations[part.sentence]) if isinstance(part, Slot) else part
+            self.write(translations[part.sentence]) if isinstance(part, SentenceSlot) else part
             for part in self.parts
         )
 
@@ -57,7 +57,7 @@ def plain(text: str, split: Split) -> Text:
     >>> [part if isinstance(part, str) else part.sentence.text for part in parts]
     ['Ja.', '\n\n ', 'Nein.', ' ']
     """
-    parts: list[str | Slot] = []
+    parts: list[str | SentenceSlot] = []
     start = 0
     for i, line in enumerate(_BREAKS.split(text)):
         parts += [line] if i % 2 else line_parts(line, split, start)
@@ -65,7 +65,7 @@ def plain(text: str, split: Split) -> Text:
     return Text([part for part in parts if part != ""])
 
 
-def line_parts(line: str, split: Split, start: int = 0) -> Iterator[str | Slot]:
+def line_parts(line: str, split: Split, start: int = 0) -> Iterator[str | SentenceSlot]:
     """Yields the parts of a line that begins at `start` of its text.
 
     A line without a letter or digit is kept.
@@ -77,5 +77,5 @@ def line_parts(line: str, split: Split, start: int = 0) -> Iterator[str | Slot]:
         # Scripts without spaces need one in the translation.
         yield line[end:begin] or (" " if i else "")
         end = begin + len(sentence.text)
-        yield Slot(sentence, start + begin, start + end)
+        yield SentenceSlot(sentence, start + begin, start + end)
     yield line[end:]

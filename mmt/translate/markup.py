@@ -13,64 +13,50 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from mmt.documents import MarkedText, Tag
 from mmt.translate import alignment as alignments
 from mmt.translate import words
 from mmt.translate.alignment import Alignment
 from mmt.translate.translation import Translation
 from mmt.translate.translator import WINDOW, Translator
 
-Kind = Literal["open", "close", "empty"]
-
+Kind = Literal["start", "end", "alone"]
 _TAG = re.compile(
     r"""<(?P<close>/?)(?P<name>[A-Za-z][\w:.\-]*)(?:\s(?:"[^"]*"|'[^']*'|[^<>"'])*|/)?>"""
 )
 _VOID = {"br", "hr", "img", "input", "wbr"}  # of HTML; <x/> of XLIFF closes itself
 
 
-class Tag(NamedTuple):
-    """A tag before the character at `position` of a text; `markup` is written as it is."""
+def parse(markup: str) -> MarkedText:
+    """Returns the text and tags of HTML or XML; entities become characters.
 
-    position: int
-    markup: str
-    kind: Kind
+    A tag without its partner stands alone.
 
-
-class MarkedText(NamedTuple):
-    """A text without its tags, and the tags in order.
-
-    An open and a close tag belong together if they do as brackets would. A tag without its partner
-    has the kind 'empty'.
-
-    >>> marked = MarkedText.parse("A <b>bold</b> &amp; new<br/>word")
-    >>> marked.text
+    >>> parse("A <b>bold</b> &amp; new<br/>word").text
     'A bold & newword'
-    >>> str(marked)
+    """
+    text, tags, names, end = "", [], [], 0
+    for match in _TAG.finditer(markup):
+        text += html.unescape(markup[end : match.start()])
+        end = match.end()
+        alone = match[0].endswith("/>") or match["name"].lower() in _VOID
+        kind: Kind = "alone" if alone else "end" if match["close"] else "start"
+        tags.append(Tag(len(text), kind, match[0]))
+        names.append(match["name"])
+    return MarkedText(text + html.unescape(markup[end:]), _paired(tags, names))
+
+
+def write(marked: MarkedText) -> str:
+    """Returns a text with its tags, and with `&`, `<` and `>` as entities.
+
+    >>> write(parse("A <b>bold</b> &amp; new<br/>word"))
     'A <b>bold</b> &amp; new<br/>word'
     """
-
-    text: str
-    tags: tuple[Tag, ...] = ()
-
-    @classmethod
-    def parse(cls, markup: str) -> "MarkedText":
-        """Returns the text and tags of HTML or XML; entities become characters."""
-        text, tags, names, end = "", [], [], 0
-        for match in _TAG.finditer(markup):
-            text += html.unescape(markup[end : match.start()])
-            end = match.end()
-            empty = match[0].endswith("/>") or match["name"].lower() in _VOID
-            kind: Kind = "empty" if empty else "close" if match["close"] else "open"
-            tags.append(Tag(len(text), match[0], kind))
-            names.append(match["name"])
-        return cls(text + html.unescape(markup[end:]), _paired(tags, names))
-
-    def __str__(self) -> str:
-        """Returns the text with its tags, and with `&`, `<` and `>` as entities."""
-        parts, end = [], 0
-        for tag in self.tags:
-            parts += [html.escape(self.text[end : tag.position], quote=False), tag.markup]
-            end = tag.position
-        return "".join([*parts, html.escape(self.text[end:], quote=False)])
+    parts, end = [], 0
+    for tag in marked.tags:
+        parts += [html.escape(marked.text[end : tag.position], quote=False), tag.markup]
+        end = tag.position
+    return "".join([*parts, html.escape(marked.text[end:], quote=False)])
 
 
 class _Element(NamedTuple):
@@ -246,9 +232,9 @@ def _elements(marked: MarkedText) -> tuple[_Element, ...]:
     """Returns the outer elements of a text."""
     stack: list[tuple[Tag | None, list[_Element]]] = [(None, [])]
     for tag in marked.tags:
-        if tag.kind == "open":
+        if tag.kind == "start":
             stack.append((tag, []))
-        elif tag.kind == "close":
+        elif tag.kind == "end":
             opened, inner = stack.pop()
             assert opened is not None, f"{tag.markup} closes nothing"
             element = _Element((opened, tag), opened.position, tag.position, tuple(inner))
@@ -260,19 +246,19 @@ def _elements(marked: MarkedText) -> tuple[_Element, ...]:
 
 
 def _paired(tags: list[Tag], names: list[str]) -> tuple[Tag, ...]:
-    """Returns the tags, those without a partner as empty ones."""
+    """Returns the tags, those without a partner as standing alone."""
     opened: list[int] = []
     partners: set[int] = set()
     for i, tag in enumerate(tags):
-        if tag.kind == "open":
+        if tag.kind == "start":
             opened.append(i)
-        elif tag.kind == "close":
+        elif tag.kind == "end":
             same = [place for place, j in enumerate(opened) if names[j] == names[i]]
             if same:
                 partners |= {i, opened[same[-1]]}
                 del opened[same[-1] :]
     return tuple(
-        tag if i in partners else tag._replace(kind="empty") for i, tag in enumerate(tags)
+        tag if i in partners else tag._replace(kind="alone") for i, tag in enumerate(tags)
     )
 
 
