@@ -6,7 +6,7 @@ spells their translations in tokens.
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,7 +125,7 @@ class Glossary:
         return {first: sorted(of_first, reverse=True) for first, of_first in lengths.items()}
 
 
-def phrase(vocabulary: Vocabulary, spellings: Iterator[str], *, times: int = 1) -> RequiredPhrase:
+def phrase(vocabulary: Vocabulary, spellings: Iterable[str], *, times: int = 1) -> RequiredPhrase:
     """Returns the phrase that is any of the spellings, after a space or not.
 
     Raises ValueError for one that the vocabulary cannot write.
@@ -148,6 +148,7 @@ def spellings(term: Term) -> Iterator[str]:
             yield capital
 
 
+@functools.lru_cache(maxsize=8)
 def word_edges(vocabulary: Vocabulary) -> WordEdges:
     """Returns which tokens begin and end with a character of a word."""
     pieces = [vocabulary.piece(number) for number in range(vocabulary.size)]

@@ -150,7 +150,9 @@ class LineSearch:
                 phrases.append(glossary.phrase(vocabulary, glossary.spellings(term)))
         if self._keeps and not self.batches.decoding.temperature:
             for placeholder, times in placeholders.counts(text.text).items():
-                phrases.append(glossary.phrase(vocabulary, iter([placeholder]), times=times))
+                # Without it the line is translated in parts.
+                with contextlib.suppress(ValueError):
+                    phrases.append(glossary.phrase(vocabulary, [placeholder], times=times))
         return tuple(phrases)
 
     def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
