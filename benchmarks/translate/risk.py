@@ -1,6 +1,6 @@
 """Measures the risk column and `--retry` on a noisy set: AUC of bad lines, and chrF gained.
 
-    python -m benchmarks.translate.risk RUN TESTSET [--lines N]
+    python -m benchmarks.translate.risk RUN TESTSET [--lines N] [--characters N]
 
 Half of the sources are damaged: two words repeated eight times, letters replaced by those of an
 unknown script, numbers put in. A line is bad if its chrF++ lies in the lowest quarter of the
@@ -55,21 +55,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run")
     parser.add_argument("testset")
-    parser.add_argument("--lines", type=int, default=4, help="of a language")
+    parser.add_argument("--lines", type=int, default=600, help="in all, evenly spaced")
+    parser.add_argument("--characters", type=int, default=200, help="longest source")
     args = parser.parse_args()
     translator, calibration = Translator.load(args.run), Calibration.load(args.run)
     random = np.random.default_rng(0)
     sources: list[str] = []
     references: list[str] = []
     kinds: list[str] = []
-    for of_language in testsets.load(args.testset).languages.values():
-        step = -(-len(of_language.sources) // args.lines)
-        pairs = zip(of_language.sources[::step], of_language.references[::step], strict=True)
-        for source, reference in pairs:
-            kind = KINDS[1 + len(kinds) // 2 % 3] if len(kinds) % 2 else KINDS[0]
-            sources.append(damaged(source, kind, random))
-            references.append(reference)
-            kinds.append(kind)
+    pairs = [
+        pair for of_language in testsets.load(args.testset).languages.values()
+        for pair in zip(of_language.sources, of_language.references, strict=True)
+        if len(pair[0]) <= args.characters
+    ]  # fmt: skip
+    for place, (source, reference) in enumerate(pairs[:: -(-len(pairs) // args.lines)]):
+        kind = KINDS[1 + place // 2 % 3] if place % 2 else KINDS[0]
+        sources.append(damaged(source, kind, random))
+        references.append(reference)
+        kinds.append(kind)
     greedy = Decoding(beam=1)
     once = list(retry.translate(translator, sources, calibration, decoding=greedy))
     twice = retry.again(translator, once, calibration, decoding=greedy)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,6 +35,11 @@ def translate(
         retry: whether to translate risky lines again.
         options: `source` and `target`, as of `Translator.translate`.
     """
+    if calibration.decode not in ("", str(decoding)):
+        warnings.warn(
+            f"the confidence is calibrated for the decoding {calibration.decode}, not {decoding}",
+            stacklevel=2,
+        )
     number = 0
     for window in _windows(lines):
         found = _assessed(translator, window, calibration, decoding, options)

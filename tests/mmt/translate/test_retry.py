@@ -52,3 +52,9 @@ def test_lines_that_are_not_risky_are_not_translated_again(translator, monkeypat
     assert seen == [*risky, *parts]
     for before, after in zip(once, again, strict=True):
         assert before == after or before.source in risky
+
+
+def test_another_decoding_than_that_of_the_calibration_gives_a_warning(translator):
+    other = dataclasses.replace(CALIBRATION, decode="beam:4|alpha:0.8")
+    with pytest.warns(UserWarning, match="for the decoding beam:4.alpha:0.8, not beam:1"):
+        list(retry.translate(translator, LINES[:1], other, decoding=GREEDY))
