@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HELPERS = {"benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs"}  # imported by others
+HELPERS = {  # imported by others
+    "benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs", "benchmarks.serving.clients",
+}  # fmt: skip
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path
     for path in sorted((ROOT / "benchmarks").rglob("*.py"))
