@@ -23,8 +23,10 @@ class Limits:
         body_bytes: bytes of a request's body; `/translate_file` has `file_bytes` instead.
         file_bytes: bytes of an uploaded file.
         held_bytes: bytes of bodies, and of translated files, that are kept in memory at once.
-        queue_tokens: source tokens that wait for translation. A request that does not fit is
-            refused with 503; one that is longer waits alone.
+        queue_tokens: source tokens that wait for translation; a request that does not fit is
+            refused with 503.
+        queue_seconds: estimated seconds that a request may wait for others; it is refused with 503
+            if they are more.
         max_wait: seconds that a sentence waits at most for others to fill its batch.
         cache_characters: characters of sentences and translations in the cache; 0 disables it.
         body_seconds: seconds in which a body must arrive.
@@ -38,6 +40,7 @@ class Limits:
     file_bytes: int = 10 << 20
     held_bytes: int = 128 << 20
     queue_tokens: int = 1 << 16
+    queue_seconds: float = 4.0
     max_wait: float = 0.05
     cache_characters: int = 10_000_000
     body_seconds: float = 20.0

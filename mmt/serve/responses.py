@@ -143,12 +143,15 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
-            async with asyncio.timeout(_SEND_SECONDS):
-                await send(message)
+            try:
+                async with asyncio.timeout(_SEND_SECONDS):
+                    await send(message)
+            except Exception as error:  # the connection is broken or not read, see uvicorn
+                raise ClientDisconnect from error
 
         try:
             await self._app(scope, receive, guarded)
-        except (ClientDisconnect, TimeoutError):
+        except ClientDisconnect:
             status = _GONE
         except Exception as error:  # it was answered, see `mmt.serve.application`
             print(f"mmt serve: {place_of(error)}", file=sys.stderr, flush=True)

@@ -11,15 +11,18 @@ tokens, so a short text does not wait for a long one that came before it.
 import dataclasses
 import heapq
 import itertools
+import statistics
 import sys
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mmt.serve.errors import place_of
 
-_SMOOTHING = 0.2  # weight of the last batch in the measured speed
+_TIMED = 5  # batches of a key whose median time counts: the first one may have been compiled
+_KEYS = 256  # keys whose times are known
 _RETRY = 60  # seconds; the longest advice
 
 
@@ -81,6 +84,7 @@ class Scheduler:
         decode: returns the translations of texts with one key.
         batch_size: maximum number of sentences in a batch with a key.
         queue_tokens: maximum number of source tokens that wait.
+        queue_seconds: a request is refused if it would wait longer for those before it.
         max_wait: seconds that a sentence waits at most for others to fill its batch.
         observe: called after each batch with its key, sentences, and seconds.
     """
@@ -91,17 +95,20 @@ class Scheduler:
         batch_size: Callable[[Any], int],
         *,
         queue_tokens: int,
+        queue_seconds: float = 4.0,
         max_wait: float = 0.05,
         observe: Callable[[Any, list[Sentence], float], None] = lambda *_: None,
     ) -> None:
         self._decode, self._batch_size, self._observe = decode, batch_size, observe
-        self._queue_tokens, self._max_wait = queue_tokens, max_wait
+        self._queue_tokens, self._queue_seconds = queue_tokens, queue_seconds
+        self._max_wait = max_wait
         self._changed = threading.Condition()
         self._waiting: dict[Hashable, list[_Entry]] = {}  # heaps
         self._numbers = itertools.count()
         self._served = 0  # the `start` of the latest sentence that left the queue
         self._queued = 0
-        self._speed = 0.0  # tokens per second
+        self._tokens: dict[Ticket, int] = {}  # that wait, of each request
+        self._seconds: OrderedDict[Hashable, deque[float]] = OrderedDict()  # of the last batches
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="mmt-decoding", daemon=True)
 
@@ -136,8 +143,11 @@ class Scheduler:
         """
         tokens = sum(sentence.tokens for sentence in sentences)
         with self._changed:
-            if self._queued and self._queued + tokens > self._queue_tokens:
-                raise QueueFull(self._retry_after())
+            wait = self._wait(tokens)
+            if self._queued and (
+                self._queued + tokens > self._queue_tokens or wait > self._queue_seconds
+            ):
+                raise QueueFull(min(_RETRY, max(1, round(wait / 2))))
             ticket.end = max(ticket.end, self._served)
             now = time.monotonic()
             for sentence in sentences:
@@ -145,6 +155,7 @@ class Scheduler:
                 heapq.heappush(self._waiting.setdefault(sentence.key, []), entry)
                 ticket.end += sentence.tokens
             self._queued += tokens
+            self._tokens[ticket] = self._tokens.get(ticket, 0) + tokens
             self._changed.notify()
 
     def cancel(self, ticket: Ticket) -> int:
@@ -162,7 +173,11 @@ class Scheduler:
         return dropped
 
     def _forget(self, entries: Iterable[_Entry]) -> None:
-        self._queued -= sum(entry.sentence.tokens for entry in entries)
+        for entry in entries:
+            self._queued -= entry.sentence.tokens
+            self._tokens[entry.ticket] -= entry.sentence.tokens
+            if not self._tokens[entry.ticket]:
+                del self._tokens[entry.ticket]
 
     def _keep(self, key: Hashable, entries: list[_Entry]) -> None:
         if entries:
@@ -170,10 +185,24 @@ class Scheduler:
         else:
             self._waiting.pop(key, None)
 
-    def _retry_after(self) -> int:
-        """Returns the seconds until half of the queue is translated."""
-        seconds = self._queued / 2 / self._speed if self._speed else 1
-        return min(_RETRY, max(1, round(seconds)))
+    def _wait(self, tokens: int) -> float:
+        """Returns the seconds that a new request of `tokens` would wait for others.
+
+        At an equal share, no other request has more of its tokens translated before.
+        """
+        if not self._queued:
+            return 0.0
+        seconds = sum(
+            -(-len(entries) // self._batch_size(key)) * self._batch_seconds(key)
+            for key, entries in self._waiting.items()
+        )
+        before = sum(min(other, tokens) for other in self._tokens.values())
+        return seconds * before / self._queued
+
+    def _batch_seconds(self, key: Hashable) -> float:
+        """Returns the time of a batch; a key without one takes as long as the others."""
+        known = self._seconds.get(key) or [s for times in self._seconds.values() for s in times]
+        return statistics.median(known) if known else 0.0
 
     def _run(self) -> None:
         while batch := self._next_batch():
@@ -186,7 +215,7 @@ class Scheduler:
                 print(f"mmt serve: a batch failed: {place_of(error)}", file=sys.stderr, flush=True)
                 results = [error] * len(sentences)
             seconds = time.monotonic() - begin
-            self._measure(sum(sentence.tokens for sentence in sentences), seconds)
+            self._measure(key, seconds)
             self._observe(key, sentences, seconds)
             by_ticket: dict[Ticket, Results] = {}
             for entry, result in zip(entries, results, strict=True):
@@ -195,9 +224,12 @@ class Scheduler:
                 if not ticket.cancelled:
                     ticket.deliver(delivered)
 
-    def _measure(self, tokens: int, seconds: float) -> None:
-        speed = tokens / max(seconds, 1e-6)
-        self._speed += (speed - self._speed) * (_SMOOTHING if self._speed else 1)
+    def _measure(self, key: Hashable, seconds: float) -> None:
+        with self._changed:
+            self._seconds.setdefault(key, deque(maxlen=_TIMED)).append(seconds)
+            self._seconds.move_to_end(key)
+            if len(self._seconds) > _KEYS:
+                self._seconds.popitem(last=False)
 
     def _next_batch(self) -> tuple[Hashable, list[_Entry]] | None:
         """Waits for a batch; None if the scheduler closes and nothing waits."""

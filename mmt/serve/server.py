@@ -74,6 +74,7 @@ def _run(
         models.decode,
         lambda key: key.model.translator.batch_size,
         queue_tokens=limits.queue_tokens,
+        queue_seconds=limits.queue_seconds,
         max_wait=limits.max_wait,
         observe=observe,
     )

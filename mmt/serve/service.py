@@ -13,7 +13,7 @@ from mmt.serve.sentence_cache import SentenceCache
 from mmt.serve.sentence_work import SentenceWork
 from mmt.translate import Decoding
 
-_WINDOWS = 8  # a request takes at most this part of the queue at once
+_WINDOWS = 64  # a request takes at most this part of the queue at once
 
 
 @dataclasses.dataclass(frozen=True)

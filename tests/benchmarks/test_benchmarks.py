@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {  # imported by others
-    "benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs", "benchmarks.translate.lines",
+    "benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs", "benchmarks.serving.clients",
+    "benchmarks.translate.lines",
 }  # fmt: skip
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path

@@ -74,7 +74,8 @@ def service(*translators: Translator, **options: Any) -> Iterator[Service]:
     limits = Limits(**{name: options.pop(name) for name in {*options} - fields})
     scheduler = Scheduler(
         models.decode, lambda key: key.model.translator.batch_size,
-        queue_tokens=limits.queue_tokens, max_wait=limits.max_wait,
+        queue_tokens=limits.queue_tokens, queue_seconds=limits.queue_seconds,
+        max_wait=limits.max_wait,
     )  # fmt: skip
     served = [ServedModel(f"model{i}", each) for i, each in enumerate(translators)]
     metrics = ServerMetrics(lambda: scheduler.queued_tokens)

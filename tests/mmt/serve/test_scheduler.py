@@ -1,5 +1,6 @@
 """The queue: batches of equal keys, in fair order, bounded, without what was cancelled."""
 
+import contextlib
 import threading
 import time
 
@@ -36,8 +37,17 @@ class Client:
         scheduler.submit(self.sentences, self.ticket)
 
 
-def make(decoder, *, queue_tokens=10_000, max_wait=0.01):
-    return Scheduler(decoder, lambda key: SIZE, queue_tokens=queue_tokens, max_wait=max_wait)
+@contextlib.contextmanager
+def make(decoder, *, queue_tokens=10_000, queue_seconds=60.0, max_wait=0.01):
+    scheduler = Scheduler(
+        decoder, lambda key: SIZE,
+        queue_tokens=queue_tokens, queue_seconds=queue_seconds, max_wait=max_wait,
+    )  # fmt: skip
+    with scheduler:
+        try:
+            yield scheduler
+        finally:
+            decoder.go.release(10_000)  # else the thread would never end
 
 
 def until(condition):
@@ -151,3 +161,19 @@ def test_what_was_accepted_is_finished_at_the_end():
         client = Client(scheduler, *(f"t{i}" for i in range(21)))
     assert len(client.results) == 21
     assert not scheduler.alive
+
+
+def test_a_request_that_would_wait_long_is_refused(monkeypatch):
+    """A long request is not in the way of short ones, since they get an equal share."""
+    monkeypatch.setattr(Scheduler, "_batch_seconds", lambda *_: 0.2)
+    with make(Decoder(), queue_tokens=10**6, queue_seconds=0.55) as scheduler:
+        Client(scheduler, *"abcd")
+        until(lambda: scheduler.queued_tokens == 0)
+        long = Client(scheduler, *(f"l{i}" for i in range(400)))
+        for i in range(9):
+            Client(scheduler, f"s{i}")
+        with pytest.raises(QueueFull):
+            Client(scheduler, *(f"m{i}" for i in range(99)))
+        assert scheduler.cancel(long.ticket) == 400
+        with pytest.raises(QueueFull):  # after three batches of 0.2 s
+            Client(scheduler, "u")
