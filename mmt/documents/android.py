@@ -38,7 +38,8 @@ def read(name: str, data: bytes) -> TextDocument:
             places.append((item, key if form else f"{key}.{number}", form))
     entries: list[tuple[Segment, Slot]] = []
     for index, key, form in places:
-        text, slot = content(markup, index + 1, markup.tokens[index].partner, _SYNTAX)
+        last = markup.tokens[index].partner
+        text, slot = content(markup, index + 1, last, _SYNTAX, trim="space")
         raw = markup.text[slot.start : slot.end]
         if has_letters(text.text) and not _REFERENCE.fullmatch(raw):
             entries.append((Segment(text, key, form), slot))

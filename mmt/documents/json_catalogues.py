@@ -114,10 +114,9 @@ def _string(
         indent = _indent(text, place.start)
         more = bool(place.value)
         write = functools.partial(_unit, locales.target_tag, escape, outer, more, indent)
-        yield (
-            Segment(MarkedText(source.value), key),
-            Slot(place.start + 1, place.start + 1, write, None),
-        )
+        current = MarkedText(key) if locales.target == own else None  # the key is the text
+        slot = Slot(place.start + 1, place.start + 1, write, current)
+        yield Segment(MarkedText(source.value), key, "", current), slot
 
 
 def _units(node: _Node, form: str) -> Iterator[tuple[str, _Node]]:
