@@ -95,6 +95,8 @@ def _translate(args: argparse.Namespace) -> None:
 
     if args.file:
         return _translate_file(args)
+    if args.overwrite:
+        raise ValueError("--overwrite belongs to --file")
     if args.corpus or args.out:
         return _back_translate(args)
     translator, decoding = _translator(args)
@@ -146,8 +148,8 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    if args.source or args.nbest or args.format != "text" or args.overwrite:
-        raise ValueError("--from, --nbest, --format and --overwrite are not for --corpus")
+    if args.source or args.nbest or args.format != "text":
+        raise ValueError("--from, --nbest and --format are for stdin, not for --corpus")
     translator, decoding = _translator(args, [back_translation.BackTranslation])
     into = args.target.split(",") if args.target else ()
     work = config.configured(back_translation.BackTranslation)(

@@ -13,6 +13,7 @@
     ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # source and target column
     hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob; the entry's name
     twi = { pairs = "twi.tsv", back_translated = true }           # sources are made by a model
+    "*" = { locales = "app/locales" }                             # each language of a folder
     [validation]                                                  # as [train]; also [test]
     [monolingual]                                                 # text without a translation
     deu = "news.de.gz"                                            # lines; also of the target

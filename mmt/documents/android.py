@@ -11,6 +11,7 @@ from mmt.documents.inline import Role, Syntax, content
 from mmt.documents.tokens import Token, escape_xml, unescape_xml, xml
 
 _PIECE = re.compile(r'\\(u[0-9a-fA-F]{4}|.)|(")|([ \t\r\n]+)', re.DOTALL)
+_CODED = re.compile(r'[\\"\t\r\n]|  ')  # most texts have none of these
 _NAMED = {"n": "\n", "t": "\t"}
 _REFERENCE = re.compile(r"[@?](?:\+?[\w.]+:)?[\w.]+(?:/[\w.]+)?")
 _LISTS = {"plurals": "quantity", "string-array": ""}
@@ -52,6 +53,8 @@ def unescape(raw: str) -> str:
     >>> unescape("It\\\\'s  \\\\n")
     "It's \\n"
     """
+    if not _CODED.search(raw):
+        return raw
     parts, here, quoted = [], 0, False
     for match in _PIECE.finditer(raw):
         parts.append(raw[here : match.start()])

@@ -182,18 +182,22 @@ def _tree(name: str, text: str) -> _Node:
             outer, begin, _, members = open_.pop()
             open_[-1][3].append((outer, _Node(begin, place, members)))
         elif string and key is None and not open_[-1][2]:
-            key = whole_characters(json.loads(string))
+            key = _decoded(string)
         else:
             own = str(len(open_[-1][3])) if key is None else key
             key = None
             if not bracket:
-                value = whole_characters(json.loads(string)) if string else None
+                value = _decoded(string) if string else None
                 open_[-1][3].append((own, _Node(start, place, value)))
             elif len(open_) > DEPTH:
                 raise ValueError(f"{name}: refused: it is nested more than {DEPTH} deep")
             else:
                 open_.append((own, start, bracket == "[", []))
     return open_[0][3][0][1]
+
+
+def _decoded(string: str) -> str:
+    return whole_characters(json.loads(string)) if "\\" in string else string[1:-1]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:
