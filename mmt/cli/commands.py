@@ -97,6 +97,8 @@ def _translate(args: argparse.Namespace) -> None:
 
     if args.file:
         return _translate_file(args)
+    if args.overwrite:
+        raise ValueError("--overwrite belongs to --file")
     if args.corpus or args.out:
         return _back_translate(args)
     glossary = translate.Glossary.read(args.glossary) if args.glossary else None
@@ -164,11 +166,10 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    for_stdin = ("source", "nbest", "glossary", "overwrite", "risk", "retry")
+    for_stdin = ("source", "nbest", "glossary", "risk", "retry")
     if args.format != "text" or any(getattr(args, name) for name in for_stdin):
         raise ValueError(
-            "--from, --nbest, --format, --glossary, --overwrite, --risk and --retry are not for "
-            "--corpus"
+            "--from, --nbest, --format, --glossary, --risk and --retry are not for --corpus"
         )
     translator, decoding = _translator(args, [back_translation.BackTranslation])
     into = args.target.split(",") if args.target else ()

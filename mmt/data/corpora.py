@@ -13,6 +13,7 @@
     ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # source and target column
     hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob; the entry's name
     twi = { pairs = "twi.tsv", back_translated = true }           # sources are made by a model
+    "*" = { locales = "app/locales" }                             # each language of a folder
     [validation]                                                  # as [train]; also [test]
     [monolingual]                                                 # text without a translation
     deu = "news.de.gz"                                            # lines; also of the target
@@ -38,19 +39,21 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmt import languages, suggest
 from mmt.data import entries, readers
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.entries import misplaced as _misplaced
 from mmt.data.pair import SPLITS, Pair
+from mmt.data.readers import locales
 from mmt.data.readers.files import Files
 from mmt.system import text_lines, toml_place
 
 if TYPE_CHECKING:
     from mmt.data.cleaning.rulebook import Rulebook
 
+_EACH = "*"  # in place of a language: each one of a folder of locales
 _TEXTS = ("domain", "licence")
 EMBEDDED = "cldr"  # the name of the embedded corpus for `load`
 
@@ -249,7 +252,10 @@ class _Description:
         if not files["train"] and ("train" in self.content or not any(files.values())):
             raise ValueError(f"{self._at('train')}: no languages: [train] names none")
         for split in SPLITS[1:] if files["train"] else ():
-            for key, code in zip(self.content.get(split, {}), files[split], strict=True):
+            keys = {languages.find(key).code: key for key in self.content.get(split, {})
+                    if key != _EACH}  # fmt: skip
+            for code in files[split]:
+                key = keys.get(code, _EACH)
                 if code not in files["train"]:
                     raise ValueError(
                         f"{self._at(key, split)}: {key} ({code}) has no [train] pairs; "
@@ -284,7 +290,7 @@ class _Description:
         if not isinstance(table, dict):
             raise ValueError(f"{self._at(split)}: {split} must be a table, [{split}]")
         files: dict[str, tuple[Files, ...]] = {}
-        for key, value in table.items():
+        for key, value in self._each_language(table, split, target).items():
             at = self._at(key, split)
             code = self._language("language", key, at)
             if code == target and split != MONOLINGUAL:
@@ -300,6 +306,21 @@ class _Description:
             except (ValueError, OSError) as error:
                 raise ValueError(f"{at}: {error}") from None
         return files
+
+    def _each_language(self, table: dict[str, Any], split: str, target: str) -> dict[str, Any]:
+        """Returns a table with the languages of a folder of locales in place of `"*"`."""
+        if _EACH not in table:
+            return table
+        at, value = self._at(_EACH, split), table[_EACH]
+        if not isinstance(value, dict) or not isinstance(value.get("locales"), str):
+            raise ValueError(f'{at}: "*" is {value!r}; expected {{ locales = "folder" }}')
+        named = {languages.find(key).code for key in table if key != _EACH}
+        try:
+            codes = locales.languages(self.file.parent / value["locales"], target)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{at}: {error}") from None
+        rest = {key: value for key, value in table.items() if key != _EACH}
+        return rest | {code: value for code in codes if code not in named}
 
     def _language(self, what: str, name: object, at: str) -> str:
         try:

@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 from mmt import suggest
 from mmt.data import readers
-from mmt.data.readers import mtdata
+from mmt.data.readers import catalogues, locales, mtdata
 from mmt.data.readers import records as readers_records
 from mmt.data.readers.files import Files, code_of
 from mmt.system import compression
 
 _KEYS = (
     "source", "target", "pairs", "mtdata", "join", "sample", "columns", "name", "back_translated",
+    "locales", "markup",
 )  # fmt: skip
 _TEXT_KEYS = ("text", "column", "sample", "name")
 _RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
@@ -78,16 +79,19 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     for key in table:
         if key not in _KEYS:
             raise ValueError(f"unknown key {key!r}; {suggest.choices(key, _KEYS)}")
-    single = [key for key in ("pairs", "mtdata") if key in table]
+    single = [key for key in ("pairs", "mtdata", "locales") if key in table]
     for side in ("source", "target"):
         if (side in table) == bool(single):
             what = f"cannot be combined with `{single[0]}`" if single else "is missing"
             raise ValueError(f"{side} {what} in {entry}")
     if len(single) > 1:
-        raise ValueError(f"pairs cannot be combined with `mtdata` in {entry}")
+        raise ValueError(f"{single[0]} cannot be combined with `{single[1]}` in {entry}")
     options = _options(table, two=not single)
     if "mtdata" in table:
         files_of_entry = mtdata.find(_text(table["mtdata"], "mtdata"), place.split, place.languages)
+    elif "locales" in table:
+        folder = place.root / _text(table["locales"], "folder")
+        files_of_entry = [Files(*both) for both in locales.pairs(folder, *place.languages)]
     elif single:
         files_of_entry = [Files(*both) for both in _matches(_text(table["pairs"]), place)]
     else:
@@ -169,9 +173,13 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
     made = table.get("back_translated", False)
     if type(made) is not bool:
         raise ValueError(f"back_translated is {made!r}; allowed: true, false")
+    markup = table.get("markup", "keep")
+    if markup not in catalogues.MARKUP:
+        raise ValueError(f"markup is {markup!r}; allowed: {', '.join(catalogues.MARKUP)}")
     return Files(
-        Path(), join=join == "id", sample=sample, columns=columns, name=name, back_translated=made
-    )
+        Path(), join=join == "id", sample=sample, columns=columns, name=name, back_translated=made,
+        markup=str(markup),
+    )  # fmt: skip
 
 
 def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, str]:
@@ -194,7 +202,7 @@ def _named(files: Files, options: Files, place: Place, count: int) -> Files:
     return files._replace(
         join=options.join, sample=options.sample, columns=options.columns or files.columns,
         languages=place.languages, name=name, text=options.text,
-        back_translated=options.back_translated,
+        back_translated=options.back_translated, markup=options.markup,
     )  # fmt: skip
 
 
@@ -247,7 +255,8 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
         sides.append(matched)
         for match in matched.values():
             suffix = _suffix(match)
-            if suffix in readers.READERS and suffix != ".tsv":
+            one_side = suffix in (".tsv", *catalogues.MONOLINGUAL)
+            if suffix in readers.READERS and not one_side:
                 raise ValueError(f"{match}: a {suffix} file has both sides; write pairs = …")
     for side, counterpart in (sides, sides[::-1]):
         for stars in side:

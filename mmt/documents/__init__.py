@@ -3,7 +3,7 @@
 from mmt.documents.document import Document, MarkedText, Segment, Tag
 from mmt.documents.formats import read, supported_suffixes
 from mmt.documents.inline import by_position
-from mmt.documents.named import Locales, locales
+from mmt.documents.named import Locales, code_of, locales
 
 __all__ = [
     "Document",
@@ -12,6 +12,7 @@ __all__ = [
     "Segment",
     "Tag",
     "by_position",
+    "code_of",
     "locales",
     "read",
     "supported_suffixes",

@@ -11,6 +11,7 @@ from mmt.documents.inline import Role, Syntax, content
 from mmt.documents.tokens import Token, escape_xml, unescape_xml, xml
 
 _PIECE = re.compile(r'\\(u[0-9a-fA-F]{4}|.)|(")|([ \t\r\n]+)', re.DOTALL)
+_CODED = re.compile(r'[\\"\t\r\n]|  ')  # most texts have none of these
 _NAMED = {"n": "\n", "t": "\t"}
 _REFERENCE = re.compile(r"[@?](?:\+?[\w.]+:)?[\w.]+(?:/[\w.]+)?")
 _LISTS = {"plurals": "quantity", "string-array": ""}
@@ -38,7 +39,8 @@ def read(name: str, data: bytes) -> TextDocument:
             places.append((item, key if form else f"{key}.{number}", form))
     entries: list[tuple[Segment, Slot]] = []
     for index, key, form in places:
-        text, slot = content(markup, index + 1, markup.tokens[index].partner, _SYNTAX)
+        last = markup.tokens[index].partner
+        text, slot = content(markup, index + 1, last, _SYNTAX, trim="space")
         raw = markup.text[slot.start : slot.end]
         if has_letters(text.text) and not _REFERENCE.fullmatch(raw):
             entries.append((Segment(text, key, form), slot))
@@ -51,6 +53,8 @@ def unescape(raw: str) -> str:
     >>> unescape("It\\\\'s  \\\\n")
     "It's \\n"
     """
+    if not _CODED.search(raw):
+        return raw
     parts, here, quoted = [], 0, False
     for match in _PIECE.finditer(raw):
         parts.append(raw[here : match.start()])

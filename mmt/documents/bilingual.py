@@ -122,7 +122,7 @@ def _text(markup: Markup, index: int) -> MarkedText:
 
 
 def _inside(markup: Markup, index: int) -> tuple[MarkedText, Slot]:
-    return content(markup, index + 1, markup.tokens[index].partner, _SYNTAX, trim=False)
+    return content(markup, index + 1, markup.tokens[index].partner, _SYNTAX, trim="nothing")
 
 
 def _beside(markup: Markup, source: int, target: int, place: int) -> _Entry:

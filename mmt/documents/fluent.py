@@ -34,7 +34,7 @@ def read(name: str, content: bytes) -> TextDocument:
     entries: list[_Entry] = []
     for entry in resource.body:
         if isinstance(entry, ast.Junk):
-            start = entry.span.start
+            start = entry.span.start if entry.span else 0
             line = text.count("\n", 0, start) + 1
             raise ValueError(f"{name}:{line}: no Fluent: {entry.annotations[0].message}")
         if not isinstance(entry, ast.Message | ast.Term):

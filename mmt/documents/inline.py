@@ -62,15 +62,20 @@ def segments(
 
 
 def content(
-    markup: Markup, first: int, last: int, syntax: Syntax, *, trim: bool = True
+    markup: Markup,
+    first: int,
+    last: int,
+    syntax: Syntax,
+    *,
+    trim: Literal["markup", "space", "nothing"] = "markup",
 ) -> tuple[MarkedText, Slot]:
     """Returns tokens `first` to `last` as one text with its slot, empty or not.
 
-    trim: whether markup and white space at the ends stay outside.
+    trim: what stays outside at the ends: white space with markup, white space, or nothing.
     """
     items = _items(markup, first, last, syntax)
-    if trim:
-        items = _trimmed(markup, items)
+    if trim != "nothing":
+        items = _trimmed(markup, items, tags=trim == "markup")
     if not items:
         place = markup.tokens[first].start
         empty = MarkedText("")
@@ -203,16 +208,16 @@ def _items(markup: Markup, first: int, last: int, syntax: Syntax) -> list[_Item]
     return items
 
 
-def _trimmed(markup: Markup, items: list[_Item]) -> list[_Item]:
-    """Returns the items without white space and markup at the ends, where the pairs allow it."""
+def _trimmed(markup: Markup, items: list[_Item], *, tags: bool) -> list[_Item]:
+    """Returns the items without white space, and tags, at the ends where the pairs allow it."""
     first, last = 0, len(items)
     while first < last:
         head, tail = items[first], items[last - 1]
-        if head.kind == "alone" or _strip(markup, head, left=True):
+        if (tags and head.kind == "alone") or _strip(markup, head, left=True):
             first += 1
-        elif tail.kind == "alone" or _strip(markup, tail, left=False):
+        elif (tags and tail.kind == "alone") or _strip(markup, tail, left=False):
             last -= 1
-        elif head.kind == "start" and head.partner == last - 1:
+        elif tags and head.kind == "start" and head.partner == last - 1:
             first, last = first + 1, last - 1
         else:
             break

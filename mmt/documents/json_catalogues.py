@@ -114,10 +114,9 @@ def _string(
         indent = _indent(text, place.start)
         more = bool(place.value)
         write = functools.partial(_unit, locales.target_tag, escape, outer, more, indent)
-        yield (
-            Segment(MarkedText(source.value), key),
-            Slot(place.start + 1, place.start + 1, write, None),
-        )
+        current = MarkedText(key) if locales.target == own else None  # the key is the text
+        slot = Slot(place.start + 1, place.start + 1, write, current)
+        yield Segment(MarkedText(source.value), key, "", current), slot
 
 
 def _units(node: _Node, form: str) -> Iterator[tuple[str, _Node]]:
@@ -183,18 +182,22 @@ def _tree(name: str, text: str) -> _Node:
             outer, begin, _, members = open_.pop()
             open_[-1][3].append((outer, _Node(begin, place, members)))
         elif string and key is None and not open_[-1][2]:
-            key = whole_characters(json.loads(string))
+            key = _decoded(string)
         else:
             own = str(len(open_[-1][3])) if key is None else key
             key = None
             if not bracket:
-                value = whole_characters(json.loads(string)) if string else None
+                value = _decoded(string) if string else None
                 open_[-1][3].append((own, _Node(start, place, value)))
             elif len(open_) > DEPTH:
                 raise ValueError(f"{name}: refused: it is nested more than {DEPTH} deep")
             else:
                 open_.append((own, start, bracket == "[", []))
     return open_[0][3][0][1]
+
+
+def _decoded(string: str) -> str:
+    return whole_characters(json.loads(string)) if "\\" in string else string[1:-1]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:

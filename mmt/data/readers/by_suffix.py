@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmt.data.readers import gettext, records, xml
+from mmt.data.readers import catalogues, gettext, records, xml
 from mmt.data.readers import lines as readers_lines
 from mmt.data.readers.files import Files, Sides
 from mmt.system import compression
@@ -40,6 +40,8 @@ _PARALLEL = Reader(readers_lines.parallel, readers_lines.count)
 _JOINED = Reader(readers_lines.joined, readers_lines.count)
 _JSONL = Reader(records.jsonl, readers_lines.count)
 _DATASET = Reader(records.dataset, records.count_dataset, "row")
+_CATALOGUES = _counted(catalogues.two, "entry")
+_BILINGUAL = _counted(catalogues.both, "entry")
 _XLIFF = _counted(xml.xliff)
 
 READERS = {
@@ -52,6 +54,8 @@ READERS = {
     ".xlf": _XLIFF,
     ".xliff": _XLIFF,
     ".po": _counted(gettext.po, ""),
+    ".ts": _BILINGUAL,
+    ".xcstrings": _BILINGUAL,
     ".mo": _counted(gettext.mo),
 }
 
@@ -60,6 +64,8 @@ def reader(files: Files) -> Reader:
     """Returns the reader of an entry's files; one file with an unknown suffix is TSV."""
     if files.text and not files.columns:
         return _TEXT
+    if catalogues.paired(files) and not files.join:
+        return _CATALOGUES
     if files.target:
         return _JOINED if files.join else _PARALLEL
     if files.source.is_dir():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from mmt import languages
+from mmt.documents import code_of
 from mmt.system import compression
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ class Files(NamedTuple):
       empty: whether pairs with an empty side, or a NUL, are allowed; cleaning counts them.
       text: whether the text is monolingual; as a pair, it is both sides.
       back_translated: whether a model made the sources.
+      markup: of catalogues, 'keep' or 'strip'.
     """
 
     source: Path
@@ -44,6 +45,7 @@ class Files(NamedTuple):
     empty: bool = False
     text: bool = False
     back_translated: bool = False
+    markup: str = "keep"
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -63,6 +65,8 @@ class Files(NamedTuple):
             options["columns"] = self.columns
         if self.back_translated:
             options["back_translated"] = True
+        if self.markup != "keep":
+            options["markup"] = self.markup
         sides = (self.source, self.target) if self.target else (self.source,)
         members = [path.relative_to(compression.file(path)).as_posix() for path in sides]
         return options | ({"members": members} if any(member != "." for member in members) else {})
@@ -88,15 +92,6 @@ def one_line(text: str) -> str:
     """
     broken = "\n" in text or "\t" in text or "\r" in text
     return _BREAKS.sub(" ", text.strip()) if broken else text
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def code_of(name: str) -> str:
-    """Returns the FLORES code of a file's language name; '' for an unknown one."""
-    try:
-        return languages.find(name).code
-    except ValueError:
-        return ""
 
 
 def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:

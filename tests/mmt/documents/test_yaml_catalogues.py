@@ -38,8 +38,8 @@ def test_aliases_are_read_once():
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"a: [b", r"a\.yml:1: no YAML"), (b"a: b\n---\nc: d", r"a\.yml:\d: no YAML"),
-     (b"[" * 5000, r"a\.yml: no YAML"), (b"a: !!python/x b: c", r"a\.yml:1: no YAML")],
+    [(b"a: [b", r"a\.yml:\d: no YAML"), (b"a: b\n---\nc: d", r"a\.yml:\d: no YAML"),
+     (b"[" * 5000, r"a\.yml(:1)?: no YAML"), (b"a: !!python/x b: c", r"a\.yml:1: no YAML")],
 )  # fmt: skip
 def test_broken_yaml_is_refused(content, message):
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,98 @@
+"""Pairs from catalogues of applications: two files with the same keys, or one with both languages.
+
+`mmt.documents` reads the formats. An entry that is not translated is left out: its key or its text
+is missing on one side, or both texts are equal. A form (plural, gender) is paired with the same
+form of the other language, else with `other`.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from mmt import documents
+from mmt.data.readers.files import Files, Sides, one_line
+from mmt.documents import MarkedText, Segment
+from mmt.system import compression
+
+MONOLINGUAL = (
+    ".json", ".arb", ".xml", ".properties", ".strings", ".yml", ".yaml", ".ftl",
+)  # fmt: skip
+MARKUP = ("keep", "strip")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+
+
+def paired(files: Files) -> bool:
+    """Returns whether both files are catalogues of one language each."""
+    sides = [files.source, files.target] if files.target else []
+    return bool(sides) and all(suffix(side) in MONOLINGUAL for side in sides)
+
+
+def suffix(path: Path) -> str:
+    """Returns the suffix before that of a compression."""
+    return PurePosixPath(compression.name(path)).suffix.lower()
+
+
+def two(files: Files) -> Iterator[Sides]:
+    """Yields the texts with the same key in both files, in the order of the source's."""
+    assert files.target
+    targets = {(s.key, s.form): s for s in _segments(files.target, files)}
+    for number, segment in enumerate(_segments(files.source, files), 1):
+        forms = (segment.form, "other", "")
+        target = next((t for form in forms if (t := targets.get((segment.key, form)))), None)
+        if target:
+            yield from _sides(files, number, segment.key, segment.source, target.source)
+
+
+def both(files: Files) -> Iterator[Sides]:
+    """Yields the translated entries of a file with both languages.
+
+    A String Catalog has the texts by language. A TS file names one language of each side at most,
+    which says the direction.
+    """
+    swapped = suffix(files.source) == ".ts" and _translates_into_source(files)
+    for number, segment in enumerate(_segments(files.source, files), 1):
+        if segment.target:
+            pair = segment.source, segment.target
+            yield from _sides(files, number, segment.key, *(pair[::-1] if swapped else pair))
+
+
+def _segments(path: Path, files: Files) -> list[Segment]:
+    content = compression.whole(path)
+    name = f"{path.parent}/{compression.name(path)}"
+    document = documents.read(name, content, documents.Locales(*files.languages))
+    return list(document.segments)
+
+
+def _sides(
+    files: Files, number: int, key: str, source: MarkedText, target: MarkedText
+) -> Iterator[Sides]:
+    texts = [_text(side, files.markup) for side in (source, target)]
+    if all(text.strip() for text in texts) and texts[0] != texts[1]:
+        yield Sides(number, texts[0], texts[1], key)
+
+
+def _text(text: MarkedText, markup: str) -> str:
+    """Returns a text with its markup, or without; a placeholder is no markup."""
+    parts: list[str] = []
+    here = 0
+    for tag in text.tags:
+        parts += text.text[here : tag.position], tag.markup
+        here = tag.position
+    whole = "".join([*parts, text.text[here:]])
+    return one_line(_TAG.sub("", whole) if markup == "strip" else whole)
+
+
+def _translates_into_source(files: Files) -> bool:
+    """Returns whether the translations of a TS file are in the source language of the pairs."""
+    head = compression.whole(files.source)[:2048].decode("utf-8", "replace")
+    names = dict(re.findall(r"\b(language|sourcelanguage)\s*=\s*[\"']([\w-]+)[\"']", head))
+    source, target = files.languages
+    codes = {side: documents.code_of(name) for side, name in names.items()}
+    if codes.get("language") == source or codes.get("sourcelanguage") == target:
+        return True
+    if codes.get("language") == target or codes.get("sourcelanguage") == source:
+        return False
+    found = names.get("language", "not given")
+    raise ValueError(
+        f"{files.source}: its language is {found}; expected one of {source} and {target}"
+    )

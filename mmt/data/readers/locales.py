@@ -1,0 +1,100 @@
+"""A folder of locales: catalogues whose paths differ in the code of a language.
+
+    de.json, app_de.arb, messages.de.properties, de/common.json, de.lproj/Localizable.strings,
+    values-de/strings.xml, de/LC_MESSAGES/app.po
+
+A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language.
+"""
+
+import re
+from pathlib import Path, PurePosixPath
+
+from mmt.data.readers import catalogues
+from mmt.documents import code_of
+from mmt.system import compression
+
+_BOTH = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
+_MANY = (".xcstrings",)  # one file holds all languages
+_FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
+
+
+def languages(root: Path, target: str) -> list[str]:
+    """Returns the FLORES codes of the languages that a folder has besides the target, sorted."""
+    codes = {code for found in _templates(root).values() for code in found if code}
+    for path in _files(root):
+        if catalogues.suffix(path) in _MANY:
+            names = re.findall(r'"([\w-]+)"\s*:\s*\{\s*"(?:stringUnit|variations)"',
+                               compression.whole(path).decode("utf-8", "replace"))  # fmt: skip
+            codes |= set(filter(None, map(code_of, names)))
+    return sorted(codes - {target})
+
+
+def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]]:
+    """Returns the files of two languages, given by FLORES codes: pairs, or files with both.
+
+    Raises:
+      ValueError: the folder has no file of the source language that has a counterpart.
+    """
+    found: list[tuple[Path, Path | None]] = []
+    for template, by_code in sorted(_templates(root).items()):
+        path, other = by_code.get(source), by_code.get(target) or by_code.get("")
+        if path and PurePosixPath(template).suffix in _BOTH:
+            found.append((path, None))
+        elif path and other:
+            found.append((path, other))
+    found += [(path, None) for path in _files(root) if catalogues.suffix(path) in _MANY]
+    if not found:
+        known = ", ".join(languages(root, "")) or "none"
+        raise ValueError(f"{root}: no catalogues of {source} and {target}; it has: {known}")
+    return found
+
+
+def _files(root: Path) -> list[Path]:
+    if not root.is_dir():
+        raise ValueError(f"no folder {root}")
+    return [path for path in sorted(root.rglob("*")) if path.is_file() and path.name[0] != "."]
+
+
+def _templates(root: Path) -> dict[str, dict[str, Path]]:
+    """Returns path without its code -> FLORES code ('' for none) -> file."""
+    templates: dict[str, dict[str, Path]] = {}
+    for path in _files(root):
+        if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *_BOTH):
+            continue
+        template, code = _split(path.relative_to(root))
+        by_code = templates.setdefault(template, {})
+        if code in by_code:
+            raise ValueError(f"{by_code[code]} and {path} are both of {code or 'no language'}")
+        by_code[code] = path
+    return templates
+
+
+def _split(path: Path) -> tuple[str, str]:
+    """Returns a path with `*` for the code of its language, and the code.
+
+    >>> _split(Path("values-de-rAT/strings.xml")), _split(Path("app_de.arb"))
+    (('values/strings.xml', 'deu_Latn'), ('app.arb', 'deu_Latn'))
+    """
+    parts = list(path.parts)
+    for index, part in enumerate(parts[:-1]):
+        match = _FOLDER.fullmatch(part)
+        code = _code(match["code"]) if match and part not in ("values", "Base.lproj") else ""
+        if code:
+            parts[index] = "values" if part.startswith("values-") else "*"
+            return "/".join(parts), code
+    if len(parts) > 1 and parts[-2] == "Base.lproj":
+        parts[-2] = "*"
+    name = PurePosixPath(compression.name(path))
+    starts = [0, *(mark.end() for mark in re.finditer("[._-]", name.stem))]
+    for start in starts:
+        if code := _code(name.stem[start:]):
+            parts[-1] = name.stem[: max(0, start - 1)] + name.suffix
+            return "/".join(parts), code
+    return "/".join([*parts[:-1], name.name]), ""
+
+
+def _code(name: str) -> str:
+    """Returns the FLORES code of a locale's name: also `de-rAT` and `b+sr+Latn`, as Android has."""
+    plain = re.sub(r"-r(?=[A-Z]{2}$)", "-", name.removeprefix("b+").replace("+", "-"))
+    tag = re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z0-9]+)*", plain)
+    return code_of(plain) if tag else ""

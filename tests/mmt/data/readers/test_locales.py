@@ -1,0 +1,75 @@
+"""Folders of locales: each layout, and the corpora that they are."""
+
+import json
+
+import pytest
+
+from mmt.data import corpora
+from mmt.data.readers import locales
+
+STRINGS = '<resources><string name="a">{}</string></resources>'
+PO = 'msgid ""\nmsgstr "Language: de\\nContent-Type: text/plain; charset=UTF-8\\n"\n'
+LAYOUTS = {
+    "plain": ("de.json", '{"a": "Haus"}', "en.json", '{"a": "house"}'),
+    "folders": ("de/main.json", '{"a": "Haus"}', "en/main.json", '{"a": "house"}'),
+    "android": ("values-de/strings.xml", STRINGS.format("Haus"), "values/strings.xml",
+                STRINGS.format("house")),
+    "region": ("values-de-rAT/strings.xml", STRINGS.format("Haus"), "values-en/strings.xml",
+               STRINGS.format("house")),
+    "apple": ("de.lproj/a.strings", '"a" = "Haus";', "Base.lproj/a.strings", '"a" = "house";'),
+    "flutter": ("app_de.arb", '{"a": "Haus"}', "app_en.arb", '{"a": "house"}'),
+    "java": ("messages_de.properties", "a=Haus", "messages.properties", "a=house"),
+    "rails": ("devise.de.yml", "de: {a: Haus}", "devise.en.yml", "en: {a: house}"),
+    "gettext": ("de/LC_MESSAGES/a.po", f'{PO}\nmsgid "house"\nmsgstr "Haus"\n', "x.txt", ""),
+    "apple catalog": ("a.xcstrings", json.dumps({"sourceLanguage": "en", "strings": {"house": {
+        "localizations": {"de": {"stringUnit": {"value": "Haus"}}}}}}), "x.txt", ""),
+}  # fmt: skip
+
+
+def write(folder, *files: str) -> None:
+    for name, content in zip(files[::2], files[1::2], strict=True):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_folder_of_locales_is_a_corpus(layout, tmp_path):
+    write(tmp_path / "app", *LAYOUTS[layout])
+    write(tmp_path, "corpus.toml", '[train]\n"*" = { locales = "app" }\n')
+    corpus = corpora.load(tmp_path)
+    assert corpus.languages == ("deu_Latn",)
+    assert [pair[:2] for pair in corpus.pairs("de", "train")] == [("Haus", "house")]
+    assert locales.languages(tmp_path / "app", "eng_Latn") == ["deu_Latn"]
+
+
+def test_each_language_of_a_folder_comes_once(tmp_path):
+    write(tmp_path, "app/fr.json", '{"a": "maison"}', "own.tsv", "Haus\thouse\n")
+    write(tmp_path / "app", *LAYOUTS["plain"])
+    write(tmp_path, "corpus.toml", '[train]\nde = "own.tsv"\n"*" = { locales = "app" }\n')
+    corpus = corpora.load(tmp_path)
+    assert corpus.languages == ("deu_Latn", "fra_Latn")
+    assert corpus.entries("de", "train") == ("own.tsv",)
+    assert corpus.entries("fr", "train") == ("app/fr.json",)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('es = { locales = "app" }', "no catalogues of spa_Latn and eng_Latn; it has: deu_Latn"),
+        ('es = { locales = "none" }', "no folder"),
+        ('"*" = "app"', r'"\*" is \'app\'; expected { locales = "folder" }'),
+        ('"*" = { locales = "app", markup = "x" }', "markup is 'x'; allowed: keep, strip"),
+        ('de = { locales = "app", pairs = "x" }', "pairs cannot be combined with `locales`"),
+    ],
+)
+def test_faults_of_a_description_are_named(line, message, tmp_path):
+    write(tmp_path / "app", *LAYOUTS["plain"])
+    write(tmp_path, "corpus.toml", f"[train]\n{line}\n")
+    with pytest.raises(ValueError, match=message):
+        corpora.load(tmp_path)
+
+
+def test_two_files_of_a_language_are_refused(tmp_path):
+    write(tmp_path, "de.json", "{}", "deu.json", "{}")
+    with pytest.raises(ValueError, match="are both of deu_Latn"):
+        locales.pairs(tmp_path, "deu_Latn", "eng_Latn")
