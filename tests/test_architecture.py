@@ -42,7 +42,7 @@ DOORS = {
     "ftfy": {"mmt.data.cleaning.rules"},
     "datasketch": {"mmt.data.cleaning.corpus_rules"},
     "markdown_it": {"mmt.documents.markdown"},
-    "fluent": {"mmt.documents.fluent"},
+    "fluent": {"mmt.documents.catalogues.fluent"},
     "starlette": {"mmt.serve"},
     "uvicorn": {"mmt.serve.server"},
     "prometheus_client": {"mmt.serve.metrics"},

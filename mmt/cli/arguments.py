@@ -37,9 +37,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
     evaluate.set_defaults(run="evaluate")
 
-    _calibrate_flags(
-        commands.add_parser("calibrate", help="fit the confidence of translate --risk to chrF")
-    )
+    _calibrate_flags(commands.add_parser("calibrate", help="fit translate --risk to chrF"))
 
     baselines = commands.add_parser("baselines", help="train and score bilingual models")
     _gin_flags(baselines)

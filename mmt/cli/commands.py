@@ -142,9 +142,10 @@ def _translate_file(args: argparse.Namespace) -> None:
     if out.exists() and out.samefile(path):
         raise ValueError(f"--out is the file itself, {path}")
     content = path.read_bytes()
-    locales = documents.locales(args.source, args.target or "eng")
+    source = None if args.source == "auto" else args.source
+    locales = documents.locales(source, args.target or "eng")
     document = documents.read(str(path), content, locales)
-    from mmt.translate import files
+    from mmt.translate import files, markup
 
     translator, decoding = _translator(args)
 
@@ -154,8 +155,12 @@ def _translate_file(args: argparse.Namespace) -> None:
         )
         return (translation.text for translation in translations)
 
+    def place(segment: documents.MarkedText, translation: str) -> documents.MarkedText:
+        return markup.place(translator, segment, translation, source=source, target=args.target)
+
     atomic.write_bytes(
-        out, files.translate_document(document, translate, overwrite=args.overwrite)
+        out,
+        files.translate_document(document, translate, overwrite=args.overwrite, place=place),
     )
     print(out)
 

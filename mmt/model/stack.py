@@ -357,14 +357,7 @@ def alignment_nll(intermediates: Mapping[str, Any], layer: int) -> Float[Array, 
     Raises:
         ValueError: the decoder has no such layer.
     """
-    decoder, parts = intermediates["decoder"], []
-    for name in ("blocks", "rest"):
-        block = decoder.get(name, {})  # leaves are [blocks B T], in the remainder [B T]
-        by_layer = [block[f"layers_{i}"]["cross_attention"] for i in range(len(block))]
-        if by_layer:
-            sown = jnp.stack([leaves["alignment_nll"][0] for leaves in by_layer], axis=-3)
-            parts.append(sown.reshape(-1, *sown.shape[-2:]))
-    of_layers = jnp.concatenate(parts)
+    of_layers = _sown(intermediates["decoder"], "alignment_nll", rank=2)
     depth = len(of_layers)
     if not -depth <= layer < depth:
         raise ValueError(f"no decoder layer {layer} to align; allowed: {-depth} to {depth - 1}")
@@ -376,13 +369,20 @@ def cross_attention(attention: Mapping[str, Any]) -> Float[Array, "L B T S"]:
 
     `attention` is the collection that `model.apply(..., mutable=["attention"])` returns.
     """
+    return _sown(attention["decoder"], "weights", rank=3)
+
+
+def _sown(decoder: Mapping[str, Any], name: str, *, rank: int) -> Float[Array, "L ..."]:
+    """Returns what cross-attention sowed under `name` in every decoder layer, of this rank.
+
+    Leaves of scanned blocks have an axis more.
+    """
+    separate = (f"block_{i}" for i in range(len(decoder)))
     parts = []
-    for name in ("blocks", "rest"):
-        block = attention["decoder"].get(name, {})  # leaves are [blocks B T S], or [B T S]
+    for block in (decoder[part] for part in (*separate, "blocks", "rest") if part in decoder):
         by_layer = [block[f"layers_{i}"]["cross_attention"] for i in range(len(block))]
-        if by_layer:
-            sown = jnp.stack([leaves["weights"][0] for leaves in by_layer], axis=-4)
-            parts.append(sown.reshape(-1, *sown.shape[-3:]))
+        sown = jnp.stack([leaves[name][0] for leaves in by_layer], axis=-rank - 1)
+        parts.append(sown.reshape(-1, *sown.shape[-rank:]))
     return jnp.concatenate(parts)
 
 

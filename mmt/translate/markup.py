@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from mmt.documents import MarkedText, Tag
+from mmt.documents import MarkedText, Tag, by_position
 from mmt.translate import alignment as alignments
 from mmt.translate import words
 from mmt.translate.alignment import Alignment
@@ -88,6 +88,25 @@ def translate(
                 yield transfer(segment, translations[i].text, of_tagged[i])
             else:
                 yield MarkedText(_with_outer_space(segment.text, translations[i].text))
+
+
+def place(
+    translator: Translator, segment: MarkedText, translation: str, **languages: Any
+) -> MarkedText:
+    """Returns a translation of a text with the tags of the text.
+
+    A text that is longer than the model takes gets its tags by position. `languages` are the names
+    of `source` and `target`.
+    """
+    text = segment.text.strip()
+    if not segment.tags or not text or not translation.strip():
+        return by_position(segment, translation)
+    (tokens,) = translator.source_tokens([text], languages.get("target"))
+    if tokens > translator.max_source_length:
+        return by_position(segment, translation)
+    (alignment,) = translator.align([(text, translation.strip())], **languages)
+    start = segment.text.index(text)
+    return transfer(segment, translation.strip(), alignment.shifted(start, 0))
 
 
 def transfer(source: MarkedText, translation: str, alignment: Alignment) -> MarkedText:

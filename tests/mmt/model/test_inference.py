@@ -11,6 +11,7 @@ from mmt.decoding import Decoding
 from mmt.decoding.bucketing import BucketedBatches, Source
 from mmt.model.inference import WEIGHTS, for_inference
 from mmt.model.product import Quantized, product, quantize
+from mmt.model.stack import cross_attention
 from mmt.translate.model_search import TransformerSearch
 from tests.mmt.model.test_transformer import VARIANTS, batch, build
 
@@ -35,6 +36,19 @@ def test_logits_are_those_of_the_trained_model(trained, weights):
         error = np.median(np.abs(got - want)[real]) / np.abs(want[real]).std()
         least, most = 0, 0.2
     assert least <= error <= most, error
+
+
+def test_cross_attention_is_that_of_the_trained_model(trained):
+    model, params = trained
+    source, target = batch()
+
+    def attention(model, params):
+        _, sown = model.apply({"params": params}, source, target, mutable=["attention"])
+        return np.asarray(cross_attention(sown["attention"]))
+
+    want, got = attention(model, params), attention(*for_inference(model, params, "float32"))
+    assert want.shape == (3, 3, 6, 7)
+    np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 def test_kernels_are_stored_in_few_bits_and_the_rest_in_float32(trained):

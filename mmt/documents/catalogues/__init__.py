@@ -1,0 +1,1 @@
+"""Catalogues of messages: of applications, and bilingual files of translators."""
