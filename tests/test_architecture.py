@@ -41,8 +41,8 @@ DOORS = {
     "ftfy": {"mmt.data.cleaning.rules"},
     "datasketch": {"mmt.data.cleaning.corpus_rules"},
     "markdown_it": {"mmt.documents.markdown"},
-    "fluent": {"mmt.documents.fluent"},
-    "yaml": {"mmt.documents.yaml_catalogues"},
+    "fluent": {"mmt.documents.catalogues.fluent"},
+    "yaml": {"mmt.documents.catalogues.yaml_catalogues"},
 }  # fmt: skip
 
 # Leaves: everybody may import them; they import nothing of the house but leaves.

@@ -4,18 +4,14 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from mmt import suggest
-from mmt.documents import (
+from mmt.documents import docx, html, markdown, odt, text
+from mmt.documents.catalogues import (
     android,
     bilingual,
-    docx,
     fluent,
     gettext,
-    html,
     json_catalogues,
     key_values,
-    markdown,
-    odt,
-    text,
     yaml_catalogues,
 )
 from mmt.documents.document import Document

@@ -3,7 +3,8 @@
 import pytest
 from lxml import etree
 
-from mmt.documents import Locales, MarkedText, bilingual
+from mmt.documents import Locales, MarkedText
+from mmt.documents.catalogues import bilingual
 from tests.helpers.documents import EXAMPLES
 
 LOCALES = Locales("deu_Latn", "eng_Latn")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmt.documents import icu
+from mmt.documents.catalogues import icu
 
 
 def test_nested_branches_are_leaves():

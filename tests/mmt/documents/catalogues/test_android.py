@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmt.documents import android
+from mmt.documents.catalogues import android
 from tests.helpers.documents import EXAMPLES
 
 

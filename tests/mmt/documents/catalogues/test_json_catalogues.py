@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from mmt.documents import Locales, MarkedText, json_catalogues
+from mmt.documents import Locales, MarkedText
+from mmt.documents.catalogues import json_catalogues
 from mmt.documents.document import DEPTH
 from tests.helpers.documents import EXAMPLES
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mmt.documents import MarkedText, key_values
+from mmt.documents import MarkedText
+from mmt.documents.catalogues import key_values
 from tests.helpers.documents import EXAMPLES
 
 

@@ -3,7 +3,8 @@
 import polib
 import pytest
 
-from mmt.documents import MarkedText, gettext
+from mmt.documents import MarkedText
+from mmt.documents.catalogues import gettext
 from tests.helpers.documents import EXAMPLES
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from mmt.documents import icu
+from mmt.documents.catalogues import icu
 from mmt.documents.document import (
     DEPTH,
     MarkedText,

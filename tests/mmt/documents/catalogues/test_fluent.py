@@ -2,7 +2,8 @@
 
 import pytest
 
-from mmt.documents import MarkedText, fluent
+from mmt.documents import MarkedText
+from mmt.documents.catalogues import fluent
 from tests.helpers.documents import EXAMPLES
 
 syntax = pytest.importorskip("fluent.syntax", reason="Fluent needs the extra [files]")

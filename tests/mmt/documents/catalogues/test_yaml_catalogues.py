@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from mmt.documents import MarkedText, yaml_catalogues
+from mmt.documents import MarkedText
+from mmt.documents.catalogues import yaml_catalogues
 from tests.helpers.documents import EXAMPLES
 
 BOMB = "a: &a [eins, zwei]\n" + "".join(

@@ -1,0 +1,1 @@
+"""Catalogues of applications, and files of two languages."""
