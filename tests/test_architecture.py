@@ -42,7 +42,6 @@ DOORS = {
     "datasketch": {"mmt.data.cleaning.corpus_rules"},
     "markdown_it": {"mmt.documents.markdown"},
     "fluent": {"mmt.documents.catalogues.fluent"},
-    "yaml": {"mmt.documents.catalogues.yaml_catalogues"},
 }  # fmt: skip
 
 # Leaves: everybody may import them; they import nothing of the house but leaves.
