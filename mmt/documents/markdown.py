@@ -33,8 +33,11 @@ _BLOCK_START = re.compile(r"(?:[#>+=-]|\d{1,9}(?=[.)]))(?=.)")
 
 def read(name: str, content: bytes) -> TextDocument:
     """Returns the texts of a Markdown file."""
-    from markdown_it import MarkdownIt
-
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError:
+        message = f"{name}: reading it needs markdown-it-py: pip install 'mmt[files]'"
+        raise ValueError(message) from None
     text, encoding = decode(name, content)
     front = _FRONT_MATTER.match(text)
     body = "\n" * front[0].count("\n") + text[front.end() :] if front else text

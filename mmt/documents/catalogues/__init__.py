@@ -1,1 +1,1 @@
-"""Catalogues of messages: of applications, and bilingual files of translators."""
+"""Catalogues of applications, and files of two languages."""

@@ -17,7 +17,7 @@ def translated(name: str, translate=upper, **options) -> bytes:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_translation_that_changes_nothing_changes_no_byte(name):
-    bilingual = name.endswith((".po", ".xlf", ".xliff", ".tmx", ".ts"))
+    bilingual = name.endswith((".po", ".xlf", ".xliff", ".tmx", ".ts", ".xcstrings"))
     same = translated(name, list, source="de", target="en")
     assert (same == EXAMPLES[name]) != bilingual
 
