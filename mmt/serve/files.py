@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from mmt.serve.errors import Refusal
-from mmt.serve.parameters import HeldBytes, UploadedFile
+from mmt.serve.parameters import UploadedFile
 from mmt.translate.files import translate_file
 
 TranslateLater = Callable[[list[str]], Coroutine[Any, Any, list[str]]]
@@ -89,29 +89,26 @@ class KeptFiles:
     """Translated files in memory, under names that cannot be guessed.
 
     Args:
-        held: counts their bytes together with those of requests.
+        most: bytes of all files; the oldest make room for new ones.
         seconds: how long a file is kept.
         clock: seconds that only grow.
     """
 
     def __init__(
-        self, held: HeldBytes, seconds: float, clock: Callable[[], float] = time.monotonic
+        self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._held, self._seconds, self._clock = held, seconds, clock
+        self._most, self._seconds, self._clock = most, seconds, clock
         self._files: OrderedDict[str, KeptFile] = OrderedDict()
+        self.size = 0  # bytes
 
     def keep(self, name: str, target: str, content: bytes) -> str:
-        """Keeps a translated file; returns the name to fetch it by.
-
-        Raises:
-            Refusal: there is no room.
-        """
-        self._drop_old()
-        self._held.take(len(content))
+        """Keeps a translated file; returns the name to fetch it by."""
+        self._drop_old(len(content))
         stem = PurePosixPath(name.replace("\\", "/")).stem[:_NAME]
         shown = "".join(c if c.isalnum() or c in "-_. " else "_" for c in stem)
         token = secrets.token_urlsafe(18) + _suffix(name)
         until = self._clock() + self._seconds
+        self.size += len(content)
         self._files[token] = KeptFile(f"{shown}.{target}{_suffix(name)}", content, until)
         return token
 
@@ -122,8 +119,12 @@ class KeptFiles:
             raise Refusal(404, "there is no such file, or it is no longer kept")
         return self._files[token]
 
-    def _drop_old(self) -> None:
+    def _drop_old(self, room: int = 0) -> None:
+        """Drops files whose time is over, and more until there is room for a number of bytes."""
         now = self._clock()
-        while self._files and next(iter(self._files.values())).until <= now:
-            _, file = self._files.popitem(last=False)
-            self._held.give(len(file.content))
+        while self._files:
+            oldest = next(iter(self._files.values()))
+            if oldest.until > now and self.size + room <= self._most:
+                return
+            self._files.popitem(last=False)
+            self.size -= len(oldest.content)

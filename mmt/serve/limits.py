@@ -22,7 +22,8 @@ class Limits:
         texts: texts of a request.
         body_bytes: bytes of a request's body; `/translate_file` has `file_bytes` instead.
         file_bytes: bytes of an uploaded file.
-        held_bytes: bytes of bodies, and of translated files, that are kept in memory at once.
+        held_bytes: bytes of all bodies in memory; and of all translated files, of which the oldest
+            make room for new ones.
         queue_tokens: source tokens that wait for translation; a request that does not fit is
             refused with 503.
         queue_seconds: estimated seconds that a request may wait for others; it is refused with 503

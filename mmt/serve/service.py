@@ -49,7 +49,7 @@ class Service:
     @functools.cached_property
     def kept_files(self) -> KeptFiles:
         """Returns the translated files."""
-        return KeptFiles(self.held, self.limits.file_seconds)
+        return KeptFiles(self.limits.held_bytes, self.limits.file_seconds)
 
     @functools.cached_property
     def file_threads(self) -> FileThreads:

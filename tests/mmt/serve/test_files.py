@@ -2,6 +2,8 @@
 
 import pytest
 
+from mmt.serve.errors import Refusal
+from mmt.serve.files import KeptFiles
 from mmt.serve.responses import NDJSON
 from tests.helpers.serving import multipart, request
 
@@ -20,7 +22,7 @@ def test_files_are_translated_and_fetched(name, content, serve_echo):
         assert fetched.body.decode() == content
         assert fetched.headers["content-disposition"].startswith("attachment")
         assert fetched.headers["content-type"] == "application/octet-stream"
-        assert service.held.now == len(content.encode())
+        assert service.kept_files.size == len(content.encode()) and service.held.now == 0
         lines = request(port, "POST", "/translate_file", body, Accept=NDJSON, **kind).lines
         assert "translatedFileUrl" in lines[-1]
 
@@ -49,3 +51,18 @@ def test_no_name_of_a_client_is_a_path(serve_echo, tmp_path, monkeypatch):
         for path in ("..%2f..%2fetc%2fpasswd", "/etc/passwd", "a.txt", "%00"):
             assert request(port, "GET", f"/download_file/{path}").status == 404
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_kept_for_a_while_and_the_oldest_make_room():
+    now = [0.0]
+    kept = KeptFiles(10, 60.0, clock=lambda: now[0])
+    first, second = kept.keep("a.txt", "en", b"1234"), kept.keep("../b.txt", "en", b"123456")
+    assert kept.get(first).name == "a.en.txt" and kept.get(second).name == "b.en.txt"
+    third = kept.keep("c.txt", "en", b"7")
+    with pytest.raises(Refusal):
+        kept.get(first)
+    now[0] = 61.0
+    for name in (second, third):
+        with pytest.raises(Refusal):
+            kept.get(name)
+    assert kept.size == 0
