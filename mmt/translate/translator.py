@@ -270,9 +270,7 @@ class Translator:
             batch_size=self.batch_size,
             longest=self.max_source_length,
             token_scores=token_scores,
-            edges=word_edges(self.vocabularies["target"])
-            if glossary or decoding.keep_placeholders
-            else None,
+            edges=word_edges(self.vocabularies["target"]) if glossary else None,
         )
         return LineSearch(
             batches, self.vocabularies, tag, language_id, self.manifest.source, self.layout,
