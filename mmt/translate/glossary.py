@@ -6,6 +6,7 @@ spells their translations in tokens.
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from mmt.decoding.constraints import RequiredPhrase, WordEdges
 from mmt.translate import placeholders, words
 
 _COMMENT, _ALTERNATIVE = "#", "|"
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class Term(NamedTuple):
@@ -151,11 +153,17 @@ def spellings(term: Term) -> Iterator[str]:
 @functools.lru_cache(maxsize=8)
 def word_edges(vocabulary: Vocabulary) -> WordEdges:
     """Returns which tokens begin and end with a character of a word."""
-    pieces = [vocabulary.piece(number) for number in range(vocabulary.size)]
+    pieces = [_BYTE.sub(_character, vocabulary.piece(n)) for n in range(vocabulary.size)]
     return WordEdges(
         np.array([words.in_word(piece[:1]) for piece in pieces]),
         np.array([words.in_word(piece[-1:]) for piece in pieces]),
     )
+
+
+def _character(byte: re.Match[str]) -> str:
+    """Returns the character of a byte's token; a letter for bytes of longer characters."""
+    number = int(byte[1], 16)
+    return chr(number) if number < 0x80 else "x"
 
 
 def _term(line: str, place: str) -> Term:

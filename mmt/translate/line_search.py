@@ -132,7 +132,7 @@ class LineSearch:
         with self.layout.active() if self.layout else contextlib.nullcontext():
             decoded = self.batches.search(sources)
         for source, text, sequences in zip(sources, texts, decoded, strict=True):
-            if source.phrases and not sequences and not self._keeps:
+            if source.phrases and not sequences:
                 raise ValueError(
                     f"no translation of {text.text!r} has the terms of the glossary and what the "
                     f"other options ask for ({self.batches.decoding})"
@@ -144,16 +144,13 @@ class LineSearch:
 
     def _phrases(self, text: "_Text") -> tuple[RequiredPhrase, ...]:
         """Returns the phrases that the translations of a text must contain."""
-        vocabulary, phrases = self.vocabularies["target"], []
-        if self.glossary:
-            for term in self.glossary.terms_of(text.text, text.language):
-                phrases.append(glossary.phrase(vocabulary, glossary.spellings(term)))
-        if self._keeps and not self.batches.decoding.temperature:
-            for placeholder, times in placeholders.counts(text.text).items():
-                # Without it the line is translated in parts.
-                with contextlib.suppress(ValueError):
-                    phrases.append(glossary.phrase(vocabulary, [placeholder], times=times))
-        return tuple(phrases)
+        if self.glossary is None:
+            return ()
+        vocabulary = self.vocabularies["target"]
+        return tuple(
+            glossary.phrase(vocabulary, glossary.spellings(term))
+            for term in self.glossary.terms_of(text.text, text.language)
+        )
 
     def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
         vocabulary = self.vocabularies["target"]

@@ -310,9 +310,7 @@ class Translator:
             longest=self.max_source_length,
             fixed=self.fixed_batch_size,
             token_scores=token_scores,
-            edges=word_edges(self.vocabularies["target"])
-            if glossary or decoding.keep_placeholders
-            else None,
+            edges=word_edges(self.vocabularies["target"]) if glossary else None,
         )
         return LineSearch(
             batches, self.vocabularies, tag, language_id, self.manifest.source, self.sources,

@@ -1,6 +1,5 @@
 """Glossaries: their files, which terms a line has, and that translations contain them."""
 
-import dataclasses
 import re
 
 import pytest
@@ -105,12 +104,3 @@ def test_a_sample_and_impossible_options_are_errors(translator):
         list(translator.translate(["drei"], decoding=Decoding(1, temperature=0.5), glossary=parsed))
     with pytest.raises(ValueError, match="no translation of 'drei' has the terms .*ngram:2"):
         list(translator.translate(["drei"], decoding=Decoding(no_repeat_ngram=2), glossary=parsed))
-
-
-def test_placeholders_are_required_too(translator):
-    decoding = Decoding(keep_placeholders=True, max_length_ratio=2.0)
-    (translation,) = translator.translate(["eins %s zwei"], decoding=decoding)
-    assert "%s" in translation.text and not translation.pieces
-    twice = dataclasses.replace(decoding, beam=2)
-    (translation,) = translator.translate(["%s eins %s"], decoding=twice)
-    assert translation.text.count("%s") == 2
