@@ -5,6 +5,7 @@ Imports are lazy, so that `mmt --help` is instant. Results go to stdout, message
 
 import argparse
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -218,15 +219,17 @@ def _serve(args: argparse.Namespace) -> None:
             f"a server needs the extra [serve] (pip install 'mmt[serve]'): {error}"
         ) from error
     from mmt import config, translate
+    from mmt.model import inference
 
     load, make = translate.Translator.load, translate.Decoding
     config.bind(args.bindings, [load, make, serve.Limits])
+    weights = config.bound(load, "weights") or inference.fastest_weights()
     beam = {} if args.beam is None else {"beam": args.beam}
     serve.serve(
         args.models, host=args.host, port=args.port,
         keys=Path(args.keys) if args.keys else None,
         decoding=config.configured(make)(**beam), limits=config.configured(serve.Limits)(),
-        load=config.configured(load),
+        load=functools.partial(config.configured(load), weights=weights),
     )  # fmt: skip
 
 

@@ -1,0 +1,161 @@
+"""Compares the decoding of `mmt`, CTranslate2 and Transformers on the same random weights.
+
+    python -m benchmarks.translate.decoding [--lines 256] [--peers ctranslate2,transformers]
+
+The model has d_model 512, 8 + 8 layers and 32,000 pieces. Every source and translation has 24
+tokens; the end token is not allowed earlier. Systems are timed alternately, best of `--repeats`,
+with the same cores. A time of one line is that of a call, after the first. It needs the extra
+[parity].
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.header import header
+from mmt.convert import ctranslate2 as ctranslate2_export
+from mmt.convert import hf
+from mmt.decoding import Decoding
+from mmt.system import environment
+from mmt.translate import Translator
+
+PIECES, LENGTH, ROWS = 32_000, 24, 32
+SIZES: dict[str, Any] = {
+    "vocab_size": PIECES, "d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8,
+    "num_decoder_layers": 8, "num_heads": 8, "feed_forward_proj": "gated-gelu",
+    "tie_word_embeddings": False, "decoder_start_token_id": 0,
+}  # fmt: skip
+Translate = Callable[[Sequence[str], int], Any]  # lines, beam
+
+
+def make_model(directory: Path) -> None:
+    """Writes a random T5 as `hf`, as the run `run`, and for CTranslate2 as `ct2`."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    model = transformers.T5ForConditionalGeneration(transformers.T5Config(**SIZES))
+    model.save_pretrained(directory / "hf")
+    (directory / "hf/spiece.model").write_bytes(vocabulary())
+    hf.import_hf(directory / "hf", directory / "run")
+    ctranslate2_export.export(directory / "run", directory / "ct2")
+
+
+def vocabulary() -> bytes:
+    """Returns a SentencePiece model whose pieces are the words w0, w1, ..."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    messages: Any = sentencepiece_model_pb2
+    model = messages.ModelProto()
+    words = (f"\u2581w{i}" for i in range(PIECES - 3))
+    for number, text in enumerate(("<pad>", "</s>", "<unk>", *words)):
+        kinds = {0: 3, 1: 3, 2: 2}  # control, control, unknown; words are normal
+        model.pieces.add(piece=text, score=-float(number), type=kinds.get(number, 1))
+    settings = model.trainer_spec
+    settings.model_type, settings.vocab_size = 1, PIECES
+    settings.pad_id, settings.eos_id, settings.unk_id, settings.bos_id = 0, 1, 2, -1
+    model.normalizer_spec.name = "identity"
+    return model.SerializeToString()
+
+
+def ours(run: Path, weights: str) -> Translate:
+    """Returns `mmt` with weights of a type."""
+    translator = Translator.load(run, weights=weights, batch_size=ROWS)
+
+    def translate(lines: Sequence[str], beam: int) -> Any:
+        decoding = Decoding(beam=beam, min_length_ratio=1.0, max_length_ratio=1.0)
+        return list(translator.translate(lines, decoding=decoding))
+
+    return translate
+
+
+def by_ctranslate2(directory: Path, kind: str) -> Translate:
+    """Returns CTranslate2 with a compute type."""
+    import ctranslate2
+
+    model = ctranslate2.Translator(
+        str(directory), compute_type=kind, intra_threads=environment.cores()
+    )
+
+    def translate(lines: Sequence[str], beam: int) -> Any:
+        pieces = [[*(f"\u2581{word}" for word in line.split()), "</s>"] for line in lines]
+        return model.translate_batch(
+            pieces, beam_size=beam, min_decoding_length=LENGTH, max_decoding_length=LENGTH,
+            max_batch_size=ROWS,
+        )  # fmt: skip
+
+    return translate
+
+
+def by_transformers(directory: Path) -> Translate:
+    """Returns Transformers in float32."""
+    import torch
+    import transformers
+
+    model = transformers.T5ForConditionalGeneration.from_pretrained(directory).eval()
+
+    def translate(lines: Sequence[str], beam: int) -> Any:
+        with torch.no_grad():
+            for start in range(0, len(lines), ROWS):
+                rows = [
+                    [*(int(word[1:]) + 3 for word in line.split()), 1]
+                    for line in lines[start : start + ROWS]
+                ]
+                model.generate(
+                    torch.tensor(rows), num_beams=beam, min_new_tokens=LENGTH,
+                    max_new_tokens=LENGTH, do_sample=False,
+                )  # fmt: skip
+
+    return translate
+
+
+def main() -> None:
+    """Makes the model in a temporary directory, times all systems, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lines", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--peers", default="ctranslate2,transformers", help="comma-separated")
+    options = parser.parse_args()
+    peers = options.peers.split(",")
+    random = np.random.default_rng(0)
+    lines = [
+        " ".join(f"w{i}" for i in row)
+        for row in random.integers(0, PIECES - 3, (options.lines, LENGTH - 1))
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        make_model(Path(folder))
+        run, exported = Path(folder) / "run", Path(folder) / "ct2"
+        systems = {f"mmt, {kind}": ours(run, kind) for kind in ("float32", "bfloat16", "int8")}
+        if "ctranslate2" in peers:
+            for kind in ("float32", "int8"):
+                systems[f"CTranslate2, {kind}"] = by_ctranslate2(exported, kind)
+        if "transformers" in peers:
+            systems["Transformers, float32"] = by_transformers(Path(folder) / "hf")
+        table = Table("system", title=f"seconds, {LENGTH} tokens a line; {header()}")
+        columns = [(beam, count) for beam in (1, 4) for count in (options.lines, 1)]
+        for beam, count in columns:
+            table.add_column(f"beam {beam}, {count} lines", justify="right")
+        best = {name: dict.fromkeys(columns, float("inf")) for name in systems}
+        for column in columns:
+            beam, count = column
+            for repeat in range(options.repeats + 1):
+                for name, translate in systems.items():
+                    begin = time.perf_counter()
+                    translate(lines[:count], beam)
+                    if repeat:  # the first compiles
+                        seconds = time.perf_counter() - begin
+                        best[name][column] = min(best[name][column], seconds)
+        for name, seconds_of in best.items():
+            table.add_row(name, *(f"{seconds:.3f}" for seconds in seconds_of.values()))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
