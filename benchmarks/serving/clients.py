@@ -99,11 +99,19 @@ def server(model: str = MODEL) -> Iterator[Server]:
 
 
 async def closed_loop(target: Server, clients: int, lines: list[str]) -> list[Reply]:
-    """Returns the replies to `lines`; each client sends its next one when it has an answer."""
+    """Returns the replies to `lines`; each client sends its next one when it has a translation.
+
+    A refused request is sent again after a second.
+    """
     rest = iter(lines)
 
+    async def translated(line: str) -> Reply:
+        while (reply := await target.translate(line)).status == 503:
+            await asyncio.sleep(1)
+        return reply
+
     async def client() -> list[Reply]:
-        return [await target.translate(line) for line in rest]
+        return [await translated(line) for line in rest]
 
     replies = await asyncio.gather(*(client() for _ in range(clients)))
     return [reply for some in replies for reply in some]
