@@ -16,7 +16,8 @@ def specification() -> dict[str, Any]:
     translate = {
         "q": _TEXTS, "source": _SOURCE, "target": _TARGET,
         "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
-        "alternatives": {"type": "integer", "minimum": 0, "default": 0}, "api_key": _KEY,
+        "alternatives": {"type": "integer", "minimum": 0, "default": 0},
+        "glossary": _TEXT | {"description": "Lines of source, tab, target."}, "api_key": _KEY,
     }  # fmt: skip
     detected = _object({"confidence": _NUMBER, "language": _TEXT})
     answer = _object(

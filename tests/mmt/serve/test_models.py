@@ -7,9 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt import languages
+from mmt.identify import IdentifierConfig
+from mmt.identify.training import train
 from mmt.serve.errors import Refusal
 from mmt.serve.models import Models, ServedModel, code, find
+from mmt.translate import Glossary
 from tests.helpers.serving import LANGUAGES, echo_translator, request, translate
+from tests.mmt.identify import made_up
 
 
 def test_several_models_are_chosen_by_language(serve_echo, echo, tmp_path):
@@ -62,3 +66,30 @@ def test_any_other_name_is_refused_in_few_words(name):
         find(name, LANGUAGES, "source")
     except Refusal as error:
         assert error.status == 400 and len(error.message) < 300
+
+
+def test_languages_are_identified_among_those_that_are_served(echo, serve_echo):
+    text = made_up.lines(codes=("deu_Latn", "fin_Latn"))
+    identifier = train(text, {}, config=IdentifierConfig(buckets=2**10, dimensions=8, epochs=8))
+    known = dataclasses.replace(echo, identifier=identifier)
+    with serve_echo(known) as (port, _):
+        for code_, languages_ in (("deu_Latn", ["de"]), ("fin_Latn", ["de"])):
+            line = max(text[code_], key=len)
+            found = request(port, "POST", "/detect", {"q": line}).json
+            assert [row["language"] for row in found] == languages_
+            assert (found[0]["confidence"] > 50) == (code_ == "deu_Latn")
+            answer = translate(port, line, source="auto").json
+            assert answer["detectedLanguage"] == found[0]
+        settings = request(port, "GET", "/frontend/settings").json
+        assert settings["identification"] and settings["language"]["source"]["code"] == "auto"
+
+
+def test_glossaries_separate_batches(serve_echo):
+    with serve_echo() as (port, service):
+        route = service.models.route("de", "en")
+        plain, with_terms, same = (
+            route.split("ein Satz", service.decoding, glossary)[0].key
+            for glossary in (None, Glossary.parse("a\tb"), Glossary.parse("a\tb"))
+        )
+        assert plain != with_terms and with_terms == same and hash(with_terms) == hash(same)
+        assert translate(port, "ein Satz", glossary="nein\tno\n").json["translatedText"]
