@@ -201,4 +201,4 @@ def test_no_text_of_the_packs_is_in_the_repository():
     model = BENCHMARK / "model"  # weights and vocabulary
     files = [path for path in BENCHMARK.rglob("*") if path.is_file()]
     suffixes = {path.suffix for path in files if model not in path.parents}
-    assert suffixes <= {".py", ".pyc", ".gin", ".md", ".sha256", ".jsonl", ".png", ".toml"}
+    assert suffixes <= {".py", ".pyc", ".gin", ".md", ".sha256", ".json", ".jsonl", ".png", ".toml"}
