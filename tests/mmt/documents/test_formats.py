@@ -13,7 +13,9 @@ from mmt.documents.document import TextDocument
 from tests.helpers.documents import EXAMPLES
 
 LOCALES = Locales("deu_Latn", "eng_Latn")
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(
+    max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
 WORDS = st.lists(
     st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8), max_size=6
 ).map(" ".join)
