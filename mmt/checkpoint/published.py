@@ -4,7 +4,9 @@ The file is `checkpoints/<step>/weights.npz` of a run directory. An int8 matrix 
 per row (all axes but the last one). Vectors and narrow matrices stay in float32.
 """
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,20 @@ def check(model_dir: Path) -> None:
             raise ValueError(f"{file} is missing, but {run.hashes.name} names it")
         if (digest := sha256(file)) != expected:
             raise ValueError(f"{file} has other bytes: sha256 {digest}, expected {expected}")
+
+
+@contextlib.contextmanager
+def updated(model_dir: Path) -> Iterator[None]:
+    """Writes the sums again after a file of a published model is replaced, which is checked first.
+
+    Other run directories have no sums.
+    """
+    is_published = Run(model_dir).hashes.is_file()
+    if is_published:
+        check(model_dir)
+    yield
+    if is_published:
+        write_hashes(model_dir)
 
 
 def sha256(file: Path) -> str:

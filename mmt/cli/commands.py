@@ -140,6 +140,8 @@ def _translate_file(args: argparse.Namespace) -> None:
     path, out = Path(args.file), Path(args.out or "")
     if not args.out or args.corpus or args.nbest or args.format != "text":
         raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
+    if args.glossary or args.risk or args.retry:
+        raise ValueError("--glossary, --risk and --retry are for stdin, not for --file")
     if out.exists() and out.samefile(path):
         raise ValueError(f"--out is the file itself, {path}")
     content = path.read_bytes()
@@ -266,12 +268,9 @@ def _calibrate(args: argparse.Namespace) -> None:
     testset = testsets.load(args.corpus, split="validation")
     translator, decoding = _translator(args, [calibration.calibrate])
     run = Run(args.model)
-    if is_published := run.hashes.is_file():
-        published.check(run.directory)
-    fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)
-    fitted.save(run.directory)
-    if is_published:
-        published.write_hashes(run.directory)
+    with published.updated(run.directory):
+        fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)
+        fitted.save(run.directory)
     print(calibration.table(fitted))
     print(f"calibrated on {fitted.lines} lines: {run.risk}", file=sys.stderr)
 
@@ -381,6 +380,6 @@ def _parameters(args: argparse.Namespace) -> None:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "translate": _translate, "serve": _serve,
     "evaluate": _evaluate, "calibrate": _calibrate, "baselines": _baselines, "report": _report,
-    "plan": _plan,
-    "import": _import, "export": _export, "extract": _extract, **data_commands.COMMANDS,
+    "plan": _plan, "import": _import, "export": _export, "extract": _extract,
+    **data_commands.COMMANDS,
 }  # fmt: skip

@@ -146,15 +146,12 @@ def _identify(args: argparse.Namespace) -> None:
     settings = config.configured(identify.IdentifierConfig)()
     run = Run(args.model)
     run.check_is_model()
-    if is_published := run.hashes.is_file():
-        published.check(run.directory)
     corpus = corpora.load(args.corpus)
-    identifier = identify.train_on_corpus(corpus, config=settings)
+    with published.updated(run.directory):
+        identifier = identify.train_on_corpus(corpus, config=settings)
+        identifier.save(run.directory)
     if missing := sorted(set(read_manifest(run.manifest).translated) - set(identifier.codes)):
         print(f"{args.corpus} has no text in {', '.join(missing)}", file=sys.stderr)
-    identifier.save(run.directory)
-    if is_published:
-        published.write_hashes(run.directory)
     print(run.identifier)
 
 

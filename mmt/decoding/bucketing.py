@@ -204,7 +204,7 @@ class BucketedBatches:
         ]
 
     def _rows(self, sources: int) -> int:
-        """Returns the rows of a batch of so many sources."""
+        """Returns the rows of a batch for a number of sources."""
         if self.fixed:
             return self.batch_size
         return min(self.batch_size, max(_FEWEST, 1 << (sources - 1).bit_length()))

@@ -14,7 +14,7 @@ from mmt.documents.document import MarkedText, Segment, TextDocument
 from mmt.documents.encoding import LARGEST
 from mmt.documents.tokens import Markup, xml
 
-RATIO, FREE = 200, 1 << 24  # a zip may unpack to so many times its size, a small one to FREE bytes
+RATIO, FREE = 200, 1 << 24  # a zip may unpack to RATIO times its size, a small one to FREE bytes
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError, ValueError
 )  # fmt: skip

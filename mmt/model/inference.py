@@ -1,7 +1,7 @@
 """The form of a model that decodes fast on one device: separate layers, kernels of few bits.
 
-Activations, norms, softmax, attention and routers stay in float32. `benchmarks/decoding` measures
-the forms.
+Activations, norms, softmax, attention and routers are float32, also of a model trained in bfloat16.
+`benchmarks/translate/decoding.py` measures the forms.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ def for_inference(model: Transformer, params: Any, weights: str) -> tuple[Transf
     """
     if weights not in WEIGHTS:
         raise ValueError(f"weights: {weights!r}; allowed: {', '.join(WEIGHTS)}")
-    model = Transformer(dataclasses.replace(model.config, scan_layers=False))
+    model = Transformer(dataclasses.replace(model.config, scan_layers=False, dtype="float32"))
     separate = jax.tree_util.tree_map_with_path(
         lambda path, leaf: _stored([key.key for key in path], leaf, weights), unscanned(params)
     )

@@ -10,10 +10,9 @@ from mmt.decoding import Decoding
 from mmt.identify import NONE
 from mmt.translate import risk, sentences
 from mmt.translate.risk import Calibration
-from mmt.translate.sentences import ArrivingLines
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Translation, join
-from mmt.translate.translator import WINDOW, Translator
+from mmt.translate.translator import Translator, windows
 
 
 def translate(
@@ -41,7 +40,7 @@ def translate(
             stacklevel=2,
         )
     number = 0
-    for window in _windows(lines):
+    for window in windows(lines):
         found = _assessed(translator, window, calibration, decoding, options)
         if retry:
             found = again(translator, found, calibration, decoding=decoding, **options)
@@ -137,12 +136,3 @@ def _translated(
     translator: Translator, lines: Sequence[str], decoding: Decoding, options: dict[str, Any]
 ) -> list[Translation]:
     return list(translator.translate(lines, decoding=decoding, token_scores=True, **options))
-
-
-def _windows(lines: Any) -> Iterator[list[str]]:
-    if isinstance(lines, ArrivingLines):
-        yield from lines.windows(WINDOW)
-        return
-    iterator = iter(lines)
-    while window := list(itertools.islice(iterator, WINDOW)):
-        yield window

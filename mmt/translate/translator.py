@@ -242,14 +242,13 @@ class Translator:
         search = self._search(self._tag(target), target, decoding, token_scores, glossary)
         forced = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
-        windows = lines.windows(WINDOW) if isinstance(lines, ArrivingLines) else _windows(lines)
         translations = itertools.chain.from_iterable(
             search.translations(
                 window,
                 list(itertools.islice(forced, len(window))),
                 list(itertools.islice(given, len(window))),
             )
-            for window in windows
+            for window in windows(lines)
         )
         return (translation._replace(line=i) for i, translation in enumerate(translations))
 
@@ -365,7 +364,11 @@ def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
     return ArrivingLines(stream)
 
 
-def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
+def windows(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yields windows of up to `WINDOW` lines; `arriving_lines` as they arrive."""
+    if isinstance(lines, ArrivingLines):
+        yield from lines.windows(WINDOW)
+        return
     iterator = iter(lines)
     while window := list(itertools.islice(iterator, WINDOW)):
         yield window

@@ -133,3 +133,9 @@ def test_small_batches_have_fewer_rows_and_the_same_results(trained):
     sources = [Source([5, 6, 7, 1])]
     assert [few._rows(count) for count in (1, 4, 5, 16)] == [4, 4, 8, 16]
     assert few.search(sources)[0][0].tokens == fixed.search(sources)[0][0].tokens
+
+
+def test_a_model_trained_in_bfloat16_computes_in_float32():
+    config = dataclasses.replace(VARIANTS["dense"], dtype="bfloat16")
+    model, _ = for_inference(*build(config), "bfloat16")
+    assert model.config == dataclasses.replace(config, scan_layers=False, dtype="float32")
