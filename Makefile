@@ -41,7 +41,8 @@ serve: env  ## the demo's model as a server with a web page: http://127.0.0.1:50
 	$(BIN)/mmt serve --model '$(SERVED)'
 
 test: env lint  ## all tests but the marked ones (slow, parity, mesh, t5x, gpu)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 20
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+	  --durations 20
 
 test-all: env-all lint  ## every test that this machine can run, the slow ones too
 	$(BIN)/python -m pytest -q -m 'not t5x and not gpu' --timeout 3600

@@ -8,6 +8,7 @@ import sys
 import types
 from pathlib import Path
 
+import jax
 import jaxtyping
 import numpy as np
 import pytest
@@ -23,6 +24,18 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 install_import_hook(["mmt"], "beartype.beartype")  # for the whole session
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_memory_maps():
+    """Frees compiled programs after a module of tests if they take many memory maps.
+
+    Linux allows a process 65,530 (vm.max_map_count). Beyond it LLVM aborts the process.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
 
 
 @pytest.fixture
