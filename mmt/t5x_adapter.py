@@ -17,7 +17,7 @@ from t5x import metrics, models
 
 from mmt import losses
 from mmt.model import moe
-from mmt.model.stack import KVCache
+from mmt.model.kv_cache import KVCache
 from mmt.model.transformer import Transformer
 
 Tokens = Shaped[Array, "B T"]  # T5X passes some as float32

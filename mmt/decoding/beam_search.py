@@ -142,23 +142,47 @@ def extend(
     *,
     settings: BeamSettings,
     max_step: int | None = None,
+    fewest: Int[Array, ""] | int = 0,
     batch_axis: int = 1,
 ) -> State:
-    """Continues a search until `max_step` steps are done in total, or until all rows are done.
+    """Continues a search until `max_step` steps are done in total, or until at most `fewest` rows
+    are not done.
 
-    Between two calls the caller may change the layout of the cache, for instance lengthen it.
+    Between two calls the caller may change the layout of the cache, for instance lengthen it, or
+    `take` some of the rows.
     """
     steps = settings.max_length if max_step is None else max_step
     return jax.lax.while_loop(
-        lambda state: any_live(state) & (state.step < steps),
+        lambda state: (jnp.sum(live_rows(state)) > fewest) & (state.step < steps),
         lambda state: _step(step_fn, state, settings, batch_axis),
         state,
     )
 
 
-def any_live(state: State) -> Bool[Array, ""]:
-    """Returns whether any row is not done."""
-    return jnp.any(state.live.scores > -jnp.inf)
+def live_rows(state: State) -> Bool[Array, "B"]:
+    """Returns which rows are not done."""
+    return jnp.any(state.live.scores > -jnp.inf, axis=1)
+
+
+def take(state: State, rows: Int[Array, "R"], *, settings: BeamSettings) -> State:
+    """Returns the search of these rows; the cache has a method `take(rows)` too."""
+    limits = state.limits
+    constraints = limits.constraints
+    if constraints is not None:
+        constraints = constraints._replace(
+            phrases=constraints.phrases[rows], times=constraints.times[rows]
+        )
+    limits, live, finished = jax.tree.map(
+        lambda leaf: leaf[rows], (limits._replace(constraints=None), state.live, state.finished)
+    )
+    return State(
+        step=state.step,
+        limits=limits._replace(constraints=constraints),
+        last=state.last.reshape(-1, settings.beams)[rows].reshape(-1),
+        live=live,
+        finished=finished,
+        cache=state.cache.take(rows),
+    )
 
 
 def length_penalty(length: Any, settings: BeamSettings) -> Any:

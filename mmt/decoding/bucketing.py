@@ -3,7 +3,8 @@
 A source's bucket depends on its own length only: 16, 32, 64, ... tokens. A batch always has
 `batch_size` rows of its bucket's length, and its search runs in segments of fixed lengths. So every
 source meets the same compiled programs, whichever sources share its batch, and its result does not
-depend on them. There is no text here: `mmt.translate` makes sources of lines.
+depend on them. Without this guarantee batches may be smaller, and finished sources leave them.
+There is no text here: `mmt.translate` makes sources of lines.
 """
 
 import dataclasses
@@ -97,9 +98,23 @@ class SearchModel(Protocol):
         ...
 
     def decode_segment(
-        self, encoded: Any, state: State, *, settings: BeamSettings, max_step: int
+        self,
+        encoded: Any,
+        state: State,
+        *,
+        settings: BeamSettings,
+        max_step: int,
+        fewest: int = 0,
     ) -> State:
-        """Continues the search to `max_step` tokens, with a cache of that length."""
+        """Continues the search to `max_step` tokens, with a cache of that length, or until at most
+        `fewest` rows are not done.
+        """
+        ...
+
+    def take(
+        self, encoded: Any, state: State, rows: Int[np.ndarray, "R"], *, settings: BeamSettings
+    ) -> tuple[Any, State]:
+        """Returns what decoding needs of these rows, and their search."""
         ...
 
 
@@ -113,8 +128,8 @@ class BucketedBatches:
         batch_size: rows of every batch; missing sources are filled up.
         longest: maximum tokens of a source.
         fixed: whether a batch of fewer sources has `batch_size` rows too. Else it has the least
-            power of two that suffices, from 4, which is faster. Then results may depend on the
-            number of sources, by rounding.
+            power of two that suffices, from 4, and a quarter of its rows is kept as soon as the
+            others are done, which is faster. Then results may depend on other sources, by rounding.
         token_scores: whether to keep the scores of tokens.
         edges: word edges of the target tokens, if sources have required phrases.
     """
@@ -146,7 +161,9 @@ class BucketedBatches:
                 f"temperature {self.decoding.temperature} and a glossary: a sample cannot contain "
                 "required terms; search with a beam"
             )
-        order = sorted(range(len(sources)), key=lambda i: (*self._bucket(sources[i]), i))
+        order = sorted(  # sources of one length: their translations end at about the same step
+            range(len(sources)), key=lambda i: (*self._bucket(sources[i]), len(sources[i].tokens))
+        )
         decoded: dict[int, list[DecodedSequence]] = {}
         for bucket, members in itertools.groupby(order, key=lambda i: self._bucket(sources[i])):
             while batch := list(itertools.islice(members, self.batch_size)):
@@ -182,18 +199,13 @@ class BucketedBatches:
         )  # fmt: skip
         if bucket.required:
             settings = dataclasses.replace(settings, beams=_BEAMS * settings.beams)
-        segments = segment_ends(settings.max_length)
-        limits = self._limits(sources, bucket, rows)
-        encoded, state = model.prefill(
-            tokens, limits,
-            settings=settings, max_step=segments[0], language_ids=self._language_ids(sources, rows),
-        )  # fmt: skip
-        for max_step in segments:
-            state = model.decode_segment(encoded, state, settings=settings, max_step=max_step)
-            if not beam_search.any_live(state):
-                break
-        hypotheses = jax.tree.map(np.asarray, state.finished)
-        if np.isnan(hypotheses.scores).any() or np.isnan(state.live.scores).any():
+        hypotheses = self._hypotheses(
+            tokens,
+            self._limits(sources, bucket, rows),
+            self._language_ids(sources, rows),
+            settings,
+        )
+        if np.isnan(hypotheses.scores).any():
             raise ValueError("the model's output is not a number (NaN): did its training diverge?")
         return [
             [
@@ -202,6 +214,46 @@ class BucketedBatches:
             ]
             for row in range(len(sources))
         ]
+
+    def _hypotheses(
+        self,
+        tokens: Int[np.ndarray, "B S"],
+        limits: RowLimits,
+        language_ids: Int[np.ndarray, "B"] | None,
+        settings: BeamSettings,
+    ) -> Hypotheses:
+        """Returns the finished hypotheses of each row; a row whose search met NaN has it as score.
+        """
+        model, rows = self.model, np.arange(len(tokens))
+        segments = segment_ends(settings.max_length)
+        encoded, state = model.prefill(
+            tokens, limits, settings=settings, max_step=segments[0], language_ids=language_ids
+        )
+        left: list[tuple[np.ndarray, Hypotheses]] = []
+        for max_step in segments:
+            while True:
+                fewest = self._fewest(len(rows))
+                state = model.decode_segment(
+                    encoded, state, settings=settings, max_step=max_step, fewest=fewest
+                )
+                live = np.asarray(beam_search.live_rows(state))
+                if not 0 < live.sum() <= fewest:
+                    break
+                left.append((rows, _finished(state)))
+                kept = np.argsort(~live, kind="stable")[:fewest]
+                encoded, state = model.take(encoded, state, kept, settings=settings)
+                rows = rows[kept]
+            if not live.any():
+                break
+        whole, *others = [*left, (rows, _finished(state))]
+        for rows, later in others:
+            for leaf, new in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(later), strict=True):
+                leaf[rows] = new
+        return whole[1]
+
+    def _fewest(self, rows: int) -> int:
+        """Returns how many rows of a batch are kept when the others are done; 0: all stay."""
+        return 0 if self.fixed or rows // 4 < _FEWEST else rows // 4
 
     def _rows(self, sources: int) -> int:
         """Returns the rows of a batch for a number of sources."""
@@ -268,6 +320,13 @@ def segment_ends(longest: int) -> list[int]:
     compiled when the first search reaches it.
     """
     return [*itertools.takewhile(lambda n: n < longest, (16 << i for i in range(32))), longest]
+
+
+def _finished(state: State) -> Hypotheses:
+    """Returns the finished hypotheses, on the host; NaN for rows with a live score of NaN."""
+    broken = np.isnan(state.live.scores).any(axis=1, keepdims=True)
+    finished = jax.tree.map(np.array, state.finished)
+    return finished._replace(scores=np.where(broken, np.nan, finished.scores))
 
 
 def _sequence(hypothesis: Hypotheses, settings: BeamSettings) -> DecodedSequence:

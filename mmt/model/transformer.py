@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from mmt.model import layers, stack
+from mmt.model import layers
 from mmt.model.config import Config
-from mmt.model.stack import Context, CrossKV, KVCache, Stack
+from mmt.model.kv_cache import CrossKV, KVCache, empty_cache
+from mmt.model.stack import Context, Stack
 
 
 class Transformer(nn.Module):
@@ -125,7 +126,7 @@ class Transformer(nn.Module):
         """Returns an empty cache for `rows` rows of `beams` hypotheses of at most `max_length`
         tokens.
         """
-        return stack.empty_cache(self.config, rows, max_length, beams)
+        return empty_cache(self.config, rows, max_length, beams)
 
     def decode_step(
         self, tokens: Int[Array, "N"], cross_kv: CrossKV, cache: KVCache

@@ -13,7 +13,8 @@ from jaxtyping import Array, Int
 from mmt.decoding import Decoding, beam_search, bucketing
 from mmt.decoding.beam_search import RowLimits, State
 from mmt.decoding.settings import BeamSettings
-from mmt.model.transformer import CrossKV, KVCache, Transformer
+from mmt.model.kv_cache import CrossKV, KVCache
+from mmt.model.transformer import Transformer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +59,25 @@ class TransformerSearch:
         )  # fmt: skip
 
     def decode_segment(
-        self, encoded: CrossKV, state: State, *, settings: BeamSettings, max_step: int
+        self,
+        encoded: CrossKV,
+        state: State,
+        *,
+        settings: BeamSettings,
+        max_step: int,
+        fewest: int = 0,
     ) -> State:
         """See `bucketing.SearchModel`."""
         return decode_segment(
-            self.model, self.params, encoded, state,
+            self.model, self.params, encoded, state, np.int32(fewest),
             settings=settings, max_step=max_step, vocabulary=self.vocabulary,
         )  # fmt: skip
+
+    def take(
+        self, encoded: CrossKV, state: State, rows: Int[np.ndarray, "R"], *, settings: BeamSettings
+    ) -> tuple[CrossKV, State]:
+        """See `bucketing.SearchModel`."""
+        return take(encoded, state, rows, settings=settings)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "settings", "max_step"))
@@ -93,12 +106,15 @@ def decode_segment(
     params: Any,
     cross_kv: CrossKV,
     state: State,
+    fewest: Int[Array, ""] | int = 0,
     *,
     settings: BeamSettings,
     max_step: int,
     vocabulary: int,
 ) -> State:
-    """Continues a search to `max_step` tokens, with a cache of that length."""
+    """Continues a search to `max_step` tokens, with a cache of that length, or until at most
+    `fewest` rows are not done.
+    """
     variables = {"params": params}
     rows = state.last.shape[0] // settings.beams
     longer: Any = model.apply(variables, rows, max_step, settings.beams, method="empty_cache")
@@ -111,7 +127,15 @@ def decode_segment(
         return logits[:, :vocabulary], cache
 
     state = state._replace(cache=cache)
-    return beam_search.extend(step, state, settings=settings, max_step=max_step)
+    return beam_search.extend(step, state, settings=settings, max_step=max_step, fewest=fewest)
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def take(
+    cross_kv: CrossKV, state: State, rows: Int[Array, "R"], *, settings: BeamSettings
+) -> tuple[CrossKV, State]:
+    """Returns the encoded sources and the search of these rows."""
+    return cross_kv.take(rows), beam_search.take(state, rows, settings=settings)
 
 
 def trace(

@@ -312,7 +312,7 @@ def test_a_row_without_length_is_empty_and_costs_no_step():
     assert not hypotheses.tokens[1].any()
     assert np.isfinite(hypotheses.scores[[0, 2]]).all()
     state = decode.start((), limits=RowLimits(jnp.zeros(3, jnp.int32)), settings=settings)
-    assert not decode.any_live(state)
+    assert not decode.live_rows(state).any()
 
 
 def test_slots_without_a_hypothesis_are_empty():

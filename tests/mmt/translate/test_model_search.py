@@ -10,6 +10,8 @@ from flax import linen as nn
 
 from mmt.decoding import Decoding
 from mmt.decoding.bucketing import BucketedBatches, Source
+from mmt.decoding.constraints import RequiredPhrase, WordEdges
+from mmt.model import inference
 from mmt.model.transformer import Config, Transformer
 from mmt.translate import model_search
 from mmt.translate.model_search import TransformerSearch
@@ -57,3 +59,42 @@ def test_few_programs_are_compiled(trained):
     make(trained).search(sources(30, seed=1))
     make(trained, dataclasses.replace(BEAM, seed=5)).search(sources(3, seed=2))
     assert (model_search.prefill._cache_size(), model_search.decode_segment._cache_size()) == before
+
+
+class Counted(TransformerSearch):
+    """Notes the rows of each batch that sources left."""
+
+    kept: list[list[int]] = []
+
+    def take(self, encoded, state, rows, *, settings):
+        self.kept.append(rows.tolist())
+        return super().take(encoded, state, rows, settings=settings)
+
+
+@pytest.mark.parametrize("form", ["scanned", "separate layers", "glossary"])
+def test_a_quarter_of_the_rows_goes_on_when_the_others_are_done(trained, monkeypatch, form):
+    """Eighteen of 20 sources have one token, and so does each of their translations."""
+    monkeypatch.setattr(Counted, "kept", [])
+    if form == "separate layers":
+        trained = inference.for_inference(*trained, "float32")
+    words = WordEdges(np.zeros(20, bool), np.zeros(20, bool))
+    phrases = (RequiredPhrase(((7, 8),)),) if form == "glossary" else ()
+    long = [Source([*range(3 + i, 16 + i), 1]) for i in range(2)]
+    texts = [long[0], *(Source([token, 1]) for token in range(2, 20)), long[1]]
+    texts = [text._replace(phrases=phrases) for text in texts]
+    decoding = dataclasses.replace(BEAM, min_length_ratio=1.0)
+    whole = BucketedBatches(
+        Counted(*trained, vocabulary=20), decoding, batch_size=32, longest=64, token_scores=True,
+        edges=words,
+    )  # fmt: skip
+    expected = whole.search(texts)
+    assert not Counted.kept
+    found = dataclasses.replace(whole, fixed=False).search(texts)
+    kept = np.flatnonzero(np.isin(Counted.kept[0], [18, 19]))
+    assert len(Counted.kept) == 1 and kept.tolist() == [0, 1]  # sorted: the two long ones
+    for one, other in zip(found, expected, strict=True):
+        assert [best.tokens for best in one] == [best.tokens for best in other]
+        np.testing.assert_allclose(
+            [best.score for best in one], [best.score for best in other], atol=1e-4
+        )
+        np.testing.assert_allclose(one[0].token_scores, other[0].token_scores, atol=1e-4)
