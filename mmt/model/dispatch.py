@@ -13,27 +13,27 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from mmt.model.product import product
+from mmt.model.product import Kernel, product
 from mmt.model.routing import Routing, rank
 
 # mlp(rows, weights, product) -> rows: one expert on [R D] with weights [in out], or all experts on
 # [E R D] with weights [E in out]; product(rows, weight) is the matrix product of either layout.
-Product = Callable[[Array, Array], Array]
-Mlp = Callable[[Array, Sequence[Array], Product], Array]
+Product = Callable[[Array, Kernel], Array]
+Mlp = Callable[[Array, Sequence[Kernel], Product], Array]
 # Logical axes of the buffers on a mesh.
 _BY_GROUP = ("group", None, None, "activation_embed")
 _BY_EXPERT = ("expert", "expert_group", None, "activation_embed")
 
 
 def gather(
-    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Array]
+    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
 ) -> Float[Array, "G S D"]:
     """Fills and empties buffers [E G C D] by indices; all experts are one batched product."""
     return from_buffers(_all_experts(to_buffers(x, routing), mlp, weights), routing)
 
 
 def in_turn(
-    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Array]
+    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
 ) -> Float[Array, "G S D"]:
     """Works as `gather`, but one expert after another, which keeps activations in a CPU's cache.
 
@@ -47,7 +47,7 @@ def in_turn(
 
 
 def one_hot(
-    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Array]
+    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
 ) -> Float[Array, "G S D"]:
     """Fills and empties buffers by one-hot masks [G S E C], as in GShard's Algorithm 2."""
     experts = jax.nn.one_hot(routing.expert, routing.experts, dtype=x.dtype)  # [G S k E]
@@ -60,7 +60,7 @@ def one_hot(
 
 
 def ragged(
-    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Array]
+    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
 ) -> Float[Array, "G S D"]:
     """Uses no buffers: dispatched choices are sorted by expert for ragged products."""
     choices = routing.expert.shape[-1]
@@ -71,7 +71,12 @@ def ragged(
     source = _inverse(slots[None], expert.size)
     slots = slots.reshape(1, -1, choices)
     rows = take_rows(x.reshape(1, -1, x.shape[-1]), source // choices, slots)
-    y = mlp(rows[0], weights, lambda rows, weight: jax.lax.ragged_dot(rows, weight, counts[0]))
+
+    def ragged_product(rows: Array, weight: Kernel) -> Array:
+        assert isinstance(weight, Array), "ragged products are for training, not for int8"
+        return jax.lax.ragged_dot(rows, weight, counts[0])
+
+    y = mlp(rows[0], weights, ragged_product)
     gate = routing.gate.reshape(1, -1, choices)
     return combine(y[None], gate, slots, source).reshape(x.shape)
 
@@ -98,7 +103,7 @@ def spread() -> bool:
 
 
 def blocks(
-    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Array]
+    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
 ) -> Float[Array, "G S D"]:
     """Processes all dispatched choices in blocks of rows that share an expert, for decoding.
 
@@ -121,7 +126,7 @@ def blocks(
         index = jnp.searchsorted(ends, number, side="right")  # of the block's expert
         y = jax.lax.cond(
             number < ends[-1],
-            lambda: mlp(block, [w[index] for w in weights], product),
+            lambda: mlp(block, jax.tree.map(lambda leaf: leaf[index], list(weights)), product),
             lambda: jnp.zeros_like(block),
         )
         return number + 1, y
@@ -178,7 +183,7 @@ def _take_rows_backward(inverse: Array, dy: Array) -> tuple[Array, None, None]:
 take_rows.defvjp(_take_rows_forward, _take_rows_backward)
 
 
-def _all_experts(buffers: Array, mlp: Mlp, weights: Sequence[Array]) -> Array:
+def _all_experts(buffers: Array, mlp: Mlp, weights: Sequence[Kernel]) -> Array:
     """Applies each expert to its rows of all groups, by batched products."""
     experts, groups, capacity, features = buffers.shape
     rows = buffers.reshape(experts, groups * capacity, features)

@@ -32,7 +32,7 @@ def for_inference(model: Transformer, params: Any, weights: str) -> tuple[Transf
         params: its parameters in float32.
         weights: how kernels are stored and multiplied, one of `WEIGHTS`. 'int8' has a scale per
             output and quantizes the rows of activations at run time (as CTranslate2 does).
-            Experts, routers and relative biases stay in float32.
+            Routers and relative biases stay in float32.
 
     Raises:
         ValueError: weights is none of them.
@@ -51,10 +51,10 @@ def _stored(path: list[str], leaf: Any, weights: str) -> Kernel:
     dense = name in _KERNELS or name.startswith("wi_")
     if weights == "float32" or not dense or parent == "relative_bias":
         return leaf
-    if name.startswith("w") and leaf.ndim == 3:  # experts
-        return leaf
     if weights == "bfloat16":
         return leaf.astype(jnp.bfloat16)
     # The inputs of a kernel: both axes of the heads of `out`, the vectors of a table.
     axes = {"out": (0, 1), "embedding": (1,)}.get(name, (0,))
+    if name.startswith("w") and leaf.ndim == 3:  # of each expert
+        axes = (1,)
     return quantize(leaf, axes)

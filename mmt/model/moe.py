@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from mmt import checked
 from mmt.checked import within
 from mmt.model import balance, dispatch, layers
+from mmt.model.product import Kernel, Quantized
 from mmt.model.routing import MEASURES, Router, Routing, gshard_top2, switch_top1
 
 __all__ = [
@@ -136,7 +137,7 @@ class MoeMlp(nn.Module):
             dropout = nn.Dropout(c.expert_dropout, broadcast_dims=(-1,))
             weights[-1] = dropout(weights[-1], deterministic=False)
 
-        def mlp(rows: Array, weights: Sequence[Array], product: dispatch.Product) -> Array:
+        def mlp(rows: Array, weights: Sequence[Kernel], product: dispatch.Product) -> Array:
             *inputs, output = weights
             hidden = jnp.ones((), rows.dtype)
             for activation, wi in zip(self.activations, inputs, strict=True):
@@ -272,8 +273,11 @@ class MoeMlp(nn.Module):
         gate = gate.astype(y.dtype)
         return (1 - gate) * shared + gate * y
 
-    def _weights(self, features: int) -> list[Array]:
-        """Returns W_i of every activation [E D F], then W_o [E F D]."""
+    def _weights(self, features: int) -> list[Kernel]:
+        """Returns W_i of every activation [E D F], then W_o [E F D].
+
+        Kernels that are stored in fewer bits than `dtype` stay as they are.
+        """
         init = layers.fan_in(self.config.init_scale, inputs=1, outputs=2, experts=0)
         sizes = {"expert": self.config.num_experts, "embed": features, "mlp": self.hidden}
         axes = {f"wi_{i}": ("expert", "embed", "mlp") for i in range(len(self.activations))}
@@ -282,7 +286,11 @@ class MoeMlp(nn.Module):
             layers.parameter(self, name, init=init, shape=[sizes[axis] for axis in of], axes=of)
             for name, of in axes.items()
         ]
-        return [w.astype(self.dtype) for w in weights]
+        size = jnp.dtype(self.dtype).itemsize
+        return [
+            w if isinstance(w, Quantized) or w.dtype.itemsize <= size else w.astype(self.dtype)
+            for w in weights
+        ]
 
 
 def summarize(intermediates: Mapping[str, Any]) -> dict[str, Array]:
