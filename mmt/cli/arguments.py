@@ -22,9 +22,7 @@ def parser() -> argparse.ArgumentParser:
     _gin_flags(distill)
     distill.set_defaults(run="distill")
 
-    _translate_flags(
-        commands.add_parser("translate", help="lines of stdin or of files, documents, corpora")
-    )
+    _translate_flags(commands.add_parser("translate", help="stdin, many files, a document"))
 
     _serve_flags(commands.add_parser("serve", help="LibreTranslate's API and a web page"))
 

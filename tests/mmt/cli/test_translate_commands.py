@@ -3,7 +3,9 @@
 import fcntl
 import io
 import json
+import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from mmt.cli.main import main
 from mmt.system import lock
+from tests.helpers import bulk_lines
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 TEXT = "eins zwei\n\ndrei vier null\nmoja mbili\nun deux\n"
@@ -63,6 +66,37 @@ def test_a_folder_in_use_is_refused(texts, tmp_path, monkeypatch, capsys):
         status, _, err = typed("--in texts --out en", "", monkeypatch, capsys)
     assert status == 1 and "en is in use by another run" in err
     assert [path.name for path in (tmp_path / "en").iterdir()] == [lock.FILE]
+
+
+@pytest.mark.slow
+def test_a_killed_command_is_resumed(tmp_path):
+    lines = bulk_lines.write_lines(tmp_path / "a.de", 3000)
+    out, shards = tmp_path / "out/a.de", tmp_path / "out/.shards/a.de"
+    command = [
+        sys.executable, "-m", "mmt.cli", "translate", "--model", OLD / "toy", "--beam", "1",
+        "--weights", "float32",
+    ]  # fmt: skip
+    bulk = [*command, "--in", tmp_path / "a.de", "--out", tmp_path / "out", "--shard_lines", "100"]
+    with subprocess.Popen(bulk, stderr=subprocess.DEVNULL) as process:
+        while len(list(shards.glob("*-of-000030"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    kept = {path.name: path.stat().st_mtime_ns for path in shards.glob("*-of-000030")}
+    assert 2 <= len(kept) < 30 and not out.exists()
+    with subprocess.Popen(bulk, stderr=subprocess.DEVNULL) as process:
+        last = shards / f"{len(kept):06}-of-000030"
+        while not last.exists() and not out.exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        times = {name: (shards / name).stat().st_mtime_ns for name in kept if not out.exists()}
+    assert process.returncode == 0 and times.items() <= kept.items()
+    single = subprocess.run(
+        command, input="\n".join(lines), capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    translations = dict(zip(lines, single, strict=True))
+    expected = [translations[line] for line in (tmp_path / "a.de").read_text().splitlines()]
+    assert out.read_text().splitlines() == expected
 
 
 @pytest.mark.parametrize(

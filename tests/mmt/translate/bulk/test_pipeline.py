@@ -1,6 +1,6 @@
 """Beam: shards are written once though a worker is killed, on the local disk and elsewhere.
 
-A million lines: BULK_LINES=1000000 python -m pytest -m slow -k million <this file>
+BULK_LINES is the number of lines of the longest test, a million by default.
 """
 
 import functools
@@ -17,7 +17,6 @@ import pytest
 
 pytest.importorskip("apache_beam", reason="needs the extra [beam]")
 
-import apache_beam as beam
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.localfilesystem import LocalFileSystem
 
@@ -27,7 +26,11 @@ from tests.helpers import bulk_lines
 
 ROOT = Path(__file__).resolve().parents[4]
 OLD = ROOT / "tests/data/old_run/toy"
-LINES = int(os.environ.get("BULK_LINES", 20_000))
+LINES = int(os.environ.get("BULK_LINES", 1_000_000))
+COMMAND = (
+    sys.executable, "-m", "mmt.cli", "translate", "--model", str(OLD), "--beam", "1", "--weights",
+    "float32",
+)  # fmt: skip
 TWO_WORKERS = "--direct_num_workers=2,--direct_running_mode=multi_processing"
 
 
@@ -183,39 +186,65 @@ def workers(marker: str) -> list[int]:
     return found
 
 
+def bulk_command(folder: Path, *flags) -> subprocess.Popen:
+    """Starts `mmt translate --in` of a file a.de with two workers; it writes to a file log."""
+    command = [
+        *COMMAND, "--in", folder / "a.de", "--out", folder / "out", *flags, "--beam_runner",
+        "DirectRunner", f"--pipeline_options={TWO_WORKERS}",
+    ]  # fmt: skip
+    with open(folder / "log", "a") as log:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "BULK_TEST": str(folder)}
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+
+def wait_for_shards(folder: Path, process: subprocess.Popen, count: int = 3) -> None:
+    while len(list((folder / "out/.shards/a.de").glob("*of*[0-9]"))) < count:
+        assert process.poll() is None, (folder / "log").read_text()
+        time.sleep(0.05)
+
+
+def check_translations(folder: Path, distinct: list[str]) -> None:
+    """Checks that every line has the translation that `mmt translate` prints."""
+    single = subprocess.run(
+        COMMAND, input="".join(f"{line}\n" for line in distinct), capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    translations = dict(zip(distinct, single, strict=True))
+    expected = (translations[line] for line in (folder / "a.de").read_text().splitlines())
+    assert (folder / "out/a.de").read_text() == "".join(f"{line}\n" for line in expected)
+
+
+@pytest.mark.slow
+def test_a_killed_command_ends_its_workers_and_is_resumed(tmp_path):
+    distinct = bulk_lines.write_lines(tmp_path / "a.de", 5000)
+    process = bulk_command(tmp_path, "--shard_lines", "100")
+    wait_for_shards(tmp_path, process)
+    assert len(workers(str(tmp_path))) == 2
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 10
+    while workers(str(tmp_path)):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert not (tmp_path / "out/a.de").exists()
+    assert bulk_command(tmp_path, "--shard_lines", "100").wait() == 0
+    check_translations(tmp_path, distinct)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_a_million_lines_of_which_a_worker_is_killed(tmp_path):
-    """BULK_LINES, 20,000 by default: each has the translation that `mmt translate` prints."""
+    """Each line has the translation that `mmt translate` prints."""
     distinct = bulk_lines.write_lines(tmp_path / "a.de", LINES)
-    model = ("translate", "--model", str(OLD), "--beam", "1", "--weights", "float32")
-    command = [sys.executable, "-m", "mmt.cli", *model]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "BULK_TEST": str(tmp_path)}
-    single = subprocess.run(
-        command, input="".join(f"{line}\n" for line in distinct), env=environment,
-        capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    translations = dict(zip(distinct, single, strict=True))
-    bulk = [
-        *command, "--in", tmp_path / "a.de", "--out", tmp_path / "out", "--shard_lines",
-        str(max(LINES // 250, 1000)), "--beam_runner", "DirectRunner",
-        f"--pipeline_options={TWO_WORKERS}",
-    ]  # fmt: skip
     began = time.monotonic()
-    with open(tmp_path / "log", "w") as log:
-        process = subprocess.Popen(bulk, env=environment, stdout=log, stderr=log)
-    shards = tmp_path / "out/.shards/a.de"
-    while len(list(shards.glob("*of*[0-9]"))) < 3:
-        assert process.poll() is None, (tmp_path / "log").read_text()
-        time.sleep(0.05)
+    process = bulk_command(tmp_path, "--shard_lines", str(max(LINES // 250, 1000)))
+    wait_for_shards(tmp_path, process)
     pids = workers(str(tmp_path))
     assert len(pids) == 2
     os.kill(pids[0], signal.SIGKILL)
     status, told = process.wait(), (tmp_path / "log").read_text()
     print(f"{LINES:,} lines in {time.monotonic() - began:.0f} s")
     assert status == 0 and "a worker process died; its shards are translated again" in told, told
-    expected = (translations[line] for line in (tmp_path / "a.de").read_text().splitlines())
-    assert (tmp_path / "out/a.de").read_text() == "".join(f"{line}\n" for line in expected)
+    check_translations(tmp_path, distinct)
     recipe = json.loads((tmp_path / "out/translation.json").read_text())
-    assert recipe["files"]["a.de"]["lines"] == LINES
-    assert not workers(str(tmp_path)) and beam.__version__
+    assert recipe["files"]["a.de"]["lines"] == LINES and not workers(str(tmp_path))
