@@ -208,8 +208,11 @@ class BulkJob:
                 f"{self.directory} holds something else; translations go to a new directory"
             )
         for each in self.files:
-            new = files[os.path.basename(each.path)]
-            old = begun.get(os.path.basename(each.path), new)
+            name = os.path.basename(each.path)
+            if name not in begun and self.storage.exists(each.path):
+                raise ValueError(f"{each.path} exists, and is not of this job; rename it")
+            new = files[name]
+            old = begun.get(name, new)
             if old != new:
                 raise ValueError(
                     f"{each.source} is not the file that {file} was begun with: it has "

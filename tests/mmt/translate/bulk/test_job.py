@@ -113,6 +113,10 @@ def test_another_recipe_a_changed_file_and_a_strange_folder_are_refused(texts, t
         job.run(numbered([], until=2))
     with pytest.raises(ValueError, match=r"another recipe \(model: 'a' there, 'b' requested\)"):
         plan(texts).begin({"model": "b"})
+    (tmp_path / "new.de").touch()
+    (tmp_path / "out/new.de").write_text("of the user")
+    with pytest.raises(ValueError, match="out/new.de exists, and is not of this job"):
+        BulkJob.plan([str(tmp_path / "new.de")], str(tmp_path / "out")).begin({"model": "a"})
     (texts / "c.de").write_text("z\n")
     with pytest.raises(ValueError, match=r"c.de is not the file .* it has 1 lines .*, not 3 and"):
         plan(texts).begin({"model": "a"})
