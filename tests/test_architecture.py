@@ -31,6 +31,7 @@ DOORS = {
     "sentencepiece": {"mmt.data.vocabulary"},
     "sentencex": {"mmt.translate.sentences"},
     "sacrebleu": {"eval.metrics", "eval.testsets", "tasks"},
+    "apache_beam": {"mmt.translate.bulk.pipeline"},
     "babel": {"mmt.data.cldr", "mmt.data.readers.gettext"},
     "matplotlib": {"eval.report"},
     "rich.progress": {"mmt.system.progress"},
@@ -269,4 +270,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 81
+    assert count(parser()) == 85

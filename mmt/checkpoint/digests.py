@@ -7,11 +7,14 @@ files.
 
 import concurrent.futures
 import fnmatch
+import hashlib
 import json
 import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+
+from mmt.run import Run
 
 FILE = "digests.json"
 _CHUNK = 1 << 22
@@ -34,6 +37,20 @@ def write(directory: Path) -> None:
 def noted(directory: Path) -> bool:
     """Returns whether `digests.json` exists; older checkpoints and other programs have none."""
     return (directory / FILE).is_file()
+
+
+def of_steps(run: Run, steps: Sequence[int]) -> str:
+    """Returns a digest of the parameters of some checkpoints, as recorded beside them.
+
+    Checkpoints without `digests.json` are identified by the sums of a published model, or by their
+    step if there are none.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for step in steps:
+        recorded = (run.checkpoint(step) / FILE, run.hashes)
+        content = (file.read_bytes() for file in recorded if file.is_file())
+        digest.update(next(content, str(step).encode()))
+    return digest.hexdigest()
 
 
 def verify(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1)) -> str:

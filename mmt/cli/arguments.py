@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     _gin_flags(distill)
     distill.set_defaults(run="distill")
 
-    _translate_flags(commands.add_parser("translate", help="stdin to stdout, line by line"))
+    _translate_flags(commands.add_parser("translate", help="stdin, many files, a document"))
 
     _serve_flags(commands.add_parser("serve", help="LibreTranslate's API and a web page"))
 
@@ -106,11 +106,33 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
         "--overwrite", action="store_true", help="with --file: also entries with a translation"
     )
     parser.add_argument("--corpus", help="back-translate the monolingual text of this corpus")
+    _bulk_flags(parser)
     parser.add_argument(
-        "--out", metavar="PATH", help="the file of --file, or the new corpus folder of --corpus"
-    )
+        "--out", metavar="PATH",
+        help="the file of --file, the folder of --in, or the new corpus folder of --corpus",
+    )  # fmt: skip
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
     parser.set_defaults(run="translate")
+
+
+def _bulk_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--in", nargs="+", dest="inputs", metavar="FILE",
+        help="translate the lines of many files, or of all files of a folder, into --out DIR; "
+        "files may be compressed. The same command again resumes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shard_lines", type=int, metavar="N",
+        help="with --in: lines that are translated and written together; default: 4096",
+    )  # fmt: skip
+    parser.add_argument(
+        "--beam_runner", metavar="NAME",
+        help="with --in: run as an Apache Beam pipeline: DirectRunner, DataflowRunner, ...",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pipeline_options", metavar="--NAME=VALUE,...",
+        help="of the Beam pipeline, as in --pipeline_options=--direct_num_workers=2,--...",
+    )  # fmt: skip
 
 
 def _calibrate_flags(parser: argparse.ArgumentParser) -> None:

@@ -1,18 +1,19 @@
-"""All commands of `mmt` except `mmt data`: each reads its arguments and calls the library.
+"""The commands of `mmt`, each of which reads its arguments and calls the library.
+
+`data_commands` and `translate_commands` hold `mmt data` and `mmt translate`.
 
 Imports are lazy, so that `mmt --help` is instant. Results go to stdout, messages to stderr.
 """
 
 import argparse
-import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from mmt.cli import data_commands
 from mmt.cli.data_commands import as_json, make_cache, make_identifier
+from mmt.cli.translate_commands import translate, translator_of
 from mmt.system import status, termination
 
 
@@ -93,126 +94,6 @@ def _baselines(args: argparse.Namespace) -> None:
     config.configured(baselines.baselines)()
 
 
-def _translate(args: argparse.Namespace) -> None:
-    from mmt import config, translate
-
-    if args.file:
-        return _translate_file(args)
-    if args.overwrite:
-        raise ValueError("--overwrite belongs to --file")
-    if args.corpus or args.out:
-        return _back_translate(args)
-    glossary = translate.Glossary.read(args.glossary) if args.glossary else None
-    translator, decoding = _translator(args)
-    if config.bound(translate.Decoding, "split") is None:
-        decoding = dataclasses.replace(decoding, split="sentences")
-    if (args.risk or args.retry) and decoding.nbest > 1:
-        raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
-    if sys.stdin is None:
-        raise ValueError("there is no standard input to translate")
-    stdin: Any = sys.stdin.buffer
-    lines = translate.arriving_lines(stdin)
-    options = {"source": args.source, "target": args.target, "glossary": glossary}
-    if args.risk or args.retry:
-        from mmt.translate import retry, risk
-
-        translations = retry.translate(
-            translator, lines, risk.Calibration.load(args.model), decoding=decoding,
-            retry=args.retry, **options,
-        )  # fmt: skip
-    else:
-        translations = translator.translate(
-            lines, decoding=decoding, token_scores=args.format == "jsonl", **options
-        )
-    for translation in translations:
-        if not args.risk:
-            translation = translation._replace(risk=None)
-        if args.format == "jsonl":
-            print(as_json(translate.to_json(translation)), flush=True)
-        else:
-            print(translate.format_text(translation, nbest=decoding.nbest), flush=True)
-
-
-def _translate_file(args: argparse.Namespace) -> None:
-    from mmt import documents
-    from mmt.system import atomic
-
-    path, out = Path(args.file), Path(args.out or "")
-    if not args.out or args.corpus or args.nbest or args.format != "text":
-        raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
-    if args.glossary or args.risk or args.retry:
-        raise ValueError("--glossary, --risk and --retry are for stdin, not for --file")
-    if out.exists() and out.samefile(path):
-        raise ValueError(f"--out is the file itself, {path}")
-    content = path.read_bytes()
-    source = None if args.source == "auto" else args.source
-    locales = documents.locales(source, args.target or "eng")
-    document = documents.read(str(path), content, locales)
-    from mmt.translate import files, markup
-
-    translator, decoding = _translator(args)
-
-    def translate(lines: list[str]) -> Iterator[str]:
-        translations = translator.translate(
-            lines, source=args.source, target=args.target, decoding=decoding
-        )
-        return (translation.text for translation in translations)
-
-    def place(segment: documents.MarkedText, translation: str) -> documents.MarkedText:
-        return markup.place(translator, segment, translation, source=source, target=args.target)
-
-    atomic.write_bytes(
-        out,
-        files.translate_document(document, translate, overwrite=args.overwrite, place=place),
-    )
-    print(out)
-
-
-def _back_translate(args: argparse.Namespace) -> None:
-    from mmt import config
-    from mmt.translate import back_translation
-
-    if not (args.corpus and args.out):
-        raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    for_stdin = ("source", "nbest", "glossary", "risk", "retry")
-    if args.format != "text" or any(getattr(args, name) for name in for_stdin):
-        raise ValueError(
-            "--from, --nbest, --format, --glossary, --risk and --retry are not for --corpus"
-        )
-    translator, decoding = _translator(args, [back_translation.BackTranslation])
-    into = args.target.split(",") if args.target else ()
-    work = config.configured(back_translation.BackTranslation)(
-        args.model, args.corpus, args.out, into
-    )
-    work.write(translator, decoding)
-    print(args.out)
-
-
-def _translator(
-    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
-) -> tuple[Any, Any]:
-    """Returns the translator and the decoding options; a flag wins over a binding.
-
-    bound: further functions whose parameters bindings may set.
-    """
-    from mmt import config, sharding, translate
-    from mmt.model import inference
-
-    load, make = translate.Translator.load, translate.Decoding
-    config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
-    flags = {name: getattr(args, name, None) for name in ("beam", "alpha", "nbest")}
-    decoding = config.configured(make)(
-        **{name: value for name, value in flags.items() if value is not None}
-    )
-    step: dict[str, Any] = {} if args.step is None else {"step": args.step}
-    layout = translate.layout_of(args.model)
-    if (weights := getattr(args, "weights", None)) and layout is None:
-        step["weights"] = weights if weights != "auto" else inference.fastest_weights()
-        if weights == "auto":
-            print(f"weights: {step['weights']} (--weights)", file=sys.stderr)
-    return config.configured(load)(args.model, layout=layout, **step), decoding
-
-
 def _serve(args: argparse.Namespace) -> None:
     try:
         from mmt import serve
@@ -245,7 +126,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     testset = testsets.load(args.testset)
     if args.languages is not None:
         testset = testset.only(args.languages.split(","))
-    translator, decoding = _translator(args, [metrics.Metrics])
+    translator, decoding = translator_of(args, [metrics.Metrics])
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out) if args.out else Run(args.model).results
     system = systems.system_of(Path(args.model), step=translator.steps)
@@ -266,7 +147,7 @@ def _calibrate(args: argparse.Namespace) -> None:
     from mmt.run import Run
 
     testset = testsets.load(args.corpus, split="validation")
-    translator, decoding = _translator(args, [calibration.calibrate])
+    translator, decoding = translator_of(args, [calibration.calibrate])
     run = Run(args.model)
     with published.updated(run.directory):
         fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)
@@ -378,7 +259,7 @@ def _parameters(args: argparse.Namespace) -> None:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
-    "train": _train_together, "distill": _distill, "translate": _translate, "serve": _serve,
+    "train": _train_together, "distill": _distill, "translate": translate, "serve": _serve,
     "evaluate": _evaluate, "calibrate": _calibrate, "baselines": _baselines, "report": _report,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,
     **data_commands.COMMANDS,

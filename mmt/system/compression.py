@@ -34,21 +34,28 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def chunks(path: Path) -> Iterator[bytes]:
-    """Yields the bytes of a file, or of a member of a zip, in pieces."""
+def chunks(path: Path, start: int = 0) -> Iterator[bytes]:
+    """Yields the bytes of a file, or of a member of a zip, in pieces.
+
+    start: number of bytes, decompressed, to leave out at the start. A compressed file is
+        decompressed up to there.
+    """
     place, member = _place(path)
     with open(place, "rb") as file:
         size, unpacked = place.stat().st_size, 0
         if member:
             size = min(size, members(place)[member])
+        elif path.suffix not in (*_FRAMES, ".gz"):
+            unpacked = file.seek(start)
         for piece in _unpacked(path, file, member):
-            unpacked += len(piece)
+            before, unpacked = unpacked, unpacked + len(piece)
             if unpacked > FREE and unpacked > RATIO * size:
                 raise ValueError(
                     f"{path}: expands to more than {RATIO} times its {size} bytes, like a bomb; "
                     "if it is text, decompress it first"
                 )
-            yield piece
+            if unpacked > start:
+                yield piece[max(start - before, 0) :]
 
 
 def whole(path: Path) -> bytes:

@@ -6,7 +6,7 @@ the file and, if possible, the line.
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mmt.system import compression
@@ -21,16 +21,37 @@ def read(path: Path) -> Iterator[str]:
     Only a line feed ends a line, with or without a carriage return before it. U+2028, U+0085 and
     other carriage returns are text. A last line without a line feed counts.
     """
-    number, rest = 0, b""
-    for chunk in compression.chunks(path):
-        *whole, rest = (rest + chunk).split(b"\n")
-        for raw in whole:
-            number += 1
-            yield _decode(raw, path, number)
-        if len(rest) > LONGEST:
-            raise ValueError(f"{path}:{number + 1}: a line of more than {LONGEST >> 20} MiB")
-    if rest:
-        yield _decode(rest, path, number + 1)
+    return lines(compression.chunks(path), path)
+
+
+def lines(chunks: Iterable[bytes], path: Path | str, *, first: int = 0) -> Iterator[str]:
+    """Yields the lines of the bytes of a file, as `read` does.
+
+    Args:
+      chunks: the bytes, decompressed, from the start of a line.
+      path: the file, for errors.
+      first: number of that line in the file, from 0.
+    """
+    for number, raw in enumerate(_raw(chunks, path, first), first + 1):
+        yield _decode(raw, path, number)
+
+
+def offsets(chunks: Iterable[bytes], path: Path | str, every: int) -> tuple[list[int], int]:
+    """Returns where every `every`-th line begins, in bytes from the start, and the lines' number.
+
+    The lines are decoded, so that a fault is found; `path` is for errors.
+
+    >>> offsets([b"one\\ntwo\\nth", b"ree"], "a.txt", 2)
+    ([0, 8], 3)
+    """
+    starts, number, offset = [], 0, 0
+    for raw in _raw(chunks, path, 0):
+        if number % every == 0:
+            starts.append(offset)
+        number += 1
+        offset += len(raw) + 1
+        _decode(raw, path, number)
+    return starts, number
 
 
 def count(path: Path) -> int:
@@ -50,7 +71,20 @@ def one_line(text: str) -> bool:
     return not _CONTROL.search(text)
 
 
-def _decode(raw: bytes, path: Path, number: int) -> str:
+def _raw(chunks: Iterable[bytes], path: Path | str, first: int) -> Iterator[bytes]:
+    """Yields lines as bytes, without line feeds. first: number of the first one, from 0."""
+    number, rest = first, b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+        number += len(whole)
+        if len(rest) > LONGEST:
+            raise ValueError(f"{path}:{number + 1}: a line of more than {LONGEST >> 20} MiB")
+    if rest:
+        yield rest
+
+
+def _decode(raw: bytes, path: Path | str, number: int) -> str:
     raw = raw.removesuffix(b"\r")
     if number == 1:
         raw = raw.removeprefix(codecs.BOM_UTF8)

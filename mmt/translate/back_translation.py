@@ -7,7 +7,6 @@ to their sources. Otherwise the result is a corpus as any other.
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -15,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from mmt import languages
-from mmt.checkpoint import digests
 from mmt.data import corpora
 from mmt.data.cleaning.prepare import check_place, cleaned
 from mmt.data.entries import MONOLINGUAL
 from mmt.decoding import Decoding
-from mmt.run import Run
 from mmt.system import lock
 from mmt.system import text_lines as lines
 from mmt.translate import output_log
@@ -120,15 +117,8 @@ class BackTranslation:
         codes: Sequence[str],
     ) -> dict[str, Any]:  # fmt: skip
         """Returns everything that determines the corpus, the start of `back_translation.json`."""
-        digest = hashlib.blake2b(digest_size=8)
-        for step in translator.steps:
-            recorded = Run(self.model_dir).checkpoint(step) / digests.FILE
-            digest.update(recorded.read_bytes() if recorded.exists() else str(step).encode())
-        return {
-            "model": str(Path(self.model_dir).absolute()),
-            "steps": list(translator.steps),
-            "model_digest": digest.hexdigest(),
-            "vocabulary": dict(translator.manifest.vocabulary_hash),
+        model = output_log.model_recipe(self.model_dir, translator.steps, translator.manifest)
+        return model | {
             "decoding": str(decoding),
             "corpus": corpus.hash(),
             "text": list(corpus.entries(corpus.target, MONOLINGUAL)),

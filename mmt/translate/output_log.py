@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from mmt.checkpoint import digests
+from mmt.data.cache.manifest import Manifest
+from mmt.run import Run
 from mmt.system import lock, text_lines
 from mmt.system.progress import SENTENCES, progress_bar
 
@@ -82,7 +85,11 @@ def begin(file: Path, recipe: Mapping[str, Any]) -> None:
         with whole(file) as new:
             json.dump(recipe, new, indent=1)
         return
-    existing = json.loads(file.read_text(encoding="utf-8"))
+    check_recipe(str(folder), json.loads(file.read_text(encoding="utf-8")), recipe)
+
+
+def check_recipe(folder: str, existing: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
+    """Raises ValueError with the differences if the existing content has another recipe."""
     differences = [
         f"{key}: {existing.get(key)!r} there, {value!r} requested"
         for key, value in recipe.items()
@@ -93,6 +100,19 @@ def begin(file: Path, recipe: Mapping[str, Any]) -> None:
             f"{folder} holds translations of another recipe ({'; '.join(differences)}): "
             "remove it, or name another directory"
         )
+
+
+def model_recipe(model_dir: str, steps: Sequence[int], manifest: Manifest) -> dict[str, Any]:
+    """Returns what identifies the model of a recipe: directory, steps, digests.
+
+    steps: of the checkpoint, or of the averaged checkpoints.
+    """
+    return {
+        "model": str(Path(model_dir).absolute()),
+        "steps": list(steps),
+        "model_digest": digests.of_steps(Run(model_dir), steps),
+        "vocabulary": dict(manifest.vocabulary_hash),
+    }
 
 
 def row(*texts: str) -> str:

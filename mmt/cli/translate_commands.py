@@ -1,0 +1,265 @@
+"""`mmt translate`: lines of stdin, documents, many files, and monolingual text of a corpus.
+
+Imports are lazy. Results go to stdout, messages to stderr.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mmt.cli.data_commands import as_json
+
+if TYPE_CHECKING:
+    from mmt.decoding import Decoding
+    from mmt.translate.bulk import TranslateLines
+
+_OF_BULK = ("shard_lines", "beam_runner", "pipeline_options")
+
+
+def translate(args: argparse.Namespace) -> None:
+    """Runs `mmt translate` in the way that the arguments name."""
+    if args.inputs:
+        return _translate_in_bulk(args)
+    for name in _OF_BULK:
+        if getattr(args, name) is not None:
+            raise ValueError(f"--{name} belongs to --in FILES --out DIR")
+    if args.file:
+        return _translate_file(args)
+    if args.overwrite:
+        raise ValueError("--overwrite belongs to --file")
+    if args.corpus or args.out:
+        return _back_translate(args)
+    from mmt.translate import arriving_lines
+
+    rows_of = _rows_of(args)
+    if sys.stdin is None:
+        raise ValueError("there is no standard input to translate")
+    stdin: Any = sys.stdin.buffer
+    for row in rows_of(arriving_lines(stdin), 0):
+        print(row, flush=True)
+
+
+def _rows_of(args: argparse.Namespace) -> "TranslateLines":
+    """Loads the model; returns a function that yields the output of each line, in order.
+
+    Its arguments are the lines, and the number of the first one in its file, from 0.
+    """
+    from mmt import translate
+
+    glossary = translate.Glossary.read(args.glossary) if args.glossary else None
+    decoding = _decoding_of_lines(args)
+    translator = _loaded(args)
+    options: dict[str, Any] = {
+        "source": args.source, "target": args.target, "glossary": glossary, "decoding": decoding,
+    }  # fmt: skip
+    if args.risk or args.retry:
+        from mmt.translate import retry, risk
+
+        calibration = risk.Calibration.load(args.model)
+        translated: Callable[[Iterable[str]], Iterator[translate.Translation]] = functools.partial(
+            retry.translate, translator, calibration=calibration, retry=args.retry, **options
+        )
+    else:
+        translated = functools.partial(
+            translator.translate, token_scores=args.format == "jsonl", **options
+        )
+
+    def rows(lines: Iterable[str], first: int) -> Iterator[str]:
+        for translation in translated(lines):
+            translation = translation._replace(line=translation.line + first)
+            if not args.risk:
+                translation = translation._replace(risk=None)
+            if args.format == "jsonl":
+                yield as_json(translate.to_json(translation))
+            else:
+                yield translate.format_text(translation, nbest=decoding.nbest)
+
+    return rows
+
+
+def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
+    """Returns the decoding options of lines. Raises ValueError for those that exclude others."""
+    from mmt import config, translate
+
+    decoding = _decoding_of(args)
+    if config.bound(translate.Decoding, "split") is None:
+        decoding = dataclasses.replace(decoding, split="sentences")
+    if (args.risk or args.retry) and decoding.nbest > 1:
+        raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
+    return decoding
+
+
+def _translate_in_bulk(args: argparse.Namespace) -> None:
+    from mmt.system import lock
+    from mmt.translate import bulk
+
+    if not args.out or args.file or args.corpus or args.overwrite:
+        raise ValueError("--in FILES needs --out DIR; not --file, --corpus or --overwrite")
+    if args.pipeline_options is not None and args.beam_runner is None:
+        raise ValueError("--pipeline_options belongs to --beam_runner")
+    storage, runner = bulk.Storage(), None
+    if args.beam_runner is not None:
+        from mmt.translate.bulk import pipeline
+
+        runner = pipeline.BeamRunner(args.beam_runner, args.pipeline_options or "")
+        storage = pipeline.BeamStorage()
+    remote = storage.is_remote(args.out)
+    lines = bulk.SHARD_LINES if args.shard_lines is None else args.shard_lines
+    with contextlib.nullcontext() if remote else lock.held(args.out):
+        job = bulk.BulkJob.plan(args.inputs, args.out, storage=storage, shard_lines=lines)
+        recipe = _recipe(args)
+        job.begin(recipe | {"shard_lines": lines})
+        args.weights = recipe["weights"]
+        load = functools.partial(_rows_of, args)
+        if runner is None:
+            job.run(load)
+        else:
+            runner.run(job, load)
+    for file in job.files:
+        print(file.path)
+
+
+def _recipe(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns what determines the translation of a line, but for the line."""
+    from mmt import config, languages
+    from mmt.data.cache.manifest import read_manifest
+    from mmt.run import Run
+    from mmt.translate import AUTO, Glossary, Translator, output_log, risk
+
+    for name in (args.source, args.target):
+        if name not in (None, AUTO):
+            languages.find(name)
+    if args.glossary:
+        Glossary.read(args.glossary)
+    decoding, run = _decoding_of_lines(args), Run(args.model)
+    run.check_is_model()
+    average = config.bound(Translator.load, "average") or 1
+    steps = run.last_steps(average, step=args.step) if average > 1 else [
+        run.best_step() if args.step is None else args.step
+    ]  # fmt: skip
+    assessed = args.risk or args.retry
+    if assessed:
+        risk.Calibration.load(args.model)
+    files = {"glossary": args.glossary, "calibration": run.risk if assessed else None}
+    return output_log.model_recipe(args.model, steps, read_manifest(run.manifest)) | {
+        "decoding": str(decoding),
+        "weights": _weights(args),
+        "from": args.source,
+        "to": args.target,
+        "format": args.format,
+        "retry": args.retry,
+        "risk": args.risk,
+        **{name: _digest(Path(path)) if path else None for name, path in files.items()},
+    }
+
+
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+
+
+def _translate_file(args: argparse.Namespace) -> None:
+    from mmt import documents
+    from mmt.system import atomic
+
+    path, out = Path(args.file), Path(args.out or "")
+    if not args.out or args.corpus or args.nbest or args.format != "text":
+        raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
+    if args.glossary or args.risk or args.retry:
+        raise ValueError("--glossary, --risk and --retry are for stdin, not for --file")
+    if out.exists() and out.samefile(path):
+        raise ValueError(f"--out is the file itself, {path}")
+    content = path.read_bytes()
+    source = None if args.source == "auto" else args.source
+    locales = documents.locales(source, args.target or "eng")
+    document = documents.read(str(path), content, locales)
+    from mmt.translate import files, markup
+
+    translator, decoding = translator_of(args)
+
+    def translate(lines: list[str]) -> Iterator[str]:
+        translations = translator.translate(
+            lines, source=args.source, target=args.target, decoding=decoding
+        )
+        return (translation.text for translation in translations)
+
+    def place(segment: documents.MarkedText, translation: str) -> documents.MarkedText:
+        return markup.place(translator, segment, translation, source=source, target=args.target)
+
+    atomic.write_bytes(
+        out,
+        files.translate_document(document, translate, overwrite=args.overwrite, place=place),
+    )
+    print(out)
+
+
+def _back_translate(args: argparse.Namespace) -> None:
+    from mmt import config
+    from mmt.translate import back_translation
+
+    if not (args.corpus and args.out):
+        raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
+    for_stdin = ("source", "nbest", "glossary", "risk", "retry")
+    if args.format != "text" or any(getattr(args, name) for name in for_stdin):
+        raise ValueError(
+            "--from, --nbest, --format, --glossary, --risk and --retry are not for --corpus"
+        )
+    translator, decoding = translator_of(args, [back_translation.BackTranslation])
+    into = args.target.split(",") if args.target else ()
+    work = config.configured(back_translation.BackTranslation)(
+        args.model, args.corpus, args.out, into
+    )
+    work.write(translator, decoding)
+    print(args.out)
+
+
+def translator_of(
+    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
+) -> tuple[Any, Any]:
+    """Returns the translator and the decoding options; a flag wins over a binding.
+
+    bound: further functions whose parameters bindings may set.
+    """
+    decoding = _decoding_of(args, bound)
+    return _loaded(args), decoding
+
+
+def _decoding_of(
+    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
+) -> "Decoding":
+    """Loads the bindings of the command line; returns the decoding options."""
+    from mmt import config, sharding, translate
+
+    load, make = translate.Translator.load, translate.Decoding
+    config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
+    flags = {name: getattr(args, name, None) for name in ("beam", "alpha", "nbest")}
+    return config.configured(make)(
+        **{name: value for name, value in flags.items() if value is not None}
+    )
+
+
+def _loaded(args: argparse.Namespace) -> Any:
+    """Returns the translator, with the bindings that `_decoding_of` has loaded."""
+    from mmt import config, translate
+
+    step: dict[str, Any] = {} if args.step is None else {"step": args.step}
+    layout = translate.layout_of(args.model)
+    if getattr(args, "weights", None) and layout is None:
+        step["weights"] = _weights(args)
+    return config.configured(translate.Translator.load)(args.model, layout=layout, **step)
+
+
+def _weights(args: argparse.Namespace) -> str:
+    """Returns the precision of --weights; names the one that `auto` chooses on stderr."""
+    if args.weights != "auto":
+        return args.weights
+    from mmt.model import inference
+
+    weights = inference.fastest_weights()
+    print(f"weights: {weights} (--weights)", file=sys.stderr)
+    return weights

@@ -1,0 +1,124 @@
+"""`mmt translate --in` writes what `mmt translate` prints, and its flags are checked."""
+
+import fcntl
+import io
+import json
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from mmt.cli.main import main
+from mmt.system import lock
+from tests.helpers import bulk_lines
+
+OLD = Path(__file__).resolve().parents[2] / "data/old_run"
+TEXT = "eins zwei\n\ndrei vier null\nmoja mbili\nun deux\n"
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    """The working directory, with a folder of two files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/a.de").write_text(TEXT)
+    (tmp_path / "texts/b.de").write_text("null\n")
+    return tmp_path / "texts"
+
+
+def typed(flags, stdin, monkeypatch, capsys):
+    """The status, stdout and stderr of `mmt translate`."""
+    stream = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(stdin.encode())))
+    monkeypatch.setattr(sys, "stdin", stream)
+    status = main(["translate", "--model", str(OLD / "toy"), *flags.split()])
+    return status, *capsys.readouterr()
+
+
+def test_files_hold_what_stdout_would(texts, tmp_path, monkeypatch, capsys):
+    """With --nbest, lines are numbered by file, though shards have two lines."""
+    flags = "--beam 2 --nbest 2 --weights float32 --from de"
+    status, printed, _ = typed(flags, TEXT, monkeypatch, capsys)
+    assert status == 0 and printed.count("\n") == 2 * TEXT.count("\n") - 1  # one of an empty line
+    bulk = f"{flags} --in texts --out en --shard_lines 2"
+    status, _, err = typed(f"{bulk} --step 7", "", monkeypatch, capsys)
+    assert status == 1 and "checkpoints/7; there are: 80" in err
+    status, out, err = typed(bulk, "", monkeypatch, capsys)
+    assert (status, out) == (0, "en/a.de\nen/b.de\n"), err
+    assert (tmp_path / "en/a.de").read_text() == printed
+    assert (tmp_path / "en/b.de").read_text().startswith("0 ||| ")
+    assert sorted(path.name for path in (tmp_path / "en").iterdir()) == [
+        "a.de", "b.de", "translation.json"
+    ]  # fmt: skip
+    recipe = json.loads((tmp_path / "en/translation.json").read_text())
+    assert recipe["decoding"] == "beam:2|alpha:0.8|nbest:2|split:sentences"
+    assert recipe["model"] == str(OLD / "toy") and recipe["weights"] == "float32"
+    status, _, err = typed(bulk.replace("de --in", "fr --in"), "", monkeypatch, capsys)
+    assert status == 1 and "another recipe (from: 'de' there, 'fr' requested)" in err
+
+
+def test_a_folder_in_use_is_refused(texts, tmp_path, monkeypatch, capsys):
+    (tmp_path / "en").mkdir()
+    with open(tmp_path / "en" / lock.FILE, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        status, _, err = typed("--in texts --out en", "", monkeypatch, capsys)
+    assert status == 1 and "en is in use by another run" in err
+    assert [path.name for path in (tmp_path / "en").iterdir()] == [lock.FILE]
+
+
+@pytest.mark.slow
+def test_a_killed_command_is_resumed(tmp_path):
+    lines = bulk_lines.write_lines(tmp_path / "a.de", 3000)
+    out, shards = tmp_path / "out/a.de", tmp_path / "out/.shards/a.de"
+    command = [
+        sys.executable, "-m", "mmt.cli", "translate", "--model", OLD / "toy", "--beam", "1",
+        "--weights", "float32",
+    ]  # fmt: skip
+    bulk = [*command, "--in", tmp_path / "a.de", "--out", tmp_path / "out", "--shard_lines", "100"]
+    with subprocess.Popen(bulk, stderr=subprocess.DEVNULL) as process:
+        while len(list(shards.glob("*-of-000030"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    kept = {path.name: path.stat().st_mtime_ns for path in shards.glob("*-of-000030")}
+    assert 2 <= len(kept) < 30 and not out.exists()
+    with subprocess.Popen(bulk, stderr=subprocess.DEVNULL) as process:
+        last = shards / f"{len(kept):06}-of-000030"
+        while not last.exists() and not out.exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        times = {name: (shards / name).stat().st_mtime_ns for name in kept if not out.exists()}
+    assert process.returncode == 0 and times.items() <= kept.items()
+    single = subprocess.run(
+        command, input="\n".join(lines), capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    translations = dict(zip(lines, single, strict=True))
+    expected = [translations[line] for line in (tmp_path / "a.de").read_text().splitlines()]
+    assert out.read_text().splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--in texts", "--in FILES needs --out DIR"),
+        ("--in texts --out en --corpus c", "not --file, --corpus or --overwrite"),
+        ("--shard_lines 5", "--shard_lines belongs to --in FILES --out DIR"),
+        ("--out en --beam_runner DirectRunner", "--beam_runner belongs to --in"),
+        ("--in texts --out en --pipeline_options=--a=b", "belongs to --beam_runner"),
+        ("--in texts/a.d --out en", "texts/a.d: no such file; nearest: a.de"),
+        ("--in texts --out texts", "would be written to texts/a.de, which is an input"),
+        ("--in texts --out en --from Germn", "unknown language 'Germn'"),
+        ("--in texts --out en --beam 2 --nbest 3", "3-best of beam size 2"),
+        ("--in texts --out en --risk", "mmt calibrate"),
+        ("--in texts --out en --glossary no.tsv", "no.tsv"),
+    ],
+)
+def test_faults_are_found_before_anything_is_written(
+    flags, message, texts, tmp_path, monkeypatch, capsys
+):
+    status, _, err = typed(flags, "", monkeypatch, capsys)
+    assert status == 1 and message in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts"]
+    assert sorted(path.name for path in texts.iterdir()) == ["a.de", "b.de"]
