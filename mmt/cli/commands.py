@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmt.cli import data_commands
+from mmt.cli import data_commands, engines
 from mmt.cli.data_commands import as_json, make_cache, make_identifier
 from mmt.system import status, termination
 
@@ -196,21 +196,18 @@ def _translator(
     bound: further functions whose parameters bindings may set.
     """
     from mmt import config, sharding, translate
-    from mmt.model import inference
 
     load, make = translate.Translator.load, translate.Decoding
     config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
-    flags = {name: getattr(args, name, None) for name in ("beam", "alpha", "nbest")}
-    decoding = config.configured(make)(
-        **{name: value for name, value in flags.items() if value is not None}
-    )
-    step: dict[str, Any] = {} if args.step is None else {"step": args.step}
-    layout = translate.layout_of(args.model)
+    decoding, engine = engines.decoding_of(args), engines.engine_of(args)
+    options: dict[str, Any] = {} if args.step is None else {"step": args.step}
+    layout = translate.layout_of(args.model, engine)
     if (weights := getattr(args, "weights", None)) and layout is None:
-        step["weights"] = weights if weights != "auto" else inference.fastest_weights()
+        options["weights"] = weights if weights != "auto" else engines.fastest_weights(engine)
         if weights == "auto":
-            print(f"weights: {step['weights']} (--weights)", file=sys.stderr)
-    return config.configured(load)(args.model, layout=layout, **step), decoding
+            engines.announce(engine, options["weights"], "--weights")
+    translator = config.configured(load)(args.model, layout=layout, engine=engine, **options)
+    return translator, decoding
 
 
 def _serve(args: argparse.Namespace) -> None:
@@ -221,17 +218,18 @@ def _serve(args: argparse.Namespace) -> None:
             f"a server needs the extra [serve] (pip install 'mmt[serve]'): {error}"
         ) from error
     from mmt import config, translate
-    from mmt.model import inference
 
-    load, make = translate.Translator.load, translate.Decoding
-    config.bind(args.bindings, [load, make, serve.Limits])
-    weights = config.bound(load, "weights") or inference.fastest_weights()
-    beam = {} if args.beam is None else {"beam": args.beam}
+    load = translate.Translator.load
+    config.bind(args.bindings, [load, translate.Decoding, serve.Limits])
+    engine = engines.engine_of(args)
+    weights = config.bound(load, "weights") or engines.fastest_weights(engine)
+    if engine != "jax":
+        engines.announce(engine, weights, "--gin.Translator.load.weights")
     serve.serve(
         args.models, host=args.host, port=args.port,
         keys=Path(args.keys) if args.keys else None,
-        decoding=config.configured(make)(**beam), limits=config.configured(serve.Limits)(),
-        load=functools.partial(config.configured(load), weights=weights),
+        decoding=engines.decoding_of(args), limits=config.configured(serve.Limits)(),
+        load=functools.partial(config.configured(load), engine=engine, weights=weights),
     )  # fmt: skip
 
 
@@ -250,8 +248,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     out = Path(args.out) if args.out else Run(args.model).results
     system = systems.system_of(Path(args.model), step=translator.steps)
     rows = evaluate.evaluate(
-        translator, testset, system=system, out=out, decoding=decoding, scores=scores
-    )
+        translator, testset, system=system, out=out, decoding=decoding, scores=scores,
+        decode=engines.recorded(translator, decoding),
+    )  # fmt: skip
     analysis.add(analysis.beside(out), about.rows(Run(args.model), system, translator, testset))
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++", file=sys.stderr)
