@@ -47,7 +47,10 @@ def test_the_flag_wins_over_the_binding_and_chooses_the_search(bind):
     [
         ("--engine ctranslate2", "experts, which CTranslate2 does not have: distil it"),
         ("--gin.Translator.load.engine=ctranslate", "nearest: ctranslate2; allowed: jax, ctrans"),
-        ("--engine ctranslate2 --gin.device_mesh.axes={'data':1,'model':1}", "belongs to the engine jax"),
+        (
+            "--engine ctranslate2 --gin.device_mesh.axes={'data':1,'model':1}",
+            "belongs to the engine jax",
+        ),
     ],
 )
 def test_what_the_engine_cannot_do_is_named(line, message, tmp_path, monkeypatch, capsys):

