@@ -47,13 +47,15 @@ def evaluate(
     out: Path,
     decoding: Decoding = DEFAULT,
     scores: Metrics = metrics.DEFAULT_METRICS,
+    decode: str = "",
 ) -> list[Row]:
     """Scores `system` on every language of `testset` and adds the rows to `out`.
 
     The texts are written to `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}` in the folder of
     `out`. `analysis.jsonl` there gets intervals and output checks for each row. A language is
     skipped if its row has the same checkpoint, decoding, config and `scores`, and its texts are
-    those of this test set. Progress goes to stderr.
+    those of this test set. Progress goes to stderr. `decode` is what rows record of the decoding,
+    by default `decoding` as text.
 
     Returns the rows in the test set's order. Raises ValueError for a broken results file, or if the
     translator routes by language and lacks one, and OSError if a file cannot be written; all before
@@ -68,7 +70,7 @@ def evaluate(
         raise ValueError(f"{out}: this name is reserved for analysis rows; choose another name")
     results.add_rows(out, [])
     _describe(testset, analysis.beside(out))
-    judge = _Judge(testset, system, str(decoding), out, scores)
+    judge = _Judge(testset, system, decode or str(decoding), out, scores)
     judge.folder.mkdir(parents=True, exist_ok=True)
     done = judge.done()
     update.of_rows(out, done.values())

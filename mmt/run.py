@@ -103,6 +103,18 @@ class Run:
         """Returns the file of published weights; `mmt.checkpoint.published` reads it."""
         return self.checkpoint(step) / "weights.npz"
 
+    def ctranslate2(self, steps: Sequence[int]) -> Path:
+        """Returns the directory of the CTranslate2 export of a checkpoint, or of averaged ones.
+
+        `mmt.convert.ctranslate2` makes it. `exports` holds those of all checkpoints.
+        """
+        return self.exports / "-".join(map(str, steps))
+
+    @property
+    def exports(self) -> Path:
+        """The directory of the exports that CTranslate2 translates."""
+        return self.directory.absolute() / "ctranslate2"
+
     def checkpoint(self, step: int) -> Path:
         """Returns the absolute path of the checkpoint of a step."""
         return self.checkpoints.absolute() / str(step)

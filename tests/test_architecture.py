@@ -27,7 +27,7 @@ DOORS = {
     "torch": set(),
     "transformers": set(),
     "safetensors": {"mmt.convert.tensors"},
-    "ctranslate2": {"mmt.convert.ctranslate2"},
+    "ctranslate2": {"mmt.convert.ctranslate2", "mmt.decoding.ctranslate2_search"},
     "sentencepiece": {"mmt.data.vocabulary"},
     "sentencex": {"mmt.translate.sentences"},
     "sacrebleu": {"eval.metrics", "eval.testsets", "tasks"},
@@ -84,8 +84,8 @@ MAY_IMPORT = {
     "mmt.convert": {"mmt.model", "mmt.data", "mmt.checkpoint", "mmt.config", "mmt.run"},
     "mmt.plan": {"mmt.config", "mmt.decoding", "mmt.model", "mmt.sharding", "mmt.trainer",
                  "mmt.translate"},
-    "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.data", "mmt.decoding",
-                      "mmt.documents", "mmt.identify", "mmt.run", "mmt.sharding"},
+    "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.convert", "mmt.data",
+                      "mmt.decoding", "mmt.documents", "mmt.identify", "mmt.run", "mmt.sharding"},
     "mmt.serve": {"mmt.decoding", "mmt.translate"},
     "mmt.data": {"mmt.data", "mmt.documents", "mmt.run"},
     "mmt.data.forecast": {"mmt.data", "mmt.config", "mmt.run"},
@@ -270,4 +270,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 85
+    assert count(parser()) == 89

@@ -63,10 +63,13 @@ def read_weights(model_dir: Path, step: int) -> dict[str, np.ndarray]:
 
 
 def write_hashes(model_dir: Path) -> None:
-    """Writes the SHA-256 sums of all files, as `sha256sum -c` reads them."""
+    """Writes the SHA-256 sums of all files but exports, as `sha256sum -c` reads them."""
     run = Run(model_dir)
-    names = sorted(path.relative_to(model_dir).as_posix() for path in model_dir.rglob("*")
-                   if path.is_file() and path != run.hashes)  # fmt: skip
+    names = sorted(
+        path.relative_to(model_dir).as_posix()
+        for path in model_dir.rglob("*")
+        if path.is_file() and path != run.hashes and not path.absolute().is_relative_to(run.exports)
+    )
     text = "".join(f"{sha256(model_dir / name)}  {name}\n" for name in names)
     run.hashes.write_text(text, encoding="utf-8")
 

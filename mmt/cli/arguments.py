@@ -89,7 +89,8 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
     parser.add_argument(
         "--weights", choices=("auto", "float32", "bfloat16", "int8"), default="auto",
-        help="precision of matrix products; default: auto, bfloat16 where it is fast, else float32",
+        help="precision of matrix products; default: auto, bfloat16 where it is fast, else float32;"
+        " with --engine ctranslate2 int8",
     )  # fmt: skip
     parser.add_argument(
         "--glossary", metavar="FILE.tsv",
@@ -156,6 +157,7 @@ def _serve_flags(parser: argparse.ArgumentParser) -> None:
         "--keys", metavar="FILE", help="hashes of the keys that may use the server; default: all"
     )
     parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
+    _engine_flag(parser)
     parser.set_defaults(run="serve", gin_file=())
     parser.epilog = (
         "--gin.Limits.NAME=VALUE (characters, queue_tokens, ...), --gin.Decoding.NAME=VALUE and "
@@ -188,6 +190,7 @@ def _decoding_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, help="checkpoint; default: the best, else the latest")
     parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
     parser.add_argument("--alpha", type=float, help="length penalty; default: 0.8")
+    _engine_flag(parser)
     parser.set_defaults(gin_file=())
     parser.epilog = (
         "--gin.Decoding.NAME=VALUE (no_repeat_ngram, temperature, ...) and "
@@ -195,6 +198,14 @@ def _decoding_flags(parser: argparse.ArgumentParser) -> None:
         "several devices also --gin.device_mesh.axes and --gin.Layout.over; default: those of the "
         "run."
     )
+
+
+def _engine_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine", choices=("jax", "ctranslate2"),
+        help="what runs the model; default: jax. ctranslate2 is for dense models on a CPU, and is "
+        "exported into the run directory once",
+    )  # fmt: skip
 
 
 def _export_flags(parser: argparse.ArgumentParser) -> None:

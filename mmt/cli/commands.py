@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from mmt.cli import data_commands
+from mmt.cli import data_commands, engines
 from mmt.cli.data_commands import as_json, make_cache, make_identifier
 from mmt.cli.translate_commands import translate, translator_of
 from mmt.system import status, termination
@@ -102,17 +102,18 @@ def _serve(args: argparse.Namespace) -> None:
             f"a server needs the extra [serve] (pip install 'mmt[serve]'): {error}"
         ) from error
     from mmt import config, translate
-    from mmt.model import inference
 
-    load, make = translate.Translator.load, translate.Decoding
-    config.bind(args.bindings, [load, make, serve.Limits])
-    weights = config.bound(load, "weights") or inference.fastest_weights()
-    beam = {} if args.beam is None else {"beam": args.beam}
+    load = translate.Translator.load
+    config.bind(args.bindings, [load, translate.Decoding, serve.Limits])
+    engine = engines.engine_of(args)
+    weights = config.bound(load, "weights") or engines.fastest_weights(engine)
+    if engine != "jax":
+        engines.announce(engine, weights, "--gin.Translator.load.weights")
     serve.serve(
         args.models, host=args.host, port=args.port,
         keys=Path(args.keys) if args.keys else None,
-        decoding=config.configured(make)(**beam), limits=config.configured(serve.Limits)(),
-        load=functools.partial(config.configured(load), weights=weights),
+        decoding=engines.decoding_of(args), limits=config.configured(serve.Limits)(),
+        load=functools.partial(config.configured(load), engine=engine, weights=weights),
     )  # fmt: skip
 
 
@@ -131,8 +132,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     out = Path(args.out) if args.out else Run(args.model).results
     system = systems.system_of(Path(args.model), step=translator.steps)
     rows = evaluate.evaluate(
-        translator, testset, system=system, out=out, decoding=decoding, scores=scores
-    )
+        translator, testset, system=system, out=out, decoding=decoding, scores=scores,
+        decode=engines.recorded(translator, decoding),
+    )  # fmt: skip
     analysis.add(analysis.beside(out), about.rows(Run(args.model), system, translator, testset))
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++", file=sys.stderr)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mmt.cli import engines
 from mmt.cli.data_commands import as_json
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     files = {"glossary": args.glossary, "calibration": run.risk if assessed else None}
     return output_log.model_recipe(args.model, steps, read_manifest(run.manifest)) | {
         "decoding": str(decoding),
+        "engine": engines.engine_of(args),
         "weights": _weights(args),
         "from": args.source,
         "to": args.target,
@@ -237,29 +239,27 @@ def _decoding_of(
 
     load, make = translate.Translator.load, translate.Decoding
     config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
-    flags = {name: getattr(args, name, None) for name in ("beam", "alpha", "nbest")}
-    return config.configured(make)(
-        **{name: value for name, value in flags.items() if value is not None}
-    )
+    return engines.decoding_of(args)
 
 
 def _loaded(args: argparse.Namespace) -> Any:
     """Returns the translator, with the bindings that `_decoding_of` has loaded."""
     from mmt import config, translate
 
-    step: dict[str, Any] = {} if args.step is None else {"step": args.step}
-    layout = translate.layout_of(args.model)
+    engine = engines.engine_of(args)
+    options: dict[str, Any] = {} if args.step is None else {"step": args.step}
+    layout = translate.layout_of(args.model, engine)
     if getattr(args, "weights", None) and layout is None:
-        step["weights"] = _weights(args)
-    return config.configured(translate.Translator.load)(args.model, layout=layout, **step)
+        options["weights"] = _weights(args)
+    load = config.configured(translate.Translator.load)
+    return load(args.model, layout=layout, engine=engine, **options)
 
 
 def _weights(args: argparse.Namespace) -> str:
     """Returns the precision of --weights; names the one that `auto` chooses on stderr."""
     if args.weights != "auto":
         return args.weights
-    from mmt.model import inference
-
-    weights = inference.fastest_weights()
-    print(f"weights: {weights} (--weights)", file=sys.stderr)
+    engine = engines.engine_of(args)
+    weights = engines.fastest_weights(engine)
+    engines.announce(engine, weights, "--weights")
     return weights

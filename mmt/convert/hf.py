@@ -99,7 +99,7 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
     model = Run(run).model()
     made = hf_config.from_config(model.config)
     entries = names.table(model)
-    vocabulary_file = _trained_vocabulary(run, model.config)
+    vocabulary_file = trained_vocabularies(Run(run), model.config)["source"]
     shapes = {
         copy: entry.their_shape
         for entry in entries.values()
@@ -170,6 +170,27 @@ def _ends_by_exception() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def trained_vocabularies(run: Run, made: Config) -> dict[str, Path]:
+    """Returns the vocabulary files of 'source' and 'target' of a run with a model.
+
+    Raises ValueError if training used another one, or it has more pieces than the model.
+    """
+    trained = read_manifest(run.manifest).vocabulary_hash
+    embeddings = {"source": made.vocab_size, "target": made.target_vocabulary}
+    for side, path in run.vocabularies().items():
+        vocabulary = Vocabulary.load(path)
+        if vocabulary.hash != trained[side]:
+            raise ValueError(
+                f"{path} is not the {side} vocabulary that the model was trained with: its hash is "
+                f"{vocabulary.hash}, not {trained[side]} as in its manifest"
+            )
+        if vocabulary.size > embeddings[side]:
+            raise ValueError(
+                f"{path} has {vocabulary.size} pieces, the model only {embeddings[side]} embeddings"
+            )
+    return run.vocabularies()
 
 
 def gin_text(made: Config, name: str) -> str:
@@ -263,23 +284,6 @@ def _written_as(name: str, made: dict[str, Any]) -> tuple[str, ...]:
     if name == names.EMBEDDING and made["model_type"] == "switch_transformers" and untied:
         return name, *names.EMBEDDING_COPIES
     return (name,)
-
-
-def _trained_vocabulary(run: Path, made: Config) -> Path:
-    """Returns a run's vocabulary file. Raises ValueError if training used another one."""
-    trained = read_manifest(Run(run).manifest).vocabulary_hash
-    for side, path in Run(run).vocabularies().items():
-        vocabulary = Vocabulary.load(path)
-        if vocabulary.hash != trained[side]:
-            raise ValueError(
-                f"{path} is not the {side} vocabulary that the model was trained with: its hash is "
-                f"{vocabulary.hash}, not {trained[side]} as in its manifest"
-            )
-        if vocabulary.size > made.vocab_size:
-            raise ValueError(
-                f"{path} has {vocabulary.size} pieces, the model only {made.vocab_size} embeddings"
-            )
-    return Run(run).vocabularies()["source"]
 
 
 def _check_vocabulary(vocabulary: Vocabulary, made: Config, path: Path) -> None:

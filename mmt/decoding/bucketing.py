@@ -149,13 +149,7 @@ class BucketedBatches:
             ValueError: the model's output is not a number, a prefix leaves no room for the end
                 token, or phrases are required of a sample.
         """
-        for source in sources:
-            most = self.decoding.longest(len(source.tokens))
-            if len(source.prefix) + 1 > most:
-                raise ValueError(
-                    f"prefix of {len(source.prefix)} tokens; the longest translation of this line "
-                    f"has {most}, with its end"
-                )
+        check_prefixes(sources, self.decoding)
         if self.decoding.temperature and any(source.phrases for source in sources):
             raise ValueError(
                 f"temperature {self.decoding.temperature} and a glossary: a sample cannot contain "
@@ -302,6 +296,17 @@ class BucketedBatches:
             (rows, phrases, alternatives, tokens),
             self.edges,
         )
+
+
+def check_prefixes(sources: Sequence[Source], decoding: Decoding) -> None:
+    """Raises ValueError for a source with a prefix that leaves no room for the end token."""
+    for source in sources:
+        most = decoding.longest(len(source.tokens))
+        if len(source.prefix) + 1 > most:
+            raise ValueError(
+                f"prefix of {len(source.prefix)} tokens; the longest translation of this line "
+                f"has {most}, with its end"
+            )
 
 
 def _power_of_two(number: int, *, least: int) -> int:

@@ -203,7 +203,7 @@ async def _settings(service: Service, request: Request) -> Response:
             "supportedFilesFormat": list(supported_suffixes()),
             "alternatives": service.decoding.beam - 1,
             "identification": service.models.identifies,
-            "glossary": True,
+            "glossary": service.models.take_glossary,
         }
     )
 

@@ -38,6 +38,11 @@ class ServedModel:
             return manifest.translated
         return (manifest.target,) if manifest.target else self._tags()
 
+    @property
+    def takes_glossary(self) -> bool:
+        """Returns whether its engine can require terms of a glossary."""
+        return self.translator.ctranslate2 is None
+
     def _tags(self) -> tuple[str, ...]:
         codes = self.translator.vocabularies["source"].tags.values()
         return tuple(sorted({code for code in codes if code}))
@@ -118,6 +123,7 @@ class Models:
                 )
         translators = {id(m.translator): m.translator for m in models}.values()
         self._identifiers = [each for each in translators if each.identifier is not None]
+        self.take_glossary = any(model.takes_glossary for model in models)
         self.sources = sorted({source for source, _ in self._pairs})
         self.targets = sorted({target for _, target in self._pairs})
 

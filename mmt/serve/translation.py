@@ -128,6 +128,10 @@ def detection(source: str, probability: float) -> dict[str, Any]:
 def _parts(content: str, request: TranslationRequest, route: Route | None) -> Text:
     if route is None or route.model is None:
         return Text([content])
+    if request.glossary is not None and not route.model.takes_glossary:
+        raise Refusal(
+            400, f"glossary: the model {route.model.name} is served by CTranslate2, which has none"
+        )
     make = html_text.parts if request.html else text.plain
     return make(content, splitter(route, request.decoding, request.glossary))
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
 from mmt.decoding.constraints import RequiredPhrase
+from mmt.decoding.ctranslate2_search import CTranslate2Search
 from mmt.identify import LanguageIdentifier
 from mmt.sharding import Layout
 from mmt.translate import glossary, placeholders, sentences, source_language
@@ -36,7 +37,7 @@ class LineSearch:
         glossary: terms whose translations are required, or None.
     """
 
-    batches: BucketedBatches
+    batches: BucketedBatches | CTranslate2Search
     vocabularies: Mapping[str, Vocabulary]
     tag: str
     language_id: Callable[[str | None], int | None]

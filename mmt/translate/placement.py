@@ -1,22 +1,79 @@
-"""Where the parameters of a model that translates lie: on one device, or by a layout."""
+"""What runs a model that translates: JAX on one device or by a layout, or CTranslate2."""
 
+import functools
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 
-from mmt import config, sharding
+from mmt import checkpoint, config, sharding, suggest
+from mmt.convert import ctranslate2
+from mmt.decoding.ctranslate2_search import CTranslate2Model
+from mmt.model import inference
+from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 
+ENGINES = ("jax", "ctranslate2")
 
-def layout_of(model_dir: str | Path) -> sharding.Layout | None:
+
+def load(
+    engine: str,
+    run: Run,
+    steps: Sequence[int],
+    layout: sharding.Layout | None,
+    weights: str | None,
+) -> tuple[Transformer, Any, CTranslate2Model | None]:
+    """Returns a run's model, its parameters, and the model of CTranslate2 if that is the engine.
+
+    Args:
+        engine: one of `ENGINES`. With 'ctranslate2' the parameters are a function that reads them.
+        run: the run directory.
+        steps: step of the checkpoint, or steps of those to average, in order.
+        layout: placement of the parameters; None is the first device.
+        weights: 'float32', 'bfloat16', 'int8' or None, the parameters as they were trained.
+
+    Raises:
+        ValueError: there is no such engine, or it does not have the model, weights or layout.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine {engine!r}; {suggest.choices(engine, ENGINES)}")
+    model = run.model()
+    if engine == "ctranslate2":
+        if layout is not None:
+            raise ValueError(
+                "the engine ctranslate2 translates on one CPU: a mesh or layout of devices "
+                "(device_mesh, Layout) belongs to the engine jax"
+            )
+        directory = ctranslate2.exported(run.directory, steps)
+        exported = CTranslate2Model.load(directory, weights or "float32")
+        return model, functools.cache(lambda: _params(run, model, steps)), exported
+    params = _params(run, model, steps, layout)
+    if weights is not None and layout is None:
+        model, params = inference.for_inference(model, params, weights)
+    return model, params, None
+
+
+def _params(
+    run: Run, model: Transformer, steps: Sequence[int], layout: sharding.Layout | None = None
+) -> Any:
+    """Returns the parameters of a checkpoint, or the mean of several."""
+    shapes = layout.shapes(boxed_shapes(model)) if layout else parameter_shapes(model)
+    if len(steps) == 1:
+        return checkpoint.restore_params(run.directory, shapes, step=steps[0])
+    return checkpoint.average(run.directory, shapes, last=len(steps), step=steps[-1])
+
+
+def layout_of(model_dir: str | Path, engine: str = "jax") -> sharding.Layout | None:
     """Returns the layout that the loaded configuration binds, else that of the run.
 
-    It is None for one device without such a binding, and for a directory without a configuration.
+    It is None for one device without such a binding, for a directory without a configuration, and
+    for an engine that does not need the devices of JAX.
     """
     run = Run(model_dir)
     if config.binds(sharding.Layout) or config.binds(sharding.device_mesh):
         return _configured()
-    if jax.device_count() == 1 or not run.config.is_file():
+    if engine != "jax" or jax.device_count() == 1 or not run.config.is_file():
         return None
     with config.isolated(run.config):
         return _configured()

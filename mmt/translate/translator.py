@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmt import checkpoint, config, languages
+from mmt import config, languages
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, find_tag
-from mmt.decoding import DEFAULT, Decoding
+from mmt.decoding import DEFAULT, Decoding, ctranslate2_search
 from mmt.decoding.bucketing import BucketedBatches
+from mmt.decoding.ctranslate2_search import CTranslate2Model, CTranslate2Search
 from mmt.identify import LanguageIdentifier
-from mmt.model import inference
-from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
+from mmt.model.transformer import Transformer
 from mmt.run import Run
 from mmt.sharding import Layout
-from mmt.translate import alignment, source_language
+from mmt.translate import alignment, placement, source_language
 from mmt.translate.alignment import Alignment
 from mmt.translate.glossary import Glossary, word_edges
 from mmt.translate.line_search import LineSearch
@@ -63,6 +63,8 @@ class Translator:
         fixed_batch_size: whether small batches are filled up to `batch_size`. `load` with weights
             in bfloat16 or int8 sets it to False, which makes few lines faster.
         identifier: the language identifier of the run, if it has one.
+        ctranslate2: the model of the engine CTranslate2, which translates in place of `model`.
+            `params` is then a function that reads the parameters, which only `align` needs.
 
     >>> translator = Translator.load("runs/demo/multilingual")                     # doctest: +SKIP
     >>> lines = ["Dienstag, 2. März 2021", "", "3 Stunden"]
@@ -80,6 +82,7 @@ class Translator:
     layout: Layout | None = None
     fixed_batch_size: bool = True
     identifier: LanguageIdentifier | None = None
+    ctranslate2: CTranslate2Model | None = None
 
     def __post_init__(self) -> None:
         parts = self.layout.parts("batch") if self.layout else 1
@@ -125,6 +128,11 @@ class Translator:
         """Returns whether the language of a line chooses experts, so that it must be given."""
         return self.model.config.languages > 0
 
+    @property
+    def default_decoding(self) -> Decoding:
+        """Returns the options of a search of the engine where none are given."""
+        return DEFAULT if self.ctranslate2 is None else ctranslate2_search.DEFAULT_SEARCH
+
     @classmethod
     def load(
         cls,
@@ -135,6 +143,7 @@ class Translator:
         batch_size: int = 32,
         layout: Layout | None = None,
         weights: str | None = None,
+        engine: str = "jax",
         rows: int | None = None,
     ) -> "Translator":
         """Loads the model of a run directory.
@@ -149,30 +158,27 @@ class Translator:
             layout: placement of the parameters; None is the first device.
             weights: 'float32', 'bfloat16' or 'int8' converts the model to a form that decodes
                 faster (`mmt.model.inference`); None, or a layout, keeps it as it was trained.
+            engine: 'jax', or 'ctranslate2' for a dense model on a CPU, which is exported once into
+                the run directory (`mmt.convert.ctranslate2`). Without `weights` it is float32.
             rows: old name of `batch_size`.
 
         Raises:
             ValueError: the directory holds no model, lacks a checkpoint, or has a file of another
-                model.
+                model; or CTranslate2 is not installed, or does not have such a model or weights.
         """
         size, batch_size = ("batch_size", batch_size) if rows is None else ("rows", rows)
         for name, value, most in (("average", average, 2**31 - 1), (size, batch_size, 4096)):
             if type(value) is not int or not 1 <= value <= most:
                 raise ValueError(f"{name}: {value!r}; allowed: int, 1 to {most}")
         run = Run(model_dir)
-        model = run.model()
         run.check_is_model()
         with config.isolated(run.config):
             lengths = config.macro("TASK_FEATURE_LENGTHS", {"inputs": cls.max_source_length})
-        shapes = layout.shapes(boxed_shapes(model)) if layout else parameter_shapes(model)
         if average == 1:
             steps = [run.best_step() if step is None else step]
-            params = checkpoint.restore_params(model_dir, shapes, step=steps[0])
         else:
             steps = run.last_steps(average, step=step)
-            params = checkpoint.average(model_dir, shapes, last=average, step=step)
-        if weights is not None and layout is None:
-            model, params = inference.for_inference(model, params, weights)
+        model, params, exported = placement.load(engine, run, steps, layout, weights)
         return cls(
             model,
             params,
@@ -184,6 +190,7 @@ class Translator:
             layout=layout,
             fixed_batch_size=weights in (None, "float32"),
             identifier=LanguageIdentifier.load(model_dir) if run.identifier.is_file() else None,
+            ctranslate2=exported,
         )
 
     def identify(self, lines: Sequence[str], *, most: int = 3) -> list[list[tuple[str, float]]]:
@@ -199,7 +206,7 @@ class Translator:
         *,
         source: str | None = None,
         target: str | None = None,
-        decoding: Decoding = DEFAULT,
+        decoding: Decoding | None = None,
         prefixes: Iterable[str] | None = None,
         token_scores: bool = False,
         sources: Iterable[str] | None = None,
@@ -219,7 +226,7 @@ class Translator:
                 language itself; only one that routes by language needs it.
             target: language to translate into; None is the model's own, else English. A model
                 whose vocabulary has no tags receives the lines unchanged.
-            decoding: options of the search.
+            decoding: options of the search; None is `default_decoding`.
             prefixes: a prefix per line, instead of `decoding.prefix`.
             token_scores: whether to keep the scores of tokens, which takes a little time.
             sources: a language per line, instead of `source`.
@@ -230,6 +237,7 @@ class Translator:
             ValueError: at once, for a language that the model does not have or needs, or a prefix
                 that the vocabulary cannot write. Languages in `sources` are checked line by line.
         """
+        decoding = self.default_decoding if decoding is None else decoding
         if source is not None and sources is not None:
             raise ValueError(f"sources, and the source {source!r} for all; give one")
         if source == AUTO:
@@ -257,7 +265,7 @@ class Translator:
 
         At most `max_source_length` fit. Texts of one `bucketing.bucket_length` share a batch.
         """
-        search = self._search(self._tag(target), target, DEFAULT, False, None)
+        search = self._search(self._tag(target), target, self.default_decoding, False, None)
         return list(map(len, search.encode(texts)))
 
     def align(
@@ -282,8 +290,9 @@ class Translator:
             for line, translation in pairs
         ]
         with self.layout.active() if self.layout else contextlib.nullcontext():
+            params = self.params if self.ctranslate2 is None else self.params()
             return alignment.align(
-                self.model, self.params, encoded, [language] * len(pairs),
+                self.model, params, encoded, [language] * len(pairs),
                 batch_size=self.batch_size,
             )  # fmt: skip
 
@@ -302,7 +311,22 @@ class Translator:
                 self._check_language(source, target)
             return self.language_id(source, target) if self.routes_by_language else None
 
-        batches = BucketedBatches(
+        return LineSearch(
+            self._batches(decoding, token_scores, glossary), self.vocabularies, tag, language_id,
+            self.manifest.source, self.sources, self.identifier, self.layout, glossary,
+        )  # fmt: skip
+
+    def _batches(
+        self, decoding: Decoding, token_scores: bool, glossary: Glossary | None
+    ) -> BucketedBatches | CTranslate2Search:
+        """Returns the search of the engine."""
+        if self.ctranslate2 is not None:
+            if glossary:
+                raise ValueError(ctranslate2_search.refusal("a glossary"))
+            return CTranslate2Search(
+                self.ctranslate2, decoding, self.batch_size, self.max_source_length, token_scores
+            )
+        return BucketedBatches(
             TransformerSearch(self.model, self.params, self.vocabularies["target"].size),
             decoding,
             batch_size=self.batch_size,
@@ -311,10 +335,6 @@ class Translator:
             token_scores=token_scores,
             edges=word_edges(self.vocabularies["target"]) if glossary else None,
         )
-        return LineSearch(
-            batches, self.vocabularies, tag, language_id, self.manifest.source, self.sources,
-            self.identifier, self.layout, glossary,
-        )  # fmt: skip
 
     def language_id(self, source: str | None, target: str | None = None) -> int:
         """Returns the id of a line's language, for a model that routes by language.

@@ -31,3 +31,12 @@ def test_faults_of_parameters_and_options_are_named(tmp_path):
     params = {"table": np.full((8, 8), np.nan, np.float32)}
     with pytest.raises(ValueError, match="table is not finite"):
         published.write_weights(tmp_path, params, step=1, dtype="int8")
+
+
+def test_sums_leave_exports_out(tmp_path):
+    for name in ("config.gin", "ctranslate2/3/model.bin", "checkpoints/3/weights.npz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    published.write_hashes(tmp_path)
+    lines = Run(tmp_path).hashes.read_text().splitlines()
+    assert [line.split("  ")[1] for line in lines] == ["checkpoints/3/weights.npz", "config.gin"]

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from mmt.decoding.ctranslate2_search import CTranslate2Model
 from mmt.serve.responses import NDJSON
-from tests.helpers.serving import request, translate
+from tests.helpers.serving import echo_translator, listening, request, service, translate
 
 
 def test_a_text_gives_a_text_and_a_list_a_list(serve_echo):
@@ -88,6 +89,16 @@ def test_a_fault_is_named(parameters, words, strict_port):
     assert answer.status == 400 and list(answer.json) == ["error"]
     assert words in answer.json["error"]
     assert len(answer.json["error"]) < 300
+
+
+def test_a_glossary_is_refused_where_ctranslate2_translates(tmp_path):
+    library = CTranslate2Model(None, "int8", (), (), 0, 1)
+    made = echo_translator(tmp_path / "v.model", ctranslate2=library)
+    with service(made) as served, listening(served) as port:
+        values = {"q": "a", "source": "de", "target": "en", "glossary": "a\tb"}
+        answer = request(port, "POST", "/translate", values)
+        assert answer.status == 400 and "served by CTranslate2" in answer.json["error"]
+        assert request(port, "GET", "/frontend/settings", {}).json["glossary"] is False
 
 
 def test_the_same_language_gives_the_text_back(serve_echo):

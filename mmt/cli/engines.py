@@ -1,0 +1,51 @@
+"""The engine of a command that translates: its name, its search, the weights that it takes."""
+
+import argparse
+import sys
+from typing import Any
+
+
+def engine_of(args: argparse.Namespace) -> str:
+    """Returns the engine: that of the flag, else of a binding, else 'jax'."""
+    from mmt import config, translate
+
+    bound = config.bound(translate.Translator.load, "engine")
+    return str(args.engine or bound or "jax")
+
+
+def decoding_of(args: argparse.Namespace) -> Any:
+    """Returns the decoding options; a flag wins over a binding.
+
+    Unless `search_style` is bound, it is the one that the engine has.
+    """
+    from mmt import config, translate
+
+    names = ("beam", "alpha", "nbest")
+    flags = {name: getattr(args, name, None) for name in names}
+    options = {name: value for name, value in flags.items() if value is not None}
+    if (
+        engine_of(args) == "ctranslate2"
+        and config.bound(translate.Decoding, "search_style") is None
+    ):
+        options["search_style"] = "hf"
+    return config.configured(translate.Decoding)(**options)
+
+
+def fastest_weights(engine: str) -> str:
+    """Returns the weights that an engine is fast with on this device."""
+    from mmt.model import inference
+
+    return "int8" if engine == "ctranslate2" else inference.fastest_weights()
+
+
+def announce(engine: str, weights: str, setting: str) -> None:
+    """Names the chosen weights on stderr, and how to set them."""
+    named = "" if engine == "jax" else f"engine: {engine}, "
+    print(f"{named}weights: {weights} ({setting})", file=sys.stderr)
+
+
+def recorded(translator: Any, decoding: Any) -> str:
+    """Returns the decoding as rows of results record it, with any other engine than JAX."""
+    if translator.ctranslate2 is None:
+        return str(decoding)
+    return f"{decoding}|engine:ctranslate2|weights:{translator.ctranslate2.weights}"

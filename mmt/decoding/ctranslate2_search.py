@@ -1,0 +1,275 @@
+"""`CTranslate2Search`: the search of CTranslate2 behind the interface of `BucketedBatches`.
+
+CTranslate2 has no length penalty like ours, leaves a prefix out of scores, and spreads the
+probability of excluded tokens over the others. So it returns many hypotheses, and those of interest
+are scored again in one teacher-forced pass: a score has the meaning of `DecodedSequence.score`.
+"""
+
+import dataclasses
+import functools
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mmt import suggest
+from mmt.decoding import bucketing
+from mmt.decoding.beam_search import length_penalty
+from mmt.decoding.bucketing import DecodedSequence, Source
+from mmt.decoding.options import DEFAULT, Decoding
+from mmt.system import environment
+
+WEIGHTS = ("float32", "bfloat16", "int8")
+# Times as many hypotheses as beams end before CTranslate2 stops. Our search stops when no live
+# hypothesis can win, which CTranslate2 does not know. `benchmarks/exports.py` has the effect.
+_PATIENCE = 3
+# Hypotheses of CTranslate2 end as those of Hugging Face do.
+DEFAULT_SEARCH = dataclasses.replace(DEFAULT, search_style="hf")
+_NEVER = -1e9  # below the score of any hypothesis; CTranslate2 gives -1e10 to excluded ones
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CTranslate2Model:
+    """A model of CTranslate2, loaded, with its tokens.
+
+    Attributes:
+        library: the `ctranslate2.Translator`.
+        weights: 'float32', 'bfloat16' or 'int8'.
+        source: the pieces of source token ids.
+        target: the pieces of target token ids.
+        pad, eos: token ids.
+    """
+
+    library: Any
+    weights: str
+    source: Sequence[str]
+    target: Sequence[str]
+    pad: int
+    eos: int
+
+    @classmethod
+    def load(cls, directory: Path, weights: str) -> "CTranslate2Model":
+        """Loads an export of `mmt.convert.ctranslate2` on the CPU, for all cores.
+
+        Raises ValueError for weights that CTranslate2 does not have on this CPU.
+        """
+        import ctranslate2
+
+        allowed = [each for each in WEIGHTS
+                   if each in ctranslate2.get_supported_compute_types("cpu")]  # fmt: skip
+        if weights not in allowed:
+            raise ValueError(
+                f"weights {weights!r} with the engine ctranslate2 on this CPU; "
+                f"{suggest.choices(weights, allowed)}"
+            )
+        library = ctranslate2.Translator(
+            str(directory), compute_type=weights, intra_threads=environment.cores()
+        )
+
+        def content(name: str) -> Any:
+            return json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+
+        shared = (directory / "shared_vocabulary.json").is_file()
+        source, target = (
+            content(f"{'shared' if shared else side}_vocabulary") for side in ("source", "target")
+        )
+        config = content("config")
+        pad, eos = (target.index(config[f"{name}_token"]) for name in ("bos", "eos"))
+        return cls(library, weights, source, target, pad, eos)
+
+    @functools.cached_property
+    def target_ids(self) -> Mapping[str, int]:
+        """Returns the token id of each target piece."""
+        return {piece: number for number, piece in enumerate(self.target)}
+
+
+class _Found(NamedTuple):
+    """Tokens of a hypothesis, with the end token if it has one, and the sum by CTranslate2."""
+
+    tokens: list[int]
+    total: float
+
+
+class _Group(NamedTuple):
+    """What the sources of one call have in common.
+
+    CTranslate2's prefixes change how others are searched, and it has one minimum length for all.
+    """
+
+    length: int
+    prefixed: bool
+    shortest: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CTranslate2Search:
+    """A model of CTranslate2 and the options of a search.
+
+    Attributes:
+        model: the model.
+        decoding: options of the search; `check` refuses those that CTranslate2 does not have.
+        batch_size: sources translated together.
+        longest: maximum tokens of a source.
+        token_scores: whether to keep the scores of tokens.
+
+    Raises:
+        ValueError: see `check`.
+    """
+
+    model: CTranslate2Model
+    decoding: Decoding
+    batch_size: int
+    longest: int
+    token_scores: bool = False
+
+    def __post_init__(self) -> None:
+        check(self.decoding)
+
+    def search(self, sources: Sequence[Source]) -> list[list[DecodedSequence]]:
+        """Returns the hypotheses of each source, best first, in the order of `sources`.
+
+        Raises:
+            ValueError: the model's output is not a number, a prefix leaves no room for the end
+                token, or phrases are required.
+        """
+        bucketing.check_prefixes(sources, self.decoding)
+        if any(source.phrases for source in sources):
+            raise ValueError(refusal("a glossary"))
+        found: dict[int, list[_Found]] = {}
+        for group, rows in _grouped(range(len(sources)), lambda i: self._group(sources[i])).items():
+            most = max(self._most(sources[i]) for i in rows)
+            found |= self._found(sources, rows, group, most)
+            # Up to a length that no hypothesis reaches, the search does not depend on the maximum.
+            cut = [
+                i for i in rows
+                if self._most(sources[i]) < most
+                and any(len(each.tokens) >= self._most(sources[i]) for each in found[i])
+            ]  # fmt: skip
+            for limit, again in _grouped(cut, lambda i: self._most(sources[i])).items():
+                found |= self._found(sources, again, group, limit)
+        return self._scored(sources, [found[i] for i in range(len(sources))])
+
+    def _most(self, source: Source) -> int:
+        return self.decoding.longest(len(source.tokens))
+
+    def _group(self, source: Source) -> _Group:
+        return _Group(
+            bucketing.bucket_length(len(source.tokens), self.longest),
+            bool(source.prefix),
+            self.decoding.shortest(len(source.tokens)) if self.decoding.min_length_ratio else 0,
+        )
+
+    def _found(
+        self, sources: Sequence[Source], rows: Sequence[int], group: _Group, longest: int
+    ) -> dict[int, list[_Found]]:
+        """Returns the hypotheses of at most `longest` tokens of some sources, by their numbers."""
+        model, decoding = self.model, self.decoding
+        candidates = 1 if decoding.beam == 1 else _PATIENCE * decoding.beam
+        if decoding.nbest == 1 and not decoding.alpha:
+            candidates = 1  # the first to end with the highest sum is the best one
+        results = model.library.translate_batch(
+            [_named(sources[i].tokens, model.source) for i in rows],
+            [_named(sources[i].prefix, model.target) for i in rows] if group.prefixed else None,
+            max_batch_size=self.batch_size,
+            beam_size=decoding.beam,
+            patience=max(1.0, candidates / decoding.beam),
+            num_hypotheses=candidates,
+            length_penalty=0,
+            no_repeat_ngram_size=decoding.no_repeat_ngram,
+            suppress_sequences=[[model.target[model.pad]]],
+            return_end_token=True,
+            return_scores=True,
+            max_input_length=0,
+            max_decoding_length=longest,
+            min_decoding_length=min(max(group.shortest - 1, 0), longest),  # without the end token
+        )
+        ids = model.target_ids
+        found: dict[int, list[_Found]] = {}
+        for i, result in zip(rows, results, strict=True):
+            hypotheses = zip(result.hypotheses, result.scores, strict=True)
+            each = [_Found([ids[piece] for piece in pieces], total) for pieces, total in hypotheses]
+            found[i] = [one for one in each if not one.total < _NEVER]
+        return found
+
+    def _scored(
+        self, sources: Sequence[Source], found: Sequence[list[_Found]]
+    ) -> list[list[DecodedSequence]]:
+        """Returns the best hypotheses of each source with their scores."""
+        pairs: list[tuple[int, list[int]]] = []
+        for number, (source, hypotheses) in enumerate(zip(sources, found, strict=True)):
+            pairs += [(number, tokens) for tokens in self._kept(source, hypotheses)]
+        model = self.model
+        results = model.library.score_batch(
+            [_named(sources[number].tokens, model.source) for number, _ in pairs],
+            [_named(_without_end(tokens, model.eos), model.target) for _, tokens in pairs],
+            max_batch_size=self.batch_size,
+            max_input_length=0,
+        )
+        decoded: list[list[DecodedSequence]] = [[] for _ in sources]
+        for (number, tokens), result in zip(pairs, results, strict=True):
+            scores = list(result.log_probs)[: len(tokens)]
+            if any(map(math.isnan, scores)):
+                raise ValueError(
+                    "the model's output is not a number (NaN): did its training diverge?"
+                )
+            score = sum(scores) / self._penalty(len(tokens))
+            kept_scores = scores if self.token_scores else []
+            decoded[number].append(DecodedSequence(tokens, kept_scores, score))
+        return [
+            sorted(sequences, key=lambda sequence: -sequence.score)[: self.decoding.nbest]
+            for sequences in decoded
+        ]
+
+    def _kept(self, source: Source, hypotheses: Sequence[_Found]) -> list[list[int]]:
+        """Returns the token ids of the hypotheses of a source that are scored again.
+
+        These are the `nbest` best ones, or all where CTranslate2's sum is not ours.
+        """
+        decoding = self.decoding
+        ranked = sorted(hypotheses, key=lambda one: -one.total / self._penalty(len(one.tokens)))
+        kept: list[list[int]] = []
+        for tokens, _ in ranked:
+            if tokens not in kept:
+                kept.append(tokens)
+        other = bool(source.prefix or decoding.min_length_ratio or decoding.no_repeat_ngram)
+        return kept if other else kept[: decoding.nbest]
+
+    def _penalty(self, length: int) -> float:
+        return length_penalty(length, self.decoding.settings(1))
+
+
+def check(decoding: Decoding) -> None:
+    """Raises ValueError for options of a search that CTranslate2 does not have as we mean them."""
+    if decoding.search_style != "hf":
+        raise ValueError(
+            f"search_style {decoding.search_style!r}: the engine ctranslate2 ends hypotheses as "
+            "Hugging Face does: set search_style 'hf' (--gin.Decoding.search_style=hf), or "
+            "translate with the engine jax (--engine jax)"
+        )
+    if decoding.temperature is not None:
+        raise ValueError(refusal(f"temperature {decoding.temperature} (sampling)"))
+    if decoding.repetition_penalty != 1:
+        raise ValueError(refusal(f"repetition_penalty {decoding.repetition_penalty}"))
+
+
+def refusal(option: str) -> str:
+    """Returns the message for an option that CTranslate2 does not have."""
+    return (
+        f"{option}: the engine ctranslate2 does not have it; omit it, or translate with the engine "
+        "jax (--engine jax)"
+    )
+
+
+def _grouped(rows: Any, key: Any) -> Mapping[Any, list[int]]:
+    ordered = sorted(rows, key=key)
+    return {name: list(members) for name, members in itertools.groupby(ordered, key=key)}
+
+
+def _named(tokens: Sequence[int], pieces: Sequence[str]) -> list[str]:
+    return [pieces[token] for token in tokens]
+
+
+def _without_end(tokens: list[int], eos: int) -> list[int]:
+    return tokens[:-1] if tokens[-1:] == [eos] else tokens

@@ -1,0 +1,81 @@
+"""`--engine`: the flag and its binding, the search of the engine, and what is refused."""
+
+import argparse
+import io
+import shutil
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from mmt import config
+from mmt.cli import engines
+from mmt.cli.main import main
+from mmt.run import Run
+from mmt.translate import Decoding, Translator
+from tests.helpers import hf_runs
+
+OLD = Path(__file__).resolve().parents[2] / "data/old_run"
+
+
+@pytest.fixture
+def bind():
+    yield lambda *bindings: config.bind(list(bindings), [Translator.load, Decoding])
+    config.bind([], [])
+
+
+def flags(**given):
+    return argparse.Namespace(**({"engine": None, "beam": None} | given))
+
+
+def test_the_flag_wins_over_the_binding_and_chooses_the_search(bind):
+    bind()
+    assert engines.engine_of(flags()) == "jax"
+    assert engines.decoding_of(flags(beam=2)) == Decoding(beam=2)
+    bind("Translator.load.engine=ctranslate2", "Decoding.alpha=1.0")
+    assert engines.engine_of(flags()) == "ctranslate2"
+    assert engines.decoding_of(flags()) == Decoding(alpha=1.0, search_style="hf")
+    assert engines.engine_of(flags(engine="jax")) == "jax"
+    assert engines.decoding_of(flags(engine="jax")) == Decoding(alpha=1.0)
+    bind("Decoding.search_style=t5x")  # for the search to refuse
+    assert engines.decoding_of(flags(engine="ctranslate2")).search_style == "t5x"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--engine ctranslate2", "experts, which CTranslate2 does not have: distil it"),
+        ("--gin.Translator.load.engine=ctranslate", "nearest: ctranslate2; allowed: jax, ctrans"),
+        (
+            "--engine ctranslate2 --gin.device_mesh.axes={'data':1,'model':1}",
+            "belongs to the engine jax",
+        ),
+    ],
+)
+def test_what_the_engine_cannot_do_is_named(line, message, tmp_path, monkeypatch, capsys):
+    run = shutil.copytree(OLD / "toy", tmp_path / "toy")
+    stream = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(b"eins")))
+    monkeypatch.setattr(sys, "stdin", stream)
+    try:
+        assert main(["translate", "--model", str(run), *line.split()]) == 1
+    finally:
+        config.bind([], [])
+    assert message in capsys.readouterr().err
+    assert not Run(run).exports.exists()
+
+
+def test_a_run_is_exported_and_translated_and_rows_name_the_engine(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
+    run = hf_runs.make_run(tmp_path / "run", **hf_runs.VARIANTS["t5, tied"])
+    stream = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(b"eins\n\nzwei\n")))
+    monkeypatch.setattr(sys, "stdin", stream)
+    line = ["translate", "--model", str(run), "--engine", "ctranslate2", "--nbest", "2"]
+    assert main(line) == 0
+    out, err = capsys.readouterr()
+    assert [row.split(" ||| ")[0] for row in out.splitlines()] == ["0", "0", "1", "2", "2"]
+    assert "engine: ctranslate2, weights: int8 (--weights)" in err
+    assert Run(run).ctranslate2([0]).is_dir()
+    translator = Translator.load(run, engine="ctranslate2")
+    text = engines.recorded(translator, translator.default_decoding)
+    assert text == "beam:4|alpha:0.8|rules:hf|engine:ctranslate2|weights:float32"
