@@ -20,8 +20,11 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(ROOT / ".pytest_cache/xla")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-# Programs here are small and run a few steps: most of a test is their compilation, 29 % less so.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Programs here are small and run a few steps: most of a test is their compilation. Both flags make
+# it faster, together by a half.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
 
 install_import_hook(["mmt"], "beartype.beartype")  # for the whole session
 

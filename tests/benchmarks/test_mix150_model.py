@@ -18,6 +18,7 @@ DATA = Path(os.environ.get("MMT_PACKS", ROOT.parent / "shared/data"))
 ROW = re.compile(r"\| (\w+) \| mix150few \| [\d,]+ \| `beam:1\S*` \| ([\d.]+) \| ([\d.]+) \|")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MODEL.is_dir(), reason="no benchmarks/mix150/model: make mix150-model")
 @pytest.mark.skipif(
     not (DATA / "mix/manifest.tsv").is_file(),

@@ -12,7 +12,7 @@ from mmt.model import balance, moe, routing
 
 # Tests compile more than they compute.
 jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-RATE = 0.01
+RATE = 0.05
 
 
 @pytest.mark.parametrize("router, choices", [("gshard_top2", 2), ("switch_top1", 1)])
@@ -46,10 +46,12 @@ def test_excess_load_is_the_share_of_choices_above_the_even_share():
     np.testing.assert_allclose(excess, count / count.sum() - 0.25, atol=1e-6)
 
 
-def balanced(program, rate=RATE):
+@pytest.fixture(scope="module")
+def balanced(toy_program):
     """The program with biases in place of the balancing loss."""
+    program = toy_program(moe_period=2)
     config = program.model.config
-    config = dataclasses.replace(config, moe=dataclasses.replace(config.moe, balance_rate=rate))
+    config = dataclasses.replace(config, moe=dataclasses.replace(config.moe, balance_rate=RATE))
     return dataclasses.replace(
         program,
         model=type(program.model)(config),
@@ -74,13 +76,15 @@ def without_biases(params):
     }
 
 
-def test_a_step_moves_each_bias_by_the_rate_towards_even_load(toy_program, toy_batches):
+def test_a_step_moves_each_bias_by_the_rate_towards_even_load(balanced, toy_program, toy_batches):
     """Also with several micro-batches; and the gradient's norm does not count the load."""
-    program = balanced(toy_program(moe_period=2))
+    program = balanced
     batch = next(toy_batches())
     state, moved = {}, {}
     for microbatches in (1, 2):
-        trainer = dataclasses.replace(program, microbatches=microbatches)
+        trainer = program
+        if microbatches > 1:
+            trainer = dataclasses.replace(program, microbatches=microbatches)
         state[microbatches], loss = trainer.step(trainer.start(3), trainer.place(batch))
         assert np.isfinite(loss)
         moved[microbatches] = biases(state[microbatches].params)
@@ -96,9 +100,9 @@ def test_a_step_moves_each_bias_by_the_rate_towards_even_load(toy_program, toy_b
     assert norms[0] == pytest.approx(norms[1], rel=1e-5)
 
 
-def test_an_expert_that_is_overloaded_loses_its_advantage(toy_program, toy_batches):
+def test_an_expert_that_is_overloaded_loses_its_advantage(balanced, toy_batches):
     """From a start where one expert's bias attracts all tokens, the load becomes even."""
-    program = balanced(toy_program(moe_period=2), rate=0.05)
+    program = balanced
     state = program.start(3)
 
     def favour(path, leaf):

@@ -1,6 +1,7 @@
 """Stacks of layers: relative bias of the stack or of each layer, special ids, depth."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,13 @@ TARGET = jnp.array([[0, 9, 8, 7, 6], [0, 3, 4, 0, 0]], jnp.int32)
 
 def init(config):
     model = Transformer(config)
-    return model, nn.unbox(model.init(jax.random.key(0), SOURCE, TARGET)["params"])
+    return model, nn.unbox(jax.jit(model.init)(jax.random.key(0), SOURCE, TARGET)["params"])
+
+
+def run(model, params, *arrays, **options):
+    """Returns what the model returns, compiled as one program."""
+    call = functools.partial(model.apply, **options)
+    return jax.jit(lambda params, arrays: call({"params": params}, *arrays))(params, arrays)
 
 
 @pytest.mark.slow
@@ -59,7 +66,7 @@ def test_unrolled_layers_are_the_same_model():
             )  # fmt: skip
             return jnp.square(logits).mean()
 
-        return jax.value_and_grad(loss)(params)
+        return jax.jit(jax.value_and_grad(loss))(params)
 
     expected, got = loss_and_gradients(model), loss_and_gradients(unrolled)
     assert jax.tree.structure(expected) == jax.tree.structure(got)
@@ -69,13 +76,13 @@ def test_unrolled_layers_are_the_same_model():
 @pytest.mark.parametrize("per_layer", [False, True])
 def test_decoding_step_by_step_sees_the_same_bias(per_layer):
     model, params = init(dataclasses.replace(CONFIG, relative_bias_per_layer=per_layer))
-    variables = {"params": params}
-    encoded = model.apply(variables, SOURCE, method="encode")
-    memory = model.apply(variables, encoded, SOURCE, method="cross_kv")
-    cache = model.apply(variables, 2, 5, method="empty_cache")
-    expected = model.apply(variables, SOURCE, TARGET)
+    encoded = run(model, params, SOURCE, method="encode")
+    memory = run(model, params, encoded, SOURCE, method="cross_kv")
+    cache = model.apply({"params": params}, 2, 5, method="empty_cache")
+    expected = run(model, params, SOURCE, TARGET)
+    step = jax.jit(functools.partial(model.apply, {"params": params}, method="decode_step"))
     for t in range(5):
-        logits, cache = model.apply(variables, TARGET[:, t], memory, cache, method="decode_step")
+        logits, cache = step(TARGET[:, t], memory, cache)
         within = TARGET[:, t] != 0 if t else jnp.array([True, True])
         np.testing.assert_allclose(
             logits[within], expected[within, t], rtol=1e-4, atol=1e-5
@@ -95,7 +102,7 @@ def test_buckets_reach_the_configured_distance():
     assert table.shape == (8, 2)
     far = Transformer(dataclasses.replace(CONFIG, relative_max_distance=40))
     source = jnp.arange(2, 22, dtype=jnp.int32)[None]
-    same = [m.apply({"params": params}, source, TARGET[:1]) for m in (model, far)]
+    same = [run(m, params, source, TARGET[:1]) for m in (model, far)]
     assert float(jnp.abs(same[0] - same[1]).max()) > 1e-4
 
 
@@ -103,12 +110,12 @@ def test_padding_is_whatever_token_the_config_says():
     model, params = init(CONFIG)
     other = Transformer(dataclasses.replace(CONFIG, pad_id=17))
     source, target = (jnp.where(x == 0, 17, x).at[:, 0].set(x[:, 0]) for x in (SOURCE, TARGET))
-    expected = model.apply({"params": params}, SOURCE, TARGET)
-    logits = other.apply({"params": params}, source, target)
+    expected = run(model, params, SOURCE, TARGET)
+    logits = run(other, params, source, target)
     np.testing.assert_array_equal(logits[0], expected[0])
     np.testing.assert_array_equal(logits[1, :3], expected[1, :3])
-    encoded = other.apply({"params": params}, source, method="encode")
-    memory = other.apply({"params": params}, encoded, source, method="cross_kv")
+    encoded = run(other, params, source, method="encode")
+    memory = run(other, params, encoded, source, method="cross_kv")
     np.testing.assert_array_equal(memory.mask, SOURCE != 0)
 
 
@@ -158,18 +165,19 @@ def test_the_alignment_loss_is_that_of_the_layer(moe_period):
     model, params = init(config)
     alignment = jnp.array([[0, 5, -1, 2, 3], [1, -1, -1, -1, -1]])
 
-    def losses(flat):
+    @jax.jit
+    def losses(params):
         _, sown = model.apply(
-            {"params": parameter_names.from_flat(flat, model)}, SOURCE, TARGET,
+            {"params": params}, SOURCE, TARGET,
             decoder_alignment=alignment, mutable=["intermediates"],
         )  # fmt: skip
         return [alignment_nll(sown["intermediates"], layer) for layer in range(-3, 3)]
 
     flat = parameter_names.to_flat(params, config)
-    before = losses(flat)
+    before = losses(params)
     for layer in range(3):
         name = f"decoder/{layer}/cross_attention/query"
-        after = losses(flat | {name: 3 * flat[name]})
+        after = losses(parameter_names.from_flat(flat | {name: 3 * flat[name]}, model))
         np.testing.assert_array_equal(before[layer], before[layer + 3])
         for earlier in range(layer):  # later layers read what this one wrote
             np.testing.assert_array_equal(after[earlier], before[earlier])
@@ -177,9 +185,12 @@ def test_the_alignment_loss_is_that_of_the_layer(moe_period):
     for nll in before:
         assert ((nll == 0) == (alignment < 0)).all()
     with pytest.raises(ValueError, match="no decoder layer 3 to align; allowed: -3 to 2"):
-        _, sown = model.apply(
-            {"params": params}, SOURCE, TARGET, decoder_alignment=alignment,
-            mutable=["intermediates"],
+        _, sown = jax.eval_shape(
+            lambda params: model.apply(
+                {"params": params}, SOURCE, TARGET, decoder_alignment=alignment,
+                mutable=["intermediates"],
+            ),
+            params,
         )  # fmt: skip
         alignment_nll(sown["intermediates"], 3)
 
@@ -202,6 +213,7 @@ def test_packed_examples_are_aligned_within_themselves():
         "decoder_alignment": jnp.array([[1, 0, -1], [1, -1, 0]]),
     }
 
+    @jax.jit
     def loss(params, batch):
         _, sown = model.apply({"params": params}, **batch, mutable=["intermediates"])
         return alignment_nll(sown["intermediates"], -1)
@@ -211,7 +223,7 @@ def test_packed_examples_are_aligned_within_themselves():
     np.testing.assert_allclose(loss(params, packed), expected, rtol=1e-5)
     leaking = packed | {"decoder_alignment": jnp.array([[4, 3, 0, 1, 2]])}
     np.testing.assert_allclose(loss(params, leaking), -np.log(1e-9), rtol=1e-5)
-    gradients = jax.grad(lambda params: loss(params, packed).sum())(params)
+    gradients = jax.jit(jax.grad(lambda params: loss(params, packed).sum()))(params)
     flat = parameter_names.to_flat(gradients, CONFIG)
     for name, learns in (("query", True), ("key", True), ("value", False)):
         largest = float(jnp.abs(flat[f"decoder/2/cross_attention/{name}"]).max())
