@@ -1,14 +1,20 @@
 """Compares the decoding of `mmt`, CTranslate2 and Transformers on the same random weights.
 
     python -m benchmarks.translate.decoding [--lines 256] [--peers ctranslate2,transformers]
+    python -m benchmarks.translate.decoding --model DIR --text FILE [--lines 256]
 
-The model has d_model 512, 8 + 8 layers and 32,000 pieces. Every source and translation has 24
+By default the has d_model 512, 8 + 8 layers and 32,000 pieces. Every source and translation has 24
 tokens; the end token is not allowed earlier. Systems are timed alternately, best of `--repeats`,
 with the same cores. A time of one line is that of a call, after the first. It needs the extra
 [parity].
+
+With a dense model and a text, `mmt` and CTranslate2 translate the first lines of the text as
+`mmt translate` does: translations end where the model ends them. The chrF between each system's
+translations and those of mmt in float32 is shown too. It needs the extra [ctranslate2].
 """
 
 import argparse
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sacrebleu
 from rich.console import Console
 from rich.table import Table
 
@@ -23,6 +30,7 @@ from benchmarks.header import header
 from mmt.convert import ctranslate2 as ctranslate2_export
 from mmt.convert import hf
 from mmt.decoding import Decoding
+from mmt.model.inference import WEIGHTS
 from mmt.system import environment
 from mmt.translate import Translator
 
@@ -116,13 +124,50 @@ def by_transformers(directory: Path) -> Translate:
     return translate
 
 
+def natural_lengths(options: argparse.Namespace) -> None:
+    """Times all systems on the lines of a text, and prints the table."""
+    with open(options.text, encoding="utf-8") as file:
+        lines = [line.strip() for line in itertools.islice(file, options.lines)]
+    systems = {
+        f"{engine}, {weights}": Translator.load(options.model, engine=engine, weights=weights)
+        for engine, kinds in (("jax", WEIGHTS), ("ctranslate2", ("float32", "int8")))
+        for weights in kinds
+    }
+    table = Table(title=f"seconds, {len(lines)} lines of natural lengths; {header()}")
+    for column in ("system", "greedy", "chrF to float32", "beam 4", "chrF to float32"):
+        table.add_column(column, justify="right")
+    cells: dict[str, list[str]] = {name: [] for name in systems}
+    for beam in (1, 4):
+        decoding = Decoding(beam=beam, search_style="hf")
+        best, texts = dict.fromkeys(systems, float("inf")), {}
+        for repeat in range(options.repeats + 1):
+            for name, translator in systems.items():
+                begin = time.perf_counter()
+                found = [line.text for line in translator.translate(lines, decoding=decoding)]
+                if repeat:  # the first compiles
+                    best[name] = min(best[name], time.perf_counter() - begin)
+                texts[name] = found
+        for name in systems:
+            score = sacrebleu.corpus_chrf(texts[name], [texts["jax, float32"]]).score
+            cells[name] += [f"{best[name]:.2f}", f"{score:.1f}"]
+    for name, row in cells.items():
+        table.add_row(name, *row)
+    Console(width=120).print(table)
+
+
 def main() -> None:
     """Makes the model in a temporary directory, times all systems, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--peers", default="ctranslate2,transformers", help="comma-separated")
+    parser.add_argument("--model", help="run directory of a dense model")
+    parser.add_argument("--text", help="file with a line per sentence")
     options = parser.parse_args()
+    if bool(options.model) != bool(options.text):
+        parser.error("--model and --text belong together")
+    if options.model:
+        return natural_lengths(options)
     peers = options.peers.split(",")
     random = np.random.default_rng(0)
     lines = [
