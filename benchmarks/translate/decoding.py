@@ -1,7 +1,7 @@
 """Compares the decoding of `mmt`, CTranslate2 and Transformers on the same random weights.
 
     python -m benchmarks.translate.decoding [--lines 256] [--peers ctranslate2,transformers]
-    python -m benchmarks.translate.decoding --model DIR --text FILE [--lines 256]
+    python -m benchmarks.translate.decoding --model DIR --text FILE [--reference FILE] [--lines 256]
 
 By default the has d_model 512, 8 + 8 layers and 32,000 pieces. Every source and translation has 24
 tokens; the end token is not allowed earlier. Systems are timed alternately, best of `--repeats`,
@@ -9,8 +9,9 @@ with the same cores. A time of one line is that of a call, after the first. It n
 [parity].
 
 With a dense model and a text, `mmt` and CTranslate2 translate the first lines of the text as
-`mmt translate` does: translations end where the model ends them. The chrF between each system's
-translations and those of mmt in float32 is shown too. It needs the extra [ctranslate2].
+`mmt translate` does: translations end where the model ends them. The chrF of the translations is
+shown too, against the lines of the reference, else against mmt's translations in float32. It needs
+the extra [ctranslate2].
 """
 
 import argparse
@@ -124,17 +125,24 @@ def by_transformers(directory: Path) -> Translate:
     return translate
 
 
+def first_lines(file: str, count: int) -> list[str]:
+    """Returns at most `count` lines of a file, without white space at their ends."""
+    with open(file, encoding="utf-8") as stream:
+        return [line.strip() for line in itertools.islice(stream, count)]
+
+
 def natural_lengths(options: argparse.Namespace) -> None:
     """Times all systems on the lines of a text, and prints the table."""
-    with open(options.text, encoding="utf-8") as file:
-        lines = [line.strip() for line in itertools.islice(file, options.lines)]
+    lines = first_lines(options.text, options.lines)
+    reference = first_lines(options.reference, options.lines) if options.reference else None
+    against = "chrF" if reference else "chrF to float32"
     systems = {
         f"{engine}, {weights}": Translator.load(options.model, engine=engine, weights=weights)
         for engine, kinds in (("jax", WEIGHTS), ("ctranslate2", ("float32", "int8")))
         for weights in kinds
     }
     table = Table(title=f"seconds, {len(lines)} lines of natural lengths; {header()}")
-    for column in ("system", "greedy", "chrF to float32", "beam 4", "chrF to float32"):
+    for column in ("system", "greedy", against, "beam 4", against):
         table.add_column(column, justify="right")
     cells: dict[str, list[str]] = {name: [] for name in systems}
     for beam in (1, 4):
@@ -148,7 +156,8 @@ def natural_lengths(options: argparse.Namespace) -> None:
                     best[name] = min(best[name], time.perf_counter() - begin)
                 texts[name] = found
         for name in systems:
-            score = sacrebleu.corpus_chrf(texts[name], [texts["jax, float32"]]).score
+            right = reference or texts["jax, float32"]
+            score = sacrebleu.corpus_chrf(texts[name], [right]).score
             cells[name] += [f"{best[name]:.2f}", f"{score:.1f}"]
     for name, row in cells.items():
         table.add_row(name, *row)
@@ -163,6 +172,7 @@ def main() -> None:
     parser.add_argument("--peers", default="ctranslate2,transformers", help="comma-separated")
     parser.add_argument("--model", help="run directory of a dense model")
     parser.add_argument("--text", help="file with a line per sentence")
+    parser.add_argument("--reference", help="file with the right translation of each line")
     options = parser.parse_args()
     if bool(options.model) != bool(options.text):
         parser.error("--model and --text belong together")
