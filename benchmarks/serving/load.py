@@ -67,9 +67,9 @@ class Bench:
 
     async def throughput(self) -> float:
         """Returns the requests per second of many clients; the first round compiles."""
-        await closed_loop(self.running, CLIENTS, texts(2 * CLIENTS, seed=2))
+        await closed_loop(self.running, CLIENTS, texts(10 * CLIENTS, seed=2))
         begin = time.perf_counter()
-        replies = await closed_loop(self.running, CLIENTS, texts(6 * CLIENTS, seed=3))
+        replies = await closed_loop(self.running, CLIENTS, texts(20 * CLIENTS, seed=3))
         rate = len(replies) / (time.perf_counter() - begin)
         self.add(f"{CLIENTS} clients", replies, f"{rate:.1f} requests/s")
         return rate
