@@ -273,6 +273,23 @@ def toy_run(mmt_command, toy_corpus):
     return directory
 
 
+@pytest.fixture(scope="session")
+def dense_toy_run(mmt_command, toy_corpus):
+    """A run directory as `toy_run`, of a dense model that has learnt the corpus."""
+    pytest.importorskip("seqio", reason="making a cache needs the extra [data]")
+    directory = toy_corpus.parent / "runs" / "dense"
+    flags = [flag for flag in TOY_TRAINING if "moe" not in flag and "TRAIN_STEPS" not in flag]
+    with made_once(toy_corpus.parent / "dense") as missing:
+        if missing:
+            done = mmt_command(
+                "train", "--gin_file=gin_configs/models/tiny.gin", *flags, "--gin.TRAIN_STEPS=200",
+                f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={directory}",
+                MMT_DATA=str(toy_corpus.parent),
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr.decode()
+    return directory
+
+
 def pytest_terminal_summary(terminalreporter) -> None:
     """What the parity tests measured and kept by `record_property`: the differences per family."""
     stats = terminalreporter.stats

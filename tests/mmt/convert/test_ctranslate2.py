@@ -172,22 +172,14 @@ def test_an_import_that_came_with_its_sentencepiece_model_alone(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def dense_run(mmt_command, toy_corpus, toy_training):
-    """A dense model, trained on the toy corpus, and its export by `mmt export ctranslate2`."""
+def dense_run(mmt_command, dense_toy_run):
+    """A dense model that has learnt the toy corpus, and its export by `mmt export ctranslate2`."""
     pytest.importorskip("ctranslate2")
-    directory = toy_corpus.parent / "runs" / "dense"
-    flags = [flag for flag in toy_training if "moe" not in flag and "TRAIN_STEPS" not in flag]
-    done = mmt_command(
-        "train", "--gin_file=gin_configs/models/tiny.gin", *flags, "--gin.TRAIN_STEPS=200",
-        f"--gin.CORPUS={toy_corpus}", f"--gin.MODEL_DIR={directory}",
-        MMT_DATA=str(toy_corpus.parent),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
-    out = directory.parent / "ctranslate2"
-    done = mmt_command("export", "ctranslate2", "--model", directory, "--out", out)
+    out = dense_toy_run.parent / "ctranslate2"
+    done = mmt_command("export", "ctranslate2", "--model", dense_toy_run, "--out", out)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().strip() == str(out)
-    return directory, out
+    return dense_toy_run, out
 
 
 def lines_of(toy_corpus, count=300):
