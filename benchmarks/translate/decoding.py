@@ -3,10 +3,10 @@
     python -m benchmarks.translate.decoding [--lines 256] [--peers ctranslate2,transformers]
     python -m benchmarks.translate.decoding --model DIR --text FILE [--reference FILE] [--lines 256]
 
-By default the has d_model 512, 8 + 8 layers and 32,000 pieces. Every source and translation has 24
-tokens; the end token is not allowed earlier. Systems are timed alternately, best of `--repeats`,
-with the same cores. A time of one line is that of a call, after the first. It needs the extra
-[parity].
+By default the model has d_model 512, 8 + 8 layers and 32,000 pieces. Every source and translation
+has 24 tokens; the end token is not allowed earlier. Systems are timed alternately, best of
+`--repeats`, with the same cores. A time of one line is that of a call, after the first. It needs
+the extra [parity].
 
 With a dense model and a text, `mmt` and CTranslate2 translate the first lines of the text as
 `mmt translate` does: translations end where the model ends them. The chrF of the translations is

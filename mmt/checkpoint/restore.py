@@ -4,7 +4,6 @@ The digests of a checkpoint's files are checked before anything is read.
 """
 
 import contextlib
-import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -157,28 +156,6 @@ def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = Non
     with _reading(model_dir, shapes, step) as directory:
         checkpointer = ocp.Checkpointer(ocp.StandardCheckpointHandler())
         return checkpointer.restore(directory / "params", args=ocp.args.StandardRestore(shapes))
-
-
-def fingerprint(model_dir: str | Path, step: int) -> str:
-    """Returns a hash that differs for checkpoints with other arrays.
-
-    It is of the digests, or of sizes and times of the files where none are stored; the arrays are
-    not read. Raises ValueError if there is no such checkpoint, or if a published model is not
-    complete and unchanged.
-    """
-    run = Run(model_dir)
-    directory = run.checkpoint(step)
-    if run.weights(step).is_file():
-        published.check(run.directory)
-        return published.sha256(run.weights(step))
-    if not directory.is_dir():
-        steps = ", ".join(map(str, run.checkpoint_steps()))
-        raise ValueError(f"no checkpoint {directory}; there are: {steps or 'none'}")
-    if digests.noted(directory):
-        return published.sha256(directory / digests.FILE)
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return hashlib.sha256(repr(stats).encode()).hexdigest()
 
 
 def read_params(

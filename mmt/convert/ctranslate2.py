@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from mmt import checkpoint
+from mmt.checkpoint import digests
 from mmt.convert import hf, tokenizer
 from mmt.data.vocabulary import Vocabulary
 from mmt.model import parameter_names
@@ -255,7 +256,7 @@ def _identity(run: Run, steps: Sequence[int], files: Mapping[str, Path]) -> str:
         _VERSION,
         repr(run.model().config),
         [Vocabulary.load(files[side]).hash for side in SIDES],
-        [checkpoint.fingerprint(run.directory, step) for step in steps],
+        digests.of_steps(run, steps),
     ]
     return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
 
