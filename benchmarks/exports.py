@@ -29,7 +29,7 @@ from mmt.decoding import Decoding
 from mmt.translate import Translator
 
 PROGRAMS = "ctranslate2", "torch", "transformers"
-ALIKE = Decoding(beam=4, alpha=1.0, penalty="length", search_style="hf")
+ALIKE = Decoding(beam=4, alpha=1.0, penalty="length", search_style="hf", early_stopping="never")
 Found = tuple[list[str], list[float]]  # texts, scores
 
 

@@ -8,10 +8,10 @@ has 24 tokens; the end token is not allowed earlier. Systems are timed alternate
 `--repeats`, with the same cores. A time of one line is that of a call, after the first. It needs
 the extra [parity].
 
-With a dense model and a text, `mmt` and CTranslate2 translate the first lines of the text as
-`mmt translate` does: translations end where the model ends them. The chrF of the translations is
-shown too, against the lines of the reference, else against mmt's translations in float32. It needs
-the extra [ctranslate2].
+With a dense model into English and a text, `mmt` (with both engines) and CTranslate2 translate the
+first lines of the text: translations end where the model ends them. CTranslate2 has its own search
+and does not score again. The chrF of the translations is shown too, against the lines of the
+reference, else against mmt's translations in float32. It needs the extra [ctranslate2].
 """
 
 import argparse
@@ -30,12 +30,14 @@ from rich.table import Table
 from benchmarks.header import header
 from mmt.convert import ctranslate2 as ctranslate2_export
 from mmt.convert import hf
+from mmt.data.vocabulary import tag
 from mmt.decoding import Decoding
 from mmt.model.inference import WEIGHTS
 from mmt.system import environment
 from mmt.translate import Translator
 
 PIECES, LENGTH, ROWS = 32_000, 24, 32
+SIDES = ("source", "target")
 SIZES: dict[str, Any] = {
     "vocab_size": PIECES, "d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8,
     "num_decoder_layers": 8, "num_heads": 8, "feed_forward_proj": "gated-gelu",
@@ -125,6 +127,34 @@ def by_transformers(directory: Path) -> Translate:
     return translate
 
 
+def library(translator: Translator) -> Translate:
+    """Returns CTranslate2 without `mmt`'s search and scores, but with the tokens of the model."""
+    model, source, target = translator.ctranslate2, *map(translator.vocabularies.get, SIDES)
+    assert model is not None and source is not None and target is not None
+    start = f"{tag('eng_Latn')} " if translator.tagged else ""
+
+    def translate(lines: Sequence[str], beam: int) -> list[str]:
+        tokens = [[*ids, model.eos] for ids in source.encode_all([start + line for line in lines])]
+        results = model.library.translate_batch(
+            [[model.source[token] for token in row] for row in tokens],
+            beam_size=beam, length_penalty=Decoding().alpha, max_batch_size=ROWS,
+        )  # fmt: skip
+        pieces = (result.hypotheses[0] for result in results)
+        return [target.decode([model.target_ids[piece] for piece in row]) for row in pieces]
+
+    return translate
+
+
+def by_mmt(translator: Translator) -> Translate:
+    """Returns `mmt` with the engine of a translator."""
+
+    def translate(lines: Sequence[str], beam: int) -> list[str]:
+        decoding = Decoding(beam=beam, search_style="hf")
+        return [line.text for line in translator.translate(lines, decoding=decoding)]
+
+    return translate
+
+
 def first_lines(file: str, count: int) -> list[str]:
     """Returns at most `count` lines of a file, without white space at their ends."""
     with open(file, encoding="utf-8") as stream:
@@ -136,22 +166,23 @@ def natural_lengths(options: argparse.Namespace) -> None:
     lines = first_lines(options.text, options.lines)
     reference = first_lines(options.reference, options.lines) if options.reference else None
     against = "chrF" if reference else "chrF to float32"
-    systems = {
-        f"{engine}, {weights}": Translator.load(options.model, engine=engine, weights=weights)
-        for engine, kinds in (("jax", WEIGHTS), ("ctranslate2", ("float32", "int8")))
-        for weights in kinds
-    }
+    systems = {}
+    for engine, kinds in (("jax", WEIGHTS), ("ctranslate2", ("float32", "int8"))):
+        for weights in kinds:
+            translator = Translator.load(options.model, engine=engine, weights=weights)
+            systems[f"{engine}, {weights}"] = by_mmt(translator)
+            if engine == "ctranslate2":
+                systems[f"CTranslate2, {weights}"] = library(translator)
     table = Table(title=f"seconds, {len(lines)} lines of natural lengths; {header()}")
     for column in ("system", "greedy", against, "beam 4", against):
         table.add_column(column, justify="right")
     cells: dict[str, list[str]] = {name: [] for name in systems}
     for beam in (1, 4):
-        decoding = Decoding(beam=beam, search_style="hf")
         best, texts = dict.fromkeys(systems, float("inf")), {}
         for repeat in range(options.repeats + 1):
-            for name, translator in systems.items():
+            for name, translate in systems.items():
                 begin = time.perf_counter()
-                found = [line.text for line in translator.translate(lines, decoding=decoding)]
+                found = translate(lines, beam)
                 if repeat:  # the first compiles
                     best[name] = min(best[name], time.perf_counter() - begin)
                 texts[name] = found

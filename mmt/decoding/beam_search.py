@@ -69,7 +69,7 @@ class State(NamedTuple):
         limits: constraints of each row.
         last: last token of each live hypothesis.
         live: live hypotheses; their scores are sums without a length penalty.
-        finished: ended hypotheses, `nbest` per row.
+        finished: ended hypotheses, `BeamSettings.kept` per row, best first.
         cache: the step function's cache.
     """
 
@@ -93,8 +93,9 @@ def beam_search(
 
     Each step takes the best 2 * beams continuations. Those that end compete with the finished
     hypotheses; the best `beams` of the others stay live. One beam takes the best continuation only.
-    A row is done when no live hypothesis can score better than all its finished ones. A done row
-    does not change, so its result does not depend on other rows.
+    A row is done when no live hypothesis can score better than its finished ones, or when that is
+    unlikely (`settings.early_stopping`). A done row does not change, so its result does not depend
+    on other rows.
 
     The pad token and tokens excluded by an option are never produced, but keep their share of the
     probability. A forced prefix counts in score and length as other tokens do. A hypothesis ends
@@ -117,7 +118,7 @@ def beam_search(
     ([[1, 0, 0], [2, 1, 0]], ['0.40', '0.24'])
     """
     state = start(cache, limits=limits, settings=settings)
-    return extend(step_fn, state, settings=settings, batch_axis=batch_axis).finished
+    return best(extend(step_fn, state, settings=settings, batch_axis=batch_axis), settings)
 
 
 def start(cache: Cache, *, limits: RowLimits, settings: BeamSettings) -> State:
@@ -131,7 +132,7 @@ def start(cache: Cache, *, limits: RowLimits, settings: BeamSettings) -> State:
         limits=limits._replace(max_lengths=max_lengths),
         last=jnp.full((batch * beams,), settings.start, jnp.int32),
         live=_empty(batch, beams, settings)._replace(scores=jnp.where(first, 0.0, -jnp.inf)),
-        finished=_empty(batch, settings.nbest, settings),
+        finished=_empty(batch, settings.kept, settings),
         cache=cache,
     )
 
@@ -157,6 +158,11 @@ def extend(
         lambda state: _step(step_fn, state, settings, batch_axis),
         state,
     )
+
+
+def best(state: State, settings: BeamSettings) -> Hypotheses:
+    """Returns the best `nbest` finished hypotheses of each row."""
+    return jax.tree.map(lambda leaf: leaf[:, : settings.nbest], state.finished)
 
 
 def live_rows(state: State) -> Bool[Array, "B"]:
@@ -222,7 +228,8 @@ def _step(step_fn: StepFn, state: State, settings: BeamSettings, batch_axis: int
     live_scores, chosen = jax.lax.top_k(open_scores, settings.beams)
     # Log-probabilities are at most 0, so sums only fall. A live hypothesis' final score is at
     # most its present sum divided by the largest penalty, that of the row's maximum length.
-    bound = live_scores[:, :1] / length_penalty(max_lengths, settings)
+    final_length = max_lengths if settings.early_stopping == "never" else state.step + 1
+    bound = live_scores[:, :1] / length_penalty(final_length, settings)
     done = bound <= finished.scores[:, -1:]
     live = jax.tree.map(lambda leaf: _pick(leaf, chosen), grown)
     return State(
@@ -354,16 +361,16 @@ def _best_continuations(
 
 
 def _best_finished(old: Hypotheses, new: Hypotheses, settings: BeamSettings) -> Hypotheses:
-    """Returns the best `nbest` of both; on equal scores the old ones."""
+    """Returns the best of both, as many as are kept; on equal scores the old ones."""
     both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), old, new)
-    scores, chosen = jax.lax.top_k(both.scores, settings.nbest)
-    batch, nbest = scores.shape
+    scores, chosen = jax.lax.top_k(both.scores, settings.kept)
+    batch, kept = scores.shape
 
-    def best(leaf: Array, empty: Array) -> Array:
-        exists = (scores > -jnp.inf).reshape(batch, nbest, *[1] * (leaf.ndim - 2))
+    def chosen_or_empty(leaf: Array, empty: Array) -> Array:
+        exists = (scores > -jnp.inf).reshape(batch, kept, *[1] * (leaf.ndim - 2))
         return jnp.where(exists, _pick(leaf, chosen), empty)
 
-    return jax.tree.map(best, both, _empty(batch, nbest, settings))
+    return jax.tree.map(chosen_or_empty, both, _empty(batch, kept, settings))
 
 
 def _pick(rows: Array, chosen: Int[Array, "B X"]) -> Array:

@@ -216,8 +216,7 @@ class BucketedBatches:
         language_ids: Int[np.ndarray, "B"] | None,
         settings: BeamSettings,
     ) -> Hypotheses:
-        """Returns the finished hypotheses of each row; a row whose search met NaN has it as score.
-        """
+        """Returns the best hypotheses of each row; a row whose search met NaN has it as score."""
         model, rows = self.model, np.arange(len(tokens))
         segments = segment_ends(settings.max_length)
         encoded, state = model.prefill(
@@ -233,13 +232,13 @@ class BucketedBatches:
                 live = np.asarray(beam_search.live_rows(state))
                 if not 0 < live.sum() <= fewest:
                     break
-                left.append((rows, _finished(state)))
+                left.append((rows, _finished(state, settings)))
                 kept = np.argsort(~live, kind="stable")[:fewest]
                 encoded, state = model.take(encoded, state, kept, settings=settings)
                 rows = rows[kept]
             if not live.any():
                 break
-        whole, *others = [*left, (rows, _finished(state))]
+        whole, *others = [*left, (rows, _finished(state, settings))]
         for rows, later in others:
             for leaf, new in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(later), strict=True):
                 leaf[rows] = new
@@ -285,9 +284,7 @@ class BucketedBatches:
             constraints=self._constraints(sources, bucket, rows) if bucket.required else None,
         )
 
-    def _constraints(
-        self, sources: Sequence[Source], bucket: Bucket, rows: int
-    ) -> Constraints:
+    def _constraints(self, sources: Sequence[Source], bucket: Bucket, rows: int) -> Constraints:
         """Returns the required phrases of each row."""
         assert self.edges is not None, "phrases need the word edges of tokens"
         phrases, alternatives, tokens = bucket.phrases
@@ -327,10 +324,10 @@ def segment_ends(longest: int) -> list[int]:
     return [*itertools.takewhile(lambda n: n < longest, (16 << i for i in range(32))), longest]
 
 
-def _finished(state: State) -> Hypotheses:
-    """Returns the finished hypotheses, on the host; NaN for rows with a live score of NaN."""
+def _finished(state: State, settings: BeamSettings) -> Hypotheses:
+    """Returns the best hypotheses, on the host; NaN for rows with a live score of NaN."""
     broken = np.isnan(state.live.scores).any(axis=1, keepdims=True)
-    finished = jax.tree.map(np.array, state.finished)
+    finished = jax.tree.map(np.array, beam_search.best(state, settings))
     return finished._replace(scores=np.where(broken, np.nan, finished.scores))
 
 

@@ -22,9 +22,9 @@ from mmt.decoding.options import DEFAULT, Decoding
 from mmt.system import environment
 
 WEIGHTS = ("float32", "bfloat16", "int8")
-# Times as many hypotheses as beams end before CTranslate2 stops. Our search stops when no live
-# hypothesis can win, which CTranslate2 does not know. `benchmarks/exports.py` has the effect.
-_PATIENCE = 3
+# Times as many hypotheses as beams end before CTranslate2 stops, by `early_stopping`. It does not
+# know the bounds at which our search stops. `benchmarks/exports.py` has the effect of 3.
+_PATIENCE = {"never": 3, "unlikely": 1}
 # Hypotheses of CTranslate2 end as those of Hugging Face do.
 DEFAULT_SEARCH = dataclasses.replace(DEFAULT, search_style="hf")
 _NEVER = -1e9  # below the score of any hypothesis; CTranslate2 gives -1e10 to excluded ones
@@ -166,7 +166,7 @@ class CTranslate2Search:
     ) -> dict[int, list[_Found]]:
         """Returns the hypotheses of at most `longest` tokens of some sources, by their numbers."""
         model, decoding = self.model, self.decoding
-        candidates = 1 if decoding.beam == 1 else _PATIENCE * decoding.beam
+        candidates = 1 if decoding.beam == 1 else _PATIENCE[decoding.early_stopping] * decoding.beam
         if decoding.nbest == 1 and not decoding.alpha:
             candidates = 1  # the first to end with the highest sum is the best one
         results = model.library.translate_batch(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 PENALTIES = ("gnmt", "length")
 SEARCH_STYLES = ("t5x", "hf")
+EARLY_STOPPING = ("never", "unlikely")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class BeamSettings:
             includes the end token. 'hf' (Hugging Face's `generate` with early_stopping='never'):
             only the best `beams` continuations may end; at the maximum length hypotheses count
             without an end token.
+        early_stopping: when a row with beams is done. 'never': no live hypothesis can score better
+            than the `nbest` finished ones (T5X, and Hugging Face's 'never'). 'unlikely': `beams`
+            hypotheses are finished, and no live one would score better than the worst of them if
+            it ended now (Hugging Face's False, its default).
         temperature: None searches; a number samples each token, with one beam.
         top_k, top_p: see `sampling.top_k_top_p_filter`.
         no_repeat_ngram: no n-gram of this size occurs twice; 0 disables it. The start token counts.
@@ -44,6 +49,7 @@ class BeamSettings:
     pad: int = 0
     penalty: str = "gnmt"
     search_style: str = "t5x"
+    early_stopping: str = "never"
     temperature: float | None = None
     top_k: int = 0
     top_p: float = 1.0
@@ -62,7 +68,11 @@ class BeamSettings:
             raise ValueError(f"length penalty alpha {self.alpha}; allowed: 0 or more")
         if self.max_length < 1:
             raise ValueError(f"maximum length {self.max_length}; allowed: 1 or more")
-        for name, allowed in (("penalty", PENALTIES), ("search_style", SEARCH_STYLES)):
+        for name, allowed in (
+            ("penalty", PENALTIES),
+            ("search_style", SEARCH_STYLES),
+            ("early_stopping", EARLY_STOPPING),
+        ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
         if self.no_repeat_ngram < 0:
@@ -70,6 +80,11 @@ class BeamSettings:
         if not 0 < self.repetition_penalty < float("inf"):
             raise ValueError(f"repetition_penalty {self.repetition_penalty}; allowed: above 0")
         self._check_sampling()
+
+    @property
+    def kept(self) -> int:
+        """Returns the number of finished hypotheses that a row keeps while it searches."""
+        return self.beams if self.early_stopping == "unlikely" else self.nbest
 
     def _check_sampling(self) -> None:
         if self.top_k < 0:

@@ -81,7 +81,7 @@ def test_a_row_per_language_with_sacrebleu_s_scores(run, tmp_path):
         assert row.train_pairs == SYSTEM.train_pairs.get(row.source, 0)
         assert (row.system, row.kind, row.testset) == ("tiny", "multilingual", "phrases")
         assert (row.checkpoint, row.decode, row.config) == (
-            "tiny/100", "beam:4|alpha:0.8", "abc123",
+            "tiny/100", "beam:4|alpha:0.8|early_stopping:unlikely", "abc123",
         )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_decoding_reaches_the_translator_and_the_row(run):
     decoding = Decoding(beam=2, alpha=0.65, no_repeat_ngram=3)
     rows = run(translator, decoding=decoding)
     assert translator.settings == ("eng_Latn", decoding)
-    assert rows[0].decode == "beam:2|alpha:0.65|no_repeat_ngram:3"
+    assert rows[0].decode == "beam:2|alpha:0.65|early_stopping:unlikely|no_repeat_ngram:3"
 
 
 def test_a_model_without_tags_is_given_the_lines_as_they_are(run):

@@ -201,7 +201,7 @@ def test_exported_models_translate_the_same_lines(dense_run, toy_corpus, record_
 
     run, out = dense_run
     lines = lines_of(toy_corpus)
-    alike = Decoding(beam=4, alpha=1.0, penalty="length", search_style="hf")
+    alike = Decoding(beam=4, alpha=1.0, penalty="length", search_style="hf", early_stopping="never")
     ours = list(Translator.load(run).translate(lines, decoding=alike))
     vocabulary = Vocabulary.load(out / "spiece.model")
     pieces = [

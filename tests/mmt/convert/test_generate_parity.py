@@ -20,7 +20,10 @@ from mmt.translate.model_search import TransformerSearch
 pytestmark = pytest.mark.parity
 
 VOCABULARY, SIZE, LONGEST = 50, 10, 20  # pieces, tokens of a source, of a hypothesis at most
-HF = {"penalty": "length", "search_style": "hf", "max_length_ratio": LONGEST / SIZE}
+HF = {
+    "penalty": "length", "search_style": "hf", "early_stopping": "never",
+    "max_length_ratio": LONGEST / SIZE,
+}  # fmt: skip
 BEAM = {"num_beams": 4, "early_stopping": "never", "num_return_sequences": 4}
 
 
@@ -140,6 +143,10 @@ CASES = {
     "beam": (Decoding(alpha=1.0, nbest=4, **HF), {"length_penalty": 1.0}),
     "beam without penalty": (Decoding(alpha=0.0, nbest=4, **HF), {"length_penalty": 0.0}),
     "beam for long": (Decoding(alpha=1.6, nbest=4, **HF), {"length_penalty": 1.6}),
+    "beam by default": (
+        Decoding(alpha=1.0, nbest=4, **HF | {"early_stopping": "unlikely"}),
+        {"length_penalty": 1.0, "early_stopping": False},
+    ),
     "trigrams": (
         Decoding(alpha=1.0, nbest=4, no_repeat_ngram=3, **HF),
         {"length_penalty": 1.0, "no_repeat_ngram_size": 3},

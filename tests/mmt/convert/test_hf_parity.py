@@ -115,7 +115,7 @@ def test_beam_search_equals_generate(family, record_property, beams, alpha):
     source, _ = hf_families.batch(config, rows=200, seed=2)
     settings = beam_search.BeamSettings(
         length, beams, alpha, pad=config.pad_id, eos=config.eos_id, start=config.start_id,
-        penalty="length", search_style="hf",
+        penalty="length", search_style="hf", early_stopping="never",
     )  # fmt: skip
     got, scores = search(model, params, source, settings)
     options = {"num_beams": beams, "early_stopping": "never", "length_penalty": alpha}

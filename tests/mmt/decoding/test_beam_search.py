@@ -103,7 +103,9 @@ def exhaustive(toy: Toy, row: int, limit: int, settings: BeamSettings, **options
 
 
 def plain_beam(toy: Toy, row: int, limit: int, settings: BeamSettings, **options):
-    """T5X's or HF's search in lists, without early exit: [(score, tokens)], best first."""
+    """T5X's or HF's search in lists: [(score, tokens)], best first. It ends early only where that
+    can change the result.
+    """
     live, finished = [(0.0, (), toy.next_state(row, settings.start))], []
     for step in range(1, limit + 1):
         grown = []
@@ -122,6 +124,10 @@ def plain_beam(toy: Toy, row: int, limit: int, settings: BeamSettings, **options
             if ended:
                 finished.append((total / penalty(step, settings), tokens))
         live = [hypothesis for hypothesis in grown if hypothesis[1][-1] != EOS][: settings.beams]
+        kept = sorted(finished, reverse=True)[: settings.beams]
+        enough = settings.early_stopping == "unlikely" and len(kept) == settings.beams
+        if enough and (not live or live[0][0] / penalty(step, settings) <= kept[-1][0]):
+            break
     return sorted(finished, reverse=True)
 
 
@@ -176,6 +182,10 @@ OPTIONS = {
     "repetition": {"repetition_penalty": 1.7},
     "reward": {"repetition_penalty": 0.6},
     "hf": {"search_style": "hf", "penalty": "length", "alpha": 1.0},
+    "unlikely": {"early_stopping": "unlikely"},
+    "unlikely hf": {
+        "early_stopping": "unlikely", "search_style": "hf", "penalty": "length", "alpha": 0.5,
+    },
     "another start": {"start": 4, "no_repeat_ngram": 2, "repetition_penalty": 1.5},
     "all": {
         "no_repeat_ngram": 2, "repetition_penalty": 1.3, "penalty": "length", "search_style": "hf",
@@ -246,6 +256,16 @@ def greedy(toy: Toy, row: int, limit: int, settings: BeamSettings, **asked):
     return total / penalty(len(tokens), settings), tokens
 
 
+def test_an_early_end_can_miss_a_better_hypothesis():
+    toy = Toy(30, sharpness=2.0)
+    scores = {}
+    for early_stopping in ("never", "unlikely"):
+        settings = BeamSettings(30, beams=2, alpha=3.0, early_stopping=early_stopping)
+        scores[early_stopping] = toy.search(range(60), [30] * 60, settings).scores[:, 0]
+    better = scores["never"] - scores["unlikely"]
+    assert (better >= 0).all() and 0 < (better > 0).sum() < 30
+
+
 def test_without_an_allowed_token_a_hypothesis_ends():
     toy = Toy(4, seed=1)  # two words; no word twice, and at least nine
     settings = BeamSettings(12, beams=2, nbest=2, no_repeat_ngram=1)
@@ -253,10 +273,12 @@ def test_without_an_allowed_token_a_hypothesis_ends():
     assert [len(own_tokens(tokens)) for tokens in hypotheses.tokens[0]] == [3, 3]
 
 
-def test_the_best_hypothesis_does_not_depend_on_nbest():
+@pytest.mark.parametrize("early_stopping", ["never", "unlikely"])
+def test_the_best_hypothesis_does_not_depend_on_nbest(early_stopping):
     toy, rows = Toy(30, sharpness=2.0), list(range(50, 60))
-    four = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=4))
-    single = toy.search(rows, [15] * 10, BeamSettings(15, beams=4, nbest=1))
+    options = {"beams": 4, "early_stopping": early_stopping}
+    four = toy.search(rows, [15] * 10, BeamSettings(15, nbest=4, **options))
+    single = toy.search(rows, [15] * 10, BeamSettings(15, nbest=1, **options))
     np.testing.assert_array_equal(single.tokens[:, 0], four.tokens[:, 0])
     np.testing.assert_array_equal(single.scores[:, 0], four.scores[:, 0])
     assert (np.diff(four.scores, axis=1) <= 0).all()

@@ -8,14 +8,16 @@ from mmt.decoding import DEFAULT, Decoding
 
 
 def test_a_default_keeps_its_name_and_other_options_are_named_in_full():
-    assert str(DEFAULT) == "beam:4|alpha:0.8"
+    assert str(DEFAULT) == "beam:4|alpha:0.8|early_stopping:unlikely"
+    assert str(Decoding(early_stopping="never")) == "beam:4|alpha:0.8"
     assert str(Decoding(beam=1, alpha=0.0)) == "beam:1|alpha:0"
     assert str(Decoding(prefix="a|b", penalty="length")) == (
-        "beam:4|alpha:0.8|penalty:length|prefix:'a|b'"
+        "beam:4|alpha:0.8|penalty:length|early_stopping:unlikely|prefix:'a|b'"
     )
     other = {
         "beam": 2, "alpha": 0.5, "penalty": "length", "search_style": "hf", "nbest": 2, "seed": 3,
         "no_repeat_ngram": 3, "repetition_penalty": 1.2, "min_length_ratio": 0.5,
+        "early_stopping": "never",
         "max_length_ratio": 3.0, "prefix": "x", "split": "sentences", "keep_placeholders": True,
     }  # fmt: skip
     sampled = {"beam": 1, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
@@ -62,6 +64,7 @@ def test_lengths_are_ratios_of_the_source():
         ({"prefix": "a\nb"}, r"prefix 'a\\nb'; allowed: text on one line"),
         ({"prefix": "a\n"}, "allowed: text on one line"),
         ({"split": "sentence"}, "'sentence'; nearest: sentences; allowed: long, sentences"),
+        ({"early_stopping": "always"}, "early_stopping 'always'; allowed: never, unlikely"),
         ({"penalty": "google"}, "penalty 'google'; allowed: gnmt, length"),
     ],
 )  # fmt: skip
@@ -73,7 +76,7 @@ def test_impossible_options_are_errors(wrong, message, as_users_have_it):
 def test_the_old_name_of_search_style_is_accepted_and_recorded(as_users_have_it):
     """Configurations written before say `rules`, and results rows are identified by 'rules:hf'."""
     old, new = Decoding(rules="hf"), Decoding(search_style="hf")
-    assert old == new and str(new) == "beam:4|alpha:0.8|rules:hf"
+    assert old == new and str(new) == "beam:4|alpha:0.8|rules:hf|early_stopping:unlikely"
     assert dataclasses.replace(old, beam=2).search_style == "hf"
     assert Decoding(rules="t5x") == DEFAULT
     with pytest.raises(ValueError, match="search_style = 'hf' and Decoding.rules = 't5x' differ"):
