@@ -5,7 +5,7 @@ search knows no model and no text: it sees tokens, logits and a cache whose rows
 `mmt.decoding.bucketing` makes batches of sentences. Shapes use the alphabet of `mmt.model`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -170,24 +170,36 @@ def live_rows(state: State) -> Bool[Array, "B"]:
     return jnp.any(state.live.scores > -jnp.inf, axis=1)
 
 
-def take(state: State, rows: Int[Array, "R"], *, settings: BeamSettings) -> State:
-    """Returns the search of these rows; the cache has a method `take(rows)` too."""
-    limits = state.limits
-    constraints = limits.constraints
+def take(states: Sequence[State], rows: Int[Array, "R"], *, settings: BeamSettings) -> State:
+    """Returns a search of rows of several searches, which have done the same number of steps.
+
+    The rows of all searches are counted through; -1 is a row without a hypothesis. The cache has a
+    method `take(rows, *others)` too.
+    """
+    first = states[0]
+    exists, rows = rows >= 0, jnp.maximum(rows, 0)
+
+    def of_rows(*leaves: Array) -> Array:
+        return jnp.concatenate(leaves)[rows]
+
+    constraints = first.limits.constraints
     if constraints is not None:
+        given = [state.limits.constraints for state in states]
         constraints = constraints._replace(
-            phrases=constraints.phrases[rows], times=constraints.times[rows]
+            phrases=of_rows(*(each.phrases for each in given if each is not None)),
+            times=of_rows(*(each.times for each in given if each is not None)),
         )
     limits, live, finished = jax.tree.map(
-        lambda leaf: leaf[rows], (limits._replace(constraints=None), state.live, state.finished)
+        of_rows,
+        *[(each.limits._replace(constraints=None), each.live, each.finished) for each in states],
     )
     return State(
-        step=state.step,
+        step=first.step,
         limits=limits._replace(constraints=constraints),
-        last=state.last.reshape(-1, settings.beams)[rows].reshape(-1),
-        live=live,
+        last=of_rows(*(each.last.reshape(-1, settings.beams) for each in states)).reshape(-1),
+        live=live._replace(scores=jnp.where(exists[:, None], live.scores, -jnp.inf)),
         finished=finished,
-        cache=state.cache.take(rows),
+        cache=first.cache.take(rows, *(each.cache for each in states[1:])),
     )
 
 

@@ -1,30 +1,30 @@
 """Batches of fixed shapes for sources of similar length.
 
 A source's bucket depends on its own length only: 16, 32, 64, ... tokens. A batch always has
-`batch_size` rows of its bucket's length, and its search runs in segments of fixed lengths. So every
-source meets the same compiled programs, whichever sources share its batch, and its result does not
-depend on them. Without this guarantee batches may be smaller, and finished sources leave them.
+`batch_size` rows of its bucket's length, and its search runs in segments of fixed lengths
+(`mmt.decoding.segments`). So every source meets the same compiled programs, whichever sources share
+its batch, and its result does not depend on them. Without this guarantee batches may be smaller.
 There is no text here: `mmt.translate` makes sources of lines.
 """
 
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from mmt.decoding import beam_search, constraints
-from mmt.decoding.beam_search import Hypotheses, RowLimits, State
+from mmt.decoding import constraints, segments
+from mmt.decoding.beam_search import Hypotheses, RowLimits
 from mmt.decoding.constraints import Constraints, RequiredPhrase, WordEdges
 from mmt.decoding.options import Decoding
+from mmt.decoding.segments import Rows, SearchModel, SegmentedSearch
 from mmt.decoding.settings import BeamSettings
 
-_FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 slowly
 _BEAMS = 2  # times as many beams where phrases are required
 
 
@@ -72,52 +72,6 @@ class DecodedSequence(NamedTuple):
     score: float
 
 
-@runtime_checkable
-class SearchModel(Protocol):
-    """The functions of a model that a search calls, and the model's special tokens."""
-
-    @property
-    def pad(self) -> int: ...
-    @property
-    def eos(self) -> int: ...
-    @property
-    def start(self) -> int: ...
-
-    def prefill(
-        self,
-        source: Int[np.ndarray, "B S"],
-        limits: RowLimits,
-        *,
-        settings: BeamSettings,
-        max_step: int,
-        language_ids: Int[np.ndarray, "B"] | None = None,
-    ) -> tuple[Any, State]:
-        """Encodes the source. Returns what decoding needs of it, and a search before its first
-        step with a cache of `max_step` tokens.
-        """
-        ...
-
-    def decode_segment(
-        self,
-        encoded: Any,
-        state: State,
-        *,
-        settings: BeamSettings,
-        max_step: int,
-        fewest: int = 0,
-    ) -> State:
-        """Continues the search to `max_step` tokens, with a cache of that length, or until at most
-        `fewest` rows are not done.
-        """
-        ...
-
-    def take(
-        self, encoded: Any, state: State, rows: Int[np.ndarray, "R"], *, settings: BeamSettings
-    ) -> tuple[Any, State]:
-        """Returns what decoding needs of these rows, and their search."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True)
 class BucketedBatches:
     """A model and the options of a search, applied to sources in batches of fixed shapes.
@@ -160,9 +114,7 @@ class BucketedBatches:
         )
         decoded: dict[int, list[DecodedSequence]] = {}
         for bucket, members in itertools.groupby(order, key=lambda i: self._bucket(sources[i])):
-            while batch := list(itertools.islice(members, self.batch_size)):
-                results = self._batch([sources[i] for i in batch], bucket)
-                decoded |= zip(batch, results, strict=True)
+            decoded |= self._search_bucket({i: sources[i] for i in members}, bucket)
         return [decoded[i] for i in range(len(sources))]
 
     def _bucket(self, source: Source) -> Bucket:
@@ -181,78 +133,58 @@ class BucketedBatches:
             shape,
         )
 
-    def _batch(self, sources: Sequence[Source], bucket: Bucket) -> list[list[DecodedSequence]]:
-        """Returns the hypotheses of at most `batch_size` sources of one bucket."""
-        model, rows = self.model, self._rows(len(sources))
-        tokens = np.full((rows, bucket.length), model.pad, np.int32)
-        for row, source in enumerate(sources):
-            tokens[row, : len(source.tokens)] = source.tokens
+    def _search_bucket(
+        self, sources: Mapping[int, Source], bucket: Bucket
+    ) -> dict[int, list[DecodedSequence]]:
+        """Returns the hypotheses of the sources of one bucket, by their numbers."""
         settings = self.decoding.settings(
             self.decoding.longest(bucket.length) + bucket.required,
-            start=model.start, eos=model.eos, pad=model.pad, token_scores=self.token_scores,
+            start=self.model.start, eos=self.model.eos, pad=self.model.pad,
+            token_scores=self.token_scores,
         )  # fmt: skip
         if bucket.required:
             settings = dataclasses.replace(settings, beams=_BEAMS * settings.beams)
-        hypotheses = self._hypotheses(
-            tokens,
-            self._limits(sources, bucket, rows),
-            self._language_ids(sources, rows),
-            settings,
+        search = SegmentedSearch(
+            self.model, settings, batch_size=self.batch_size, fixed=self.fixed
         )
-        if np.isnan(hypotheses.scores).any():
+        numbers = list(sources)
+        batches = (
+            self._prefilled(
+                {number: sources[number] for number in numbers[start : start + self.batch_size]},
+                bucket, settings, search.first_end,
+            )
+            for start in range(0, len(numbers), self.batch_size)
+        )  # fmt: skip
+        found = search.search(batches)
+        if any(np.isnan(each.scores).any() for each in found.values()):
             raise ValueError("the model's output is not a number (NaN): did its training diverge?")
-        return [
-            [
-                _sequence(jax.tree.map(lambda leaf, at=(row, i): leaf[at], hypotheses), settings)
-                for i in np.flatnonzero(hypotheses.scores[row] > -np.inf)
+        return {
+            number: [
+                _sequence(jax.tree.map(lambda leaf, at=i: leaf[at], each), settings)
+                for i in np.flatnonzero(each.scores > -np.inf)
             ]
-            for row in range(len(sources))
-        ]
+            for number, each in found.items()
+        }
 
-    def _hypotheses(
-        self,
-        tokens: Int[np.ndarray, "B S"],
-        limits: RowLimits,
-        language_ids: Int[np.ndarray, "B"] | None,
-        settings: BeamSettings,
-    ) -> Hypotheses:
-        """Returns the best hypotheses of each row; a row whose search met NaN has it as score."""
-        model, rows = self.model, np.arange(len(tokens))
-        segments = segment_ends(settings.max_length)
-        encoded, state = model.prefill(
-            tokens, limits, settings=settings, max_step=segments[0], language_ids=language_ids
+    def _prefilled(
+        self, sources: Mapping[int, Source], bucket: Bucket, settings: BeamSettings, first_end: int
+    ) -> Rows:
+        """Returns a batch of sources, before the first step of their search."""
+        rows = segments.rows_of(len(sources), self.batch_size, self.fixed)
+        tokens = np.full((rows, bucket.length), self.model.pad, np.int32)
+        numbers = np.full(rows, -1)
+        numbers[: len(sources)] = list(sources)
+        given = list(sources.values())
+        for row, source in enumerate(given):
+            tokens[row, : len(source.tokens)] = source.tokens
+        encoded, state = self.model.prefill(
+            tokens,
+            self._limits(given, bucket, rows),
+            settings=settings,
+            max_step=first_end,
+            language_ids=self._language_ids(given, rows),
         )
-        left: list[tuple[np.ndarray, Hypotheses]] = []
-        for max_step in segments:
-            while True:
-                fewest = self._fewest(len(rows))
-                state = model.decode_segment(
-                    encoded, state, settings=settings, max_step=max_step, fewest=fewest
-                )
-                live = np.asarray(beam_search.live_rows(state))
-                if not 0 < live.sum() <= fewest:
-                    break
-                left.append((rows, _finished(state, settings)))
-                kept = np.argsort(~live, kind="stable")[:fewest]
-                encoded, state = model.take(encoded, state, kept, settings=settings)
-                rows = rows[kept]
-            if not live.any():
-                break
-        whole, *others = [*left, (rows, _finished(state, settings))]
-        for rows, later in others:
-            for leaf, new in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(later), strict=True):
-                leaf[rows] = new
-        return whole[1]
-
-    def _fewest(self, rows: int) -> int:
-        """Returns how many rows of a batch are kept when the others are done; 0: all stay."""
-        return 0 if self.fixed or rows // 4 < _FEWEST else rows // 4
-
-    def _rows(self, sources: int) -> int:
-        """Returns the rows of a batch for a number of sources."""
-        if self.fixed:
-            return self.batch_size
-        return min(self.batch_size, max(_FEWEST, 1 << (sources - 1).bit_length()))
+        return Rows(numbers, encoded, state)
 
     def _language_ids(self, sources: Sequence[Source], rows: int) -> Int[np.ndarray, "B"] | None:
         """Returns the language id of each row, 0 for rows that fill the batch up; None without any.
@@ -313,22 +245,6 @@ def _power_of_two(number: int, *, least: int) -> int:
 def bucket_length(tokens: int, longest: int) -> int:
     """Returns the length of the batches of a source: a power of two from 16, at most `longest`."""
     return min(_power_of_two(tokens, least=16), longest)
-
-
-def segment_ends(longest: int) -> list[int]:
-    """Returns the steps at which segments of a search end: [16, 32, 64, 80] for 80.
-
-    A step's time grows with the length of the cache, and most translations are short. A length is
-    compiled when the first search reaches it.
-    """
-    return [*itertools.takewhile(lambda n: n < longest, (16 << i for i in range(32))), longest]
-
-
-def _finished(state: State, settings: BeamSettings) -> Hypotheses:
-    """Returns the best hypotheses, on the host; NaN for rows with a live score of NaN."""
-    broken = np.isnan(state.live.scores).any(axis=1, keepdims=True)
-    finished = jax.tree.map(np.array, beam_search.best(state, settings))
-    return finished._replace(scores=np.where(broken, np.nan, finished.scores))
 
 
 def _sequence(hypothesis: Hypotheses, settings: BeamSettings) -> DecodedSequence:

@@ -1,5 +1,6 @@
 """Keys and values that decoding keeps: of the source (`CrossKV`), of earlier tokens (`KVCache`)."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -25,12 +26,9 @@ class CrossKV(NamedTuple):
     mask: Bool[Array, "B S"]
     language_ids: Int[Array, "B"] | None = None
 
-    def take(self, rows: Int[Array, "R"]) -> "CrossKV":
-        """Returns the keys and values of these rows."""
-        languages = None if self.language_ids is None else self.language_ids[rows]
-        return CrossKV(
-            _take(self.keys, rows), _take(self.values, rows), self.mask[rows], languages
-        )
+    def take(self, rows: Int[Array, "R"], *others: "CrossKV") -> "CrossKV":
+        """Returns rows of this and of others, which are counted through."""
+        return _take((self, *others), rows)
 
 
 class KVCache(NamedTuple):
@@ -60,10 +58,9 @@ class KVCache(NamedTuple):
         decoded = jnp.arange(chosen.shape[2]) < self.length
         return self._replace(ancestors=jnp.where(decoded, chosen, _own(*chosen.shape)))
 
-    def take(self, rows: Int[Array, "R"]) -> "KVCache":
-        """Returns the cache of these rows."""
-        ancestors = None if self.ancestors is None else self.ancestors[rows]
-        return KVCache(_take(self.keys, rows), _take(self.values, rows), self.length, ancestors)
+    def take(self, rows: Int[Array, "R"], *others: "KVCache") -> "KVCache":
+        """Returns rows of this cache and of others of its length, which are counted through."""
+        return _take((self, *others), rows)
 
     def visible(self) -> Bool[Array, "#B 1 #beams S"]:
         """Returns which places each hypothesis attends to: its tokens, the next one included."""
@@ -103,11 +100,16 @@ def empty_cache(c: Config, rows: int, max_length: int, beams: int) -> KVCache:
     return KVCache(zeros, zeros, jnp.zeros((), jnp.int32), ancestors)
 
 
-def _take(layers: Any, rows: Int[Array, "R"]) -> Any:
-    """Returns rows of a PerLayer."""
-    if isinstance(layers, tuple):
-        return tuple(layer[rows] for layer in layers)
-    return layers[:, rows]
+def _take(caches: Sequence[Any], rows: Int[Array, "R"]) -> Any:
+    """Returns rows of several caches. Scanned layers come before the rows; a length has none."""
+
+    def take(*leaves: Array) -> Array:
+        if leaves[0].ndim == 0:
+            return leaves[0]
+        axis = 1 if leaves[0].ndim == 5 else 0
+        return jnp.take(jnp.concatenate(leaves, axis), rows, axis)
+
+    return jax.tree.map(take, *caches)
 
 
 def _write(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from mmt.decoding import Decoding, beam_search, bucketing
+from mmt.decoding import Decoding, beam_search, segments
 from mmt.decoding.beam_search import RowLimits, State
 from mmt.decoding.settings import BeamSettings
 from mmt.model.kv_cache import CrossKV, KVCache
@@ -19,7 +19,7 @@ from mmt.model.transformer import Transformer
 
 @dataclasses.dataclass(frozen=True)
 class TransformerSearch:
-    """A `bucketing.SearchModel` of a Transformer and its parameters.
+    """A `segments.SearchModel` of a Transformer and its parameters.
 
     Attributes:
         model: the model.
@@ -52,7 +52,7 @@ class TransformerSearch:
         max_step: int,
         language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[CrossKV, State]:
-        """See `bucketing.SearchModel`."""
+        """See `segments.SearchModel`."""
         return prefill(
             self.model, self.params, source, limits, language_ids,
             settings=settings, max_step=max_step,
@@ -67,17 +67,21 @@ class TransformerSearch:
         max_step: int,
         fewest: int = 0,
     ) -> State:
-        """See `bucketing.SearchModel`."""
+        """See `segments.SearchModel`."""
         return decode_segment(
             self.model, self.params, encoded, state, np.int32(fewest),
             settings=settings, max_step=max_step, vocabulary=self.vocabulary,
         )  # fmt: skip
 
     def take(
-        self, encoded: CrossKV, state: State, rows: Int[np.ndarray, "R"], *, settings: BeamSettings
+        self,
+        parts: Sequence[tuple[CrossKV, State]],
+        rows: Int[np.ndarray, "R"],
+        *,
+        settings: BeamSettings,
     ) -> tuple[CrossKV, State]:
-        """See `bucketing.SearchModel`."""
-        return take(encoded, state, rows, settings=settings)
+        """See `segments.SearchModel`."""
+        return take(tuple(parts), rows, settings=settings)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "settings", "max_step"))
@@ -132,10 +136,12 @@ def decode_segment(
 
 @functools.partial(jax.jit, static_argnames="settings")
 def take(
-    cross_kv: CrossKV, state: State, rows: Int[Array, "R"], *, settings: BeamSettings
+    parts: Sequence[tuple[CrossKV, State]], rows: Int[Array, "R"], *, settings: BeamSettings
 ) -> tuple[CrossKV, State]:
-    """Returns the encoded sources and the search of these rows."""
-    return cross_kv.take(rows), beam_search.take(state, rows, settings=settings)
+    """Returns encoded sources and the search of rows of several batches."""
+    (first, *others), states = zip(*parts, strict=True)
+    state = beam_search.take(states, rows, settings=settings)
+    return first.take(jnp.maximum(rows, 0), *others), state
 
 
 def trace(
@@ -161,7 +167,7 @@ def trace(
         start=config.start_id, eos=config.eos_id, pad=config.pad_id,
     )  # fmt: skip
     max_lengths: Any = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32)
-    max_step = bucketing.segment_ends(settings.max_length)[0]
+    max_step = segments.segment_ends(settings.max_length)[0]
     languages = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32) if config.languages else None
     shapes = jax.eval_shape(
         functools.partial(prefill, model, settings=settings, max_step=max_step),

@@ -66,9 +66,9 @@ class Counted(TransformerSearch):
 
     kept: list[list[int]] = []
 
-    def take(self, encoded, state, rows, *, settings):
+    def take(self, parts, rows, *, settings):
         self.kept.append(rows.tolist())
-        return super().take(encoded, state, rows, settings=settings)
+        return super().take(parts, rows, settings=settings)
 
 
 @pytest.mark.parametrize("form", ["scanned", "separate layers", "glossary"])

@@ -1,0 +1,207 @@
+"""Searches in segments: rows that go on for long fill batches of their own.
+
+Every row meets the program of a segment in a batch of the same shape, whatever rows share it. So
+its result does not depend on them, and no row waits for another one longer than a segment.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Int
+
+from mmt.decoding import beam_search
+from mmt.decoding.beam_search import Hypotheses, RowLimits, State
+from mmt.decoding.settings import BeamSettings
+
+_FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 slowly
+_LEAST = 8  # rows of the batches of late segments
+
+
+@runtime_checkable
+class SearchModel(Protocol):
+    """The functions of a model that a search calls, and the model's special tokens."""
+
+    @property
+    def pad(self) -> int: ...
+    @property
+    def eos(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+
+    def prefill(
+        self,
+        source: Int[np.ndarray, "B S"],
+        limits: RowLimits,
+        *,
+        settings: BeamSettings,
+        max_step: int,
+        language_ids: Int[np.ndarray, "B"] | None = None,
+    ) -> tuple[Any, State]:
+        """Encodes the source. Returns what decoding needs of it, and a search before its first
+        step with a cache of `max_step` tokens.
+        """
+        ...
+
+    def decode_segment(
+        self,
+        encoded: Any,
+        state: State,
+        *,
+        settings: BeamSettings,
+        max_step: int,
+        fewest: int = 0,
+    ) -> State:
+        """Continues the search to `max_step` tokens, with a cache of that length, or until at most
+        `fewest` rows are not done.
+        """
+        ...
+
+    def take(
+        self,
+        parts: Sequence[tuple[Any, State]],
+        rows: Int[np.ndarray, "R"],
+        *,
+        settings: BeamSettings,
+    ) -> tuple[Any, State]:
+        """Returns rows of several batches after the same step as one: what decoding needs of them,
+        and their search. The rows of all are counted through; -1 is a row without a hypothesis.
+        """
+        ...
+
+
+class Rows(NamedTuple):
+    """Rows of a batch.
+
+    Attributes:
+        sources: the number of each row's source; -1 for a row without one.
+        encoded: what decoding needs of the sources.
+        state: their search.
+    """
+
+    sources: Int[np.ndarray, "B"]
+    encoded: Any
+    state: State
+
+
+class SegmentedSearch:
+    """Searches batches of one shape, segment by segment.
+
+    Rows that are not done after a segment wait until rows of other batches fill a batch with them.
+    The longer they have run, the smaller is their batch, since few rows run for long.
+
+    Args:
+        model: functions of the model.
+        settings: settings of the search.
+        batch_size: rows of a full batch in the first segment.
+        fixed: whether batches of fewer sources are filled up, so that every row meets the same
+            programs. Else they have the least power of two that suffices, from 4, and a batch goes
+            on with a quarter of its rows as soon as the others are done.
+    """
+
+    def __init__(
+        self, model: SearchModel, settings: BeamSettings, *, batch_size: int, fixed: bool
+    ) -> None:
+        self._model, self._settings = model, settings
+        self._fixed = fixed
+        self._ends = segment_ends(settings.max_length)
+        least = min(_LEAST, batch_size)
+        self._sizes = [max(least, batch_size >> segment) for segment in range(len(self._ends))]
+        self._waiting: list[Rows | None] = [None] * len(self._ends)
+        self._found: dict[int, Hypotheses] = {}
+
+    @property
+    def first_end(self) -> int:
+        """Returns the steps of the first segment, for which `prefill` makes a cache."""
+        return self._ends[0]
+
+    def search(self, batches: Iterable[Rows]) -> dict[int, Hypotheses]:
+        """Returns the hypotheses of each source, on the host, by its number.
+
+        A row whose search met NaN has it as score.
+        """
+        for batch in batches:
+            self._run(batch, 0)
+        for segment, size in enumerate(self._sizes):
+            if (rows := self._waiting[segment]) is not None:
+                self._waiting[segment] = None
+                places = np.flatnonzero(rows.sources >= 0)
+                size = rows_of(len(places), size, self._fixed)
+                self._run(self._take([rows], places, size), segment)
+        return self._found
+
+    def _run(self, rows: Rows, segment: int) -> None:
+        """Searches rows to the end of a segment."""
+        while True:
+            fewest = self._fewest(len(rows.sources))
+            state = self._model.decode_segment(
+                rows.encoded, rows.state,
+                settings=self._settings, max_step=self._ends[segment], fewest=fewest,
+            )  # fmt: skip
+            rows = rows._replace(state=state)
+            live = np.asarray(beam_search.live_rows(state))
+            if segment == len(self._ends) - 1 and live.sum() > fewest:
+                live = np.zeros_like(live)  # at the maximum length
+            self._note(rows, ~live)
+            rows = rows._replace(sources=np.where(live, rows.sources, -1))
+            if not live.any():
+                return
+            if live.sum() > fewest:
+                self._go_on(rows, segment + 1)
+                return
+            rows = self._take([rows], np.flatnonzero(live), fewest)
+
+    def _fewest(self, rows: int) -> int:
+        """Returns how many rows of a batch are kept when the others are done; 0: all stay."""
+        return 0 if self._fixed or rows // 4 < _FEWEST else rows // 4
+
+    def _go_on(self, rows: Rows, segment: int) -> None:
+        """Runs the next segment of rows, as far as they fill batches; the others wait."""
+        parts, size = [rows], self._sizes[segment]
+        if (waiting := self._waiting[segment]) is not None:
+            parts.insert(0, waiting)
+        places = np.flatnonzero(np.concatenate([part.sources for part in parts]) >= 0)
+        while len(places) >= size:
+            self._run(self._take(parts, places[:size], size), segment)
+            places = places[size:]
+        if len(places):
+            rows = self._take(parts, places, size)
+        self._waiting[segment] = rows if len(places) else None
+
+    def _take(self, parts: Sequence[Rows], places: Int[np.ndarray, "R"], size: int) -> Rows:
+        """Returns `size` rows: those at some places, counted through the parts, then empty ones."""
+        sources = np.concatenate([part.sources for part in parts])
+        if len(parts) == 1 and size == len(sources) and (np.delete(sources, places) < 0).all():
+            return parts[0]
+        places = np.concatenate([places, np.full(size - len(places), -1, places.dtype)])
+        encoded, state = self._model.take(
+            [(part.encoded, part.state) for part in parts], places, settings=self._settings
+        )
+        return Rows(np.where(places >= 0, sources[places], -1), encoded, state)
+
+    def _note(self, rows: Rows, done: Bool[np.ndarray, "B"]) -> None:
+        """Keeps the hypotheses of rows that are done."""
+        best = jax.tree.map(np.asarray, beam_search.best(rows.state, self._settings))
+        broken = np.isnan(rows.state.live.scores).any(axis=1, keepdims=True)
+        best = best._replace(scores=np.where(broken, np.nan, best.scores))
+        for row in np.flatnonzero(done & (rows.sources >= 0)):
+            of_row = jax.tree.map(lambda leaf, row=row: leaf[row], best)
+            self._found[int(rows.sources[row])] = of_row
+
+
+def rows_of(sources: int, batch_size: int, fixed: bool) -> int:
+    """Returns the rows of a batch for a number of sources."""
+    if fixed:
+        return batch_size
+    return min(batch_size, max(_FEWEST, 1 << (sources - 1).bit_length()))
+
+
+def segment_ends(longest: int) -> list[int]:
+    """Returns the steps at which segments of a search end: [16, 32, 64, 80] for 80.
+
+    A step's time grows with the length of the cache, and most translations are short. A length is
+    compiled when the first search reaches it.
+    """
+    return [*itertools.takewhile(lambda n: n < longest, (16 << i for i in range(32))), longest]
