@@ -137,22 +137,38 @@ def by_position(source: MarkedText, translation: str) -> MarkedText:
             position = max(least, len(translation[:position].rstrip()))
         least = position
         tags.append(tag._replace(position=position))
-    return _spaced(source, MarkedText(translation, tuple(tags)))
+    return spaced(source, MarkedText(translation, tuple(tags)))
 
 
-def _spaced(source: MarkedText, translation: MarkedText) -> MarkedText:
-    """Returns the translation with a space after each image or code that has one in the source."""
+def spaced(source: MarkedText, translation: MarkedText, order: Sequence[int] = ()) -> MarkedText:
+    """Returns the translation with spaces around images and code that have them in the source.
+
+    order: which tag of the source each tag of the translation is; without it, the same.
+    """
     text, tags = translation.text, list(translation.tags)
     for index in reversed(range(len(tags))):
-        before, position = source.tags[index].position, tags[index].position
-        apart = before and source.text[before - 1 : before + 1] == "  "
-        if tags[index].kind == "alone" and apart and 0 < position < len(text):
-            text = f"{text[:position]} {text[position:]}"
-            after = index + 1
-            while after < len(tags) and tags[after][:2] in ((position, "end"), (position, "alone")):
-                after += 1
-            tags[after:] = [tag._replace(position=tag.position + 1) for tag in tags[after:]]
+        before = source.tags[order[index] if order else index].position
+        if tags[index].kind != "alone" or not source.text[:before][-1:].isspace():
+            continue
+        first, last = index, index + 1  # tags that are not parted from this one
+        position = tags[index].position
+        if source.text[before : before + 1].isspace() and text[position : position + 1].strip():
+            while last < len(tags) and tags[last][:2] in ((position, "end"), (position, "alone")):
+                last += 1
+            text, tags[last:] = _with_space(text, position), map(_moved, tags[last:])
+        if text[:position][-1:].strip():
+            while first and tags[first - 1][:2] in ((position, "start"), (position, "alone")):
+                first -= 1
+            text, tags[first:] = _with_space(text, position), map(_moved, tags[first:])
     return MarkedText(text, tuple(tags))
+
+
+def _with_space(text: str, position: int) -> str:
+    return f"{text[:position]} {text[position:]}"
+
+
+def _moved(tag: Tag) -> Tag:
+    return tag._replace(position=tag.position + 1)
 
 
 def _nearest(borders: Sequence[int], position: float) -> int:

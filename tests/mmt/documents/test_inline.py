@@ -59,3 +59,26 @@ def test_tags_go_to_borders_of_words():
     source = MarkedText("ein rotes Haus", (Tag(4, "start", "<b>"), Tag(9, "end", "</b>")))
     placed = inline.by_position(source, "a red house")
     assert [tag.position for tag in placed.tags] == [2, 5]
+
+
+def test_code_keeps_the_spaces_around_it():
+    source = MarkedText("siehe  oben, nicht <i>", (Tag(6, "alone", "<code>x</code>"),))
+    for text, position, expected in (
+        ("see above", 4, ("see  above", 4)),
+        ("see above", 0, (" see above", 0)),
+        ("see above", 9, ("see above ", 10)),
+        ("see, above", 3, ("see  , above", 4)),
+    ):
+        moved = MarkedText(text, (source.tags[0]._replace(position=position),))
+        spaced = inline.spaced(source, moved)
+        assert (spaced.text, spaced.tags[0].position) == expected
+    joined = MarkedText("eins zwei", (Tag(4, "alone", "<br/>"),))
+    assert inline.spaced(joined, joined._replace(text="onetwo")).text == "onetwo"
+
+
+def test_tags_beside_code_stay_beside_it():
+    tags = (Tag(3, "start", "<b>"), Tag(4, "alone", "<x/>"), Tag(4, "end", "</b>"))
+    source = MarkedText("ein  Wort", tags)
+    moved = MarkedText("aword", tuple(tag._replace(position=1) for tag in tags))
+    spaced = inline.spaced(source, moved)
+    assert spaced.text == "a  word" and [tag.position for tag in spaced.tags] == [2, 2, 2]
