@@ -3,8 +3,8 @@
 from mmt.documents.document import Document, MarkedText, Segment, Tag, TextDocument
 from mmt.documents.formats import read, supported_suffixes
 from mmt.documents.html import read_text as read_html
-from mmt.documents.inline import by_position, spaced
 from mmt.documents.named import Locales, code_of, locales
+from mmt.documents.places import by_attention, by_position
 
 __all__ = [
     "Document",
@@ -13,11 +13,11 @@ __all__ = [
     "Segment",
     "Tag",
     "TextDocument",
+    "by_attention",
     "by_position",
     "code_of",
     "locales",
     "read",
     "read_html",
-    "spaced",
     "supported_suffixes",
 ]

@@ -1,9 +1,8 @@
-"""Sentences with inline markup: from tokens to a segment and back, and tags placed by position.
+"""Sentences with inline markup: from tokens to a segment and back.
 
 A tag around a whole segment and white space at its ends stay outside the segment.
 """
 
-import bisect
 import dataclasses
 import functools
 import re
@@ -101,79 +100,6 @@ def _written(escape: Callable[[str], str], translation: MarkedText, render: Rend
         parts.append(render(tag.offset, tag.offset + len(tag.markup)) if inside else tag.markup)
         here = tag.position
     return "".join([*parts, escape(translation.text[here:])])
-
-
-def by_position(source: MarkedText, translation: str) -> MarkedText:
-    """Returns the translation with the tags of the source, at about the same parts of the text.
-
-    A tag stands at the nearest border of a word. The order of tags is kept, so pairs stay nested. A
-    pair around text keeps at least a word where there is one.
-
-    >>> by_position(MarkedText("ein rotes Haus", (Tag(4, "start", "<b>"), Tag(9, "end", "</b>"))),
-    ...             "a red house").tags
-    (Tag(position=2, kind='start', markup='<b>', offset=-1), Tag(position=5, kind='end', ...))
-    """
-    if translation == source.text:
-        return source
-    words = list(re.finditer(r"\S+", translation))
-    starts = [0, *(word.start() for word in words), len(translation)]
-    ends = [0, *(word.end() for word in words), len(translation)]
-    scale = len(translation) / max(1, len(source.text))
-    tags: list[Tag] = []
-    open_: list[tuple[int, int]] = []  # positions of started pairs, in source and translation
-    least = 0
-    for tag in source.tags:
-        borders = ends if tag.kind == "end" else starts
-        at_end = tag.position == len(source.text)
-        position = len(translation) if at_end else _nearest(borders, tag.position * scale)
-        position = max(least, position)
-        if tag.kind == "start":
-            position += len(translation[position:]) - len(translation[position:].lstrip())
-            open_.append((tag.position, position))
-        elif tag.kind == "end":
-            before, start = open_.pop()
-            if before < tag.position and position == start:
-                position = ends[min(bisect.bisect_right(ends, start), len(ends) - 1)]
-            position = max(least, len(translation[:position].rstrip()))
-        least = position
-        tags.append(tag._replace(position=position))
-    return spaced(source, MarkedText(translation, tuple(tags)))
-
-
-def spaced(source: MarkedText, translation: MarkedText, order: Sequence[int] = ()) -> MarkedText:
-    """Returns the translation with spaces around images and code that have them in the source.
-
-    order: which tag of the source each tag of the translation is; without it, the same.
-    """
-    text, tags = translation.text, list(translation.tags)
-    for index in reversed(range(len(tags))):
-        before = source.tags[order[index] if order else index].position
-        if tags[index].kind != "alone" or not source.text[:before][-1:].isspace():
-            continue
-        first, last = index, index + 1  # tags that are not parted from this one
-        position = tags[index].position
-        if source.text[before : before + 1].isspace() and text[position : position + 1].strip():
-            while last < len(tags) and tags[last][:2] in ((position, "end"), (position, "alone")):
-                last += 1
-            text, tags[last:] = _with_space(text, position), map(_moved, tags[last:])
-        if text[:position][-1:].strip():
-            while first and tags[first - 1][:2] in ((position, "start"), (position, "alone")):
-                first -= 1
-            text, tags[first:] = _with_space(text, position), map(_moved, tags[first:])
-    return MarkedText(text, tuple(tags))
-
-
-def _with_space(text: str, position: int) -> str:
-    return f"{text[:position]} {text[position:]}"
-
-
-def _moved(tag: Tag) -> Tag:
-    return tag._replace(position=tag.position + 1)
-
-
-def _nearest(borders: Sequence[int], position: float) -> int:
-    index = bisect.bisect_left(borders, position)
-    return min(borders[max(0, index - 1) : index + 1], key=lambda border: abs(border - position))
 
 
 @dataclasses.dataclass
