@@ -153,8 +153,8 @@ class LineSearch:
             return ()
         vocabulary = self.vocabularies["target"]
         return tuple(
-            glossary.phrase(vocabulary, glossary.spellings(term))
-            for term in self.glossary.terms_of(text.text, text.language)
+            glossary.phrase(vocabulary, glossary.spellings(term), times=times)
+            for term, times in self.glossary.terms_of(text.text, text.language).items()
         )
 
     def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:

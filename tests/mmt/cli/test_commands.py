@@ -1,7 +1,9 @@
 """Commands as typed: flags that do not belong together, and what a run gets after training."""
 
+import html
 import io
 import json
+import re
 import shutil
 import sys
 import types
@@ -79,6 +81,21 @@ def test_a_file_is_translated_by_the_command(toy_run, tmp_path, mmt_command):
     assert done.stdout.decode() == f"{out}\n"
     assert out.read_text().startswith("<p>") and out.read_text().endswith("</p><p>12</p>")
     assert page.read_text() == "<p>eins <b>zwei</b></p><p>12</p>"
+
+
+def test_a_file_is_translated_sentence_by_sentence_as_lines_are(
+    toy_run, tmp_path, monkeypatch, capsys
+):
+    text, page = "Am 2. März drei. Vier eins!", tmp_path / "a.html"
+    page.write_text("<p>Am <b>2. März</b> drei.\nVier eins!")
+    flags = f"translate --model {toy_run} --from de --beam 1"
+    _, line, _ = typed(flags, f"{text}\n", monkeypatch, capsys)
+    for binding in ("", " --gin.Decoding.split='long'"):
+        out = tmp_path / "b.html"
+        assert main([*f"{flags}{binding} --file {page} --out {out}".split()]) == 0
+        written = html.unescape(re.sub("<.*?>", "", out.read_text()))
+        assert (written.split() == line.split()) == (binding == "")
+        assert re.findall("<.*?>", out.read_text()) == ["<p>", "<b>", "</b>"]
 
 
 @pytest.mark.parametrize(

@@ -140,8 +140,7 @@ def test_tags_survive_across_sentences(texts, seed, split):
     results = list(markup.translate(translator, segments, source="de", decoding=decoding))
     for before, after in zip(segments, results, strict=True):
         check_tags(before, after)
-        breaks = re.compile(r"[\n\t]|\.\.\.")
-        assert breaks.findall(before.text) == breaks.findall(after.text)
+        assert re.findall(r"[\n\t]", before.text) == re.findall(r"[\n\t]", after.text)
     (lines,) = translator.seen or [[]]
     assert len(set(lines)) == len(lines) and all(line == line.strip() != "" for line in lines)
     if not any(segment.tags for segment in segments):
