@@ -1,6 +1,5 @@
 """Commands as typed: flags that do not belong together, and what a run gets after training."""
 
-import html
 import io
 import json
 import re
@@ -11,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mmt.cli import translate_commands
 from mmt.cli.main import main
 from mmt.run import Run
+from tests.helpers.tiny_translator import RandomTranslator
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 
@@ -83,18 +84,21 @@ def test_a_file_is_translated_by_the_command(toy_run, tmp_path, mmt_command):
     assert page.read_text() == "<p>eins <b>zwei</b></p><p>12</p>"
 
 
-def test_a_file_is_translated_sentence_by_sentence_as_lines_are(
-    toy_run, tmp_path, monkeypatch, capsys
+def test_a_file_is_translated_sentence_by_sentence_by_the_rules_of_its_language(
+    tmp_path, monkeypatch
 ):
-    text, page = "Am 2. März drei. Vier eins!", tmp_path / "a.html"
+    page, out = tmp_path / "a.html", tmp_path / "b.html"
     page.write_text("<p>Am <b>2. März</b> drei.\nVier eins!")
-    flags = f"translate --model {toy_run} --from de --beam 1"
-    _, line, _ = typed(flags, f"{text}\n", monkeypatch, capsys)
-    for binding in ("", " --gin.Decoding.split='long'"):
-        out = tmp_path / "b.html"
-        assert main([*f"{flags}{binding} --file {page} --out {out}".split()]) == 0
-        written = html.unescape(re.sub("<.*?>", "", out.read_text()))
-        assert (written.split() == line.split()) == (binding == "")
+    for binding, expected in (
+        ([], ["Am 2. März drei.", "Vier eins!"]),
+        (["--gin.Decoding.split='long'"], ["Am 2. März drei. Vier eins!"]),
+    ):
+        translator = RandomTranslator(0)
+        monkeypatch.setattr(translate_commands, "_loaded", lambda args, made=translator: made)
+        flags = f"--model {OLD}/toy --from de --file {page} --out {out}".split()
+        assert main(["translate", *flags, *binding]) == 0
+        assert translator.seen == [expected]
+        assert [source for source, _ in translator.aligned[0]] == expected[:1]
         assert re.findall("<.*?>", out.read_text()) == ["<p>", "<b>", "</b>"]
 
 

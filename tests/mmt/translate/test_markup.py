@@ -1,19 +1,22 @@
 """Tags: read and written as they are, and none lost or badly nested whatever the alignment."""
 
-import random
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mmt.decoding import Decoding
 from mmt.documents import MarkedText, Tag
-from mmt.translate import Translator, markup
-from mmt.translate.alignment import Alignment
-from mmt.translate.translation import Hypothesis, Translation
-from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
+from mmt.translate import markup
+from mmt.translate.translation import Hypothesis
+from tests.helpers.tiny_translator import (
+    WORDS,
+    RandomTranslator,
+    make,
+    train_vocabulary,
+    word_alignment,
+)
 
 WORD = st.sampled_from([*WORDS, "三月", ",", "&", "<", "3"])
 TEXT = st.lists(WORD, max_size=4).map(" ".join)
@@ -33,15 +36,6 @@ MARKUP = st.recursive(
     ),
     max_leaves=8,
 )
-
-
-def word_alignment(source, target, links):
-    """Each target word attends to one source word."""
-    spans = [[m.span() for m in re.finditer(r"\S+", text)] for text in (source, target)]
-    weights = np.zeros((len(spans[1]), len(spans[0])), np.float32)
-    for place, linked in enumerate(links):
-        weights[place, linked] = 1
-    return Alignment(tuple(spans[0]), tuple(spans[1]), weights)
 
 
 def nesting(tags):
@@ -109,27 +103,6 @@ SEVERAL = st.recursive(
     lambda inner: st.lists(element(inner) | inner | EMPTY, max_size=5).map("".join),
     max_leaves=10,
 )
-
-
-class RandomTranslator(Translator):
-    """Translates sentences into any words, and aligns them in any way."""
-
-    def __init__(self, seed):
-        vars(self).update(seen=[], aligned=[], random=random.Random(seed))
-
-    def translate(self, lines, *, decoding, **options):
-        self.seen.append(lines)
-        for line in lines:
-            words = self.random.choices(["ja", "nein", "<", "&", "三", ","], k=len(line) % 5)
-            yield Translation(line, (Hypothesis(" ".join(words), 0.0),))
-
-    def align(self, pairs, **options):
-        self.aligned.append(pairs)
-        return [self._alignment(*pair) for pair in pairs]
-
-    def _alignment(self, source, target):
-        size = len(source.split())
-        return word_alignment(source, target, [self.random.randrange(size) for _ in target.split()])
 
 
 @given(st.lists(SEVERAL, max_size=3), st.integers(0, 9), st.sampled_from(["long", "sentences"]))
