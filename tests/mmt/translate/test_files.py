@@ -1,11 +1,14 @@
 """Files: lines in, lines out, and everything else as it was."""
 
+import re
+
 import pytest
 
 from mmt import documents
 from mmt.documents import supported_suffixes as documents_suffixes
-from mmt.translate import files
+from mmt.translate import files, markup
 from tests.helpers.documents import EXAMPLES
+from tests.helpers.tiny_translator import RandomTranslator
 
 
 def upper(texts):
@@ -35,6 +38,25 @@ def test_texts_have_their_tags_and_are_given_in_order():
     assert translated == b"<p>EIN <b>HAUS</b><pre> A\r\n\n  B </pre>"
     assert [text.text for text in seen] == ["ein Haus", "a\r\n\n  b"]
     assert [tag.markup for tag in seen[0].tags] == ["<b>", "</b>"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_tag_of_a_file_is_lost_where_words_are_translated_at_random(name):
+    """Any format can be read again, with the inline tags that it had."""
+
+    def translate(texts):
+        for text in texts:
+            (translation,) = markup.translate(RandomTranslator(len(text.text)), [text], source="de")
+            assert sorted(t[1:] for t in translation.tags) == sorted(t[1:] for t in text.tags)
+            yield translation._replace(text=f"{translation.text}a")
+
+    new = translated(name, translate, source="de", target="en", overwrite=True)
+    locales = documents.locales("de", "en")
+    before, after = (documents.read(name, content, locales) for content in (EXAMPLES[name], new))
+    assert len(after.segments) == len(before.segments) and new != EXAMPLES[name]
+    if name.endswith(".html"):
+        names = re.compile(rb"</?\w+|<!.*?>")
+        assert sorted(names.findall(new)) == sorted(names.findall(EXAMPLES[name]))
 
 
 def test_filled_entries_are_left_alone_unless_asked():
