@@ -16,6 +16,8 @@ from mmt.serve.text import ServedUnit
 from mmt.translate import Hypothesis, markup, words
 from mmt.translate.alignment import Alignment
 
+SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
+
 SPACED = st.text(st.sampled_from(list("aé. \n\r\t\u2028\u00a0漢。")))
 PIECES = st.lists(
     st.sampled_from(
@@ -56,13 +58,14 @@ def of_html(fragment):
     return text.html(documents.read_html(fragment), cut)
 
 
-@settings(deadline=None)  # the first sentence loads the rules of its language
+@SLOW_AT_FIRST
 @given(SPACED)
 def test_with_equal_translations_a_plain_text_is_the_same(content):
     same = filled(text.plain(content, cut), str)
     assert same.replace(" ", "") == content.replace(" ", "")  # 。 gets a space behind it
 
 
+@SLOW_AT_FIRST
 @given(SPACED)
 def test_units_are_at_their_places_without_line_breaks(content):
     made = text.plain(content, cut)
@@ -107,6 +110,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
+@SLOW_AT_FIRST
 @given(PIECES)
 def test_no_markup_is_lost_changed_or_made(content):
     translated = filled(of_html(content), lambda line: f"{line} <i> & </p>")
@@ -118,6 +122,7 @@ def without_space(content):
     return html.unescape(content).replace(" ", "").replace("\n", "")
 
 
+@SLOW_AT_FIRST
 @given(PIECES)
 def test_with_equal_translations_html_is_the_same_byte_for_byte(content):
     same = filled(of_html(content), str)

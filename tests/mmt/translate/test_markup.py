@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.decoding import Decoding
@@ -36,6 +36,8 @@ MARKUP = st.recursive(
     ),
     max_leaves=8,
 )
+
+SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
 
 
 def nesting(tags):
@@ -105,6 +107,7 @@ SEVERAL = st.recursive(
 )
 
 
+@SLOW_AT_FIRST
 @given(st.lists(SEVERAL, max_size=3), st.integers(0, 9), st.sampled_from(["long", "sentences"]))
 def test_tags_survive_across_sentences(texts, seed, split):
     segments = list(map(markup.parse, texts))
@@ -120,6 +123,7 @@ def test_tags_survive_across_sentences(texts, seed, split):
         assert not translator.aligned
 
 
+@SLOW_AT_FIRST
 @given(SEVERAL)
 def test_units_together_are_the_text(text):
     marked = markup.parse(text)

@@ -4,10 +4,12 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.translate import sentences
+
+SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
 
 
 def at_most(length):
@@ -79,6 +81,7 @@ def test_sentences_together_are_the_text(text, language):
 SPACES = "\n\r\t\v\f\x1c\x85\u2028\u2029"
 
 
+@SLOW_AT_FIRST
 @given(st.text(f"ab. 。!{SPACES}\u00a0", max_size=80), st.sampled_from([None, 3]), st.booleans())
 def test_a_text_keeps_its_white_space(text, most, whole_lines):
     segmented = sentences.segment_text(
