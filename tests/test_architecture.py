@@ -86,7 +86,7 @@ MAY_IMPORT = {
                  "mmt.translate"},
     "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.convert", "mmt.data",
                       "mmt.decoding", "mmt.documents", "mmt.identify", "mmt.run", "mmt.sharding"},
-    "mmt.serve": {"mmt.decoding", "mmt.translate"},
+    "mmt.serve": {"mmt.decoding", "mmt.documents", "mmt.translate"},
     "mmt.data": {"mmt.data", "mmt.documents", "mmt.run"},
     "mmt.data.forecast": {"mmt.data", "mmt.config", "mmt.run"},
     "tasks": {"mmt.data", "mmt.run"},

@@ -182,20 +182,13 @@ def _translate_file(args: argparse.Namespace) -> None:
     document = documents.read(str(path), content, locales)
     from mmt.translate import files, markup
 
-    translator, decoding = translator_of(args)
-
-    def translate(lines: list[str]) -> Iterator[str]:
-        translations = translator.translate(
-            lines, source=args.source, target=args.target, decoding=decoding
-        )
-        return (translation.text for translation in translations)
-
-    def place(segment: documents.MarkedText, translation: str) -> documents.MarkedText:
-        return markup.place(translator, segment, translation, source=source, target=args.target)
-
+    decoding = _decoding_of_lines(args)
+    translate = functools.partial(
+        markup.translate, _loaded(args),
+        source=args.source, target=args.target, decoding=decoding,
+    )  # fmt: skip
     atomic.write_bytes(
-        out,
-        files.translate_document(document, translate, overwrite=args.overwrite, place=place),
+        out, files.translate_document(document, translate, overwrite=args.overwrite)
     )
     print(out)
 

@@ -28,7 +28,8 @@ class WordEdges(NamedTuple):
 class RequiredPhrase(NamedTuple):
     """A phrase that a hypothesis must contain `times` times.
 
-    `alternatives` are token ids of its spellings, of which any counts.
+    `alternatives` are token ids of its spellings, of which any counts. Those that end at one place
+    count once.
     """
 
     alternatives: tuple[tuple[int, ...], ...]
@@ -123,6 +124,9 @@ def progress(
         jnp.pad(inside, ((0, 0), (0, size)))[:, None, None, :], next_places, axis=-1
     )
     at_end = next_places == step
+    # Alternatives that end together are one occurrence: a word, with and without a space before.
+    firm = jnp.pad(begins & ~at_end & ~goes_on, ((0, 0), (0, 0), (0, 0), (size, 1)))
+    ends_here = jnp.take_along_axis(firm, places + 1 + size - lengths[..., None], axis=-1)
 
     before = jnp.pad(hypotheses, ((0, 0), (size, 0)), constant_values=-2)
     last = jax.lax.dynamic_slice_in_dim(before, step, size, axis=1)
@@ -136,7 +140,7 @@ def progress(
         phrases,
         jnp.repeat(constraints.times, beams, axis=0),
         lengths,
-        jnp.sum(begins & ~at_end & ~goes_on, axis=(-2, -1)),
+        jnp.sum(jnp.any(ends_here, axis=-2), axis=-1),
         jnp.any(begins & at_end, axis=(-2, -1)),
         jnp.stack(suffixes, axis=-1),
         jax.lax.dynamic_index_in_dim(last_end, step, axis=1, keepdims=False),

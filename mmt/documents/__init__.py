@@ -1,9 +1,10 @@
 """Documents and catalogues: texts to translate, read from files and written back into place."""
 
-from mmt.documents.document import Document, MarkedText, Segment, Tag
+from mmt.documents.document import Document, MarkedText, Segment, Tag, TextDocument
 from mmt.documents.formats import read, supported_suffixes
-from mmt.documents.inline import by_position
+from mmt.documents.html import read_text as read_html
 from mmt.documents.named import Locales, code_of, locales
+from mmt.documents.places import by_attention, by_position
 
 __all__ = [
     "Document",
@@ -11,9 +12,12 @@ __all__ = [
     "MarkedText",
     "Segment",
     "Tag",
+    "TextDocument",
+    "by_attention",
     "by_position",
     "code_of",
     "locales",
     "read",
+    "read_html",
     "supported_suffixes",
 ]

@@ -94,16 +94,18 @@ class TextDocument:
         self.slots = [slot for _, slot in entries]
 
     def write(self, translations: Sequence[MarkedText | None]) -> bytes:
-        """Returns the file with translations; a translation that is there already edits nothing."""
+        """Returns the file with translations."""
+        return self.encoding.encode(self.render(translations))
+
+    def render(self, translations: Sequence[MarkedText | None]) -> str:
+        """Returns the text with translations; a translation that is there already edits nothing."""
         both = zip(self.slots, translations, strict=True)
         edits = [
             (slot, translation)
             for slot, translation in both
             if translation is not None and translation != slot.current
         ]
-        if not edits:
-            return self.encoding.encode(self.text)
-        return self.encoding.encode(_Edited(self.text, edits).render(0, len(self.text)))
+        return _Edited(self.text, edits).render(0, len(self.text)) if edits else self.text
 
 
 class _Edited:

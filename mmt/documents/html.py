@@ -1,15 +1,16 @@
 """HTML: its tokens as the HTML standard finds them, and the texts to translate.
 
 Text of blocks is translated with its inline markup, and so are the attributes that people read.
-Scripts, styles, code and elements with `translate="no"` are left alone.
+Scripts, styles, code and elements with `translate="no"` or the class `notranslate` are left alone.
 """
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from mmt.documents.document import Segment, Slot, TextDocument, has_letters, replaced
-from mmt.documents.encoding import declared, decode
+from mmt.documents.encoding import Encoding, declared, decode
 from mmt.documents.inline import Role, Syntax, segments
 from mmt.documents.tokens import Markup, Token, escape_attribute, escape_xml
 
@@ -23,6 +24,7 @@ _OPAQUE = frozenset("code kbd samp var svg math audio video canvas object".split
 _HIDDEN = frozenset("script style template xmp noembed noframes".split())
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _RAW = frozenset("script style xmp iframe noembed noframes textarea title".split())
+_WITHOUT_END = frozenset("p li dt dd td th tr option".split())  # whose end tags may be left out
 _READ = frozenset("alt title placeholder aria-label label summary".split())  # attributes
 _NAME = re.compile(r"[a-zA-Z][^\s/>]*")
 _ATTRIBUTE = re.compile(
@@ -36,7 +38,17 @@ _DESCRIBING = re.compile(
 def read(name: str, content: bytes) -> TextDocument:
     """Returns the texts of a page, as browsers would show them."""
     markup = tokens(name, content)
-    entries = [*segments(markup, 0, len(markup.tokens), _SYNTAX), *_attributes(markup)]
+    return _document(markup, _attributes(markup))
+
+
+def read_text(text: str) -> TextDocument:
+    """Returns the texts of HTML that is no file: a page, or a fragment. Attributes are left alone.
+    """
+    return _document(Markup("", text, Encoding(), _paired(text)))
+
+
+def _document(markup: Markup, others: Iterable[tuple[Segment, Slot]] = ()) -> TextDocument:
+    entries = [*segments(markup, 0, len(markup.tokens), _SYNTAX), *others]
     entries.sort(key=lambda entry: (entry[1].start, -entry[1].end))
     return TextDocument(markup.text, markup.encoding, entries)
 
@@ -50,9 +62,8 @@ def tokens(name: str, content: bytes) -> Markup:
 
 
 def _role(token: Token) -> Role:
-    no = token.attributes.get("translate") == "no" or "notranslate" in token.attributes.get(
-        "class", ""
-    )
+    classes = token.attributes.get("class", "").split()
+    no = token.attributes.get("translate", "").lower() == "no" or "notranslate" in classes
     if token.name in _HIDDEN:
         return "hidden"
     if token.name in _OPAQUE or (no and token.name in _INLINE):
@@ -87,49 +98,106 @@ def _attributes(markup: Markup) -> Iterator[tuple[Segment, Slot]]:
                     yield replaced(text, start, end, escape_attribute)
 
 
+class _Part(NamedTuple):
+    """A token whose partner is not known yet."""
+
+    kind: str
+    name: str
+    start: int
+    end: int
+    attributes: dict[str, str]
+
+
 def _paired(text: str) -> list[Token]:
     """Returns the tokens; an end belongs to the last open start of its name."""
-    found: list[Token] = []
+    parts = list(_split(text))
+    starts: dict[int, int] = {}  # index of an end -> that of its start
+    void: set[int] = set()
     open_: dict[str, list[int]] = {}
-    for kind, name, start, end, attributes in _split(text):
-        partner = -1
-        if kind == "end" and open_.get(name):
-            partner = open_[name].pop()
-            found[partner] = found[partner]._replace(partner=len(found))
-        found.append(Token(kind, name, start, end, attributes, partner))
-        if kind == "start":
-            if name in _VOID or text.endswith("/>", start, end):
-                found[-1] = found[-1]._replace(partner=len(found))
-                found.append(Token("end", name, end, end, {}, len(found) - 1))
+    for index, part in enumerate(parts):
+        if part.kind == "start":
+            if part.name in _VOID or text.endswith("/>", part.start, part.end):
+                void.add(index)
             else:
-                open_.setdefault(name, []).append(len(found) - 1)
+                open_.setdefault(part.name, []).append(index)
+        elif part.kind == "end" and open_.get(part.name):
+            starts[index] = open_[part.name].pop()
+    unclosed = {index for indices in open_.values() for index in indices}
+    implied = _implied_ends(parts, starts, unclosed)
+
+    found: list[Token] = []
+    places: dict[int, int] = {}  # index of a start among the parts -> among the tokens
+
+    def add_end(part: _Part, start: int) -> None:
+        partner = places[start]
+        found[partner] = found[partner]._replace(partner=len(found))
+        found.append(Token("end", *part[1:], partner))
+
+    for index, part in enumerate(parts):
+        if index in implied:
+            name = parts[implied[index]].name
+            add_end(_Part("end", name, part.start, part.start, {}), implied[index])
+        if index in starts:
+            add_end(part, starts[index])
+            continue
+        places[index] = len(found)
+        found.append(Token(*part, -1))
+        if index in void:
+            add_end(_Part("end", part.name, part.end, part.end, {}), index)
+    if len(parts) in implied:
+        name = parts[implied[len(parts)]].name
+        add_end(_Part("end", name, len(text), len(text), {}), implied[len(parts)])
     return found
 
 
-def _split(text: str) -> Iterator[tuple[str, str, int, int, dict[str, str]]]:
-    """Yields kind, name, start, end and attributes of each token."""
+def _implied_ends(
+    parts: list[_Part], starts: dict[int, int], unclosed: set[int]
+) -> dict[int, int]:
+    """Returns before which parts an element ends that is left alone and has no end tag.
+
+    That is where the element around it ends, or the next item, cell or paragraph of its kind
+    begins, or the text ends. Other elements without an end tag need no end.
+    """
+    implied: dict[int, int] = {}
+    index = 0
+    while index < len(parts):
+        part, start = parts[index], index
+        index += 1
+        if start not in unclosed or _role(Token(*part, -1)) not in ("opaque", "hidden"):
+            continue
+        while index < len(parts):
+            again = parts[index].kind == "start" and parts[index].name == part.name
+            if starts.get(index, start) < start or (again and part.name in _WITHOUT_END):
+                break
+            index += 1
+        implied[index] = start
+    return implied
+
+
+def _split(text: str) -> Iterator[_Part]:
+    """Yields the tokens."""
     here, raw = 0, ""
     while here < len(text):
         start = _next(text, here, raw)
         if here < start:
-            yield "text", "", here, start, {}
+            yield _Part("text", "", here, start, {})
         if start == len(text):
             if raw:
-                yield "end", raw, start, start, {}
+                yield _Part("end", raw, start, start, {})
             return
         closing = text[start + 1] == "/"
         match = _NAME.match(text, start + 1 + closing)
         if match is None:  # a comment or declaration
             here = _after(text, start, "-->" if text.startswith("<!--", start) else ">")
-            yield "other", "", start, here, {}
+            yield _Part("other", "", start, here, {})
             continue
         name, attributes = match[0].lower(), dict[str, str]()
         here = _tag_end(text, match.end(), attributes)
         if here == -1:  # the file ends inside a tag
-            yield "other", "", start, len(text), {}
+            yield _Part("other", "", start, len(text), {})
             return
         raw = name if name in _RAW and not closing else ""
-        yield ("end" if closing else "start"), name, start, here, attributes
+        yield _Part("end" if closing else "start", name, start, here, attributes)
 
 
 def _next(text: str, here: int, raw: str) -> int:

@@ -1,9 +1,8 @@
-"""Sentences with inline markup: from tokens to a segment and back, and tags placed by position.
+"""Sentences with inline markup: from tokens to a segment and back.
 
 A tag around a whole segment and white space at its ends stay outside the segment.
 """
 
-import bisect
 import dataclasses
 import functools
 import re
@@ -101,63 +100,6 @@ def _written(escape: Callable[[str], str], translation: MarkedText, render: Rend
         parts.append(render(tag.offset, tag.offset + len(tag.markup)) if inside else tag.markup)
         here = tag.position
     return "".join([*parts, escape(translation.text[here:])])
-
-
-def by_position(source: MarkedText, translation: str) -> MarkedText:
-    """Returns the translation with the tags of the source, at about the same parts of the text.
-
-    A tag stands at the nearest border of a word. The order of tags is kept, so pairs stay nested. A
-    pair around text keeps at least a word where there is one.
-
-    >>> by_position(MarkedText("ein rotes Haus", (Tag(4, "start", "<b>"), Tag(9, "end", "</b>"))),
-    ...             "a red house").tags
-    (Tag(position=2, kind='start', markup='<b>', offset=-1), Tag(position=5, kind='end', ...))
-    """
-    if translation == source.text:
-        return source
-    words = list(re.finditer(r"\S+", translation))
-    starts = [0, *(word.start() for word in words), len(translation)]
-    ends = [0, *(word.end() for word in words), len(translation)]
-    scale = len(translation) / max(1, len(source.text))
-    tags: list[Tag] = []
-    open_: list[tuple[int, int]] = []  # positions of started pairs, in source and translation
-    least = 0
-    for tag in source.tags:
-        borders = ends if tag.kind == "end" else starts
-        at_end = tag.position == len(source.text)
-        position = len(translation) if at_end else _nearest(borders, tag.position * scale)
-        position = max(least, position)
-        if tag.kind == "start":
-            position += len(translation[position:]) - len(translation[position:].lstrip())
-            open_.append((tag.position, position))
-        elif tag.kind == "end":
-            before, start = open_.pop()
-            if before < tag.position and position == start:
-                position = ends[min(bisect.bisect_right(ends, start), len(ends) - 1)]
-            position = max(least, len(translation[:position].rstrip()))
-        least = position
-        tags.append(tag._replace(position=position))
-    return _spaced(source, MarkedText(translation, tuple(tags)))
-
-
-def _spaced(source: MarkedText, translation: MarkedText) -> MarkedText:
-    """Returns the translation with a space after each image or code that has one in the source."""
-    text, tags = translation.text, list(translation.tags)
-    for index in reversed(range(len(tags))):
-        before, position = source.tags[index].position, tags[index].position
-        apart = before and source.text[before - 1 : before + 1] == "  "
-        if tags[index].kind == "alone" and apart and 0 < position < len(text):
-            text = f"{text[:position]} {text[position:]}"
-            after = index + 1
-            while after < len(tags) and tags[after][:2] in ((position, "end"), (position, "alone")):
-                after += 1
-            tags[after:] = [tag._replace(position=tag.position + 1) for tag in tags[after:]]
-    return MarkedText(text, tuple(tags))
-
-
-def _nearest(borders: Sequence[int], position: float) -> int:
-    index = bisect.bisect_left(borders, position)
-    return min(borders[max(0, index - 1) : index + 1], key=lambda border: abs(border - position))
 
 
 @dataclasses.dataclass

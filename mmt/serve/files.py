@@ -10,11 +10,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from mmt.documents import MarkedText
 from mmt.serve.errors import Refusal
 from mmt.serve.parameters import UploadedFile
 from mmt.translate.files import translate_file
 
-TranslateLater = Callable[[list[str]], Coroutine[Any, Any, list[str]]]
+TranslateLater = Callable[[list[MarkedText]], Coroutine[Any, Any, list[MarkedText]]]
 
 _NAME = 80  # characters of a result's name
 _THREADS = 4  # files that are translated at once
@@ -25,7 +26,7 @@ def _suffix(name: str) -> str:
 
 
 class FileThreads:
-    """Threads that read and write files, while the event loop translates their lines."""
+    """Threads that read and write files, while the event loop has their texts translated."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "mmt-file")
@@ -44,13 +45,13 @@ class FileThreads:
         if self._busy >= _THREADS:
             raise Refusal(503, f"Slowdown: {_THREADS} files are being translated", retry_after=30)
         loop = asyncio.get_running_loop()
-        waiting: list[Future[list[str]]] = []
+        waiting: list[Future[list[MarkedText]]] = []
         cancelled = False
 
-        def translate_now(lines: list[str]) -> list[str]:
+        def translate_now(texts: list[MarkedText]) -> list[MarkedText]:
             if cancelled:
                 raise ValueError("cancelled")
-            waiting.append(asyncio.run_coroutine_threadsafe(translate(lines), loop))
+            waiting.append(asyncio.run_coroutine_threadsafe(translate(texts), loop))
             return waiting[-1].result()
 
         self._busy += 1

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 from mmt import languages, suggest
 from mmt.decoding import bucketing
+from mmt.documents import MarkedText
 from mmt.serve.errors import Refusal
 from mmt.serve.scheduler import Sentence
-from mmt.translate import Decoding, Glossary, Hypothesis, Translator, sentences
+from mmt.translate import Decoding, Glossary, Hypothesis, Translator, markup
+from mmt.translate.markup import Unit
 
 AUTO = "auto"
 _CANDIDATES = 10  # languages of a text
@@ -51,7 +53,8 @@ class ServedModel:
 class BatchKey(NamedTuple):
     """What sentences of one batch have in common.
 
-    `source` is '' unless it chooses experts or terms of the glossary.
+    `source` is '' unless it chooses experts or terms of the glossary. `align` is whether inline
+    tags need the alignments of translations.
     """
 
     model: ServedModel
@@ -60,6 +63,7 @@ class BatchKey(NamedTuple):
     decoding: Decoding
     length: int
     glossary: Glossary | None = None
+    align: bool = False
 
 
 class Route(NamedTuple):
@@ -69,10 +73,10 @@ class Route(NamedTuple):
     target: str
     model: ServedModel | None
 
-    def split(
-        self, line: str, decoding: Decoding, glossary: Glossary | None = None
-    ) -> list[Sentence]:
-        """Returns the sentences of a line, in parts that fit the model."""
+    def cut(
+        self, text: MarkedText, decoding: Decoding, glossary: Glossary | None = None
+    ) -> list[tuple[Unit, tuple[Sentence, ...]]]:
+        """Returns the units of a text, and their sentences, which fit the model."""
         assert self.model
         translator = self.model.translator
         longest = translator.max_source_length
@@ -84,19 +88,18 @@ class Route(NamedTuple):
             return known[text] <= longest
 
         needed = translator.routes_by_language or glossary is not None
-        source = self.source if needed else ""
+        key = BatchKey(
+            self.model, self.source if needed else "", self.target, decoding, 0, glossary
+        )
+
+        def sentence(text: str, align: bool) -> Sentence:
+            length = bucketing.bucket_length(known[text], longest)
+            return Sentence(key._replace(length=length, align=align), text, known[text])
+
         return [
-            Sentence(
-                BatchKey(
-                    self.model, source, self.target, decoding,
-                    bucketing.bucket_length(known[text], longest), glossary,
-                ),
-                text,
-                known[text],
-            )
-            for sentence in sentences.segment(line, self.source)
-            for text in sentences.split(sentence, fits)
-        ]  # fmt: skip
+            (unit, tuple(sentence(each, unit.aligns) for each in unit.sentences.sentences))
+            for unit in markup.cut(text, self.source, fits=fits)
+        ]
 
 
 class Models:
@@ -225,15 +228,16 @@ def load(
 def decode(key: BatchKey, texts: list[str]) -> list[tuple[Hypothesis, ...]]:
     """Returns the hypotheses of texts, without their tokens, best first."""
     translator = key.model.translator
-    translations = translator.translate(
-        texts,
-        source=key.source or None,
-        target=key.target if translator.tagged else None,
-        decoding=key.decoding,
-        glossary=key.glossary,
+    source, target = key.source or None, key.target if translator.tagged else None
+    translations = list(
+        translator.translate(
+            texts, source=source, target=target, decoding=key.decoding, glossary=key.glossary
+        )
     )
+    if key.align:
+        translations = markup.aligned(translator, translations, source=source, target=target)
     return [
-        tuple(Hypothesis(found.text, found.score) for found in translation.hypotheses)
+        tuple(each._replace(tokens=(), token_scores=()) for each in translation.hypotheses)
         for translation in translations
     ]
 

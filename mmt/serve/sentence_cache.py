@@ -48,5 +48,9 @@ class SentenceCache:
 
 
 def _size(sentence: Sentence, hypotheses: tuple[Hypothesis, ...]) -> int:
-    texts = sum(len(hypothesis.text) for hypothesis in hypotheses)
-    return _OVERHEAD + len(sentence.text) + texts
+    size = _OVERHEAD + len(sentence.text)
+    for hypothesis in hypotheses:
+        size += len(hypothesis.text)
+        if hypothesis.alignment is not None:
+            size += hypothesis.alignment.weights.nbytes
+    return size

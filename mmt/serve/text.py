@@ -1,81 +1,103 @@
-"""Texts as parts: sentences that are translated, and all between them, which is kept.
+"""The texts of requests: segments, cut into units of sentences, and written with translations.
 
-Line breaks, and the white space between sentences and around them, are kept. `mmt.serve.html_text`
-makes the parts of HTML.
+Plain text is one segment. HTML has the segments that `mmt.documents` finds in it, as a file has.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mmt.documents import MarkedText, TextDocument
 from mmt.serve.scheduler import Sentence
+from mmt.translate import Hypothesis, markup
+from mmt.translate.markup import Unit
+from mmt.translate.sentences import SegmentedText
 
-_BREAKS = re.compile("(\\s*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\\s*)")
-
-# Splits a line without line breaks into sentences, stripped; only white space lies between them.
-Split = Callable[[str], list[Sentence]]
+Results = Mapping[Sentence, tuple[Hypothesis, ...]]
 
 
-class SentenceSlot(NamedTuple):
-    """A sentence of a text, and its place in the text."""
+class ServedUnit(NamedTuple):
+    """A unit of a text, its sentences as the model gets them, and its place in the text."""
 
-    sentence: Sentence
-    start: int
-    end: int
+    unit: Unit
+    sentences: tuple[Sentence, ...]
+    start: int = 0
+    end: int = 0
+
+    def write(self, results: Results, rank: int = 0) -> MarkedText:
+        """Returns the unit with the translation of a rank of each sentence."""
+        return self.unit.write([results[sentence][rank] for sentence in self.sentences])
+
+
+Segment = list[ServedUnit]
+Cut = Callable[[MarkedText], Segment]
+Show = Callable[[int, ServedUnit, Results], str]
+
+
+def keep(segment: MarkedText) -> Segment:
+    """Cuts a segment that is not translated."""
+    return [ServedUnit(Unit(segment, SegmentedText((), (segment.text,))), ())]
+
+
+def written(segment: Segment, results: Results, rank: int = 0) -> MarkedText:
+    """Returns a segment with the translations of a rank; all of its sentences are translated."""
+    return markup.joined(unit.write(results, rank) for unit in segment)
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text in parts.
+    """A text of a request.
 
     Attributes:
-        parts: what is kept, and the slots of what is translated.
-        write: returns a translation as the text has it (HTML escapes it).
+        segments: its segments.
+        fill: returns the text with translated segments.
+        show: returns the best translation of a unit in the segment of a number, as the text has it,
+            but without white space around it.
     """
 
-    parts: list[str | SentenceSlot]
-    write: Callable[[str], str] = str
+    segments: Sequence[Segment]
+    fill: Callable[[list[MarkedText]], str]
+    show: Show
 
     @property
-    def slots(self) -> list[SentenceSlot]:
-        """Returns the slots, in order."""
-        return [part for part in self.parts if isinstance(part, SentenceSlot)]
+    def sentences(self) -> list[Sentence]:
+        """Returns the sentences, in order."""
+        return [s for segment in self.segments for unit in segment for s in unit.sentences]
 
-    def fill(self, translations: Mapping[Sentence, str]) -> str:
-        """Returns the text with the translations of its sentences."""
-        return "".join(
-            self.write(translations[part.sentence]) if isinstance(part, SentenceSlot) else part
-            for part in self.parts
-        )
+    def translations(self, results: Results) -> list[str]:
+        """Returns translations, best first: the i-th has the i-th of each sentence."""
+        count = min((len(results[sentence]) for sentence in self.sentences), default=1)
+        return [
+            self.fill([written(segment, results, rank) for segment in self.segments])
+            for rank in range(count)
+        ]
 
 
-def plain(text: str, split: Split) -> Text:
-    r"""Returns the parts of plain text.
-
-    >>> parts = plain("Ja.\n\n Nein. ", lambda line: [Sentence((), line, 1)]).parts
-    >>> [part if isinstance(part, str) else part.sentence.text for part in parts]
-    ['Ja.', '\n\n ', 'Nein.', ' ']
+def plain(text: str, cut: Cut) -> Text:
+    """Returns a plain text. The place of a unit, which has one sentence, is that of the sentence.
     """
-    parts: list[str | SentenceSlot] = []
-    start = 0
-    for i, line in enumerate(_BREAKS.split(text)):
-        parts += [line] if i % 2 else line_parts(line, split, start)
-        start += len(line)
-    return Text([part for part in parts if part != ""])
+
+    def show(number: int, unit: ServedUnit, results: Results) -> str:
+        return " ".join(results[sentence][0].text for sentence in unit.sentences)
+
+    segment, length = [], 0
+    for unit in cut(MarkedText(text)):
+        spans = unit.unit.sentences.spans or [(0, 0)]
+        start, end = length + spans[0][0], length + spans[-1][1]
+        segment.append(unit._replace(start=start, end=end))
+        length += len(unit.unit.source.text)
+    return Text([segment], lambda segments: segments[0].text, show)
 
 
-def line_parts(line: str, split: Split, start: int = 0) -> Iterator[str | SentenceSlot]:
-    """Yields the parts of a line that begins at `start` of its text.
+def html(document: TextDocument, cut: Cut) -> Text:
+    """Returns a text of HTML, a page or a fragment. The place of a unit is that of its segment."""
 
-    A line without a letter or digit is kept.
-    """
-    end = 0
-    content = line.strip() if any(map(str.isalnum, line)) else ""
-    for i, sentence in enumerate(split(content) if content else ()):
-        begin = line.index(sentence.text, end)
-        # Scripts without spaces need one in the translation.
-        yield line[end:begin] or (" " if i else "")
-        end = begin + len(sentence.text)
-        yield SentenceSlot(sentence, start + begin, start + end)
-    yield line[end:]
+    def show(number: int, unit: ServedUnit, results: Results) -> str:
+        slot, best = document.slots[number], unit.write(results)
+        return slot.write(best, lambda start, end: document.text[start:end]).strip()
+
+    segments = [
+        [unit._replace(start=slot.start, end=slot.end) for unit in cut(segment.source)]
+        for segment, slot in zip(document.segments, document.slots, strict=True)
+    ]
+    return Text(segments, document.render, show)

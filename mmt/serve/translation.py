@@ -2,10 +2,13 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+import functools
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
-from mmt.serve import html_text, text
+from mmt import documents
+from mmt.documents import MarkedText
+from mmt.serve import text
 from mmt.serve.errors import Refusal
 from mmt.serve.limits import Limits
 from mmt.serve.models import AUTO, Models, Route, code
@@ -13,8 +16,8 @@ from mmt.serve.parameters import RequestParameters, UploadedFile
 from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_work import SentenceWork
 from mmt.serve.service import Service
-from mmt.serve.text import Split, Text
-from mmt.translate import Decoding, Glossary, Hypothesis
+from mmt.serve.text import Cut, ServedUnit, Text
+from mmt.translate import Decoding, Glossary
 
 
 class TranslationRequest(NamedTuple):
@@ -41,7 +44,7 @@ class TranslationRequest(NamedTuple):
 
 
 class PreparedText(NamedTuple):
-    """A text in parts, and its language if it had to be identified."""
+    """A text in units, and its language if it had to be identified."""
 
     text: Text
     detected: dict[str, Any] | None
@@ -97,15 +100,26 @@ def with_alternatives(decoding: Decoding, count: int) -> Decoding:
 
 
 def prepare(request: TranslationRequest, models: Models) -> list[PreparedText]:
-    """Returns the texts in parts. Raises Refusal for languages that no model translates."""
-    if request.source != AUTO:
-        route = models.route(request.source, request.target)
-        return [PreparedText(_parts(each, request, route), None) for each in request.texts]
-    prepared = []
-    for each in request.texts:
-        found, detected = detect_route(each, request.target, models)
-        prepared.append(PreparedText(_parts(each, request, found), detected))
-    return prepared
+    """Returns the texts in units. Raises Refusal for languages that no model translates."""
+    route = None if request.source == AUTO else models.route(request.source, request.target)
+    return [_prepared(each, request, models, route) for each in request.texts]
+
+
+def _prepared(
+    content: str, request: TranslationRequest, models: Models, route: Route | None
+) -> PreparedText:
+    page = documents.read_html(content) if request.html else None
+    detected = None
+    if request.source == AUTO:
+        words = content if page is None else _words([each.source for each in page.segments])
+        route, detected = detect_route(words, request.target, models)
+    cut = cutter(route, request.decoding, request.glossary)
+    prepared = text.plain(content, cut) if page is None else text.html(page, cut)
+    return PreparedText(prepared, detected)
+
+
+def _words(segments: list[MarkedText]) -> str:
+    return "\n".join(segment.text for segment in segments)
 
 
 def detect_route(content: str, target: str, models: Models) -> tuple[Route | None, dict[str, Any]]:
@@ -125,15 +139,20 @@ def detection(source: str, probability: float) -> dict[str, Any]:
     return {"confidence": round(100 * probability, 1), "language": code(source)}
 
 
-def _parts(content: str, request: TranslationRequest, route: Route | None) -> Text:
+def cutter(route: Route | None, decoding: Decoding, glossary: Glossary | None = None) -> Cut:
+    """Returns the function that cuts texts for a route; without a model, texts are kept.
+
+    Raises Refusal for a glossary that the model does not take.
+    """
     if route is None or route.model is None:
-        return Text([content])
-    if request.glossary is not None and not route.model.takes_glossary:
+        return text.keep
+    if glossary is not None and not route.model.takes_glossary:
         raise Refusal(
             400, f"glossary: the model {route.model.name} is served by CTranslate2, which has none"
         )
-    make = html_text.parts if request.html else text.plain
-    return make(content, splitter(route, request.decoding, request.glossary))
+    return lambda marked: [
+        ServedUnit(unit, sentences) for unit, sentences in route.cut(marked, decoding, glossary)
+    ]
 
 
 class FileJob:
@@ -151,33 +170,28 @@ class FileJob:
         languages = ("" if self._source == AUTO else self._source), self.target
         return await self._service.file_threads.translate(self.file, self._translate, languages)
 
-    async def _translate(self, lines: list[str]) -> list[str]:
+    async def _translate(self, segments: list[MarkedText]) -> list[MarkedText]:
         models = self._service.models
-        route = self._route or detect_route("\n".join(lines[:100]), self.target, models)[0]
-        if route is None or route.model is None:
-            return lines
-        split = splitter(route, with_alternatives(self._service.decoding, 0))
-        texts = await asyncio.to_thread(lambda: [text.plain(line, split) for line in lines])
-        with self._service.work([slot.sentence for each in texts for slot in each.slots]) as work:
+        route = self._route or detect_route(_words(segments[:100]), self.target, models)[0]
+        cut = cutter(route, with_alternatives(self._service.decoding, 0))
+        units = await asyncio.to_thread(lambda: [cut(segment) for segment in segments])
+        sentences = [each for segment in units for unit in segment for each in unit.sentences]
+        with self._service.work(sentences) as work:
             self.total = work.total
             while work.done < work.total:
                 self.done = work.done
                 await work.progress()
-            results = {
-                slot.sentence: await work.result(slot.sentence)
-                for each in texts for slot in each.slots
-            }  # fmt: skip
-        return [_filled(each, results)[0] for each in texts]
-
-
-def splitter(route: Route, decoding: Decoding, glossary: Glossary | None = None) -> Split:
-    """Returns the function that splits lines for a route."""
-    return lambda line: route.split(line, decoding, glossary)
+            results = {each: await work.result(each) for each in sentences}
+        return await asyncio.to_thread(lambda: [text.written(each, results) for each in units])
 
 
 def sentences(prepared: list[PreparedText]) -> list[Sentence]:
     """Returns the sentences of all texts, in order."""
-    return [slot.sentence for each in prepared for slot in each.text.slots]
+    return [sentence for each in prepared for sentence in each.text.sentences]
+
+
+def _filled(prepared: list[PreparedText], results: text.Results) -> list[list[str]]:
+    return [each.text.translations(results) for each in prepared]
 
 
 async def answer(
@@ -185,7 +199,8 @@ async def answer(
 ) -> dict[str, Any]:
     """Waits for all sentences; returns the answer."""
     results = {each: await work.result(each) for each in sentences(prepared)}
-    translations = [_filled(each.text, results) for each in prepared]
+    fill = functools.partial(_filled, prepared, results)
+    translations = await asyncio.to_thread(fill) if request.html else fill()
     content: dict[str, Any] = {
         "translatedText": [texts[0] for texts in translations]
     }  # LibreTranslate's order
@@ -196,28 +211,19 @@ async def answer(
     return content if request.is_list else {name: value[0] for name, value in content.items()}
 
 
-def _filled(parts: Text, results: Mapping[Sentence, tuple[Hypothesis, ...]]) -> list[str]:
-    """Returns the translations of a text, best first: the i-th has the i-th of each sentence."""
-    found = {slot.sentence: results[slot.sentence] for slot in parts.slots}
-    count = min(map(len, found.values()), default=1)
-    return [
-        parts.fill({sentence: hypotheses[i].text for sentence, hypotheses in found.items()})
-        for i in range(count)
-    ]
-
-
 async def lines(
     request: TranslationRequest, prepared: list[PreparedText], work: SentenceWork
 ) -> AsyncIterator[dict[str, Any]]:
-    """Yields an object for each sentence, in order, and the answer at the end.
+    """Yields an object for each unit, in order, and the answer at the end.
 
-    `text` is the index of the sentence's text, `start` and `end` its place in it.
+    `text` is the index of the unit's text, `start` and `end` its place in it.
     """
     for i, each in enumerate(prepared):
-        for slot in each.text.slots:
-            best = (await work.result(slot.sentence))[0]
-            yield {
-                "text": i, "start": slot.start, "end": slot.end,
-                "translatedText": each.text.write(best.text),
-            }  # fmt: skip
+        for number, unit in ((n, u) for n, units in enumerate(each.text.segments) for u in units):
+            if not unit.sentences:
+                continue
+            results = {sentence: await work.result(sentence) for sentence in unit.sentences}
+            show = functools.partial(each.text.show, number, unit, results)
+            shown = await asyncio.to_thread(show) if unit.unit.source.tags else show()
+            yield {"text": i, "start": unit.start, "end": unit.end, "translatedText": shown}
     yield await answer(request, prepared, work)

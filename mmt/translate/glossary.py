@@ -42,7 +42,7 @@ class Glossary:
     >>> [term.targets for term in glossary.terms_of("Der Drucker im Ordner", "German")]
     [('printer', 'printers'), ('folder',)]
     >>> glossary.terms_of("Druckerei, ordner", "German")
-    []
+    {}
     """
 
     terms: tuple[Term, ...]
@@ -80,21 +80,21 @@ class Glossary:
             terms[key] = term, number
         return cls(tuple(term for term, _ in terms.values()))
 
-    def terms_of(self, text: str, language: str = "") -> list[Term]:
-        """Returns the terms that a text contains, each once, in order.
+    def terms_of(self, text: str, language: str = "") -> dict[Term, int]:
+        """Returns the terms that a text contains, in order, and how often it contains each.
 
         Whole words count, and of overlapping terms the first, then the longest. Terms of a language
         apply to texts of it only; `language` is any name of it, or ''.
         """
         code = languages.find(language).code if language else ""
-        found: dict[Term, None] = {}
+        found: dict[Term, int] = {}
         start, kept = 0, dict(placeholders.spans(text))
         while start < len(text):
             term = None if start in kept else self._term_at(text, start, code)
             if term:
-                found[term] = None
+                found[term] = found.get(term, 0) + 1
             start = kept.get(start) or start + (len(term.source) if term else 1)
-        return list(found)
+        return found
 
     def _term_at(self, text: str, start: int, code: str) -> Term | None:
         if words.goes_on(text, start):
@@ -127,8 +127,8 @@ class Glossary:
         return {first: sorted(of_first, reverse=True) for first, of_first in lengths.items()}
 
 
-def phrase(vocabulary: Vocabulary, spellings: Iterable[str], *, times: int = 1) -> RequiredPhrase:
-    """Returns the phrase that is any of the spellings, after a space or not.
+def phrase(vocabulary: Vocabulary, spellings: Iterable[str], *, times: int) -> RequiredPhrase:
+    """Returns the phrase that is `times` times any of the spellings, after a space or not.
 
     Raises ValueError for one that the vocabulary cannot write.
     """

@@ -96,11 +96,15 @@ class LineSearch:
         kept = [_with_all_placeholders(translation) for translation in translations]
         broken = [i for i, translation in enumerate(kept) if not translation.hypotheses]
         around = {i: placeholders.surroundings(texts[i].text) for i in broken}
-        words = [part for i in broken for part in texts[i].parts(filter(_has_words, around[i]))]
+        words = [
+            part
+            for i in broken
+            for part in texts[i].parts(filter(sentences.has_words, around[i]))
+        ]
         translated = iter(self._translated(words))
         for i in broken:
             pieces = [
-                next(translated) if _has_words(part) else Translation(part, ())
+                next(translated) if sentences.has_words(part) else Translation(part, ())
                 for part in around[i]
             ]
             kept[i] = _rejoined(texts[i].text, pieces)
@@ -149,8 +153,8 @@ class LineSearch:
             return ()
         vocabulary = self.vocabularies["target"]
         return tuple(
-            glossary.phrase(vocabulary, glossary.spellings(term))
-            for term in self.glossary.terms_of(text.text, text.language)
+            glossary.phrase(vocabulary, glossary.spellings(term), times=times)
+            for term, times in self.glossary.terms_of(text.text, text.language).items()
         )
 
     def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
@@ -188,10 +192,6 @@ class _Text(NamedTuple):
             self._replace(text=text.strip(), prefix=prefix)
             for text, prefix in zip(texts, prefixes, strict=False)
         ]
-
-
-def _has_words(text: str) -> bool:
-    return any(map(str.isalnum, text))
 
 
 def _with_all_placeholders(translation: Translation) -> Translation:

@@ -1,23 +1,28 @@
-"""Inline tags of HTML and XLIFF: the translation of a text gets the tags of the text.
+"""Texts with inline tags: cut into sentences, translated, and put together with their tags.
 
-A text is translated without its tags, and aligned with its translation. An element then spans the
-words that are aligned with its own. No tag is lost, and elements stay nested as they were.
+A sentence is translated without its tags, and aligned with its translation. An element then spans
+the words that are aligned with its own. No tag is lost, and elements stay nested as they were.
+Documents, the server and `translate` all go this way.
 """
 
+import dataclasses
 import html
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from mmt.documents import MarkedText, Tag, by_position
+from mmt.decoding import Decoding
+from mmt.documents import MarkedText, Tag, by_attention, by_position
 from mmt.translate import alignment as alignments
-from mmt.translate import words
+from mmt.translate import source_language, words
 from mmt.translate.alignment import Alignment
-from mmt.translate.translation import Translation
+from mmt.translate.sentences import SegmentedText, has_space, segment_text
+from mmt.translate.source_language import AUTO
+from mmt.translate.translation import Hypothesis, Translation
 from mmt.translate.translator import WINDOW, Translator
 
 Kind = Literal["start", "end", "alone"]
@@ -25,6 +30,9 @@ _TAG = re.compile(
     r"""<(?P<close>/?)(?P<name>[A-Za-z][\w:.\-]*)(?:\s(?:"[^"]*"|'[^']*'|[^<>"'])*|/)?>"""
 )
 _VOID = {"br", "hr", "img", "input", "wbr"}  # of HTML; <x/> of XLIFF closes itself
+# A unit with more has its tags by position: memory grows with the square of the characters, time
+# with characters times tags.
+_CHARACTERS, _TAGS = 3000, 200
 
 
 def parse(markup: str) -> MarkedText:
@@ -59,151 +67,230 @@ def write(marked: MarkedText) -> str:
     return "".join([*parts, html.escape(marked.text[end:], quote=False)])
 
 
-class _Element(NamedTuple):
-    """An element of a text: its tags, one or two, the characters it spans, its inner elements."""
+class Unit(NamedTuple):
+    """Sentences that are written together: one, or several with an element around some of them.
 
-    tags: tuple[Tag, ...]
-    start: int
-    end: int
-    inner: tuple["_Element", ...]
+    Attributes:
+        source: the part of the text from the first sentence to the next unit, with its tags.
+        sentences: its sentences.
+        separator: a space where the source has none before the next unit, else ''.
+    """
+
+    source: MarkedText
+    sentences: SegmentedText
+    separator: str = ""
+
+    @property
+    def aligns(self) -> bool:
+        """Returns whether `write` needs hypotheses with an alignment, to place tags."""
+        text, tags = self.source
+        few = len(text) <= _CHARACTERS and len(tags) <= _TAGS
+        return bool(tags and self.sentences.sentences) and few
+
+    def write(self, hypotheses: Sequence[Hypothesis]) -> MarkedText:
+        """Returns the unit with a translation of each sentence, and all of its tags."""
+        if not hypotheses and not self.sentences.sentences:
+            return self.source
+        target = self.sentences.replaced([hypothesis.text for hypothesis in hypotheses])
+        if target.text == self.source.text:
+            written = self.source
+        elif self.aligns:
+            places = zip(hypotheses, self.sentences.spans, target.spans, strict=True)
+            parts = [_alignment(each).shifted(s, t) for each, (s, _), (t, _) in places]
+            written = place(self.source, target.text, alignments.join(parts))
+        else:
+            written = by_position(self.source, target.text)
+        return written._replace(text=written.text + self.separator)
+
+
+def cut(
+    marked: MarkedText,
+    language: str = "",
+    *,
+    fits: Callable[[str], bool] | None = None,
+    whole_lines: bool = False,
+) -> list[Unit]:
+    """Returns the units of a text, which together are the text.
+
+    The options are those of `segment_text`.
+
+    >>> units = cut(parse("Ja. <b>Nein!</b> <i>Eins. Zwei.</i>"))
+    >>> [(unit.source.text, unit.sentences.sentences) for unit in units]
+    [('Ja. ', ('Ja.',)), ('Nein! ', ('Nein!',)), ('Eins. Zwei.', ('Eins.', 'Zwei.'))]
+    """
+    segmented = segment_text(marked.text, language, fits=fits, whole_lines=whole_lines)
+    starts = [start for start, _ in segmented.spans]
+    borders = [(0, 0, 0), *_borders(marked.tags, starts)]  # of sentences, characters, tags
+    ends = [*borders[1:], (len(starts), len(marked.text), len(marked.tags))]
+    units = []
+    for (sentence, start, tag), (last, end, last_tag) in zip(borders, ends, strict=True):
+        tags = (each._replace(position=each.position - start) for each in marked.tags[tag:last_tag])
+        gaps = segmented.gaps[sentence + 1 : last + 1]
+        gaps = (segmented.gaps[0] if start == 0 else "", *gaps)
+        units.append(
+            Unit(
+                MarkedText(marked.text[start:end], tuple(tags)),
+                SegmentedText(segmented.sentences[sentence:last], gaps),
+                "" if last == len(starts) or has_space(gaps[-1]) else " ",
+            )
+        )
+    return units
+
+
+def joined(parts: Iterable[MarkedText]) -> MarkedText:
+    """Returns the text of consecutive parts."""
+    texts, tags, length = [], list[Tag](), 0
+    for text, of_part in parts:
+        tags += (tag._replace(position=tag.position + length) for tag in of_part)
+        texts.append(text)
+        length += len(text)
+    return MarkedText("".join(texts), tuple(tags))
 
 
 def translate(
-    translator: Translator, segments: Iterable[MarkedText], **options: Any
+    translator: Translator,
+    segments: Iterable[MarkedText],
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    decoding: Decoding | None = None,
+    **options: Any,
 ) -> Iterator[MarkedText]:
-    """Yields the translation of each segment, with the segment's tags.
+    """Yields the translation of each segment, sentence by sentence, with its tags and white space.
 
-    `options` are those of `Translator.translate`, one for all segments (`source`, `target`,
-    `decoding`, `glossary`). White space around a segment stays.
+    Args:
+        translator: the model.
+        segments: the texts.
+        source, target: languages, as of `Translator.translate`; 'auto' detects that of a segment.
+        decoding: options of the search; None is the default, by sentence. With `split` 'long',
+            segments are only cut into lines.
+        options: others of `Translator.translate`, such as `glossary`.
     """
+    if decoding is None:
+        decoding = dataclasses.replace(translator.default_decoding, split="sentences")
+    whole_lines = decoding.split == "long"
+    options |= {"target": target, "decoding": dataclasses.replace(decoding, split="long")}
     iterator = iter(segments)
     while window := list(itertools.islice(iterator, WINDOW)):
-        translations = list(translator.translate([s.text for s in window], **options))
-        tagged = [i for i, segment in enumerate(window) if segment.tags]
-        languages = {name: options.get(name) for name in ("source", "target")}
-        aligned = _aligned(translator, [translations[i] for i in tagged], **languages)
-        of_tagged = dict(zip(tagged, aligned, strict=True))
-        for i, segment in enumerate(window):
-            if i in of_tagged:
-                yield transfer(segment, translations[i].text, of_tagged[i])
-            else:
-                yield MarkedText(_with_outer_space(segment.text, translations[i].text))
+        sources = _sources(translator, window, source)
+        units = [
+            cut(segment, language or "", whole_lines=whole_lines)
+            for segment, language in zip(window, sources, strict=True)
+        ]
+        found: dict[str | None, dict[tuple[str, bool], Hypothesis]] = {}
+        for language in dict.fromkeys(sources):
+            both = zip(units, sources, strict=True)
+            of_language = [unit for of, given in both if given == language for unit in of]
+            found[language] = _hypotheses(translator, of_language, language, options)
+        for of_segment, language in zip(units, sources, strict=True):
+            yield joined(
+                unit.write([found[language][s, unit.aligns] for s in unit.sentences.sentences])
+                for unit in of_segment
+            )
 
 
-def place(
-    translator: Translator, segment: MarkedText, translation: str, **languages: Any
-) -> MarkedText:
-    """Returns a translation of a text with the tags of the text.
+def aligned(
+    translator: Translator,
+    translations: Sequence[Translation],
+    *,
+    source: str | None = None,
+    target: str | None = None,
+) -> list[Translation]:
+    """Returns translations whose hypotheses have their alignments, piece by piece.
 
-    A text that is longer than the model takes gets its tags by position. `languages` are the names
-    of `source` and `target`.
+    It takes one pass of the model over finished translations. `source` and `target` are as in
+    `Translator.align`.
     """
-    text = segment.text.strip()
-    if not segment.tags or not text or not translation.strip():
-        return by_position(segment, translation)
-    (tokens,) = translator.source_tokens([text], languages.get("target"))
-    if tokens > translator.max_source_length:
-        return by_position(segment, translation)
-    (alignment,) = translator.align([(text, translation.strip())], **languages)
-    start = segment.text.index(text)
-    return transfer(segment, translation.strip(), alignment.shifted(start, 0))
+    pairs, places = [], []
+    for number, translation in enumerate(translations):
+        for rank, hypothesis in enumerate(translation.hypotheses):
+            source_end = target_end = 0
+            for piece in translation.pieces or (translation,):
+                line, text = piece.source.strip(), piece.hypotheses[rank].text
+                source_start = translation.source.find(line, source_end)
+                target_start = hypothesis.text.find(text, target_end)
+                if line and text and source_start >= 0 and target_start >= 0:
+                    pairs.append((line, text))
+                    places.append((number, rank, source_start, target_start))
+                    source_end, target_end = source_start + len(line), target_start + len(text)
+    parts: dict[tuple[int, int], list[Alignment]] = {}
+    found = translator.align(pairs, source=source, target=target) if pairs else []
+    for (number, rank, *shift), part in zip(places, found, strict=True):
+        parts.setdefault((number, rank), []).append(part.shifted(*shift))
+    return [
+        translation._replace(
+            hypotheses=tuple(
+                hypothesis._replace(alignment=alignments.join(parts.get((number, rank), [])))
+                for rank, hypothesis in enumerate(translation.hypotheses)
+            )
+        )
+        for number, translation in enumerate(translations)
+    ]
 
 
-def transfer(source: MarkedText, translation: str, alignment: Alignment) -> MarkedText:
-    """Returns a translation of `source.text` with the tags of `source`."""
-    text = _with_outer_space(source.text, translation)
-    shift = len(text) - len(text.lstrip()) if translation else 0
-    places = _Places(source.text, text, alignment.shifted(0, shift))
-    tags: list[Tag] = []
-    places.emit(_elements(source), (0, len(places.words)), len(text), tags)
-    return MarkedText(text, tuple(tags))
+def place(source: MarkedText, text: str, alignment: Alignment) -> MarkedText:
+    """Returns the translation `text` of a text with the tags of the text."""
+    spans = words.spans(text)
+    return by_attention(source, text, spans, _attention(spans, alignment, len(source.text)))
 
 
-class _Places:
-    """Where the elements of a text belong in its translation."""
-
-    def __init__(self, source: str, target: str, alignment: Alignment) -> None:
-        self.source, self.target = source, target
-        self.words = words.spans(target)
-        self._attention = _attention_of_words(self.words, alignment, len(source))
-
-    def emit(
-        self, elements: tuple[_Element, ...], window: tuple[int, int], end: int, tags: list[Tag]
-    ) -> None:
-        """Adds the tags of elements that lie within a window of words and before a character."""
-        for element, (first, last) in self._windows(elements, window):
-            latest = tags[-1].position if tags else 0
-            start = self._position(element, first, last, end)
-            start = min(max(start, latest), end)
-            tags.append(element.tags[0]._replace(position=start))
-            if len(element.tags) == 2:
-                stop = self.words[last - 1][1] if last > first else start
-                stop = min(max(stop, start), end)
-                self.emit(element.inner, (first, last), stop, tags)
-                tags.append(element.tags[1]._replace(position=stop))
-
-    def _position(self, element: _Element, first: int, last: int, end: int) -> int:
-        """Returns the character before which an element begins."""
-        joined = element.start > 0 and not self.source[element.start - 1].isspace()
-        if first == last and joined and first > 0:  # beside the word before, as in the source
-            return self.words[first - 1][1]
-        return self.words[first][0] if first < len(self.words) else end
-
-    def _windows(
-        self, elements: tuple[_Element, ...], window: tuple[int, int]
-    ) -> list[tuple[_Element, tuple[int, int]]]:
-        """Returns the words of each element: windows that do not overlap, in order."""
-        low, high = window
-        taken = np.zeros(len(self.words) + 1, bool)
-        chosen: dict[int, tuple[int, int]] = {}
-        with_text = [i for i, e in enumerate(elements) if self.source[e.start : e.end].strip()]
-        for i in sorted(with_text, key=lambda i: elements[i].start - elements[i].end):
-            first, last = self._best(elements[i], low, high, taken)
-            chosen[i] = first, last
-            taken[first:last] = True
-        inside = {place for first, last in chosen.values() for place in range(first + 1, last)}
-        for i, element in enumerate(elements):
-            if i not in chosen or chosen[i][0] == chosen[i][1]:
-                wanted = self._place(element, low, high)
-                free = [place for place in range(low, high + 1) if place not in inside]
-                place = min(free, key=lambda place: (abs(place - wanted), place))
-                chosen[i] = place, place
-        order = sorted(chosen, key=lambda i: (chosen[i], elements[i].start, i))
-        return [(elements[i], chosen[i]) for i in order]
-
-    def _best(self, element: _Element, low: int, high: int, taken: Any) -> tuple[int, int]:
-        """Returns the window of free words that gives most of its attention to an element.
-
-        Each word counts with the share of its attention that is on the element less that elsewhere.
-        """
-        shares = self._attention[:, element.start : element.end].sum(axis=1)
-        gains = 2 * shares - 1
-        best, window = 0.0, None
-        for first in range(low, high):
-            total = 0.0
-            for last in range(first, high):
-                if taken[last]:
-                    break
-                total += gains[last]
-                if total > best:
-                    best, window = total, (first, last + 1)
-        if window:
-            return window
-        free = [i for i in range(low, high) if not taken[i]]
-        if not free:
-            return low, low
-        word = max(free, key=lambda i: (shares[i], -i))
-        return word, word + 1
-
-    def _place(self, element: _Element, low: int, high: int) -> int:
-        """Returns before which word an element without text belongs."""
-        gains = self._attention[:, element.start :].sum(axis=1)[low:high] * 2 - 1
-        # The best place has words of what precedes before it, and words of what follows after it.
-        scores = [gains[place:].sum() - gains[:place].sum() for place in range(high - low + 1)]
-        return low + int(np.argmax(scores))
+def _sources(
+    translator: Translator, segments: Sequence[MarkedText], source: str | None
+) -> list[str | None]:
+    """Returns the language of each segment."""
+    sources = [source] * len(segments)
+    if source != AUTO:
+        return sources
+    texts = [segment.text for segment in segments]
+    return source_language.resolve(translator.identifier, texts, sources, translator.sources)[0]
 
 
-def _attention_of_words(
+def _hypotheses(
+    translator: Translator, units: Iterable[Unit], source: str | None, options: dict[str, Any]
+) -> dict[tuple[str, bool], Hypothesis]:
+    """Returns the best translation of each sentence, aligned (True) or not (False)."""
+    sentences = dict.fromkeys((s, unit.aligns) for unit in units for s in unit.sentences.sentences)
+    lines = list(dict.fromkeys(sentence for sentence, _ in sentences))
+    translations = list(translator.translate(lines, source=source, **options))
+    found = {
+        (line, False): translation.hypotheses[0]
+        for line, translation in zip(lines, translations, strict=True)
+    }
+    tagged = [t for line, t in zip(lines, translations, strict=True) if (line, True) in sentences]
+    best = [translation._replace(hypotheses=translation.hypotheses[:1]) for translation in tagged]
+    for translation in aligned(translator, best, source=source, target=options["target"]):
+        found[translation.source, True] = translation.hypotheses[0]
+    return found
+
+
+def _alignment(hypothesis: Hypothesis) -> Alignment:
+    assert hypothesis.alignment is not None, "a unit with tags needs alignments"
+    return hypothesis.alignment
+
+
+def _borders(tags: Sequence[Tag], starts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yields where a unit begins: the numbers of a sentence, of its first character and first tag.
+
+    There no element is open.
+    """
+    number = depth = 0
+
+    def next_tag() -> None:
+        nonlocal number, depth
+        kind = tags[number].kind
+        depth += (kind == "start") - (kind == "end")
+        number += 1
+
+    for sentence, start in list(enumerate(starts))[1:]:
+        while number < len(tags) and tags[number].position < start:
+            next_tag()
+        while depth and number < len(tags) and tags[number].position == start:
+            next_tag()
+        if not depth:
+            yield sentence, start, number
+
+
+def _attention(
     spans: list[tuple[int, int]], alignment: Alignment, length: int
 ) -> Float[np.ndarray, "words characters"]:
     """Returns which share of a target word's attention each character of the source has.
@@ -226,44 +313,6 @@ def _attention_of_words(
     return attention / np.where(total > 0, total, 1)
 
 
-def _aligned(
-    translator: Translator, translations: list[Translation], **languages: Any
-) -> list[Alignment]:
-    """Returns the alignment of each translation, piece by piece."""
-    pairs, places = [], []
-    for i, translation in enumerate(translations):
-        source_end = target_end = 0
-        for piece in translation.pieces or (translation,):
-            source, target = piece.source.strip(), piece.text
-            source_start = translation.source.find(source, source_end)
-            target_start = translation.text.find(target, target_end)
-            if source and target and source_start >= 0 and target_start >= 0:
-                pairs.append((source, target))
-                places.append((i, source_start, target_start))
-                source_end, target_end = source_start + len(source), target_start + len(target)
-    parts: list[list[Alignment]] = [[] for _ in translations]
-    for (i, *shift), part in zip(places, translator.align(pairs, **languages), strict=True):
-        parts[i].append(part.shifted(*shift))
-    return [alignments.join(of_line) for of_line in parts]
-
-
-def _elements(marked: MarkedText) -> tuple[_Element, ...]:
-    """Returns the outer elements of a text."""
-    stack: list[tuple[Tag | None, list[_Element]]] = [(None, [])]
-    for tag in marked.tags:
-        if tag.kind == "start":
-            stack.append((tag, []))
-        elif tag.kind == "end":
-            opened, inner = stack.pop()
-            assert opened is not None, f"{tag.markup} closes nothing"
-            element = _Element((opened, tag), opened.position, tag.position, tuple(inner))
-            stack[-1][1].append(element)
-        else:
-            stack[-1][1].append(_Element((tag,), tag.position, tag.position, ()))
-    assert len(stack) == 1, f"{stack[-1][0]} is not closed"
-    return tuple(stack[0][1])
-
-
 def _paired(tags: list[Tag], names: list[str]) -> tuple[Tag, ...]:
     """Returns the tags, those without a partner as standing alone."""
     opened: list[int] = []
@@ -276,12 +325,4 @@ def _paired(tags: list[Tag], names: list[str]) -> tuple[Tag, ...]:
             if same:
                 partners |= {i, opened[same[-1]]}
                 del opened[same[-1] :]
-    return tuple(
-        tag if i in partners else tag._replace(kind="alone") for i, tag in enumerate(tags)
-    )
-
-
-def _with_outer_space(source: str, translation: str) -> str:
-    """Returns the translation with the white space around its source."""
-    core = source.strip()
-    return source.replace(core, translation, 1) if core else source
+    return tuple(tag if i in partners else tag._replace(kind="alone") for i, tag in enumerate(tags))

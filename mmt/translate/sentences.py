@@ -1,6 +1,8 @@
 """Reads lines as they arrive on a stream, and splits text into sentences, or to a length.
 
-`segment` finds sentences with sentencex. `split` cuts a text that is too long for the model.
+`segment_text` is the way of every text that is more than a line: it keeps line breaks and other
+white space. `segment` finds the sentences of a line with sentencex. `split` cuts a text that is too
+long for the model.
 `mmt.data.readers` reads corpus files, and rejects invalid bytes.
 """
 
@@ -49,6 +51,7 @@ _BOUNDARIES = (
     re.compile(r"\s+"),
 )
 _JOINER = "\u200d"
+_LINE_BREAK = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 # Tibetan and Khmer marks that end a sentence, which sentencex does not know.
 _UNKNOWN_TO_SENTENCEX = re.compile(r"[\u0f0d\u0f0e\u17d4\u17d5]+\s*")
 # sentencex fails on white space of several bytes, and takes no lone surrogates.
@@ -106,46 +109,94 @@ class ArrivingLines:
 
 
 class SegmentedText(NamedTuple):
-    """The sentences of a text, and the white space around them.
+    """The sentences of a text, and what is kept around them.
 
     Attributes:
         sentences: the sentences, without white space at their ends.
-        gaps: white space before the first sentence, between sentences, and after the last one.
+        gaps: what stands before the first sentence, between sentences, and after the last one:
+            white space, and lines and sentences without a letter or digit.
     """
 
     sentences: tuple[str, ...]
     gaps: tuple[str, ...]
 
-    def join(self, translations: Sequence[str], *, separator: str = " ") -> str:
+    @property
+    def text(self) -> str:
+        """Returns the text."""
+        parts = itertools.zip_longest(self.gaps, self.sentences, fillvalue="")
+        return "".join(itertools.chain.from_iterable(parts))
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Returns start and end of each sentence in the text."""
+        spans, end = [], 0
+        for gap, sentence in zip(self.gaps, self.sentences, strict=False):
+            spans.append((end + len(gap), end := end + len(gap) + len(sentence)))
+        return spans
+
+    def replaced(self, translations: Sequence[str], *, separator: str = " ") -> "SegmentedText":
         """Returns the text with each sentence replaced by its translation.
 
         `separator` stands between sentences that have no white space between them, as in Chinese.
         """
-        inner = (gap or separator for gap in self.gaps[1:-1])
-        gaps = [self.gaps[0], *inner, *self.gaps[-1:]] if self.sentences else list(self.gaps)
-        parts = itertools.zip_longest(gaps, translations, fillvalue="")
-        return "".join(itertools.chain.from_iterable(parts))
+        if len(translations) != len(self.sentences):
+            raise ValueError(
+                f"{len(translations)} translations of {len(self.sentences)} sentences"
+            )
+        first, *inner = self.gaps[: len(self.sentences)] or self.gaps
+        between = (gap if has_space(gap) else gap + separator for gap in inner)
+        last = self.gaps[1:][-1:]
+        return SegmentedText(tuple(map(str.strip, translations)), (first, *between, *last))
+
+    def join(self, translations: Sequence[str], *, separator: str = " ") -> str:
+        """Returns the text of `replaced`."""
+        return self.replaced(translations, separator=separator).text
 
 
-def segment_text(text: str, language: str = "") -> SegmentedText:
-    r"""Returns the sentences of a text of lines and paragraphs; a line break ends a sentence.
+def segment_text(
+    text: str,
+    language: str = "",
+    *,
+    fits: Callable[[str], bool] | None = None,
+    whole_lines: bool = False,
+) -> SegmentedText:
+    r"""Returns the sentences of a text of lines and paragraphs.
 
-    >>> text = segment_text("One. Two!\n\n  Three?\n")
+    Args:
+        text: the text. A line break of Unicode ends a sentence, and so does a tab, because models
+            write neither.
+        language: any name of its language, which has rules for the ends of sentences.
+        fits: whether the model takes a sentence; others are cut by `split`.
+        whole_lines: whether a line counts as one sentence.
+
+    >>> text = segment_text("One. Two!\n* * *\n  Three?\n")
     >>> text.sentences
     ('One.', 'Two!', 'Three?')
     >>> text.join(["Eins.", "Zwei!", "Drei?"])
-    'Eins. Zwei!\n\n  Drei?\n'
+    'Eins. Zwei!\n* * *\n  Drei?\n'
     """
-    sentences, gaps = [], [""]
-    for line in re.split(r"([\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+)", text):
-        for sentence in segment(line, language) if line.strip() else [line]:
-            stripped = sentence.strip()
-            before = sentence[: len(sentence) - len(sentence.lstrip())]
-            gaps[-1] += before
-            if stripped:
-                sentences.append(stripped)
-                gaps.append(sentence[len(before) + len(stripped) :])
-    return SegmentedText(tuple(sentences), tuple(gaps))
+    sentences: list[str] = []
+    gaps: list[str] = []
+    end = 0
+    for line in filter(has_words, _LINE_BREAK.split(text)):
+        for part in [line] if whole_lines else segment(line, language):
+            for piece in split(part, fits) if fits else [part.strip()]:
+                if has_words(piece):
+                    start = text.index(piece, end)  # nothing with words is skipped
+                    gaps.append(text[end:start])
+                    sentences.append(piece)
+                    end = start + len(piece)
+    return SegmentedText(tuple(sentences), (*gaps, text[end:]))
+
+
+def has_words(text: str) -> bool:
+    """Returns whether a text has a letter or digit; another one is never translated."""
+    return any(map(str.isalnum, text))
+
+
+def has_space(text: str) -> bool:
+    """Returns whether a text has white space."""
+    return any(map(str.isspace, text))
 
 
 def segment(text: str, language: str = "") -> list[str]:
@@ -191,6 +242,8 @@ def _sentencex_code(language: str) -> str:
         return "en"
     found = languages.find(language)
     return found.iso1 or found.iso3
+
+
 def _boundary(text: str) -> int:
     """Returns where to split: 0 < index < len(text)."""
     for pattern in _BOUNDARIES:

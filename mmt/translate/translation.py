@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from mmt.translate.alignment import Alignment
 from mmt.translate.source_language import Detected
 
 
@@ -17,12 +18,15 @@ class Hypothesis(NamedTuple):
         tokens: vocabulary pieces, end token included; empty for a line translated in pieces.
         token_scores: log-probabilities of the tokens, whose sum is the undivided score; empty
             unless requested.
+        alignment: the alignment with the line, where inline tags need it
+            (`mmt.translate.markup.aligned`).
     """
 
     text: str
     score: float
     tokens: tuple[str, ...] = ()
     token_scores: tuple[float, ...] = ()
+    alignment: Alignment | None = None
 
 
 class Signals(NamedTuple):

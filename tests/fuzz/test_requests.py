@@ -15,7 +15,6 @@ from urllib.parse import quote_from_bytes
 import pytest
 from hypothesis import strategies as st
 
-from mmt.translate import translator as translate
 from tests.fuzz.strategies import NASTY, damage, fuzzed
 from tests.helpers import serving
 
@@ -94,7 +93,7 @@ def port(tmp_path_factory):
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
     file = tmp_path_factory.mktemp("requests") / "vocabulary.model"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translate, "BucketedBatches", serving.Echo)
+        serving.replace_model(patch)
         translator = serving.echo_translator(file)
         with serving.service(translator, body_seconds=0.3, max_wait=0.0) as service:
             with serving.listening(service) as port:

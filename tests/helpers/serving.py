@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
+import pytest
 import uvicorn
 
 from mmt.data import vocabulary
@@ -25,9 +27,27 @@ from mmt.serve.metrics import ServerMetrics
 from mmt.serve.models import Models, ServedModel
 from mmt.serve.scheduler import Scheduler
 from mmt.serve.service import Service
-from mmt.translate import Decoding, Translator
+from mmt.translate import Decoding, Translator, translator
+from mmt.translate.alignment import Alignment
 
 LANGUAGES = ("deu_Latn", "swh_Latn", "zho_Hans")
+
+
+def replace_model(patch: pytest.MonkeyPatch) -> None:
+    """Replaces the search by Echo, and the alignment by one of tokens in the same places."""
+    patch.setattr(translator, "BucketedBatches", Echo)
+    patch.setattr(translator.alignment, "align", _aligned)
+
+
+def _aligned(model: Any, params: Any, pairs: Any, *_: Any, **options: Any) -> list[Alignment]:
+    Echo.aligned.append(len(pairs))
+    alignments = []
+    for source, target in pairs:
+        with_text = [i for i, (start, end) in enumerate(source.spans) if end > start]
+        same = np.eye(len(source.spans), dtype=np.float32)[with_text]
+        weights = np.resize(same, (len(target.spans), len(source.spans)))  # repeats the rows
+        alignments.append(Alignment(tuple(source.spans), tuple(target.spans), weights))
+    return alignments
 
 
 class Echo(BucketedBatches):
@@ -35,6 +55,7 @@ class Echo(BucketedBatches):
 
     seconds = 0.0  # of each batch
     batches: list[int] = []  # sentences of each batch
+    aligned: list[int] = []  # pairs of each alignment
 
     def search(self, sources: Any) -> list[list[DecodedSequence]]:
         Echo.batches.append(len(sources))

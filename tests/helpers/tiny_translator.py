@@ -1,13 +1,20 @@
-"""A translator with random weights: it compiles in seconds, and translates into nonsense."""
+"""A translator with random weights: it compiles in seconds, and translates into nonsense. And one
+without a model, which translates and aligns at random.
+"""
+
+import random
+import re
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 
 from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest
 from mmt.model import moe, transformer
-from mmt.translate import Translator
+from mmt.translate import Hypothesis, Translation, Translator
+from mmt.translate.alignment import Alignment
 
 WORDS = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf Montag Dienstag".split()
 ROUTING = ("encoder_routing", "decoder_routing")
@@ -46,3 +53,33 @@ def make(vocabulary, *, moe_period=0, spare=0, seed=0, languages=0, manifest=Non
     both = {"source": vocabulary, "target": vocabulary}
     options = {"batch_size": 4, "max_source_length": 32} | options
     return Translator(model, params, vocabularies=both, manifest=manifest, **options)
+
+
+def word_alignment(source, target, links):
+    """Each target word attends to one source word."""
+    spans = [[m.span() for m in re.finditer(r"\S+", text)] for text in (source, target)]
+    weights = np.zeros((len(spans[1]), len(spans[0])), np.float32)
+    for place, linked in enumerate(links):
+        weights[place, linked] = 1
+    return Alignment(tuple(spans[0]), tuple(spans[1]), weights)
+
+
+class RandomTranslator(Translator):
+    """Translates sentences into any words, and aligns them in any way."""
+
+    def __init__(self, seed):
+        vars(self).update(seen=[], aligned=[], random=random.Random(seed))
+
+    def translate(self, lines, *, decoding, **options):
+        self.seen.append(lines)
+        for line in lines:
+            words = self.random.choices(["ja", "nein", "<", "&", "三", ","], k=len(line) % 5)
+            yield Translation(line, (Hypothesis(" ".join(words), 0.0),))
+
+    def align(self, pairs, **options):
+        self.aligned.append(pairs)
+        return [self._alignment(*pair) for pair in pairs]
+
+    def _alignment(self, source, target):
+        size = len(source.split())
+        return word_alignment(source, target, [self.random.randrange(size) for _ in target.split()])

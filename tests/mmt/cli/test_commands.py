@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import sys
 import types
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mmt.cli import translate_commands
 from mmt.cli.main import main
 from mmt.run import Run
+from tests.helpers.tiny_translator import RandomTranslator
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 
@@ -79,6 +82,24 @@ def test_a_file_is_translated_by_the_command(toy_run, tmp_path, mmt_command):
     assert done.stdout.decode() == f"{out}\n"
     assert out.read_text().startswith("<p>") and out.read_text().endswith("</p><p>12</p>")
     assert page.read_text() == "<p>eins <b>zwei</b></p><p>12</p>"
+
+
+def test_a_file_is_translated_sentence_by_sentence_by_the_rules_of_its_language(
+    tmp_path, monkeypatch
+):
+    page, out = tmp_path / "a.html", tmp_path / "b.html"
+    page.write_text("<p>Am <b>2. März</b> drei.\nVier eins!")
+    for binding, expected in (
+        ([], ["Am 2. März drei.", "Vier eins!"]),
+        (["--gin.Decoding.split='long'"], ["Am 2. März drei. Vier eins!"]),
+    ):
+        translator = RandomTranslator(0)
+        monkeypatch.setattr(translate_commands, "_loaded", lambda args, made=translator: made)
+        flags = f"--model {OLD}/toy --from de --file {page} --out {out}".split()
+        assert main(["translate", *flags, *binding]) == 0
+        assert translator.seen == [expected]
+        assert [source for source, _ in translator.aligned[0]] == expected[:1]
+        assert re.findall("<.*?>", out.read_text()) == ["<p>", "<b>", "</b>"]
 
 
 @pytest.mark.parametrize(

@@ -37,16 +37,17 @@ def search(table, rows, edges, *, beams, style="t5x", nbest=1, length=LONGEST):
 
 
 def occurrences(tokens, phrase, edges):
-    """How often the phrase occurs in tokens, as whole words."""
-    total = 0
+    """How often the phrase occurs in tokens, as whole words: at how many places one ends."""
+    ends = set()
     for wanted in phrase.alternatives:
         for start in range(len(tokens) - len(wanted) + 1):
             end = start + len(wanted)
             joints = [place for place in (start, end) if 0 < place < len(tokens)]
-            total += tuple(tokens[start:end]) == wanted and not any(
+            if tuple(tokens[start:end]) == wanted and not any(
                 edges.ends[tokens[place - 1]] and edges.starts[tokens[place]] for place in joints
-            )
-    return total
+            ):
+                ends.add(end)
+    return len(ends)
 
 
 def contains(tokens, phrases, edges):
@@ -79,6 +80,7 @@ ONE = [RequiredPhrase(((2, 3),))]
 CASES = [
     ONE,
     [RequiredPhrase(((3,),), times=2)],
+    [RequiredPhrase(((2, 3), (3,)), times=2)],  # with a space before and without: one occurrence
     [RequiredPhrase(((2, 2), (3,)))],
     [RequiredPhrase(((4,),)), RequiredPhrase(((2, 3),))],
     [RequiredPhrase(((3, 4), (4, 3))), RequiredPhrase(((2,),))],

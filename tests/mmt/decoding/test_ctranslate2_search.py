@@ -13,7 +13,7 @@ from mmt.decoding import Decoding, ctranslate2_search
 from mmt.decoding.ctranslate2_search import CTranslate2Model
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
-from mmt.translate import Glossary, Translator
+from mmt.translate import Glossary, Translator, markup
 from tests.helpers import hf_runs
 
 LINES = ["Guten Tag, Welt", "eins zwei drei", "one", "Welt drei zwei eins Tag eins", "", "zwei"]
@@ -87,6 +87,16 @@ def test_long_hypotheses_and_alignments_are_those_of_jax(run, engine):
     assert same(*found) == 21  # the empty line has one
     aligned = [each.align([("eins zwei", "one two")])[0].weights for each in (ours, engine)]
     np.testing.assert_allclose(*aligned, atol=1e-5)
+
+
+def test_tags_are_placed_by_the_model_of_jax(engine):
+    assert callable(engine.params)
+    segments = [markup.parse("eins <b>zwei</b> drei")]
+    options = decoding(beam=1, split="sentences", max_length_ratio=1.0)
+    (found,) = markup.translate(engine, segments, decoding=options)
+    (plain,) = engine.translate(["eins zwei drei"], decoding=options)
+    (aligned,) = engine.align([(plain.source, plain.text)])
+    assert found == markup.place(segments[0], plain.text, aligned) and len(found.tags) == 2
 
 
 def test_a_line_has_its_own_maximum_length_whatever_the_others_are(engine):

@@ -1,10 +1,5 @@
-"""Inline markup: what belongs to a sentence, and where its tags go."""
+"""Inline markup: what belongs to a sentence."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from mmt.documents import inline
-from mmt.documents.document import MarkedText, Tag
 from mmt.documents.html import read
 
 
@@ -31,31 +26,3 @@ def test_white_space_is_one_space_also_across_tags():
     assert segments("eins <b> zwei </b>\n <!-- x --> drei") == [
         ("eins zwei drei", [(5, "start"), (10, "end"), (10, "alone")])
     ]
-
-
-@st.composite
-def nested(draw) -> MarkedText:
-    """A text of words with balanced tags at any places."""
-    text = " ".join(draw(st.lists(st.text("abc", min_size=1), max_size=8)))
-    tags, open_ = [], 0
-    for position in sorted(draw(st.lists(st.integers(0, len(text)), max_size=8))):
-        kind = draw(st.sampled_from(["start", "alone", "end"] if open_ else ["start", "alone"]))
-        open_ += (kind == "start") - (kind == "end")
-        tags.append(Tag(position, kind, f"<{len(tags)}>"))
-    return MarkedText(text, (*tags, *(Tag(len(text), "end", "</>") for _ in range(open_))))
-
-
-@given(nested(), st.text("xy z"))
-def test_placing_keeps_every_tag_in_its_order(source, translation):
-    placed = inline.by_position(source, translation.strip())
-    assert [tag[1:] for tag in placed.tags] == [tag[1:] for tag in source.tags]
-    positions = [tag.position for tag in placed.tags]
-    assert positions == sorted(positions) and all(0 <= p <= len(placed.text) for p in positions)
-    assert placed.text.replace(" ", "") == translation.replace(" ", "")
-    assert inline.by_position(source, source.text) == source
-
-
-def test_tags_go_to_borders_of_words():
-    source = MarkedText("ein rotes Haus", (Tag(4, "start", "<b>"), Tag(9, "end", "</b>")))
-    placed = inline.by_position(source, "a red house")
-    assert [tag.position for tag in placed.tags] == [2, 5]

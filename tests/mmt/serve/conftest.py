@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 
-from mmt.translate import translator as translate
 from tests.helpers import serving
 
 
@@ -19,7 +18,7 @@ def echo(tmp_path_factory):
 def strict_port(echo):
     """The port of a server with low limits, for requests that it refuses."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translate, "BucketedBatches", serving.Echo)
+        serving.replace_model(patch)
         with serving.service(echo, characters=400, texts=20) as service:
             with serving.listening(service) as port:
                 yield port
@@ -28,9 +27,10 @@ def strict_port(echo):
 @pytest.fixture
 def serve_echo(echo, monkeypatch):
     """A function that serves the echo: `with serve_echo(characters=9) as (port, service)`."""
-    monkeypatch.setattr(translate, "BucketedBatches", serving.Echo)
+    serving.replace_model(monkeypatch)
     monkeypatch.setattr(serving.Echo, "seconds", 0.0)
     monkeypatch.setattr(serving.Echo, "batches", [])
+    monkeypatch.setattr(serving.Echo, "aligned", [])
 
     @contextlib.contextmanager
     def serve(*translators, **options):

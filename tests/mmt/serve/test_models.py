@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt import languages
+from mmt.documents import MarkedText, Tag
 from mmt.identify import IdentifierConfig
 from mmt.identify.training import train
 from mmt.serve.errors import Refusal
@@ -88,8 +89,18 @@ def test_glossaries_separate_batches(serve_echo):
     with serve_echo() as (port, service):
         route = service.models.route("de", "en")
         plain, with_terms, same = (
-            route.split("ein Satz", service.decoding, glossary)[0].key
+            route.cut(MarkedText("ein Satz"), service.decoding, glossary)[0][1][0].key
             for glossary in (None, Glossary.parse("a\tb"), Glossary.parse("a\tb"))
         )
         assert plain != with_terms and with_terms == same and hash(with_terms) == hash(same)
         assert translate(port, "ein Satz", glossary="nein\tno\n").json["translatedText"]
+
+
+def test_sentences_with_tags_are_aligned_and_others_are_not(serve_echo):
+    with serve_echo() as (port, service):
+        route = service.models.route("de", "en")
+        text = MarkedText("Ein Satz. Ein Satz.", (Tag(0, "start", "<b>"), Tag(3, "end", "</b>")))
+        (tagged, first), (plain, second) = route.cut(text, service.decoding)
+        assert tagged.source.tags and not plain.source.tags
+        assert [s.key.align for s in (*first, *second)] == [True, False]
+        assert first[0].text == second[0].text == "Ein Satz."

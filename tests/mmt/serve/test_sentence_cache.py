@@ -1,11 +1,13 @@
 """The cache: exact keys, a bounded size, the least recently used dropped first."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_cache import SentenceCache, _size
 from mmt.translate import Hypothesis
+from mmt.translate.alignment import Alignment
 
 
 def entry(text, key="k"):
@@ -40,3 +42,10 @@ def test_it_holds_the_most_recently_used_that_fit(steps, most):
             recent.pop(next(iter(recent)))
         assert cache.size == sum(_size(*item) for item in recent.items()) <= most
         assert len(cache) == len(recent)
+
+
+def test_alignments_count():
+    sentence, (hypothesis,) = entry("a")
+    alignment = Alignment(((0, 1),) * 30, ((0, 1),) * 20, np.zeros((20, 30), np.float32))
+    aligned = (hypothesis._replace(alignment=alignment),)
+    assert _size(sentence, aligned) == _size(sentence, (hypothesis,)) + 2400

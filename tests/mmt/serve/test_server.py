@@ -63,6 +63,13 @@ def test_it_translates_as_the_command_line_does(server, expected, mmt_command):
     assert done.stdout.decode().strip() == expected
 
 
+def test_tags_go_to_the_words_that_the_model_attends_to(server, expected):
+    page = "<p>Vi <i>behöver</i> mer <b>tid</b>.</p>"
+    answer = translate(server[1], page, source="sv", format="html").json["translatedText"]
+    assert answer == "<p>We <i>need</i> more <b>time</b>.</p>"
+    assert re.sub("<.*?>", "", answer) == expected
+
+
 def test_libretranslatepy(server, expected):
     libretranslatepy = pytest.importorskip("libretranslatepy", reason="extra [clients]")
     client = libretranslatepy.LibreTranslateAPI(server[0])

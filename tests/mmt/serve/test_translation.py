@@ -1,12 +1,13 @@
 """What `/translate` answers."""
 
 import json
+import re
 
 import pytest
 
 from mmt.decoding.ctranslate2_search import CTranslate2Model
 from mmt.serve.responses import NDJSON
-from tests.helpers.serving import echo_translator, listening, request, service, translate
+from tests.helpers.serving import Echo, echo_translator, listening, request, service, translate
 
 
 def test_a_text_gives_a_text_and_a_list_a_list(serve_echo):
@@ -37,6 +38,36 @@ def test_html_keeps_its_tags(serve_echo):
     text = "<p class=x>ein <b>Satz</b> &amp; ja</p><script>a<b</script>"
     with serve_echo() as (port, _):
         assert translate(port, text, format="html").json == {"translatedText": text}
+        assert Echo.aligned == [1]
+
+
+def test_a_sentence_of_html_is_one_text_whose_tags_are_placed(serve_echo):
+    text = "<p>ein <b>kleiner</b> Satz</p> <p>ja</p>"
+    with serve_echo() as (port, _):
+        answer = translate(port, text, format="html", alternatives=1).json
+        assert answer["translatedText"] == text
+        (other,) = answer["alternatives"]
+        assert "<b>kleiner</b>" in other and other.count("kleiner") == 2
+        assert sorted(re.findall("<.*?>", other)) == sorted(re.findall("<.*?>", text))
+        assert sorted(Echo.batches) == [1, 1] and Echo.aligned == [4]
+        translate(port, text, format="html", alternatives=1)
+        translate(port, "ein kleiner Satz")
+        assert Echo.aligned == [4]  # of the cache; a text without tags needs none
+
+
+def test_html_arrives_unit_by_unit_with_its_tags(serve_echo):
+    text = "<p>ein <b>Satz</b> &amp; ja. <i>Ja. Nein.</i> Nein</p>"
+    with serve_echo() as (port, _):
+        answer = request(
+            port, "POST", "/translate",
+            {"q": text, "source": "de", "target": "en", "format": "html"}, Accept=NDJSON,
+        )  # fmt: skip
+    *units, last = answer.lines
+    assert [unit["translatedText"] for unit in units] == [
+        "ein <b>Satz</b> &amp; ja.", "<i>Ja. Nein.</i>", "Nein",
+    ]  # fmt: skip
+    assert all(text[unit["start"] : unit["end"]] in text[3:-4] for unit in units)
+    assert last == {"translatedText": text}
 
 
 def test_sentences_arrive_as_they_are_ready(serve_echo):

@@ -1,14 +1,18 @@
 """Files: lines in, lines out, and everything else as it was."""
 
+import re
+
 import pytest
 
+from mmt import documents
 from mmt.documents import supported_suffixes as documents_suffixes
-from mmt.translate import files
+from mmt.translate import files, markup
 from tests.helpers.documents import EXAMPLES
+from tests.helpers.tiny_translator import RandomTranslator
 
 
-def upper(lines):
-    return [line.upper() for line in lines]
+def upper(texts):
+    return [documents.by_position(text, text.text.upper()) for text in texts]
 
 
 def translated(name: str, translate=upper, **options) -> bytes:
@@ -22,16 +26,37 @@ def test_a_translation_that_changes_nothing_changes_no_byte(name):
     assert (same == EXAMPLES[name]) != bilingual
 
 
-def test_each_line_is_translated_once_without_white_space():
+def test_texts_have_their_tags_and_are_given_in_order():
     seen = []
 
-    def translate(lines):
-        seen.extend(lines)
-        return upper(lines)
+    def translate(texts):
+        seen.extend(texts)
+        return upper(texts)
 
-    page = b"<pre> a\r\n\n  b </pre><p>a</p>"
-    assert files.translate_file("a.html", page, translate) == b"<pre> A\r\n\n  B </pre><p>A</p>"
-    assert seen == ["a", "b"]
+    page = b"<p>ein <b>Haus</b><pre> a\r\n\n  b </pre>"
+    translated = files.translate_file("a.html", page, translate)
+    assert translated == b"<p>EIN <b>HAUS</b><pre> A\r\n\n  B </pre>"
+    assert [text.text for text in seen] == ["ein Haus", "a\r\n\n  b"]
+    assert [tag.markup for tag in seen[0].tags] == ["<b>", "</b>"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_tag_of_a_file_is_lost_where_words_are_translated_at_random(name):
+    """Any format can be read again, with the inline tags that it had."""
+
+    def translate(texts):
+        for text in texts:
+            (translation,) = markup.translate(RandomTranslator(len(text.text)), [text], source="de")
+            assert sorted(t[1:] for t in translation.tags) == sorted(t[1:] for t in text.tags)
+            yield translation._replace(text=f"{translation.text}a")
+
+    new = translated(name, translate, source="de", target="en", overwrite=True)
+    locales = documents.locales("de", "en")
+    before, after = (documents.read(name, content, locales) for content in (EXAMPLES[name], new))
+    assert len(after.segments) == len(before.segments) and new != EXAMPLES[name]
+    if name.endswith(".html"):
+        names = re.compile(rb"</?\w+|<!.*?>")
+        assert sorted(names.findall(new)) == sorted(names.findall(EXAMPLES[name]))
 
 
 def test_filled_entries_are_left_alone_unless_asked():
@@ -42,7 +67,7 @@ def test_filled_entries_are_left_alone_unless_asked():
 
 
 def test_a_missing_translation_is_an_error():
-    with pytest.raises(ValueError, match="0 translations of 3 lines"):
+    with pytest.raises(ValueError, match="0 translations of 3 texts"):
         translated("a.txt", lambda lines: [])
 
 

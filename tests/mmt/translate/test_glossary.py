@@ -56,7 +56,8 @@ def test_a_bad_line_is_an_error_with_its_number(text, message, tmp_path):
 
 def test_terms_are_whole_words_in_their_case():
     parsed = Glossary.parse(TERMS)
-    assert sources(parsed, "Drei eins Eins dreißig, (DREI)") == ["drei", "Eins"]
+    counts = parsed.terms_of("Drei eins Eins dreißig, (DREI)")
+    assert {term.source: times for term, times in counts.items()} == {"drei": 2, "Eins": 1}
     assert sources(parsed, "Fünf sechs", "German") == ["fünf sechs"]
     assert sources(parsed, "fünf sechs") == sources(parsed, "fünf sechs", "fr") == []
     assert sources(parsed, "see https://drei.de and `drei`") == []
@@ -66,8 +67,8 @@ def test_the_longest_of_overlapping_terms_counts_and_that_of_the_language():
     parsed = Glossary.parse("rote\tred\nrote Karte\tred card\nKarte\tmap\nrote\tgang\tde\n")
     assert sources(parsed, "rote Karte") == ["rote Karte"]
     assert sources(parsed, "Karte, rote") == ["Karte", "rote"]
-    assert parsed.terms_of("rote", "de")[0].targets == ("gang",)
-    assert parsed.terms_of("rote", "en")[0].targets == ("red",)
+    assert [term.targets for term in parsed.terms_of("rote", "de")] == [("gang",)]
+    assert [term.targets for term in parsed.terms_of("rote", "en")] == [("red",)]
 
 
 def test_scripts_without_spaces_have_no_word_boundaries():
@@ -80,7 +81,7 @@ def test_scripts_without_spaces_have_no_word_boundaries():
 @pytest.mark.parametrize("beam", [1, 3])
 def test_translations_contain_the_terms_of_their_lines_only(translator, beam):
     parsed = Glossary.parse("drei\tTuesday|three\nvier\tzehn Montag\n")
-    lines = ["eins zwei", "drei eins", "vier drei", "", "vier"]
+    lines = ["eins zwei", "drei eins", "vier drei", "", "vier", "drei, drei"]
     decoding = Decoding(beam=beam, nbest=min(beam, 2))
     free = list(translator.translate(lines, decoding=decoding))
     constrained = list(translator.translate(lines, decoding=decoding, glossary=parsed))
@@ -90,10 +91,12 @@ def test_translations_contain_the_terms_of_their_lines_only(translator, beam):
         for hypothesis in constrained[number].hypotheses:
             words = re.findall(r"\w+", hypothesis.text)
             assert any(word in words or word.capitalize() in words for word in wanted)
+    for hypothesis in constrained[5].hypotheses:  # as often as in the line
+        assert len(re.findall(r"\b(?:[Tt]uesday|[Tt]hree)\b", hypothesis.text)) >= 2
     for number in (2, 4):
         for hypothesis in constrained[number].hypotheses:
             assert "zehn montag" in hypothesis.text.lower()
-    for number in (1, 2, 4):  # alone as together
+    for number in (1, 2, 4, 5):  # alone as together
         (alone,) = translator.translate([lines[number]], decoding=decoding, glossary=parsed)
         assert alone.hypotheses == constrained[number].hypotheses
 

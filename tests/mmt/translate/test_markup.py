@@ -2,16 +2,21 @@
 
 import re
 
-import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.decoding import Decoding
 from mmt.documents import MarkedText, Tag
 from mmt.translate import markup
-from mmt.translate.alignment import Alignment
-from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
+from mmt.translate.translation import Hypothesis
+from tests.helpers.tiny_translator import (
+    WORDS,
+    RandomTranslator,
+    make,
+    train_vocabulary,
+    word_alignment,
+)
 
 WORD = st.sampled_from([*WORDS, "三月", ",", "&", "<", "3"])
 TEXT = st.lists(WORD, max_size=4).map(" ".join)
@@ -32,14 +37,7 @@ MARKUP = st.recursive(
     max_leaves=8,
 )
 
-
-def word_alignment(source, target, links):
-    """Each target word attends to one source word."""
-    spans = [[m.span() for m in re.finditer(r"\S+", text)] for text in (source, target)]
-    weights = np.zeros((len(spans[1]), len(spans[0])), np.float32)
-    for place, linked in enumerate(links):
-        weights[place, linked] = 1
-    return Alignment(tuple(spans[0]), tuple(spans[1]), weights)
+SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
 
 
 def nesting(tags):
@@ -78,6 +76,15 @@ def test_kinds_of_tags(text, plain, kinds):
     assert marked.text == plain and [tag.kind for tag in marked.tags] == kinds
 
 
+def check_tags(before, after):
+    """No tag is lost or badly nested, in the tags and as written."""
+    assert nesting(after.tags) == nesting(before.tags)
+    positions = [tag.position for tag in after.tags]
+    assert positions == sorted(positions)
+    assert all(0 <= place <= len(after.text) for place in positions)
+    assert nesting(markup.parse(markup.write(after)).tags) == nesting(before.tags)
+
+
 @given(MARKUP, TEXT, st.data())
 def test_no_tag_is_lost_or_badly_nested_whatever_the_alignment(text, translation, data):
     marked = markup.parse(text)
@@ -85,13 +92,98 @@ def test_no_tag_is_lost_or_badly_nested_whatever_the_alignment(text, translation
     places = st.integers(0, max(size - 1, 0))
     links = [data.draw(places) for _ in translation.split()] if size else []
     alignment = word_alignment(marked.text, translation, links)
-    moved = markup.transfer(marked, translation, alignment)
-    assert moved.text.strip() == (translation.strip() if marked.text.strip() else "")
-    assert nesting(moved.tags) == nesting(marked.tags)
-    positions = [tag.position for tag in moved.tags]
-    assert positions == sorted(positions)
-    assert all(0 <= place <= len(moved.text) for place in positions)
-    assert nesting(markup.parse(markup.write(moved)).tags) == nesting(marked.tags)
+    moved = markup.place(marked, translation, alignment)
+    assert moved.text.replace(" ", "") == translation.replace(" ", "")
+    check_tags(marked, moved)
+
+
+SENTENCE = st.sampled_from(
+    ["Eins zwei. ", "Drei! ", "Vier ", "fünf", " ", "\n", "\t", "三月。", "...", "Elf &amp; 3? "]
+)
+SEVERAL = st.recursive(
+    st.lists(SENTENCE, max_size=4).map("".join),
+    lambda inner: st.lists(element(inner) | inner | EMPTY, max_size=5).map("".join),
+    max_leaves=10,
+)
+
+
+@SLOW_AT_FIRST
+@given(st.lists(SEVERAL, max_size=3), st.integers(0, 9), st.sampled_from(["long", "sentences"]))
+def test_tags_survive_across_sentences(texts, seed, split):
+    segments = list(map(markup.parse, texts))
+    translator = RandomTranslator(seed)
+    decoding = Decoding(split=split)
+    results = list(markup.translate(translator, segments, source="de", decoding=decoding))
+    for before, after in zip(segments, results, strict=True):
+        check_tags(before, after)
+        assert re.findall(r"[\n\t]", before.text) == re.findall(r"[\n\t]", after.text)
+    (lines,) = translator.seen or [[]]
+    assert len(set(lines)) == len(lines) and all(line == line.strip() != "" for line in lines)
+    if not any(segment.tags for segment in segments):
+        assert not translator.aligned
+
+
+@SLOW_AT_FIRST
+@given(SEVERAL)
+def test_units_together_are_the_text(text):
+    marked = markup.parse(text)
+    units = markup.cut(marked, "zh")
+    assert markup.joined(unit.source for unit in units) == marked
+    for unit in units:
+        nesting(unit.source.tags)
+        assert unit.sentences.text == unit.source.text
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("Ja. <b>Nein.</b> Eins.", ["Ja. ", "<b>Nein.</b> ", "Eins."]),
+        ("<b>Ja. </b>Nein.", ["<b>Ja. </b>", "Nein."]),
+        ("Ja. <b>Nein. Eins.</b> <br/>Zwei.", ["Ja. ", "<b>Nein. Eins.</b> ", "<br/>Zwei."]),
+        ("Ja.<br/> Nein.", ["Ja.<br/> ", "Nein."]),
+        ("<i>Ja <b>nein.</b> Eins</i>. Zwei.", ["<i>Ja <b>nein.</b> Eins</i>. ", "Zwei."]),
+        (" ... <b>\n</b>", [" ... <b>\n</b>"]),
+    ],
+)
+def test_a_unit_is_a_sentence_or_those_of_an_element(text, units):
+    found = markup.cut(markup.parse(text), "de")
+    assert [markup.write(unit.source) for unit in found] == units
+
+
+def test_sentences_of_scripts_without_spaces_are_parted_outside_of_elements():
+    marked = markup.parse("三月。<b>五日。</b>七日。")
+    units = markup.cut(marked, "zh")
+    written = [unit.write(hypotheses(unit, "A.")) for unit in units]
+    assert markup.write(markup.joined(written)) == "A. <b>A.</b> A."
+
+
+def hypotheses(unit, text):
+    """The same translation of each sentence of a unit."""
+    return [
+        Hypothesis(text, 0.0, alignment=word_alignment(sentence, text, [0] * len(text.split())))
+        for sentence in unit.sentences.sentences
+    ]
+
+
+def test_an_element_may_span_sentences():
+    (unit,) = markup.cut(markup.parse("Eins <b>zwei. Drei</b> vier."))
+    first = Hypothesis("one two.", 0.0, alignment=word_alignment("Eins zwei.", "one two.", [0, 1]))
+    last = Hypothesis("four three.", 0.0,
+                      alignment=word_alignment("Drei vier.", "four three.", [1, 0]))  # fmt: skip
+    assert markup.write(unit.write([first, last])) == "one <b>two. four three.</b>"
+    with pytest.raises(ValueError, match="1 translations of 2 sentences"):
+        unit.write([first])
+
+
+@pytest.mark.parametrize("text", ["<b>" * 300 + "a b" + "</b>" * 300, f"a <b>{'b ' * 2000}</b>"])
+def test_a_unit_that_is_too_large_to_align_has_its_tags_by_position(text):
+    marked = markup.parse(text)
+    (unit,) = markup.cut(marked)
+    assert not unit.aligns
+    translation = Hypothesis("x " * 1000, 0.0)
+    written = unit.write([translation])
+    check_tags(marked, written)
+    assert unit.write([Hypothesis(marked.text, 0.0)]) == marked
 
 
 @pytest.mark.parametrize(
@@ -105,7 +197,8 @@ def test_no_tag_is_lost_or_badly_nested_whatever_the_alignment(text, translation
          "she says <b>he comes</b>"),
         ("eins<br/> zwei", "one two", [0, 1], "one<br/> two"),
         ("eins <x/>zwei", "one two", [0, 1], "one <x/>two"),
-        ("  <b>eins</b> ", "one", [0], "  <b>one</b> "),
+        ("  <b>eins</b> ", "  one ", [0], "  <b>one</b> "),
+        ("nimm <x/> dann", "take then", [0, 1], "take <x/> then"),
         ("<b></b>eins", "one", [0], "<b></b>one"),
         ("<b>eins</b>", "", [], "<b></b>"),
     ],
@@ -113,7 +206,7 @@ def test_no_tag_is_lost_or_badly_nested_whatever_the_alignment(text, translation
 def test_elements_span_the_aligned_words(source, target, links, result):
     marked = markup.parse(source)
     alignment = word_alignment(marked.text, target, links)
-    assert markup.write(markup.transfer(marked, target, alignment)) == result
+    assert markup.write(markup.place(marked, target, alignment)) == result
 
 
 @pytest.fixture(scope="module")
@@ -123,16 +216,33 @@ def translator(tmp_path_factory):
 
 def test_a_translator_keeps_the_tags_of_segments_of_several_sentences(translator):
     segments = [
-        markup.parse(" <b>eins</b> zwei. <i>drei <br/>vier</i>! "),
+        markup.parse(" <b>Eins</b> zwei. <i>Drei <br/>vier</i>!\n"),
         MarkedText("sechs"),
         MarkedText("", (Tag(0, "alone", "<x/>"),)),
     ]
     decoding = Decoding(beam=1, split="sentences", max_length_ratio=1.0)
     results = list(markup.translate(translator, segments, source="de", decoding=decoding))
-    texts = [segment.text for segment in segments]
-    plain = [t.text for t in translator.translate(texts, source="de", decoding=decoding)]
-    assert [result.text.strip() for result in results] == plain
+    lines = ["Eins zwei.", "Drei vier!", "sechs"]
+    one, two, three = (
+        line.text.strip() for line in translator.translate(lines, source="de", decoding=decoding)
+    )
+    first, *others = (result.text for result in results)
+    assert first.split() == f"{one} {two}".split() and others == [three, ""]
+    assert first.startswith(" ") and first.endswith("\n")
     assert [nesting(r.tags) for r in results] == [nesting(s.tags) for s in segments]
-    assert results[0].text.startswith(" ") and results[0].text.endswith(" ")
     (alone,) = markup.translate(translator, segments[:1], source="de", decoding=decoding)
     assert alone == results[0]
+
+
+def test_a_sentence_that_is_too_long_is_aligned_piece_by_piece(translator):
+    line = "eins zwei drei vier fünf sechs sieben acht, neun zehn elf zwölf eins zwei drei vier, "
+    line += line + "Montag."
+    decoding = Decoding(beam=1, split="sentences", max_length_ratio=1.0)
+    (plain,) = translator.translate([line], source="de", decoding=decoding)
+    assert len(plain.pieces) > 1
+    (found,) = markup.aligned(translator, [plain], source="de")
+    spans = found.hypotheses[0].alignment.source
+    assert {line[start:end].strip() for start, end in spans} >= {"eins", "zehn"}
+    marked = markup.parse(line.replace("zehn", "<b>zehn</b>", 1))
+    (written,) = markup.translate(translator, [marked], source="de", decoding=decoding)
+    assert written.text == plain.text and nesting(written.tags) == nesting(marked.tags)

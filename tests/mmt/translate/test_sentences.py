@@ -4,10 +4,12 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.translate import sentences
+
+SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
 
 
 def at_most(length):
@@ -76,17 +78,40 @@ def test_sentences_together_are_the_text(text, language):
     assert "".join(parts) == text and all(parts)
 
 
-@given(st.text("ab. \n\r\t\u2029。!", max_size=80))
-def test_a_text_keeps_its_white_space(text):
-    segmented = sentences.segment_text(text)
-    assert segmented.join(segmented.sentences, separator="") == text
-    assert all(s == s.strip() != "" and "\n" not in s for s in segmented.sentences)
+SPACES = "\n\r\t\v\f\x1c\x85\u2028\u2029"
+
+
+@SLOW_AT_FIRST
+@given(st.text(f"ab. 。!{SPACES}\u00a0", max_size=80), st.sampled_from([None, 3]), st.booleans())
+def test_a_text_keeps_its_white_space(text, most, whole_lines):
+    segmented = sentences.segment_text(
+        text, "zh", fits=most and at_most(most), whole_lines=whole_lines
+    )
+    assert segmented.text == segmented.join(segmented.sentences, separator="") == text
+    for sentence, (start, end) in zip(segmented.sentences, segmented.spans, strict=True):
+        assert text[start:end] == sentence == sentence.strip()
+        assert any(map(str.isalnum, sentence)) and not set(sentence) & set(SPACES)
+        assert not most or len(sentence) <= most
+    assert not any(map(str.isalnum, "".join(segmented.gaps)))
     others = segmented.join(["x y"] * len(segmented.sentences))
-    assert re.findall(r"[\n\r\u2029]", others) == re.findall(r"[\n\r\u2029]", text)
+    assert re.findall(f"[{SPACES}]", others) == re.findall(f"[{SPACES}]", text)
+
+
+def test_lines_and_sentences_without_a_letter_or_digit_are_kept():
+    segmented = sentences.segment_text("--- \n:-)\tJa! 👍\n4\n")
+    assert segmented.sentences == ("Ja!", "4")
+    assert segmented.join(["Yes!", "4"]) == "--- \n:-)\tYes! 👍\n4\n"
+    assert sentences.segment_text("...").gaps == ("...",)
+    assert sentences.segment_text("").join([]) == ""
+
+
+def test_each_sentence_needs_a_translation():
+    with pytest.raises(ValueError, match="1 translations of 2 sentences"):
+        sentences.segment_text("Ja. Nein.").join(["Yes."])
 
 
 def test_sentences_without_space_between_get_a_separator():
-    segmented = sentences.segment_text("\n  三月。星期二。\n\n三日。", "zh")
+    segmented = sentences.segment_text("\n  三月。星期二。……\n\n三日。", "zh")
     assert segmented.sentences == ("三月。", "星期二。", "三日。")
-    assert segmented.join(["A.", "B.", "C."]) == "\n  A. B.\n\nC."
-    assert segmented.join(["A.", "B.", "C."], separator="") == "\n  A.B.\n\nC."
+    assert segmented.join(["A.", "B.", "C."]) == "\n  A. B.……\n\nC."
+    assert segmented.join(["A.", "B.", "C."], separator="") == "\n  A.B.……\n\nC."
