@@ -10,7 +10,8 @@ from mmt import languages, suggest
 from mmt.decoding import bucketing
 from mmt.serve.errors import Refusal
 from mmt.serve.scheduler import Sentence
-from mmt.translate import Decoding, Glossary, Hypothesis, Translator, sentences
+from mmt.translate import Decoding, Glossary, Hypothesis, Translation, Translator, sentences
+from mmt.translate.risk import Calibration, assess
 
 AUTO = "auto"
 _CANDIDATES = 10  # languages of a text
@@ -19,10 +20,17 @@ _OTHER_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}  # LibreTranslate's own
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A translator with a name. Two are equal only if they are the same object."""
+    """A translator with a name. Two are equal only if they are the same object.
+
+    Attributes:
+        name: the last folder of its run directory.
+        translator: the model.
+        calibration: of the confidence of its translations, or None.
+    """
 
     name: str
     translator: Translator
+    calibration: Calibration | None = None
 
     @functools.cached_property
     def sources(self) -> tuple[str, ...]:
@@ -51,7 +59,8 @@ class ServedModel:
 class BatchKey(NamedTuple):
     """What sentences of one batch have in common.
 
-    `source` is '' unless it chooses experts or terms of the glossary.
+    `source` is '' unless it chooses experts or terms of the glossary. `risk` is whether the
+    translations have their risk, so that a kept one without it is no answer to who wants it.
     """
 
     model: ServedModel
@@ -60,6 +69,7 @@ class BatchKey(NamedTuple):
     decoding: Decoding
     length: int
     glossary: Glossary | None = None
+    risk: bool = False
 
 
 class Route(NamedTuple):
@@ -70,7 +80,7 @@ class Route(NamedTuple):
     model: ServedModel | None
 
     def split(
-        self, line: str, decoding: Decoding, glossary: Glossary | None = None
+        self, line: str, decoding: Decoding, glossary: Glossary | None = None, risk: bool = False
     ) -> list[Sentence]:
         """Returns the sentences of a line, in parts that fit the model."""
         assert self.model
@@ -89,7 +99,7 @@ class Route(NamedTuple):
             Sentence(
                 BatchKey(
                     self.model, source, self.target, decoding,
-                    bucketing.bucket_length(known[text], longest), glossary,
+                    bucketing.bucket_length(known[text], longest), glossary, risk,
                 ),
                 text,
                 known[text],
@@ -204,11 +214,15 @@ class Models:
         return sorted(known, key=lambda each: -each[1])
 
     def listed(self) -> list[dict[str, Any]]:
-        """Returns the languages as `/languages` lists them, by name."""
-        targets: dict[str, list[str]] = {}
-        for source, target in self._pairs:
-            targets.setdefault(source, []).append(code(target))
-        rows = [{**_named(source), "targets": sorted(into)} for source, into in targets.items()]
+        """Returns the languages as `/languages` lists them, by name.
+
+        `risk` has the targets whose translations can have their risk.
+        """
+        rows = []
+        for source in self.sources:
+            into = {code(t): model for (s, t), model in self._pairs.items() if s == source}
+            known = [target for target, model in into.items() if model.calibration is not None]
+            rows.append({**_named(source), "targets": sorted(into), "risk": sorted(known)})
         return sorted(rows, key=lambda row: str(row["name"]))
 
 
@@ -217,24 +231,34 @@ def load(
 ) -> list[ServedModel]:
     """Loads the models of run directories, named by their last folder."""
     return [
-        ServedModel(Path(directory).resolve().name, load_one(directory))
+        ServedModel(
+            Path(directory).resolve().name, load_one(directory), Calibration.load_if_any(directory)
+        )
         for directory in directories
     ]
 
 
-def decode(key: BatchKey, texts: list[str]) -> list[tuple[Hypothesis, ...]]:
-    """Returns the hypotheses of texts, without their tokens, best first."""
-    translator = key.model.translator
+def decode(key: BatchKey, texts: list[str]) -> list[Translation]:
+    """Returns the translations of texts, without their tokens, and with their risk if asked."""
+    translator, calibration = key.model.translator, key.model.calibration
     translations = translator.translate(
         texts,
         source=key.source or None,
         target=key.target if translator.tagged else None,
         decoding=key.decoding,
         glossary=key.glossary,
+        token_scores=key.risk,
     )
+    if key.risk:
+        assert calibration, "`mmt.serve.translation` refuses it"
+        translations = iter(assess(translator, list(translations), calibration, target=key.target))
     return [
-        tuple(Hypothesis(found.text, found.score) for found in translation.hypotheses)
-        for translation in translations
+        Translation(
+            each.source,
+            tuple(Hypothesis(found.text, found.score) for found in each.hypotheses),
+            risk=each.risk,
+        )
+        for each in translations
     ]
 
 

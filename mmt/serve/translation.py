@@ -14,7 +14,7 @@ from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_work import SentenceWork
 from mmt.serve.service import Service
 from mmt.serve.text import Split, Text
-from mmt.translate import Decoding, Glossary, Hypothesis
+from mmt.translate import Decoding, Glossary, Translation
 
 
 class TranslationRequest(NamedTuple):
@@ -28,6 +28,7 @@ class TranslationRequest(NamedTuple):
         decoding: options of the search.
         alternatives: the number of further translations.
         glossary: terms whose translations are required, or None.
+        risk: whether the answer has the risk of each sentence.
     """
 
     texts: list[str]
@@ -38,6 +39,7 @@ class TranslationRequest(NamedTuple):
     decoding: Decoding
     alternatives: int
     glossary: Glossary | None = None
+    risk: bool = False
 
 
 class PreparedText(NamedTuple):
@@ -52,8 +54,6 @@ def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> T
     q = parameters.texts("q")
     texts = [q] if isinstance(q, str) else q
     check_size(texts, limits)
-    if parameters.flag("risk"):
-        raise Refusal(400, "risk: the server does not estimate risks; mmt translate --risk does")
     alternatives = parameters.number("alternatives", decoding.beam - 1)
     return TranslationRequest(
         texts,
@@ -64,6 +64,7 @@ def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> T
         with_alternatives(decoding, alternatives),
         alternatives,
         _glossary(parameters.text("glossary", "")),
+        parameters.flag("risk"),
     )
 
 
@@ -132,8 +133,15 @@ def _parts(content: str, request: TranslationRequest, route: Route | None) -> Te
         raise Refusal(
             400, f"glossary: the model {route.model.name} is served by CTranslate2, which has none"
         )
+    if request.risk and route.model.calibration is None:
+        name = route.model.name
+        raise Refusal(
+            400,
+            f"risk: the model {name} has no calibration of confidence; fit one, then restart the "
+            f"server: mmt calibrate --model {name} --corpus CORPUS",
+        )
     make = html_text.parts if request.html else text.plain
-    return make(content, splitter(route, request.decoding, request.glossary))
+    return make(content, splitter(route, request.decoding, request.glossary, request.risk))
 
 
 class FileJob:
@@ -170,9 +178,11 @@ class FileJob:
         return [_filled(each, results)[0] for each in texts]
 
 
-def splitter(route: Route, decoding: Decoding, glossary: Glossary | None = None) -> Split:
+def splitter(
+    route: Route, decoding: Decoding, glossary: Glossary | None = None, risk: bool = False
+) -> Split:
     """Returns the function that splits lines for a route."""
-    return lambda line: route.split(line, decoding, glossary)
+    return lambda line: route.split(line, decoding, glossary, risk)
 
 
 def sentences(prepared: list[PreparedText]) -> list[Sentence]:
@@ -193,12 +203,28 @@ async def answer(
         content["detectedLanguage"] = [each.detected for each in prepared]
     if request.alternatives:
         content["alternatives"] = [texts[1 : request.alternatives + 1] for texts in translations]
+    if request.risk:
+        content["risk"] = [
+            [
+                {"start": slot.start, "end": slot.end, **_risk(results[slot.sentence])}
+                for slot in each.text.slots
+            ]
+            for each in prepared
+        ]
     return content if request.is_list else {name: value[0] for name, value in content.items()}
 
 
-def _filled(parts: Text, results: Mapping[Sentence, tuple[Hypothesis, ...]]) -> list[str]:
+def _risk(translation: Translation) -> dict[str, Any]:
+    """Returns the risk of a sentence as clients read it."""
+    assert translation.risk
+    return {
+        "confidence": round(translation.risk.confidence, 4), "flags": list(translation.risk.flags),
+    }  # fmt: skip
+
+
+def _filled(parts: Text, results: Mapping[Sentence, Translation]) -> list[str]:
     """Returns the translations of a text, best first: the i-th has the i-th of each sentence."""
-    found = {slot.sentence: results[slot.sentence] for slot in parts.slots}
+    found = {slot.sentence: results[slot.sentence].hypotheses for slot in parts.slots}
     count = min(map(len, found.values()), default=1)
     return [
         parts.fill({sentence: hypotheses[i].text for sentence, hypotheses in found.items()})
@@ -215,9 +241,10 @@ async def lines(
     """
     for i, each in enumerate(prepared):
         for slot in each.text.slots:
-            best = (await work.result(slot.sentence))[0]
+            translation = await work.result(slot.sentence)
             yield {
                 "text": i, "start": slot.start, "end": slot.end,
-                "translatedText": each.text.write(best.text),
+                "translatedText": each.text.write(translation.text),
+                **({"risk": _risk(translation)} if request.risk else {}),
             }  # fmt: skip
     yield await answer(request, prepared, work)
