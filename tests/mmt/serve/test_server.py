@@ -65,8 +65,14 @@ def expected(server):
 
 @pytest.mark.slow
 def test_it_translates_as_the_command_line_does(server, expected, mmt_command):
-    done = mmt_command("translate", "--model", MODEL, "--from", "sv", stdin=f"{LINE}\n".encode())
-    assert done.stdout.decode().strip() == expected
+    flags = "--from", "sv", "--risk", "--format", "jsonl"
+    done = mmt_command("translate", "--model", MODEL, *flags, stdin=f"{LINE}\n".encode())
+    line = json.loads(done.stdout)
+    assert line["hypotheses"][0]["text"] == expected
+    assert line["risk"]["signals"]["off_target"] > 0  # the identifier has its say
+    (found,) = translate(server[1], LINE, source="sv", risk=True).json["risk"]
+    assert found["flags"] == line["risk"]["flags"]
+    assert found["confidence"] == pytest.approx(line["risk"]["confidence"], abs=2e-3)
 
 
 def test_risk_is_that_of_the_command_line(tmp_path, monkeypatch, capsys):
