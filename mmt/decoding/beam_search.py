@@ -171,10 +171,9 @@ def live_rows(state: State) -> Bool[Array, "B"]:
 
 
 def take(states: Sequence[State], rows: Int[Array, "R"], *, settings: BeamSettings) -> State:
-    """Returns a search of rows of several searches, which have done the same number of steps.
+    """Returns a search of rows of several searches that have done the same number of steps.
 
-    The rows of all searches are counted through; -1 is a row without a hypothesis. The cache has a
-    method `take(rows, *others)` too.
+    Rows are counted through the searches; -1 is an empty row. Caches have `take(rows, *others)`.
     """
     first = states[0]
     exists, rows = rows >= 0, jnp.maximum(rows, 0)
@@ -183,12 +182,9 @@ def take(states: Sequence[State], rows: Int[Array, "R"], *, settings: BeamSettin
         return jnp.concatenate(leaves)[rows]
 
     constraints = first.limits.constraints
-    if constraints is not None:
-        given = [state.limits.constraints for state in states]
-        constraints = constraints._replace(
-            phrases=of_rows(*(each.phrases for each in given if each is not None)),
-            times=of_rows(*(each.times for each in given if each is not None)),
-        )
+    if given := [each for state in states if (each := state.limits.constraints) is not None]:
+        phrases, times = (of_rows(*leaves) for leaves in zip(*(c[:2] for c in given), strict=True))
+        constraints = given[0]._replace(phrases=phrases, times=times)
     limits, live, finished = jax.tree.map(
         of_rows,
         *[(each.limits._replace(constraints=None), each.live, each.finished) for each in states],

@@ -11,8 +11,9 @@ from mmt.decoding import bucketing
 from mmt.documents import MarkedText
 from mmt.serve.errors import Refusal
 from mmt.serve.scheduler import Sentence
-from mmt.translate import Decoding, Glossary, Hypothesis, Translator, markup
+from mmt.translate import Decoding, Glossary, Translation, Translator, markup
 from mmt.translate.markup import Unit
+from mmt.translate.risk import Calibration, assess
 
 AUTO = "auto"
 _CANDIDATES = 10  # languages of a text
@@ -21,10 +22,17 @@ _OTHER_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}  # LibreTranslate's own
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A translator with a name. Two are equal only if they are the same object."""
+    """A translator with a name. Two are equal only if they are the same object.
+
+    Attributes:
+        name: the last folder of its run directory.
+        translator: the model.
+        calibration: of the confidence of its translations, or None.
+    """
 
     name: str
     translator: Translator
+    calibration: Calibration | None = None
 
     @functools.cached_property
     def sources(self) -> tuple[str, ...]:
@@ -54,7 +62,8 @@ class BatchKey(NamedTuple):
     """What sentences of one batch have in common.
 
     `source` is '' unless it chooses experts or terms of the glossary. `align` is whether inline
-    tags need the alignments of translations.
+    tags need the alignments of translations. `risk` is whether the translations have their risk,
+    so that a kept one without it is no answer to who wants it.
     """
 
     model: ServedModel
@@ -64,6 +73,7 @@ class BatchKey(NamedTuple):
     length: int
     glossary: Glossary | None = None
     align: bool = False
+    risk: bool = False
 
 
 class Route(NamedTuple):
@@ -74,7 +84,11 @@ class Route(NamedTuple):
     model: ServedModel | None
 
     def cut(
-        self, text: MarkedText, decoding: Decoding, glossary: Glossary | None = None
+        self,
+        text: MarkedText,
+        decoding: Decoding,
+        glossary: Glossary | None = None,
+        risk: bool = False,
     ) -> list[tuple[Unit, tuple[Sentence, ...]]]:
         """Returns the units of a text, and their sentences, which fit the model."""
         assert self.model
@@ -89,7 +103,7 @@ class Route(NamedTuple):
 
         needed = translator.routes_by_language or glossary is not None
         key = BatchKey(
-            self.model, self.source if needed else "", self.target, decoding, 0, glossary
+            self.model, self.source if needed else "", self.target, decoding, 0, glossary, risk=risk
         )
 
         def sentence(text: str, align: bool) -> Sentence:
@@ -207,11 +221,15 @@ class Models:
         return sorted(known, key=lambda each: -each[1])
 
     def listed(self) -> list[dict[str, Any]]:
-        """Returns the languages as `/languages` lists them, by name."""
-        targets: dict[str, list[str]] = {}
-        for source, target in self._pairs:
-            targets.setdefault(source, []).append(code(target))
-        rows = [{**_named(source), "targets": sorted(into)} for source, into in targets.items()]
+        """Returns the languages as `/languages` lists them, by name.
+
+        `risk` has the targets whose translations can have their risk.
+        """
+        rows = []
+        for source in self.sources:
+            into = {code(t): model for (s, t), model in self._pairs.items() if s == source}
+            known = [target for target, model in into.items() if model.calibration is not None]
+            rows.append({**_named(source), "targets": sorted(into), "risk": sorted(known)})
         return sorted(rows, key=lambda row: str(row["name"]))
 
 
@@ -220,25 +238,38 @@ def load(
 ) -> list[ServedModel]:
     """Loads the models of run directories, named by their last folder."""
     return [
-        ServedModel(Path(directory).resolve().name, load_one(directory))
+        ServedModel(
+            Path(directory).resolve().name, load_one(directory), Calibration.load_if_any(directory)
+        )
         for directory in directories
     ]
 
 
-def decode(key: BatchKey, texts: list[str]) -> list[tuple[Hypothesis, ...]]:
-    """Returns the hypotheses of texts, without their tokens, best first."""
-    translator = key.model.translator
+def decode(key: BatchKey, texts: list[str]) -> list[Translation]:
+    """Returns the translations of texts, without their tokens.
+
+    They have their risk, and alignments, if `key` asks for them.
+    """
+    translator, calibration = key.model.translator, key.model.calibration
     source, target = key.source or None, key.target if translator.tagged else None
     translations = list(
         translator.translate(
-            texts, source=source, target=target, decoding=key.decoding, glossary=key.glossary
+            texts, source=source, target=target, decoding=key.decoding, glossary=key.glossary,
+            token_scores=key.risk,
         )
-    )
+    )  # fmt: skip
+    if key.risk:
+        assert calibration, "`mmt.serve.translation` refuses it"
+        translations = assess(translator, translations, calibration, target=key.target)
     if key.align:
         translations = markup.aligned(translator, translations, source=source, target=target)
     return [
-        tuple(each._replace(tokens=(), token_scores=()) for each in translation.hypotheses)
-        for translation in translations
+        Translation(
+            each.source,
+            tuple(one._replace(tokens=(), token_scores=()) for one in each.hypotheses),
+            risk=each.risk,
+        )
+        for each in translations
     ]
 
 

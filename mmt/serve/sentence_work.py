@@ -8,7 +8,7 @@ from mmt.serve.errors import Refusal
 from mmt.serve.metrics import ServerMetrics
 from mmt.serve.scheduler import QueueFull, Results, Scheduler, Sentence, Ticket
 from mmt.serve.sentence_cache import SentenceCache
-from mmt.translate import Hypothesis
+from mmt.translate import Translation
 
 _AGAIN = 0.1  # seconds until a request that has begun tries again to queue its next sentences
 
@@ -43,7 +43,7 @@ class SentenceWork:
         self._window = window
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._results: dict[Sentence, tuple[Hypothesis, ...]] = {}
+        self._results: dict[Sentence, Translation] = {}
         self._failed = False
         self._ticket = Ticket(self._deliver)
         self._pending = 0  # source tokens in the queue
@@ -77,8 +77,8 @@ class SentenceWork:
         """Returns the number of translated sentences."""
         return len(self._results)
 
-    async def result(self, sentence: Sentence) -> tuple[Hypothesis, ...]:
-        """Waits for the hypotheses of a sentence. Raises Refusal if the model failed."""
+    async def result(self, sentence: Sentence) -> Translation:
+        """Waits for the translation of a sentence. Raises Refusal if the model failed."""
         while sentence not in self._results:
             await self.progress()
         return self._results[sentence]

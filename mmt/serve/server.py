@@ -54,6 +54,8 @@ def serve(
             served = models.load(directories, load)
             every = Models(served)
             for model in served:
+                if model.calibration:
+                    model.calibration.warn_unless_fitted_with(decoding)
                 _compile(model, decoding)
             stop.nothing_to_lose = lambda: False  # uvicorn finishes what was accepted
             address = f"http://{_shown(host)}:{listening.getsockname()[1]}"
@@ -121,9 +123,14 @@ def _shown(host: str) -> str:
 
 
 def _compile(model: ServedModel, decoding: Decoding) -> None:
-    """Translates a word, so that the first request of a short text need not wait for XLA."""
+    """Translates a word, so that the first request of a short text need not wait for XLA.
+
+    A model with a calibration does so with scores of tokens too, which risks need.
+    """
     translator = model.translator
     key: Any = {"source": model.sources[0]} if translator.routes_by_language else {}
     target = model.targets[0] if translator.tagged else None
-    for _ in translator.translate(["1"], target=target, decoding=decoding, **key):
-        pass
+    for token_scores in (False, True) if model.calibration else (False,):
+        key["token_scores"] = token_scores
+        for _ in translator.translate(["1"], target=target, decoding=decoding, **key):
+            pass

@@ -3,8 +3,11 @@
 from importlib.metadata import version
 from typing import Any
 
+from mmt.translate.risk import FLAGS
+
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "number"}
+_INTEGER: dict[str, Any] = {"type": "integer"}
 _TEXTS: dict[str, Any] = {"oneOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 _SOURCE = _TEXT | {"description": "A code or name of /languages, or 'auto'."}
 _TARGET = _TEXT | {"description": "A code or name of /languages."}
@@ -18,13 +21,25 @@ def specification() -> dict[str, Any]:
         "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
         "alternatives": {"type": "integer", "minimum": 0, "default": 0},
         "glossary": _TEXT | {"description": "Lines of source, tab, target."}, "api_key": _KEY,
+        "risk": {
+            "type": "boolean", "default": False,
+            "description": "Adds the risk of each sentence; see risk in /languages.",
+        },
     }  # fmt: skip
     detected = _object({"confidence": _NUMBER, "language": _TEXT})
-    answer = _object(
-        {"translatedText": _TEXTS, "detectedLanguage": detected, "alternatives": _array(_TEXTS)}
-    )
+    risk = _object({
+        "start": _INTEGER, "end": _INTEGER, "confidence": _NUMBER,
+        "flags": _array(_TEXT | {"enum": list(FLAGS)}),
+    })  # fmt: skip
+    answer = _object({
+        "translatedText": _TEXTS, "detectedLanguage": detected, "alternatives": _array(_TEXTS),
+        "risk": {"description": "The translated sentences of a text; a list for a list of texts.",
+                 "oneOf": [_array(risk), _array(_array(risk))]},
+    })  # fmt: skip
     file = {"file": _TEXT | {"format": "binary"}, "source": _SOURCE, "target": _TARGET}
-    language = _object({"code": _TEXT, "name": _TEXT, "targets": _array(_TEXT)})
+    language = _object(
+        {"code": _TEXT, "name": _TEXT, "targets": _array(_TEXT), "risk": _array(_TEXT)}
+    )
     return {
         "openapi": "3.1.0",
         "info": {"title": "mmt: LibreTranslate's API", "version": version("mmt")},

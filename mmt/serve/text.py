@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from mmt.documents import MarkedText, TextDocument
 from mmt.serve.scheduler import Sentence
-from mmt.translate import Hypothesis, markup
+from mmt.translate import Translation, markup
 from mmt.translate.markup import Unit
 from mmt.translate.sentences import SegmentedText
 
-Results = Mapping[Sentence, tuple[Hypothesis, ...]]
+Results = Mapping[Sentence, Translation]
 
 
 class ServedUnit(NamedTuple):
@@ -26,7 +26,7 @@ class ServedUnit(NamedTuple):
 
     def write(self, results: Results, rank: int = 0) -> MarkedText:
         """Returns the unit with the translation of a rank of each sentence."""
-        return self.unit.write([results[sentence][rank] for sentence in self.sentences])
+        return self.unit.write([results[sentence].hypotheses[rank] for sentence in self.sentences])
 
 
 Segment = list[ServedUnit]
@@ -66,7 +66,7 @@ class Text:
 
     def translations(self, results: Results) -> list[str]:
         """Returns translations, best first: the i-th has the i-th of each sentence."""
-        count = min((len(results[sentence]) for sentence in self.sentences), default=1)
+        count = min((len(results[sentence].hypotheses) for sentence in self.sentences), default=1)
         return [
             self.fill([written(segment, results, rank) for segment in self.segments])
             for rank in range(count)
@@ -78,7 +78,7 @@ def plain(text: str, cut: Cut) -> Text:
     """
 
     def show(number: int, unit: ServedUnit, results: Results) -> str:
-        return " ".join(results[sentence][0].text for sentence in unit.sentences)
+        return " ".join(results[sentence].text for sentence in unit.sentences)
 
     segment, length = [], 0
     for unit in cut(MarkedText(text)):

@@ -31,6 +31,7 @@ class TranslationRequest(NamedTuple):
         decoding: options of the search.
         alternatives: the number of further translations.
         glossary: terms whose translations are required, or None.
+        risk: whether the answer has the risk of each sentence.
     """
 
     texts: list[str]
@@ -41,6 +42,7 @@ class TranslationRequest(NamedTuple):
     decoding: Decoding
     alternatives: int
     glossary: Glossary | None = None
+    risk: bool = False
 
 
 class PreparedText(NamedTuple):
@@ -55,8 +57,6 @@ def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> T
     q = parameters.texts("q")
     texts = [q] if isinstance(q, str) else q
     check_size(texts, limits)
-    if parameters.flag("risk"):
-        raise Refusal(400, "risk: the server does not estimate risks; mmt translate --risk does")
     alternatives = parameters.number("alternatives", decoding.beam - 1)
     return TranslationRequest(
         texts,
@@ -67,6 +67,7 @@ def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> T
         with_alternatives(decoding, alternatives),
         alternatives,
         _glossary(parameters.text("glossary", "")),
+        parameters.flag("risk"),
     )
 
 
@@ -113,7 +114,7 @@ def _prepared(
     if request.source == AUTO:
         words = content if page is None else _words([each.source for each in page.segments])
         route, detected = detect_route(words, request.target, models)
-    cut = cutter(route, request.decoding, request.glossary)
+    cut = cutter(route, request.decoding, request.glossary, request.risk)
     prepared = text.plain(content, cut) if page is None else text.html(page, cut)
     return PreparedText(prepared, detected)
 
@@ -139,10 +140,15 @@ def detection(source: str, probability: float) -> dict[str, Any]:
     return {"confidence": round(100 * probability, 1), "language": code(source)}
 
 
-def cutter(route: Route | None, decoding: Decoding, glossary: Glossary | None = None) -> Cut:
+def cutter(
+    route: Route | None,
+    decoding: Decoding,
+    glossary: Glossary | None = None,
+    risk: bool = False,
+) -> Cut:
     """Returns the function that cuts texts for a route; without a model, texts are kept.
 
-    Raises Refusal for a glossary that the model does not take.
+    Raises Refusal for a glossary that the model does not take, and for a risk that it cannot tell.
     """
     if route is None or route.model is None:
         return text.keep
@@ -150,8 +156,16 @@ def cutter(route: Route | None, decoding: Decoding, glossary: Glossary | None = 
         raise Refusal(
             400, f"glossary: the model {route.model.name} is served by CTranslate2, which has none"
         )
+    if risk and route.model.calibration is None:
+        name = route.model.name
+        raise Refusal(
+            400,
+            f"risk: the model {name} has no calibration of confidence; fit one, then restart the "
+            f"server: mmt calibrate --model {name} --corpus CORPUS",
+        )
     return lambda marked: [
-        ServedUnit(unit, sentences) for unit, sentences in route.cut(marked, decoding, glossary)
+        ServedUnit(unit, sentences)
+        for unit, sentences in route.cut(marked, decoding, glossary, risk)
     ]
 
 
@@ -208,7 +222,25 @@ async def answer(
         content["detectedLanguage"] = [each.detected for each in prepared]
     if request.alternatives:
         content["alternatives"] = [texts[1 : request.alternatives + 1] for texts in translations]
+    if request.risk:
+        content["risk"] = [
+            [
+                {"start": unit.start, "end": unit.end, **_risk(unit, results)}
+                for segment in each.text.segments for unit in segment if unit.sentences
+            ]
+            for each in prepared
+        ]  # fmt: skip
     return content if request.is_list else {name: value[0] for name, value in content.items()}
+
+
+def _risk(unit: ServedUnit, results: text.Results) -> dict[str, Any]:
+    """Returns the risk of a unit as clients read it: that of its sentences, the worst counts."""
+    risks = [results[sentence].risk for sentence in unit.sentences]
+    known = [risk for risk in risks if risk is not None]
+    return {
+        "confidence": round(min(risk.confidence for risk in known), 4),
+        "flags": list(dict.fromkeys(flag for risk in known for flag in risk.flags)),
+    }
 
 
 async def lines(
@@ -225,5 +257,8 @@ async def lines(
             results = {sentence: await work.result(sentence) for sentence in unit.sentences}
             show = functools.partial(each.text.show, number, unit, results)
             shown = await asyncio.to_thread(show) if unit.unit.source.tags else show()
-            yield {"text": i, "start": unit.start, "end": unit.end, "translatedText": shown}
+            yield {
+                "text": i, "start": unit.start, "end": unit.end, "translatedText": shown,
+                **({"risk": _risk(unit, results)} if request.risk else {}),
+            }  # fmt: skip
     yield await answer(request, prepared, work)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,11 +33,7 @@ def translate(
         retry: whether to translate risky lines again.
         options: `source` and `target`, as of `Translator.translate`.
     """
-    if calibration.decode not in ("", str(decoding)):
-        warnings.warn(
-            f"the confidence is calibrated for the decoding {calibration.decode}, not {decoding}",
-            stacklevel=2,
-        )
+    calibration.warn_unless_fitted_with(decoding)
     number = 0
     for window in windows(lines):
         found = _assessed(translator, window, calibration, decoding, options)

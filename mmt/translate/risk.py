@@ -7,6 +7,7 @@ chrF of its line. `eval.calibration` fits it on a validation set.
 import json
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mmt import languages
+from mmt.decoding import Decoding
 from mmt.run import Run
 from mmt.translate import line_checks
 from mmt.translate.translation import Hypothesis, Risk, Signals, Translation
@@ -22,7 +24,8 @@ from mmt.translate.translator import Translator
 
 _VERSION = 1
 _LETTERS = 12  # of a translation; a shorter one is in any language
-
+# Options that leave the best translation of a sentence as it is.
+_OF_LINES = ("split:", "nbest:")
 
 # A signal at or above its limit is a flag.
 FLAGS = {
@@ -70,6 +73,20 @@ class Calibration:
             raise ValueError(f"{file} is no calibration: {error}") from error
         return calibration
 
+    @classmethod
+    def load_if_any(cls, model_dir: str | Path) -> "Calibration | None":
+        """Loads the calibration of a run; None if it has none. Raises ValueError for a broken one.
+        """
+        return cls.load(model_dir) if Run(model_dir).risk.is_file() else None
+
+    def warn_unless_fitted_with(self, decoding: Decoding) -> None:
+        """Warns if a search is not the one that the calibration was fitted with."""
+        if self.decode and _search_of(self.decode) != _search_of(str(decoding)):
+            warnings.warn(
+                f"the confidence is calibrated for the decoding {self.decode}, not {decoding}",
+                stacklevel=3,
+            )
+
     def save(self, model_dir: str | Path) -> None:
         """Writes the calibration of a run, in place of a former one."""
         file = Run(model_dir).risk
@@ -83,6 +100,10 @@ class Calibration:
         weights = np.array([self.weights[name] for name in Signals._fields])
         values = np.array(signals, float).reshape(-1, len(weights))
         return 1 / (1 + np.exp(-(values @ weights + self.bias)))
+
+
+def _search_of(decode: str) -> list[str]:
+    return [option for option in decode.split("|") if not option.startswith(_OF_LINES)]
 
 
 def assess(

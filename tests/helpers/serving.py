@@ -90,7 +90,8 @@ def echo_translator(
 
 @contextlib.contextmanager
 def service(*translators: Translator, **options: Any) -> Iterator[Service]:
-    """A service of translators; options are fields of Service, or of Limits."""
+    """A service of translators; options are fields of Service, or of Limits, or `calibration`."""
+    calibration = options.pop("calibration", None)
     fields = {field.name for field in dataclasses.fields(Service)}
     limits = Limits(**{name: options.pop(name) for name in {*options} - fields})
     scheduler = Scheduler(
@@ -98,7 +99,7 @@ def service(*translators: Translator, **options: Any) -> Iterator[Service]:
         queue_tokens=limits.queue_tokens, queue_seconds=limits.queue_seconds,
         max_wait=limits.max_wait,
     )  # fmt: skip
-    served = [ServedModel(f"model{i}", each) for i, each in enumerate(translators)]
+    served = [ServedModel(f"model{i}", each, calibration) for i, each in enumerate(translators)]
     metrics = ServerMetrics(lambda: scheduler.queued_tokens)
     given = {"decoding": Decoding(), "limits": limits} | options
     with scheduler:

@@ -10,11 +10,13 @@ from mmt import languages
 from mmt.documents import MarkedText, Tag
 from mmt.identify import IdentifierConfig
 from mmt.identify.training import train
+from mmt.run import Run
 from mmt.serve.errors import Refusal
-from mmt.serve.models import Models, ServedModel, code, find
+from mmt.serve.models import Models, ServedModel, code, find, load
 from mmt.translate import Glossary
 from tests.helpers.serving import LANGUAGES, echo_translator, request, translate
 from tests.mmt.identify import made_up
+from tests.mmt.translate.test_risk import CALIBRATION
 
 
 def test_several_models_are_chosen_by_language(serve_echo, echo, tmp_path):
@@ -32,6 +34,25 @@ def test_several_models_are_chosen_by_language(serve_echo, echo, tmp_path):
             "fr (French) is not available as a source for en (English); allowed: de, sw, zh"
         )
         assert str(service.models) == "4 languages into German, English"
+
+
+def test_languages_tell_where_a_risk_is_known(echo, tmp_path):
+    german = echo_translator(tmp_path / "v.model", target="deu_Latn", sources=("swh_Latn",))
+    listed = Models([ServedModel("a", echo, CALIBRATION), ServedModel("b", german)]).listed()
+    assert {row["code"]: (row["targets"], row["risk"]) for row in listed} == {
+        "de": (["en"], ["en"]), "sw": (["de", "en"], ["en"]), "zh": (["en"], ["en"]),
+    }  # fmt: skip
+
+
+def test_the_calibration_of_a_run_is_loaded_and_a_broken_one_is_refused(echo, tmp_path):
+    (model,) = load([tmp_path], lambda _: echo)
+    assert model.calibration is None
+    CALIBRATION.save(tmp_path)
+    (model,) = load([tmp_path], lambda _: echo)
+    assert model.calibration == CALIBRATION
+    Run(tmp_path).risk.write_text("{}")
+    with pytest.raises(ValueError, match=r"risk\.json is no calibration"):
+        load([tmp_path], lambda _: echo)
 
 
 def test_a_model_that_adds_nothing_is_refused(echo):

@@ -6,19 +6,20 @@ from hypothesis import strategies as st
 
 from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_cache import SentenceCache, _size
-from mmt.translate import Hypothesis
+from mmt.translate import Hypothesis, Translation
 from mmt.translate.alignment import Alignment
+from mmt.translate.translation import Risk, Signals
 
 
 def entry(text, key="k"):
-    return Sentence(key, text, len(text)), (Hypothesis(text.upper(), -1.0),)
+    return Sentence(key, text, len(text)), Translation(text, (Hypothesis(text.upper(), -1.0),))
 
 
 def test_a_translation_belongs_to_its_key_and_text():
     cache = SentenceCache(10_000)
-    sentence, hypotheses = entry("a")
-    cache.put(sentence, hypotheses)
-    assert cache.get(sentence) == hypotheses
+    sentence, translation = entry("a")
+    cache.put(sentence, translation)
+    assert cache.get(sentence) == translation
     assert cache.get(sentence._replace(key="other")) is None
     assert cache.get(sentence._replace(text="b")) is None
 
@@ -27,17 +28,18 @@ def test_a_translation_belongs_to_its_key_and_text():
 def test_it_holds_the_most_recently_used_that_fit(steps, most):
     cache, recent = SentenceCache(most), {}
     for text, only_get in steps:
-        sentence, hypotheses = entry(text)
+        sentence, translation = entry(text)
+        translation = translation._replace(risk=Risk(0.5, (), Signals()) if "a" in text else None)
         if only_get:
             found = cache.get(sentence)
             assert (found is not None) == (sentence in recent)
             if found:
                 recent[sentence] = recent.pop(sentence)
             continue
-        cache.put(sentence, hypotheses)
+        cache.put(sentence, translation)
         recent.pop(sentence, None)
-        if _size(sentence, hypotheses) <= most:
-            recent[sentence] = hypotheses
+        if _size(sentence, translation) <= most:
+            recent[sentence] = translation
         while sum(_size(*item) for item in recent.items()) > most:
             recent.pop(next(iter(recent)))
         assert cache.size == sum(_size(*item) for item in recent.items()) <= most
@@ -45,7 +47,8 @@ def test_it_holds_the_most_recently_used_that_fit(steps, most):
 
 
 def test_alignments_count():
-    sentence, (hypothesis,) = entry("a")
+    sentence, translation = entry("a")
     alignment = Alignment(((0, 1),) * 30, ((0, 1),) * 20, np.zeros((20, 30), np.float32))
-    aligned = (hypothesis._replace(alignment=alignment),)
-    assert _size(sentence, aligned) == _size(sentence, (hypothesis,)) + 2400
+    aligned = (translation.hypotheses[0]._replace(alignment=alignment),)
+    size = _size(sentence, translation._replace(hypotheses=aligned))
+    assert size == _size(sentence, translation) + 2400

@@ -1,19 +1,25 @@
 """A real server process, asked by the clients that people use."""
 
 import contextlib
+import io
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
 
+from mmt.cli.main import main
 from tests.helpers.serving import raw, request, translate
+from tests.mmt.translate.test_risk import CALIBRATION
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "benchmarks/mix150/model"
@@ -21,9 +27,9 @@ LINE = "Vi behöver mer tid."
 
 
 @contextlib.contextmanager
-def process(*flags):
-    """A server of the published model; yields its port and the process."""
-    command = [sys.executable, "-m", "mmt.cli", "serve", "--port", "0", "--model", str(MODEL)]
+def process(*flags, model=MODEL):
+    """A server of a model, the published one by default; yields its port and the process."""
+    command = [sys.executable, "-m", "mmt.cli", "serve", "--port", "0", "--model", str(model)]
     started = subprocess.Popen(
         [*command, *flags], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -59,8 +65,37 @@ def expected(server):
 
 @pytest.mark.slow
 def test_it_translates_as_the_command_line_does(server, expected, mmt_command):
-    done = mmt_command("translate", "--model", MODEL, "--from", "sv", stdin=f"{LINE}\n".encode())
-    assert done.stdout.decode().strip() == expected
+    flags = "--from", "sv", "--risk", "--format", "jsonl"
+    done = mmt_command("translate", "--model", MODEL, *flags, stdin=f"{LINE}\n".encode())
+    line = json.loads(done.stdout)
+    assert line["hypotheses"][0]["text"] == expected
+    assert line["risk"]["signals"]["off_target"] > 0  # the identifier has its say
+    (found,) = translate(server[1], LINE, source="sv", risk=True).json["risk"]
+    assert found["flags"] == line["risk"]["flags"]
+    assert found["confidence"] == pytest.approx(line["risk"]["confidence"], abs=2e-3)
+
+
+def test_risk_is_that_of_the_command_line(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("starlette", reason="the server needs the extra [serve]")
+    run = shutil.copytree(ROOT / "tests/data/old_run/toy", tmp_path / "toy")
+    CALIBRATION.save(run)
+    lines = ["eins zwei drei", "moja 12 mbili", "ꔀꔁꔂ ꔃꔄ ꔅꔆꔇ", "un un un un un deux trois", "vier"]
+    stdin = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO("\n".join(lines).encode())))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    flags = "--beam 1 --weights float32 --risk --format jsonl".split()
+    assert main(["translate", "--model", str(run), *flags]) == 0
+    expected = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert any(line["risk"]["flags"] for line in expected)
+    with process("--beam", "1", "--gin.Translator.load.weights=float32", model=run) as (port, _):
+        answer = translate(port, lines, risk=True).json
+        assert request(port, "GET", "/languages").json[0]["risk"] == ["en"]
+    assert answer["translatedText"] == [line["hypotheses"][0]["text"] for line in expected]
+    for line, found, other in zip(lines, answer["risk"], expected, strict=True):
+        assert found[0]["confidence"] == pytest.approx(other["risk"]["confidence"], abs=2e-4)
+        assert found == [
+            {"start": 0, "end": len(line), "confidence": found[0]["confidence"],
+             "flags": other["risk"]["flags"]}
+        ]  # fmt: skip
 
 
 def test_tags_go_to_the_words_that_the_model_attends_to(server, expected):

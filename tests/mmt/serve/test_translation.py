@@ -1,13 +1,27 @@
 """What `/translate` answers."""
 
+import dataclasses
 import json
 import re
+import threading
 
 import pytest
 
 from mmt.decoding.ctranslate2_search import CTranslate2Model
+from mmt.serve import models
 from mmt.serve.responses import NDJSON
-from tests.helpers.serving import Echo, echo_translator, listening, request, service, translate
+from mmt.translate import Translator, retry
+from tests.helpers import hf_runs
+from tests.helpers.serving import (
+    Echo,
+    echo_translator,
+    form,
+    listening,
+    request,
+    service,
+    translate,
+)
+from tests.mmt.translate.test_risk import CALIBRATION
 
 
 def test_a_text_gives_a_text_and_a_list_a_list(serve_echo):
@@ -111,7 +125,9 @@ def test_long_lines_are_split_and_joined(serve_echo):
         ({"alternatives": "many"}, "alternatives is text; allowed: 0 to 3"),
         ({"source": "auto"}, "no language identifier"),
         ({"glossary": "a"}, "glossary, line 1"),
-        ({"risk": True}, "risk"),
+        ({"risk": True}, "risk: the model model0 has no calibration of confidence"),
+        ({"risk": True}, "mmt calibrate --model model0"),
+        ({"risk": "yes"}, "risk must be true or false"),
     ],
 )
 def test_a_fault_is_named(parameters, words, strict_port):
@@ -130,6 +146,84 @@ def test_a_glossary_is_refused_where_ctranslate2_translates(tmp_path):
         answer = request(port, "POST", "/translate", values)
         assert answer.status == 400 and "served by CTranslate2" in answer.json["error"]
         assert request(port, "GET", "/frontend/settings", {}).json["glossary"] is False
+
+
+def places(risk):
+    """The place and the flags of each sentence of a text."""
+    return [(each["start"], each["end"], each["flags"]) for each in risk]
+
+
+def test_risk_of_each_sentence(serve_echo):
+    """The model gives the source back: everything but names is a copy."""
+    text = "ein Satz. Satz Satz.\n --- \n nein Satz"
+    copies = [(0, 9, ["copy"]), (10, 20, []), (28, 37, ["copy"])]
+    with serve_echo(calibration=CALIBRATION) as (port, _):
+        answer = translate(port, text, risk=True).json
+        assert answer["translatedText"] == text and places(answer["risk"]) == copies
+        good, bad = answer["risk"][1]["confidence"], answer["risk"][0]["confidence"]
+        assert 0 < bad < good < 1
+        listed = translate(port, [text, " ", "Satz Satz."], risk=True).json["risk"]
+        assert listed[0] == answer["risk"] and listed[1] == []
+        assert listed[2] == [{**answer["risk"][1], "start": 0, "end": 10}]
+        html = translate(port, "<p>ein Satz</p>", risk="true", format="html").json
+        assert places(html["risk"]) == [(3, 11, ["copy"])]
+        assert "risk" not in translate(port, text, risk=False).json
+        assert translate(port, text, source="en", risk=True).json["risk"] == []
+        body, header = form(q=text, source="de", target="en", risk="1")
+        assert request(port, "POST", "/translate", body, **header).json == answer
+        query = "/translate?source=de&target=en&risk=true&q=Satz%20Satz."
+        assert request(port, "POST", query, b"").json["risk"] == listed[2]
+        both = translate(port, text, risk=True, alternatives=2).json
+        assert places(both["risk"]) == copies and len(both["alternatives"]) == 2
+
+
+def test_risk_of_a_stream(serve_echo):
+    values = {"q": "ein Satz. Satz Satz.", "source": "de", "target": "en", "risk": True}
+    with serve_echo(calibration=CALIBRATION) as (port, _):
+        *sentences, last = request(port, "POST", "/translate", values, Accept=NDJSON).lines
+    assert [each["risk"]["flags"] for each in sentences] == [["copy"], []]
+    assert [{**each["risk"], "start": each["start"], "end": each["end"]} for each in sentences] == (
+        last["risk"]
+    )
+
+
+def test_risk_is_computed_where_asked_by_the_thread_that_translates(serve_echo, monkeypatch):
+    """A translation without its risk, kept before, is not the answer to a request with it."""
+    threads = []
+    assess = models.assess
+    monkeypatch.setattr(
+        models, "assess",
+        lambda *given, **more: (threads.append(threading.current_thread().name),
+                                assess(*given, **more))[1],
+    )  # fmt: skip
+    with serve_echo(calibration=CALIBRATION) as (port, service):
+        assert translate(port, "ein Satz").json == {"translatedText": "ein Satz"}
+        assert threads == [] and len(service.cache) == 1
+        for _ in range(2):
+            assert translate(port, "ein Satz", risk=True).json["risk"][0]["flags"] == ["copy"]
+        assert threads == ["mmt-decoding"] and len(Echo.batches) == 2 == len(service.cache)
+        assert translate(port, "ein Satz").json == {"translatedText": "ein Satz"}
+        assert len(Echo.batches) == 2
+
+
+def test_risk_with_ctranslate2_is_that_of_its_translations(tmp_path):
+    """CTranslate2's hypotheses are scored again, so they have scores of tokens."""
+    pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
+    run = hf_runs.make_run(tmp_path / "run", **hf_runs.VARIANTS["t5, tied"])
+    translator = Translator.load(run, engine="ctranslate2")
+    decoding = dataclasses.replace(translator.default_decoding, beam=2)
+    lines = ["eins zwei", "12 drei", "vier"]
+    expected = list(retry.translate(translator, lines, CALIBRATION, decoding=decoding))
+    with service(translator, decoding=decoding, calibration=CALIBRATION) as served:
+        with listening(served) as port:
+            source, target = (served.models.sources[0], served.models.targets[0])
+            values = {"q": lines, "source": source, "target": target, "risk": True}
+            answer = request(port, "POST", "/translate", values).json
+    assert answer["translatedText"] == [each.text for each in expected]
+    for (found,), line in zip(answer["risk"], expected, strict=True):
+        assert found["flags"] == list(line.risk.flags)
+        assert found["confidence"] == pytest.approx(line.risk.confidence, abs=1e-4)
+        assert line.risk.signals.lowest < 0
 
 
 def test_the_same_language_gives_the_text_back(serve_echo):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mmt.translate.risk import FLAGS
 from tests.helpers.serving import Echo, echo_translator, request
+from tests.mmt.translate.test_risk import CALIBRATION
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PAGE = Path(__file__).resolve().parents[3] / "mmt/serve/page/index.html"
@@ -32,10 +34,10 @@ def open_page(browser, serve_echo, tmp_path):
     arabic = echo_translator(tmp_path / "vocabulary.model", sources=("deu_Latn", "arb_Arab"))
 
     @contextlib.contextmanager
-    def open_page(size="desk", **options):
+    def open_page(size="desk", calibration=None, **options):
         width, height = SIZES[size]
         asked, faults = [], []
-        with serve_echo(arabic) as (port, _):
+        with serve_echo(arabic, calibration=calibration) as (port, _):
             context = browser.new_context(viewport={"width": width, "height": height}, **options)
             page = context.new_page()
             page.on("request", lambda request: asked.append(request.url))
@@ -89,41 +91,122 @@ def test_other_translations_can_be_chosen(open_page):
         assert page.locator("#translation").inner_text() == "ein Satz ein Satz"
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "page.html"])
-def test_a_dropped_file_is_translated(name, open_page):
+def test_dropped_files_are_translated_one_after_the_other(open_page):
     with open_page() as page:
         page.evaluate(
-            """name => {
+            """names => {
                 const data = new DataTransfer();
-                data.items.add(new File(["<p>ein Satz</p>"], name));
+                for (const name of names) data.items.add(new File(["<p>ein Satz</p>"], name));
                 const event = {bubbles: true, cancelable: true, dataTransfer: data};
                 document.body.dispatchEvent(new DragEvent("dragover", event));
                 document.body.dispatchEvent(new DragEvent("drop", event));
             }""",
-            name,
+            ["notes.txt", "page.html"],
         )
-        link = page.get_by_role("link", name=f"Download the translation of {name}")
-        with page.expect_download() as download:
-            link.click()
-        assert Path(download.value.path()).read_text() == "<p>ein Satz</p>"
-        assert download.value.suggested_filename == name.replace(".", ".en.")
+        for name in ("notes.txt", "page.html"):
+            link = page.get_by_role("link", name=f"Download the translation of {name}")
+            with page.expect_download() as download:
+                link.click()
+            assert Path(download.value.path()).read_text() == "<p>ein Satz</p>"
+            assert download.value.suggested_filename == name.replace(".", ".en.")
+        page.get_by_role("button", name="Remove notes.txt").click()
+        assert page.locator("#files li").count() == 1
+        assert page.evaluate("document.activeElement.ariaLabel") == "Remove page.html"
 
 
-def test_a_chosen_file_shows_progress_and_a_wrong_one_why(open_page):
+def test_chosen_files_show_progress_and_a_wrong_one_why(open_page):
     with open_page() as page:
-        Echo.seconds = 0.4
-        lines = "\n".join(f"Satz {i}" for i in range(30)).encode()
-        page.locator("#file").set_input_files(
-            {"name": "a.txt", "mimeType": "text/plain", "buffer": lines}
+        Echo.seconds = 0.3
+        lines = "\n".join(f"Satz {i}" for i in range(20)).encode()
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Choose files").press("Enter")
+        chooser.value.set_files([
+            {"name": "a.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"},
+            {"name": "a.txt", "mimeType": "text/plain", "buffer": lines},
+            {"name": "b.txt", "mimeType": "text/plain", "buffer": b"ein"},
+        ])  # fmt: skip
+        files = page.locator("#files li")
+        files.nth(1).get_by_text("of 20 sentences").wait_for()
+        assert "This format is not supported" in files.nth(0).get_by_role("alert").inner_text()
+        assert contrast(page, "#files [role=alert]") > 4.5
+        assert page.get_by_role("progressbar", name="Progress of a.txt").is_visible()
+        assert files.nth(2).get_by_text("Waiting").is_visible()
+        page.get_by_role("button", name="Remove a.txt").click()  # it is given up
+        page.get_by_role("link", name="Download the translation of b.txt").wait_for()
+        assert files.count() == 2 and page.get_by_role("progressbar").count() == 0
+        assert page.locator("#file-state").inner_text() == "b.txt is translated."
+
+
+RISKY = "ein \U0001f600 Satz. Satz Satz.\n\nnein nein"  # the echo leaves it untranslated
+
+
+def test_risky_sentences_are_marked_and_say_why(open_page):
+    with open_page("phone", CALIBRATION) as page:
+        page.locator("#text").fill(RISKY)
+        assert translated(page) == RISKY
+        assert page.locator("#state").inner_text() == "Translated. 2 sentences may be wrong."
+        marks = page.locator("#translation .doubt")
+        assert marks.all_inner_texts() == ["ein \U0001f600 Satz.", "nein nein"]
+        underlined = marks.first.evaluate("mark => getComputedStyle(mark).textDecorationStyle")
+        assert underlined == "wavy"
+        assert page.locator("#doubt").inner_text() == "Choose a marked sentence to read why."
+        page.locator("#text").focus()
+        while page.evaluate("!document.activeElement.classList.contains('doubt')"):
+            page.keyboard.press("Tab")
+        for said, place in (("ein \U0001f600 Satz.", 0), ("nein nein", 1)):
+            focused = page.evaluate("document.activeElement.textContent")
+            shown = page.locator("#doubt").inner_text()
+            assert focused == said and re.match(r"Left untranslated.*\. Confidence: \d+ %$", shown)
+            described = marks.nth(place).evaluate(
+                "mark => document.getElementById(mark.getAttribute('aria-describedby')).textContent"
+            )
+            assert described == shown == marks.nth(place).get_attribute("title")
+            assert page.locator("#place mark").inner_text() == said  # in the source
+            page.keyboard.press("Tab")
+        assert page.locator("#place mark").count() == 0
+        for _ in ("light", "dark"):
+            marks.first.hover()
+            boxes = [page.locator(part).bounding_box() for part in ("#text", "#place mark")]
+            assert boxes[0]["y"] < boxes[1]["y"] < boxes[0]["y"] + 60  # the first line of the text
+            assert contrast(page, "#doubt") > 4.5 and contrast(page, ".doubt.active") > 4.5
+            page.locator("#theme").click()
+        page.locator("#text").fill(f"{RISKY}\n" * 12)
+        page.locator("#state", has_text="24 sentences may be wrong.").wait_for()
+        page.evaluate("scrollTo(0, document.querySelector('#translation').offsetTop)")
+        marks.first.focus()
+        assert page.locator("#doubt").bounding_box()["y"] < SIZES["phone"][1] - 30  # it is seen
+        # They go where they no longer apply.
+        page.get_by_text("Other translations").click()
+        page.locator("#alternatives button").first.click()
+        assert page.locator(".doubt").count() == 0 and not page.locator("#doubt").is_visible()
+        page.locator("#text").fill("Satz Satz")
+        page.locator("#translation", has_text=re.compile("^Satz Satz$")).wait_for()
+        assert page.locator("#state").inner_text() == "Translated."
+        assert not page.locator("#doubt").is_visible()
+
+
+def test_every_flag_has_words_and_a_model_without_a_calibration_is_not_asked(open_page):
+    with open_page() as page:
+        assert set(page.evaluate("Object.keys(FLAGS)")) == set(FLAGS)
+        with page.expect_request("**/translate") as asked:
+            page.locator("#text").fill(RISKY)
+        assert "risk" not in asked.value.post_data_json
+        translated(page)
+        assert page.locator(".doubt").count() == 0
+
+
+def test_a_glossary_goes_with_the_text_and_the_field_grows(open_page):
+    with open_page() as page:
+        page.get_by_text("Glossary", exact=True).press("Enter")
+        page.locator("#glossary").fill("nein = nein nein")
+        with page.expect_request("**/translate") as asked:
+            page.locator("#text").fill("ein\n" * 40)
+        assert asked.value.post_data_json["glossary"] == "nein\tnein nein"
+        hidden = "document.querySelector('#text').scrollHeight - {}".format(
+            "document.querySelector('#text').clientHeight"
         )
-        page.locator("#file-state", has_text="of 30 sentences").wait_for()
-        assert page.locator("#progress").is_visible()
-        page.get_by_role("link", name="Download").wait_for()
-        assert not page.locator("#progress").is_visible()
-        page.locator("#file").set_input_files(
-            {"name": "a.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"}
-        )
-        assert "a.pdf: this format is not supported" in page.get_by_role("alert").inner_text()
+        assert page.evaluate(hidden) == 0
+        assert page.locator("#text").bounding_box()["height"] > 40 * 25
 
 
 def test_right_to_left_scripts(open_page):

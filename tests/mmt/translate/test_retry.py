@@ -58,3 +58,10 @@ def test_another_decoding_than_that_of_the_calibration_gives_a_warning(translato
     other = dataclasses.replace(CALIBRATION, decode="beam:4|alpha:0.8")
     with pytest.warns(UserWarning, match="for the decoding beam:4.alpha:0.8, not beam:1"):
         list(retry.translate(translator, LINES[:1], other, decoding=GREEDY))
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_split_of_lines_is_no_other_decoding(translator):
+    same = dataclasses.replace(CALIBRATION, decode=str(GREEDY))
+    by_sentence = dataclasses.replace(GREEDY, split="sentences")
+    assert list(retry.translate(translator, LINES[:1], same, decoding=by_sentence))
