@@ -13,6 +13,7 @@ from eval.analyses import cost
 from eval.records import results
 from eval.records.analysis import Cost
 from mmt.run import Run
+from mmt.translate.risk import Calibration
 
 TEXTS = ("title", "summary", "licence", "command")
 SOURCE = ("source", "what", "licence", "pairs")
@@ -36,6 +37,24 @@ def facts(file: Path) -> dict[str, Any]:
     if wrong:
         raise ValueError(f"{file}: the card's facts are missing: {', '.join(wrong)}")
     return read
+
+
+def extras(run: Run) -> dict[str, str]:
+    """Returns what the optional files of a run are, by their names."""
+    found = {}
+    if run.identifier.is_file():
+        found[run.identifier.name] = "language identifier, trained on the same text"
+    if (calibration := Calibration.load_if_any(run.directory)) is not None:
+        found[run.risk.name] = (
+            f"confidence of translations, calibrated on {calibration.lines:,} validation lines "
+            f"with `{_cell(calibration.decode)}`"
+        )
+    return found
+
+
+def _cell(text: str) -> str:
+    """Returns a text for a cell of a table in Markdown, where a bar ends the cell."""
+    return text.replace("|", "\\|")
 
 
 class Card:
@@ -64,6 +83,7 @@ class Card:
                 f"{run.metrics.name} or no {run.environment.name}"
             )
         self.cost, self.checkpoint = costs[0], system.checkpoint
+        self.extras = extras(run)
 
     def text(self, sha256: str, size: int) -> str:
         """Returns the Markdown of the card."""
@@ -77,6 +97,7 @@ class Card:
             f"| hardware | {spent.devices} × {spent.device}, {spent.seconds / 3600:,.2f} hours |",
             f"| checkpoint | `{self.checkpoint}` |",
             f"| weights | {self.dtype}, {size:,} bytes, sha256 `{sha256}` |",
+            *(f"| `{name}` | {what} |" for name, what in self.extras.items()),
             f"| command | `{known['command'].strip()}` |", "",
             "## Risks", "", *(f"* {risk}" for risk in known["risks"]), "",
             "## Training data", "",
@@ -87,7 +108,7 @@ class Card:
             "| language | test set | sentences | decoding | BLEU | chrF++ |",
             "|---|---|---:|---|---:|---:|",
             *(f"| {r.target if r.source == 'eng_Latn' else r.source} | {r.testset} "
-              f"| {r.sentences:,} | `{r.decode}` | {r.bleu:.2f} | {r.chrf:.2f} |"
+              f"| {r.sentences:,} | `{_cell(r.decode)}` | {r.bleu:.2f} | {r.chrf:.2f} |"
               for r in sorted(self.rows, key=lambda r: (r.testset, r.source, r.target, r.decode))),
             "", "Signatures: " + "; ".join(sorted(
                 {f"`{s}`" for r in self.rows for s in (r.bleu_signature, r.chrf_signature)}

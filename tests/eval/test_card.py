@@ -1,10 +1,13 @@
 """The card of a published model is refused, with all names, if facts or scores are missing."""
 
+import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
 
 from eval import card
+from tests.mmt.translate.test_risk import CALIBRATION
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = ROOT / "tests/data/old_run"
@@ -27,3 +30,12 @@ def test_a_card_has_every_source_with_its_licence():
     for source in card.facts(FACTS)["sources"]:
         assert f"| {source['source']} |" in text and source["licence"] in text
     assert "int8, 7 bytes, sha256 `abc`" in text
+    assert "`beam:2\\|alpha:0.8`" in text and "risk.json" not in text
+
+
+def test_optional_files_of_the_run_are_named(tmp_path):
+    model = tmp_path / "toy"
+    shutil.copytree(OLD / "toy", model)
+    dataclasses.replace(CALIBRATION, decode="beam:1", lines=1234).save(model)
+    text = card.Card(model, FACTS, OLD / "results.jsonl", dtype="int8").text("abc", 7)
+    assert "| `risk.json` | confidence of translations, calibrated on 1,234 validation" in text
