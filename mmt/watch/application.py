@@ -104,11 +104,10 @@ def _overviews(request: Request) -> Response:
 
 def _series(request: Request) -> Response:
     query = request.query_params
-    codes = query["languages"].split(",") if query.get("languages") else None
     try:
         return _json(
             _run(request).series(
-                query.get("metric", ""), codes=codes, bands=query.get("bands") == "1",
+                query.get("metric", ""), codes=_codes(request), bands=query.get("bands") == "1",
                 **_window(request),
             )
         )  # fmt: skip
@@ -121,7 +120,12 @@ def _totals(request: Request) -> Response:
 
 
 def _samples(request: Request) -> Response:
-    return _json(_run(request).samples())
+    return _json(_run(request).samples(_codes(request)))
+
+
+def _codes(request: Request) -> list[str] | None:
+    codes = request.query_params.get("languages")
+    return codes.split(",") if codes else None
 
 
 def _run(request: Request) -> WatchedRun:

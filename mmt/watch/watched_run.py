@@ -212,10 +212,22 @@ class WatchedRun:
             bins = {field: series.binned(part, columns) for field, part in parts.items()}
         return {field: part.as_json(bands=True) for field, part in bins.items()}
 
-    def samples(self) -> list[dict[str, Any]]:
-        """Returns the logged translations of the last validations, oldest first."""
+    def samples(self, codes: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Returns the logged translations of the last validations, oldest first.
+
+        codes: languages; by default all.
+        """
         with self._lock:
-            return list(self._metrics.samples)
+            every = list(self._metrics.samples)
+        if codes is None:
+            return every
+        return [
+            {
+                "step": row["step"],
+                "samples": {code: row["samples"][code] for code in codes if code in row["samples"]},
+            }
+            for row in every
+        ]
 
     def overview(self) -> dict[str, Any]:
         """Returns what the page shows beside series, for JSON."""

@@ -73,7 +73,7 @@ class Server {
     return new Map(Object.entries(content).map(([name, part]) => [name, new Grid(part)]));
   }
 
-  samples(run) { return this.ask("samples", {run}); }
+  samples(run, codes) { return this.ask("samples", {run, languages: codes.join(",")}); }
 
   /** Calls `changed` when there is news, and `state` with whether the server answers. */
   follow(changed, state) {

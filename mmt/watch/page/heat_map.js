@@ -15,8 +15,8 @@ const PALETTE = Uint32Array.from({length: 256}, (_, place) => {
 /** Maps values to 0..255: by limits for all rows or per row, with better values brighter. */
 class ColourScale {
   constructor(values, {better = "", log = false} = {}) {
-    const finite = values.filter(Number.isFinite).map(value => (log ? Math.log(Math.max(value, 1e-9)) : value));
-    finite.sort((a, b) => a - b);
+    const finite = Float64Array.from(values, value => (log ? Math.log(Math.max(value, 1e-9)) : value))
+      .filter(Number.isFinite).sort();
     const at = part => finite[Math.round(part * (finite.length - 1))];
     this.log = log;
     this.reversed = better === "lower";
@@ -66,7 +66,8 @@ class HeatMap {
     Object.assign(this, {axis, columnText, rowChosen, tell});
     this.canvas = element("canvas", {tabIndex: 0});
     this.canvas.setAttribute("role", "application");
-    this.scroller = element("div", {className: "rows"}, this.canvas);
+    this.frame = element("div", {className: "cell", hidden: true});  // no canvas is painted for a moving pointer
+    this.scroller = element("div", {className: "rows"}, this.canvas, this.frame);
     this.ruler = element("canvas");
     this.ruler.setAttribute("aria-hidden", "true");
     this.heading = element("h3");
@@ -160,7 +161,7 @@ class HeatMap {
       }
       if (row.onset !== undefined) this.paintOnset(context, row.onset, y);
     });
-    if (this.cell) this.paintMark(context);
+    this.placeMark();
   }
 
   paintOnset(context, onset, y) {
@@ -173,17 +174,16 @@ class HeatMap {
     context.fillRect(x - 1, y + 1, 2, this.rowHeight - 2);
   }
 
-  paintMark(context) {
+  placeMark() {
+    this.frame.hidden = !this.cell;
+    if (!this.cell) return;
     const {code, column} = this.cell, row = this.rowOf(code);
     const first = this.edges[0], last = this.edges[this.columns];
     const x = this.left + (this.edges[column] - first) / (last - first) * this.width;
-    const wide = Math.max(3, (this.edges[column + 1] - this.edges[column]) / (last - first) * this.width);
-    context.strokeStyle = "#000";
-    context.lineWidth = 3;
-    context.strokeRect(x, row * this.rowHeight + 0.5, wide, this.rowHeight - 1);
-    context.strokeStyle = "#fff";
-    context.lineWidth = 1.5;
-    context.strokeRect(x, row * this.rowHeight + 0.5, wide, this.rowHeight - 1);
+    const wide = Math.max(4, (this.edges[column + 1] - this.edges[column]) / (last - first) * this.width);
+    this.frame.style.transform = `translate(${x}px, ${row * this.rowHeight}px)`;
+    this.frame.style.width = `${wide}px`;
+    this.frame.style.height = `${this.rowHeight}px`;
   }
 
   paintRuler(width) {
@@ -205,7 +205,7 @@ class HeatMap {
     if (cell && this.cell && cell.code === this.cell.code && cell.column === this.cell.column) return;
     if (!cell && !this.cell) return;
     this.cell = cell;  // a language, not a row: the order may change
-    this.paint();
+    this.placeMark();
   }
 
   rowOf(code) { return this.rows.findIndex(row => row.code === code); }

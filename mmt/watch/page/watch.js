@@ -100,7 +100,7 @@ async function loadRun(run, place) {
     logged ? source.series(place, state.metric, columns, state.steps) : null,
     logged && codes.length ? source.series(place, state.metric, 500, state.steps, codes) : null,
     source.totals(place, 300, state.steps),
-    source.samples(place),
+    source.samples(place, sampleCodes()),
   ]);
   return {heat, curves, totals: numbers, samples: lines};
 }
@@ -110,6 +110,12 @@ function suggested() {
   const over = runs.flatMap(run => run.warnings).filter(each => each.kind === "overfitting").map(each => each.language);
   const rows = [...runs[0].languages].sort((a, b) => (b.pairs || 0) - (a.pairs || 0)).map(row => row.code);
   return [...new Set([...over.slice(0, 2), ...rows.slice(0, 2), ...rows.slice(-2)])].slice(0, 5);
+}
+
+/** The languages whose translations are shown: the chosen ones, or some. */
+function sampleCodes() {
+  if (state.chosen && state.chosen.length) return state.chosen;
+  return runs[0].languages.slice(0, 5).map(({code}) => code);
 }
 
 function fillMetrics(known) {
@@ -159,7 +165,7 @@ function draw() {
   drawTotals();
   drawMixing(rows);
   drawExperts(rows);
-  drawSamples(rows);
+  drawSamples();
   drawTable(rows);
   drawControls(rows);
 }
@@ -189,14 +195,13 @@ function drawHeat(rows) {
     });
   }
   const options = {better, log: LOG.includes(state.metric)};
-  const values = [];
-  for (const grid of heatGrids) if (grid) for (const {code} of rows) values.push(...rowOf(grid, code));
+  const values = heatGrids.flatMap(grid => (grid ? valuesOf(grid, rows.map(({code}) => code)) : []));
   const shared = new ColourScale(values, options);
   const perRow = new Map();
   const scaleOf = code => {
     if (state.scale === "shared") return shared;
     if (!perRow.has(code)) {
-      const own = heatGrids.flatMap(grid => (grid ? rowOf(grid, code) : []));
+      const own = heatGrids.flatMap(grid => (grid ? valuesOf(grid, [code]) : []));
       perRow.set(code, new ColourScale(own, options));
     }
     return perRow.get(code);
@@ -220,9 +225,10 @@ function drawHeat(rows) {
   });
 }
 
-function rowOf(grid, code) {
+/** All values of some languages. */
+function valuesOf(grid, codes) {
   const values = [];
-  for (let column = 0; column < grid.columns; column++) {
+  for (const code of codes) for (let column = 0; column < grid.columns; column++) {
     const value = grid.value(code, column);
     if (!Number.isNaN(value)) values.push(value);
   }
@@ -335,7 +341,7 @@ function drawExperts(rows) {
   });
 }
 
-function drawSamples(rows) {
+function drawSamples() {
   const all = [...new Set(samples.flatMap(each => each.map(({step}) => step)))].sort((a, b) => b - a);
   byId("sample-label").hidden = !all.length;
   if (!all.includes(Number(state.sample))) state.sample = "";
@@ -347,7 +353,7 @@ function drawSamples(rows) {
     byId("samples").replaceChildren(element("p", {className: "none", textContent: "not logged, see below"}));
     return;
   }
-  const wanted = state.chosen && state.chosen.length ? state.chosen : rows.slice(0, 5).map(({code}) => code);
+  const wanted = sampleCodes();
   const lines = runs.flatMap((run, place) => {
     const merged = {};  // a validation may translate some of the languages only
     for (const each of samples[place])

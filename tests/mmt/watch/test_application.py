@@ -51,6 +51,8 @@ def test_data_of_the_run(ask, made_up):
     )
     assert ask("/api/totals?columns=30")[2] == run.totals(columns=30)
     assert ask("/api/samples")[2] == run.samples()
+    some = ask(f"/api/samples?languages={codes[0]},xxx")[2]
+    assert [list(each["samples"]) for each in some] == [[codes[0]]] * 20
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_an_exported_file_of_two_runs(width, scheme, made_up, tmp_path, open_pag
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         unnamed = page.evaluate(
             """[...document.querySelectorAll("button, select, input, canvas:not([aria-hidden])")]
-                .filter(e => !e.ariaLabel && !e.textContent.trim() && !(e.labels && e.labels.length))
+                .filter(e => !e.ariaLabel && !e.textContent.trim() && !e.labels?.length)
                 .map(e => e.outerHTML)"""
         )
         assert unnamed == []
