@@ -71,7 +71,7 @@ MAY_IMPORT = {
                           "mmt.distributed"},
     "mmt.train": {"mmt.default_hooks", "mmt.step", "mmt.trainer", "mmt.checkpoint", "mmt.metrics",
                   "mmt.initial", "mmt.optimizer", "mmt.run", "mmt.distributed"},
-    "mmt.hooks": {"mmt.step", "mmt.distributed", "mmt.metrics"},
+    "mmt.hooks": {"mmt.step", "mmt.distributed", "mmt.metrics", "mmt.run"},
     "mmt.distill": {"mmt.distributed", "mmt.trainer", "mmt.model", "mmt.sharding",
                     "mmt.checkpoint", "mmt.config", "mmt.initial", "mmt.translate",
                     "mmt.decoding", "mmt.data", "mmt.run"},

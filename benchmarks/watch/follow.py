@@ -1,4 +1,4 @@
-"""Measures `mmt watch`: reading, memory, updates of the page, the browser, and a training beside it.
+"""Measures `mmt watch`: reading, memory, updates of the page, and a training beside it.
 
     python -m benchmarks.watch.follow [FOLDER] [--languages 200] [--steps 1000000] [--training]
 

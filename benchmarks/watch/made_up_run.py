@@ -32,12 +32,14 @@ class MadeUpRun(NamedTuple):
         return [language.code for language in languages.all_languages()[: self.languages]]
 
     def write(self, directory: Path) -> None:
-        """Writes metrics.jsonl, manifest.json, ledger.json and config.gin."""
+        """Writes all files of the run that `mmt watch` reads."""
         run = Run(directory)
         directory.mkdir(parents=True, exist_ok=True)
         run.config.write_text(f"TRAIN_STEPS = {self.steps}\n", encoding="utf-8")
         self._write_manifest(run)
         self._write_ledger(run)
+        if self.experts:
+            self._write_expert_load(run)
         with run.metrics.open("w", encoding="utf-8") as file:
             for step in range(self.period, self.steps + 1, self.period):
                 file.writelines(self.lines(step))
@@ -93,12 +95,14 @@ class MadeUpRun(NamedTuple):
             {"step": step, "language_bleu": bleu, "bleu": float(np.mean(list(bleu.values()))),
              "samples": texts},
         ]  # fmt: skip
-        if self.experts:
-            load = random.integers(20, 400, (self.languages, self.experts))
-            load[:, -1] = 0  # an expert that died
-            by_code = dict(zip(self.codes, load.tolist(), strict=True))
-            rows.append({"step": step, "expert_load": {"encoder.2": by_code}})
         return rows
+
+    def _write_expert_load(self, run: Run) -> None:
+        load = np.random.default_rng(self.seed).integers(20, 400, (self.languages, self.experts))
+        load[:, -1] = 0  # an expert that died
+        by_code = dict(zip(self.codes, load.tolist(), strict=True))
+        content = {"step": self.steps, "layers": {"encoder.2": by_code}}
+        run.expert_load.write_text(json.dumps(content), encoding="utf-8")
 
     def _by_code(self, values: np.ndarray) -> dict[str, float]:
         return dict(zip(self.codes, values.tolist(), strict=True))

@@ -1,9 +1,8 @@
 """Reads a run's metrics while they are written: only what is new, by its place in the file."""
 
 import json
-import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,6 @@ class RunMetrics:
       languages: the codes, in the order of the columns; new ones are added at the end.
       totals: the numbers of the whole run by field, such as `loss`; each a Track of width 1.
       by_language: the fields that hold a number per language, such as `language_loss`.
-      tables: the latest row of every other field that holds an object, with its `step`.
       samples: the last `SAMPLES` rows with `samples`, oldest first.
       events: rows with a text, and rollbacks: (step, field, value).
       step: the latest step.
@@ -85,7 +83,6 @@ class RunMetrics:
         self._column = {code: number for number, code in enumerate(self.languages)}
         self.totals: dict[str, Track] = {}
         self.by_language: dict[str, Track] = {}
-        self.tables: dict[str, dict[str, Any]] = {}
         self.samples: list[dict[str, Any]] = []
         self.events: list[tuple[int, str, Any]] = []
         self.step, self.fault = 0, ""
@@ -145,7 +142,7 @@ class RunMetrics:
         }
         for field, value in row.items():
             self._check_order(field, step)
-            if field in _SHAPES and not _SHAPES[field](value):
+            if field == "samples" and not _are_samples(value):
                 raise ValueError(f"{field} is {json.dumps(value)[:60]}, an invalid value")
         for field, numbers in by_language.items():
             columns = self._columns_of(tuple(row.pop(field)))
@@ -157,8 +154,6 @@ class RunMetrics:
                 self.events.append((step, field, value))
             elif field == "samples":
                 self.samples = [*self.samples[1 - SAMPLES :], {"step": step, "samples": value}]
-            elif isinstance(value, dict):
-                self.tables[field] = {"step": step, "value": value}
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 self.totals.setdefault(field, Track()).add(step, 0, value)
         self.step = max(self.step, step)
@@ -194,26 +189,6 @@ def _are_samples(value: Any) -> bool:
         )
         for lines in value.values()
     )
-
-
-def _are_loads(value: Any) -> bool:
-    """Whether these are the tokens of each expert by layer and language."""
-    if not isinstance(value, dict) or not all(isinstance(by, dict) for by in value.values()):
-        return False
-    for by_language in value.values():
-        lengths = {len(load) if isinstance(load, list) else 0 for load in by_language.values()}
-        if len(lengths) != 1 or 0 in lengths:
-            return False
-        if not all(
-            isinstance(count, int | float) and 0 <= count < math.inf
-            for load in by_language.values()
-            for count in load
-        ):
-            return False
-    return True
-
-
-_SHAPES: dict[str, Callable[[Any], bool]] = {"samples": _are_samples, "expert_load": _are_loads}
 
 
 def _numbers(field: str, by_language: Mapping[str, Any]) -> np.ndarray:

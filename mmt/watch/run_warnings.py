@@ -33,13 +33,17 @@ def name_of(code: str) -> str:
 
 
 def of_run(
-    metrics: RunMetrics, manifest: Manifest | None, ledger: Mapping[str, Any] | None
+    metrics: RunMetrics,
+    manifest: Manifest | None = None,
+    ledger: Mapping[str, Any] | None = None,
+    expert_load: Mapping[str, Any] | None = None,
 ) -> list[RunWarning]:
     """Returns the warnings of a run, the gravest first.
 
-    manifest, ledger: None if the run directory has none; what needs them is not examined.
+    manifest, ledger, expert_load: the content of these files of the run directory; None if there
+    is none, and what needs it is not examined.
     """
-    found = [*_faults(metrics), *_dead_experts(metrics), *_overfitting(metrics)]
+    found = [*_faults(metrics), *_dead_experts(expert_load), *_overfitting(metrics)]
     if ledger is not None:
         found += _unread_sources(manifest, ledger)
     found += _without_validation(metrics, manifest)
@@ -67,17 +71,16 @@ def _faults(metrics: RunMetrics) -> Iterator[RunWarning]:
             yield RunWarning("waiting", "", int(waiting.steps[-1]), text)
 
 
-def _dead_experts(metrics: RunMetrics) -> Iterator[RunWarning]:
-    table = metrics.tables.get("expert_load")
-    for layer, by_language in (table["value"] if table else {}).items():
+def _dead_experts(expert_load: Mapping[str, Any] | None) -> Iterator[RunWarning]:
+    for layer, by_language in (expert_load["layers"] if expert_load else {}).items():
         load = np.sum(list(by_language.values()), axis=0)
         dead = np.flatnonzero(load < _DEAD * load.sum() / len(load)).tolist()
-        if table and dead:
+        if expert_load and dead:
             text = (
                 f"{layer}: expert{'s' if len(dead) > 1 else ''} {', '.join(map(str, dead))} of "
                 f"{len(load)} (from 0) got under {_DEAD:.0%} of an even share of the tokens"
             )
-            yield RunWarning("dead expert", "", table["step"], text)
+            yield RunWarning("dead expert", "", expert_load["step"], text)
 
 
 def _overfitting(metrics: RunMetrics) -> Iterator[RunWarning]:

@@ -14,6 +14,7 @@ from mmt import languages, suggest
 from mmt.data import ledger, mixing
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.run import Run
+from mmt.system import json_objects
 from mmt.watch import run_warnings, series
 from mmt.watch.run_metrics import RunMetrics
 from mmt.watch.series import METRICS, Series
@@ -53,6 +54,22 @@ def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
     ]
 
 
+def _are_loads(layers: Any) -> bool:
+    """Whether these are the choices of each expert by layer and language."""
+    if not isinstance(layers, dict) or not all(isinstance(by, dict) for by in layers.values()):
+        return False
+    for by_language in layers.values():
+        loads = list(by_language.values())
+        if not all(isinstance(load, list) and load for load in loads):
+            return False
+        counts = [count for load in loads for count in load]
+        if len({len(load) for load in loads}) != 1 or not all(
+            type(count) is int and count >= 0 for count in counts
+        ):
+            return False
+    return True
+
+
 def _check_is_run(path: Path) -> None:
     run = Run(path)
     if any(file.is_file() for file in (run.metrics, run.config, run.manifest)):
@@ -84,6 +101,7 @@ class WatchedRun:
         self._stamps: dict[str, tuple[int, int]] = {}
         self._manifest: Manifest | None = None
         self._ledger: dict[str, Any] | None = None
+        self._expert_load: dict[str, Any] | None = None
         self._steps: int | None = None
         self._progress = 0.0
         self._metrics = RunMetrics(self._run.metrics)
@@ -135,6 +153,7 @@ class WatchedRun:
             (self._run.manifest, self._load_manifest),
             (self._run.ledger, self._load_ledger),
             (self._run.config, self._load_steps),
+            (self._run.expert_load, self._load_expert_load),
         ):
             try:
                 stat = file.stat()
@@ -160,6 +179,18 @@ class WatchedRun:
     def _load_ledger(self) -> None:
         self._ledger = None
         self._ledger = ledger.load(self._run.directory)
+
+    def _load_expert_load(self) -> None:
+        self._expert_load = None
+        file = self._run.expert_load
+        try:
+            content = json_objects.parse(file.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        layers = content.get("layers")
+        if type(content.get("step")) is not int or not _are_loads(layers):
+            raise ValueError(f"{file}: expected step, and layers of counts by language")
+        self._expert_load = content
 
     def _load_steps(self) -> None:
         found = re.search(r"^TRAIN_STEPS = (\d+)$", self._run.config.read_text("utf-8"), re.M)
@@ -241,7 +272,7 @@ class WatchedRun:
             }
             others = {
                 "mixing": self._ledger is not None, "samples": bool(metrics.samples),
-                "expert_load": "expert_load" in metrics.tables,
+                "expert_load": self._expert_load is not None,
             }  # fmt: skip
             missing = [name for name in METRICS if name not in names]
             missing += [name for name, known in others.items() if not known]
@@ -260,11 +291,13 @@ class WatchedRun:
                 "faults": self._every_fault(),
                 "warnings": [
                     warning._asdict()
-                    for warning in run_warnings.of_run(metrics, self._manifest, self._ledger)
+                    for warning in run_warnings.of_run(
+                        metrics, self._manifest, self._ledger, self._expert_load
+                    )
                 ],
                 "languages": self._languages(),
                 "ledger_step": self._ledger["step"] if self._ledger else None,
-                "expert_load": metrics.tables.get("expert_load"),
+                "expert_load": self._expert_load,
             }
 
     def _logs(self, name: str) -> bool:

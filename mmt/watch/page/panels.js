@@ -12,6 +12,7 @@ const TOTALS = {
   data_wait: ["Waiting for data", "part of the time"], source_use: ["Use of the source", "nats per token"],
   gradient_norm: ["Gradient norm", ""], skipped: ["Skipped steps", "per row"],
   moe_dropped: ["Tokens without an expert", "part of the tokens"],
+  moe_least_load: ["Least used expert", "load, 1 is an even share"],
   moe_load_entropy: ["Balance of experts", "entropy of the load, 1 is even"],
 };
 const LAST = ["tokens", "target_tokens", "seconds"];

@@ -304,7 +304,7 @@ function drawMixing(rows) {
 }
 
 function drawExperts(rows) {
-  const layers = [...new Set(runs.flatMap(run => Object.keys(run.expert_load ? run.expert_load.value : {})))];
+  const layers = [...new Set(runs.flatMap(run => Object.keys(run.expert_load ? run.expert_load.layers : {})))];
   byId("layer-label").hidden = !layers.length;
   if (!layers.includes(state.layer)) state.layer = layers[0] || "";
   byId("layer").replaceChildren(...layers.map(name => element("option", {value: name, textContent: name})));
@@ -322,7 +322,7 @@ function drawExperts(rows) {
     byId("experts").replaceChildren(...expertMaps.map(map => map.box));
   }
   expertMaps.forEach((map, place) => {
-    const run = runs[place], table = run.expert_load && run.expert_load.value[state.layer];
+    const run = runs[place], table = run.expert_load && run.expert_load.layers[state.layer];
     map.heading.replaceChildren(run.name, table ? `, step ${run.expert_load.step.toLocaleString("en")}` : ": not logged, see below");
     map.scroller.hidden = map.ruler.hidden = !table;
     if (!table) return;

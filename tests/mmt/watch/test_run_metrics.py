@@ -22,7 +22,7 @@ def content(metrics):
     """All that a reader holds, comparable."""
     tracks = {**metrics.totals, **metrics.by_language}
     columns = {name: (t.steps.tolist(), t.values.tolist()) for name, t in tracks.items()}
-    return repr((metrics.languages, columns, metrics.tables, metrics.samples, metrics.events))
+    return repr((metrics.languages, columns, metrics.samples, metrics.events))
 
 
 def test_it_holds_what_the_rows_say(made_up):
@@ -101,7 +101,6 @@ def test_a_replaced_file_is_read_from_the_start(tmp_path):
         ('{"step": 1, "loss": 2.0}', "loss of step 1 is after that of step 2"),
         ('{"step": 3, "language_loss": {"deu_Latn": "x"}}', 'language_loss of deu_Latn is "x"'),
         ('{"step": 3, "samples": {"deu_Latn": "x"}}', "samples is "),
-        ('{"step": 3, "expert_load": {"encoder.2": {"deu_Latn": [1], "fra_Latn": []}}}', "expert_"),
     ],
 )
 def test_a_damaged_line_is_named_and_nothing_of_it_counts(line, message, tmp_path):

@@ -16,9 +16,10 @@ def warnings_of(directory, *, described=True):
     while metrics.read():
         pass
     if not described:
-        return run_warnings.of_run(metrics, None, None)
+        return run_warnings.of_run(metrics)
     manifest = read_manifest(directory / "manifest.json")
-    return run_warnings.of_run(metrics, manifest, ledger.load(directory))
+    load = json.loads((directory / "expert_load.json").read_text())
+    return run_warnings.of_run(metrics, manifest, ledger.load(directory), load)
 
 
 def test_all_that_is_wrong_with_the_made_up_run(made_up):
@@ -38,7 +39,7 @@ def test_all_that_is_wrong_with_the_made_up_run(made_up):
 
 def test_what_needs_other_files_is_not_guessed(made_up):
     kinds = {warning.kind for warning in warnings_of(made_up, described=False)}
-    assert kinds == {"overfitting", "no validation", "dead expert"}
+    assert kinds == {"overfitting", "no validation"}
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ def test_a_run_that_is_written(made_up, tmp_path):
     run.read_all()
     assert run.version > 0 and 0 < run.overview()["step"] < 4000
     shutil.copy(made_up / "manifest.json", directory)
-    shutil.copy(made_up / "ledger.json", directory)
+    for name in ("ledger.json", "expert_load.json"):
+        shutil.copy(made_up / name, directory)
     with (directory / "metrics.jsonl").open("ab") as file:
         file.write(lines[30][50:] + b"".join(lines[31:]))
     run.read_all()
@@ -89,7 +90,7 @@ def test_a_run_that_is_written(made_up, tmp_path):
 
 def test_damage_is_named_and_the_rest_is_shown(made_up, tmp_path):
     directory = shutil.copytree(made_up, tmp_path / "run")
-    for name in ("manifest.json", "ledger.json"):
+    for name in ("manifest.json", "ledger.json", "expert_load.json"):
         (directory / name).write_text("{")
     with (directory / "metrics.jsonl").open("a") as file:
         file.write("{broken\n")
@@ -97,11 +98,12 @@ def test_damage_is_named_and_the_rest_is_shown(made_up, tmp_path):
     run.read_all()
     faults = "\n".join(run.overview()["faults"])
     assert f"{directory / 'manifest.json'}:1: broken JSON" in faults
-    assert "no readable ledger.json" in faults and "metrics.jsonl:161: no JSON" in faults
+    assert "no readable ledger.json" in faults and "metrics.jsonl:141: no JSON" in faults
     assert run.overview()["step"] == 4000 and "epochs" not in run.overview()["metrics"]
     with pytest.raises(ValueError, match="manifest.json:1"):
         run.check()
-    for name in ("manifest.json", "ledger.json", "metrics.jsonl"):
+    assert "expert_load.json: no JSON" in faults and run.overview()["expert_load"] is None
+    for name in ("manifest.json", "ledger.json", "expert_load.json", "metrics.jsonl"):
         shutil.copy(made_up / name, directory)
     run.read_all()
     run.check()
@@ -115,6 +117,35 @@ def test_a_file_that_must_not_be_read(made_up, tmp_path):
     (run,) = open_runs([directory])
     run.read_all()
     assert "Permission denied" in run.overview()["faults"][0]
+
+
+@pytest.mark.parametrize(
+    "content", ['{"step": 1}', '{"step": 1, "layers": {"encoder.2": {"deu_Latn": [1, -1]}}}',
+                '{"step": 1, "layers": {"encoder.2": {"deu_Latn": [1], "fra_Latn": [1, 2]}}}',
+                '{"step": null, "layers": {}}', '{"step": 1, "layers": {"encoder.2": []}}'],
+)  # fmt: skip
+def test_a_wrong_load_of_experts(content, made_up, tmp_path):
+    directory = shutil.copytree(made_up, tmp_path / "run")
+    (directory / "expert_load.json").write_text(content)
+    (run,) = open_runs([directory])
+    with pytest.raises(ValueError, match="expert_load.json: expected step, and layers of counts"):
+        run.check()
+
+
+def test_what_a_real_run_logs(toy_run):
+    """Trained by `mmt train`: every number that the page can show without experts."""
+    (run,) = open_runs([toy_run])
+    run.read_all()
+    run.check()
+    overview = run.overview()
+    assert set(overview["metrics"]) == set(METRICS) - {"source_use"}
+    assert overview["steps"] == overview["step"] == overview["ledger_step"] == 40
+    codes = {row["code"] for row in overview["languages"]}
+    assert codes == {"deu_Latn", "fra_Latn", "swh_Latn"}
+    assert all(row["epochs"] > 0 and row["pairs"] for row in overview["languages"])
+    samples = run.samples()[-1]
+    assert samples["step"] == 40 and set(samples["samples"]) == codes
+    assert all(len(line) == 3 and line[0] for (line,) in samples["samples"].values())
 
 
 def test_a_run_of_an_older_version(tmp_path):
