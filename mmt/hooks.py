@@ -107,7 +107,7 @@ class SourceUse(_OnHeldOut):
 
 
 @dataclasses.dataclass
-class ExpertLoad(_OnHeldOut):
+class ExpertUse(_OnHeldOut):
     """Counts the tokens of each language that each expert gets, on held-out text.
 
     Measures every `period` steps and at the end, without dropout, and replaces `expert_load.json`:
@@ -122,7 +122,7 @@ class ExpertLoad(_OnHeldOut):
         config, codes = now.program.model.config, now.batches.manifest.languages
         if not config.moe_period:
             raise ValueError(
-                "hooks.ExpertLoad: the model has no experts (transformer.Config.moe_period = 0); "
+                "hooks.ExpertUse: the model has no experts (transformer.Config.moe_period = 0); "
                 "remove it from train.train.hooks"
             )
         total: Any = None

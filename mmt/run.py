@@ -61,7 +61,7 @@ class Run:
 
     @property
     def expert_load(self) -> Path:
-        """The tokens of each language that each expert gets; `mmt.hooks.ExpertLoad` writes it."""
+        """The tokens of each language that each expert gets; `mmt.hooks.ExpertUse` writes it."""
         return self.directory / "expert_load.json"
 
     @property

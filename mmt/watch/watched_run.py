@@ -28,7 +28,7 @@ HOW = {  # how a run comes to log what it does not
     "epochs": "it needs ledger.json, which is written with every checkpoint",
     "share": "rows of training have no language_tokens",
     "mixing": "it needs ledger.json, which is written with every checkpoint",
-    "expert_load": "add @hooks.ExpertLoad() to train.train.hooks of a model with experts",
+    "expert_load": "add @hooks.ExpertUse() to train.train.hooks of a model with experts",
     "samples": "add @validation.ValidationBleu() to train.train.hooks",
 }
 LABELS = {

@@ -174,7 +174,7 @@ def test_load_of_experts(tmp_path, toy_program, toy_batches):
     """A file with the latest counts, a row with the least used expert; losses are the same."""
     held_out = [next(toy_batches()) for _ in range(2)]
     losses = []
-    for name, measured in (("plain", []), ("measured", [hooks.ExpertLoad(held_out, 2)])):
+    for name, measured in (("plain", []), ("measured", [hooks.ExpertUse(held_out, 2)])):
         train.train(
             toy_program(moe_period=2), toy_batches(), model_dir=str(tmp_path / name), steps=5,
             hooks=measured,
@@ -200,5 +200,5 @@ def test_a_dense_model_has_no_load_of_experts(tmp_path, toy_program, toy_batches
     with pytest.raises(ValueError, match="the model has no experts"):
         train.train(
             toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1,
-            hooks=[hooks.ExpertLoad([next(toy_batches())], 1)],
+            hooks=[hooks.ExpertUse([next(toy_batches())], 1)],
         )  # fmt: skip
