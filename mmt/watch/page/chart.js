@@ -1,10 +1,18 @@
 // Line charts on a canvas: curves with bands, axes, and values under the pointer or the arrow keys.
 
-const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8f00", "#6a3d9a"];
+// Okabe and Ito's colours, which colour-blind people can tell apart; lighter on a dark page.
+const LIGHT = ["#0072b2", "#d18700", "#009e73", "#c2609a", "#d55e00", "#3a9fd8", "#8a8f00", "#6a3d9a"];
+const DARK = ["#56b4e9", "#e69f00", "#2ec492", "#e39ac6", "#ff7f3f", "#2f8fe0", "#c9c94a", "#b39ddb"];
 const DASHES = [[], [6, 4], [2, 3], [9, 3, 2, 3], [12, 5]];
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/** The colour of the n-th curve or run. */
+function ink(place) {
+  const colours = colour("page") === "#f4f5f9" ? LIGHT : DARK;
+  return colours[place % colours.length];
 }
 
 function element(tag, properties = {}, ...children) {

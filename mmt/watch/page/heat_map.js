@@ -83,8 +83,9 @@ class HeatMap {
     this.canvas.addEventListener("blur", () => this.mark(null));
   }
 
-  set({rows, edges, value, scaleOf, label}) {
-    Object.assign(this, {rows, edges, value, scaleOf});
+  /** domain: the first and last edge of the axis, which several maps may share. */
+  set({rows, edges, domain, value, scaleOf, label}) {
+    Object.assign(this, {rows, edges, value, scaleOf, domain: domain || [edges[0], edges[edges.length - 1]]});
     const known = this.cell && rows.some(({code}) => code === this.cell.code);
     if (!known || this.cell.column >= edges.length - 1) this.cell = null;
     this.canvas.setAttribute("aria-label", label);
@@ -103,8 +104,9 @@ class HeatMap {
   }
 
   columnAtPixel(x) {
-    const first = this.edges[0], last = this.edges[this.columns];
+    const [first, last] = this.domain;
     const step = first + (x + 0.5) / this.width * (last - first);
+    if (step < this.edges[0] || step > this.edges[this.columns]) return -1;
     let low = 0, high = this.columns;
     while (high - low > 1) {
       const middle = (low + high) >> 1;
@@ -114,7 +116,7 @@ class HeatMap {
   }
 
   edgeAt(x) {
-    const first = this.edges[0], last = this.edges[this.columns];
+    const [first, last] = this.domain;
     return Math.round(first + Math.min(1, Math.max(0, (x - this.left) / this.width)) * (last - first));
   }
 
@@ -133,7 +135,7 @@ class HeatMap {
         const value = this.value(code, place);
         inks[place] = Number.isNaN(value) ? 0 : PALETTE[scale.place(value)];
       }
-      for (let x = 0; x < width; x++) pixels[row * width + x] = inks[column[x]];
+      for (let x = 0; x < width; x++) if (column[x] >= 0) pixels[row * width + x] = inks[column[x]];
     });
     this.cells.getContext("2d").putImageData(image, 0, 0);
   }
@@ -165,7 +167,7 @@ class HeatMap {
   }
 
   paintOnset(context, onset, y) {
-    const first = this.edges[0], last = this.edges[this.columns];
+    const [first, last] = this.domain;
     if (onset < first || onset > last) return;
     const x = this.left + (onset - first) / (last - first) * this.width;
     context.fillStyle = "#000";
@@ -178,7 +180,7 @@ class HeatMap {
     this.frame.hidden = !this.cell;
     if (!this.cell) return;
     const {code, column} = this.cell, row = this.rowOf(code);
-    const first = this.edges[0], last = this.edges[this.columns];
+    const [first, last] = this.domain;
     const x = this.left + (this.edges[column] - first) / (last - first) * this.width;
     const wide = Math.max(4, (this.edges[column + 1] - this.edges[column]) / (last - first) * this.width);
     this.frame.style.transform = `translate(${x}px, ${row * this.rowHeight}px)`;
@@ -189,7 +191,7 @@ class HeatMap {
   paintRuler(width) {
     const context = sized(this.ruler, width, 18);
     if (!this.columns) return;
-    const first = this.edges[0], last = this.edges[this.columns];
+    const [first, last] = this.domain;
     context.fillStyle = colour("soft");
     context.textBaseline = "top";
     const marks = this.axis === short ? ticks(first, last, Math.max(2, this.width / 110)) : this.axis(first, last);
@@ -222,7 +224,7 @@ class HeatMap {
     if (row < 0 || row >= this.rows.length || !this.columns) return null;
     const x = event.offsetX - this.left;
     const column = x < 0 ? this.columns - 1 : this.columnAtPixel(Math.min(x, this.width - 1));
-    return {code: this.rows[row].code, column};
+    return column < 0 ? null : {code: this.rows[row].code, column};
   }
 
   point(event) {

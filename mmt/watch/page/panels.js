@@ -17,8 +17,6 @@ const TOTALS = {
 };
 const LAST = ["tokens", "target_tokens", "seconds"];
 
-function ink(run) { return COLOURS[run % COLOURS.length]; }
-
 function lineMark(run, colour = "currentColor") {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("width", 28);
@@ -83,8 +81,10 @@ function showWarnings(runs, choose) {
 
 function showMissing(runs) {
   const box = document.getElementById("missing");
-  const items = runs.flatMap(run => run.missing.map(text => element("li", {
-    textContent: runs.length > 1 ? `${run.name}: ${text}` : text})));
+  const of = new Map();
+  for (const run of runs) for (const text of run.missing) of.set(text, [...(of.get(text) || []), run.name]);
+  const items = [...of].map(([text, names]) => element("li", {
+    textContent: names.length < runs.length ? `${names.join(", ")}: ${text}` : text}));
   box.hidden = !items.length;
   box.querySelector("ul").replaceChildren(...items);
 }
@@ -131,7 +131,7 @@ class MixingPlot {
     const width = Math.max(120, this.scroller.clientWidth), left = Math.min(150, Math.round(width * 0.34));
     const context = sized(this.canvas, width - 2, Math.max(17, this.rows.length * 17));
     const shares = this.rows.flatMap(row => [row.planned, row.consumed]).filter(share => share > 0);
-    const low = Math.log10(Math.min(...shares, 0.01)), high = Math.log10(Math.max(...shares, 0.02));
+    const low = Math.log10(Math.min(1, ...shares) * 0.7), high = Math.log10(Math.max(1e-6, ...shares) * 1.3);
     const x = share => left + 10 + (Math.log10(Math.max(share, 1e-9)) - low) / (high - low) * (width - left - 26);
     const text = colour("text"), line = colour("line"), accent = colour("accent");
     context.textBaseline = "middle";
@@ -167,7 +167,13 @@ class MixingPlot {
     context.fillStyle = colour("soft");
     context.textAlign = "center";
     context.textBaseline = "top";
-    for (let power = Math.ceil(low); power <= high; power++) context.fillText(`${+(100 * 10 ** power).toPrecision(1)} %`, x(10 ** power), 3);
+    let end = 0;  // of the text before
+    for (let power = Math.floor(low); power <= high; power++) for (const factor of [1, 2, 5]) {
+      const share = factor * 10 ** power, text = `${+(100 * share).toPrecision(1)} %`;
+      if (Math.log10(share) < low || Math.log10(share) > high || x(share) - 20 < end) continue;
+      context.fillText(text, x(share), 3);
+      end = x(share) + 20;
+    }
     context.textAlign = "left";
     context.fillText("○ planned   ● consumed   (part of the examples, log scale)", 4, 19);
   }

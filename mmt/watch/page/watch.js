@@ -108,7 +108,8 @@ async function loadRun(run, place) {
 /** Languages to begin with: some that overfit, the largest and the smallest. */
 function suggested() {
   const over = runs.flatMap(run => run.warnings).filter(each => each.kind === "overfitting").map(each => each.language);
-  const rows = [...runs[0].languages].sort((a, b) => (b.pairs || 0) - (a.pairs || 0)).map(row => row.code);
+  const every = new Map(runs.flatMap(run => run.languages).map(row => [row.code, row]));
+  const rows = [...every.values()].sort((a, b) => (b.pairs || 0) - (a.pairs || 0)).map(row => row.code);
   return [...new Set([...over.slice(0, 2), ...rows.slice(0, 2), ...rows.slice(-2)])].slice(0, 5);
 }
 
@@ -194,6 +195,7 @@ function drawHeat(rows) {
       for (const other of heatMaps) if (other !== map) other.scroller.scrollTop = map.scroller.scrollTop;
     });
   }
+  const end = Math.max(1, ...runs.map(run => run.step));
   const options = {better, log: LOG.includes(state.metric)};
   const values = heatGrids.flatMap(grid => (grid ? valuesOf(grid, rows.map(({code}) => code)) : []));
   const shared = new ColourScale(values, options);
@@ -219,7 +221,7 @@ function drawHeat(rows) {
       chosen: (state.chosen || []).includes(row.code),
     }));
     map.set({
-      rows: shown, edges: grid.edges, value: (code, column) => grid.value(code, column), scaleOf,
+      rows: shown, edges: grid.edges, domain: state.steps || [0, end], value: (code, column) => grid.value(code, column), scaleOf,
       label: `${label} of ${shown.length} languages of ${run.name}, up to step ${run.step}. Arrow keys move, Enter draws a curve.`,
     });
   });
@@ -253,7 +255,7 @@ function drawCurves() {
       const name = nameOf(run, code);
       curves.push({
         name: runs.length > 1 ? `${name}, ${run.name}` : name, grid, code, dash: DASHES[place % DASHES.length],
-        colour: COLOURS[number % COLOURS.length], onset: run.byCode.get(code).onset,
+        colour: ink(number), onset: run.byCode.get(code).onset,
       });
     });
   });
@@ -261,7 +263,7 @@ function drawCurves() {
   const buttons = chosen.map((code, place) => {
     const run = runs.find(each => each.byCode.has(code));
     const dot = element("i");
-    dot.style.background = COLOURS[place % COLOURS.length];
+    dot.style.background = ink(place);
     const name = run ? nameOf(run, code) : code;
     return element("button", {type: "button", title: "remove the curve", onclick: () => toggle(code)}, dot, name, " ×");
   });
@@ -411,7 +413,7 @@ byId("add").addEventListener("change", event => {
 });
 byId("values").addEventListener("toggle", () => drawTable(languageRows()));
 byId("theme").addEventListener("click", () => {
-  const dark = getComputedStyle(document.documentElement).getPropertyValue("--page").trim() !== "#f4f5f9";
+  const dark = colour("page") !== "#f4f5f9";
   document.documentElement.dataset.theme = dark ? "light" : "dark";
   byId("theme").textContent = dark ? "Dark" : "Light";
   draw();
