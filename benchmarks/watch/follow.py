@@ -3,8 +3,7 @@
     python -m benchmarks.watch.follow [FOLDER] [--languages 200] [--steps 1000000] [--training]
 
 FOLDER holds the made-up run, and is kept (default: a temporary one). The default size takes about
-a minute, and 150 MB of disk. A row of the page is measured from the appended row to the drawn
-page. `--training` trains a tiny model six times, by turns alone and with an open page.
+a minute, and 150 MB of disk. `--training` trains a tiny model six times, by turns alone and with an open page.
 """
 
 import argparse
@@ -166,12 +165,12 @@ def train_tiny(directory: Path, cache: Path, steps: int) -> None:
     batches.close()
 
 
-def training(folder: Path, *, steps: int = 3000) -> Iterator[tuple[str, str]]:
+def training(folder: Path, *, steps: int = 1000) -> Iterator[tuple[str, str]]:
     """Yields (quantity, value) of a training alone and with an open page that follows it."""
     cache = folder / "cache"
     make_cache(cache)
     seconds: dict[bool, list[float]] = {False: [], True: []}
-    losses = set()
+    losses, shares = set(), []
     for turn in range(ROUNDS):
         for watched in (False, True):
             directory = folder / f"run-{turn}-{watched}"
@@ -179,12 +178,16 @@ def training(folder: Path, *, steps: int = 3000) -> Iterator[tuple[str, str]]:
             (directory / "config.gin").write_text(f"TRAIN_STEPS = {steps}\n")
             process = SPAWN.Process(target=train_tiny, args=(directory, cache, steps))
             process.start()
+            before = time.process_time(), time.perf_counter()
             with served(directory) if watched else contextlib.nullcontext() as address:
                 while process.is_alive():
                     if address:
                         look(address)
                     time.sleep(2)
             process.join()
+            if watched:
+                spent, passed = time.process_time() - before[0], time.perf_counter() - before[1]
+                shares.append(spent / passed)
             rows = [row for row in read_metrics(directory / "metrics.jsonl") if "loss" in row]
             seconds[watched].append(sum(row["seconds"] for row in rows[10:]))
             losses.add(tuple(row["loss"] for row in rows))
@@ -193,6 +196,8 @@ def training(folder: Path, *, steps: int = 3000) -> Iterator[tuple[str, str]]:
         yield f"training {name}", ", ".join(f"{each:.2f} s" for each in times)
     ratios = [a / b for a, b in zip(seconds[True], seconds[False], strict=True)]
     yield "ratio of times, each round", ", ".join(f"{ratio:.3f}" for ratio in ratios)
+    shown = ", ".join(f"{share:.1%}" for share in shares)
+    yield "one processor's time for the page, server and client", shown
     yield "different sequences of losses", str(len(losses))
 
 
@@ -214,7 +219,8 @@ def main() -> None:
     parser.add_argument("--training", action="store_true")
     args = parser.parse_args()
     size = MadeUpRun(languages=args.languages, steps=args.steps)
-    table = Table("quantity", "value", title=f"{size.languages} languages x {size.steps:,} steps")
+    title = f"{size.languages} languages x {size.steps:,} steps"
+    table = Table("quantity", "value", title="a tiny training" if args.training else title)
     with contextlib.ExitStack() as stack:
         folder = args.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if args.training:
