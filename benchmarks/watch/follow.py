@@ -3,7 +3,8 @@
     python -m benchmarks.watch.follow [FOLDER] [--languages 200] [--steps 1000000] [--training]
 
 FOLDER holds the made-up run, and is kept (default: a temporary one). The default size takes about
-a minute, and 150 MB of disk. `--training` trains a tiny model six times, by turns alone and with an open page.
+a minute, and 150 MB of disk. `--training` trains a tiny model six times, by turns alone and with an
+open page.
 """
 
 import argparse

@@ -123,7 +123,10 @@ def test_people_choose_metric_languages_and_steps(made_up, watched, open_page):
         page.locator("#samples .sample", has_text=f"{code} 4000").wait_for()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [pytest.param(1280, "dark", marks=pytest.mark.slow), (390, "light")],
+)
 def test_an_exported_file_of_two_runs(width, scheme, made_up, tmp_path, open_page):
     """It fits desk and phone; all controls have names; all panels are drawn."""
     other = shutil.copytree(made_up, tmp_path / "other")
