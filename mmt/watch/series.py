@@ -78,7 +78,8 @@ def of_languages(
         values = values - best
     elif name == "share":
         known = np.nan_to_num(values)
-        values = 100 * known / np.maximum(known.sum(axis=1, keepdims=True), 1)
+        parts = known / np.maximum(known.sum(axis=1, keepdims=True, dtype=np.float64), 1)
+        values = (100 * parts).astype(np.float32)
     elif name == "epochs":
         if epoch_tokens is None:
             return None

@@ -1,5 +1,6 @@
 """`WatchedRun`: all that the page shows of a run, from the files of its directory."""
 
+import math
 import re
 import threading
 import time
@@ -31,6 +32,7 @@ HOW = {  # how a run comes to log what it does not
     "expert_load": "add @hooks.ExpertUse() to train.train.hooks of a model with experts",
     "samples": "add @validation.ValidationBleu() to train.train.hooks",
 }
+_OF_LEDGER = ("pairs", "examples", "target_tokens", "share", "epochs", "foreseen")
 LABELS = {
     "mixing": "Mixing rates", "expert_load": "Load of experts", "samples": "Sample translations",
 }  # fmt: skip
@@ -68,6 +70,23 @@ def _are_loads(layers: Any) -> bool:
         ):
             return False
     return True
+
+
+def _check_ledger(file: Path, content: dict[str, Any]) -> None:
+    """Raises ValueError if a number that the page shows is missing, or is none."""
+    numbers = [("the whole", "step", content["step"])]
+    for row in content["rows"]:
+        numbers += [(row["language"], field, row.get(field)) for field in _OF_LEDGER]
+        numbers += [
+            (f"{row['language']}, {corpus}", "examples", counts.get("examples"))
+            for corpus, counts in row["corpora"].items()
+        ]
+    for place, field, number in numbers:
+        if type(number) not in (int, float) or not 0 <= number < math.inf:
+            raise ValueError(
+                f"{file}: {field} of {place} is {number!r}; allowed: a number from 0. A run of an "
+                "older version gets it at its next checkpoint"
+            )
 
 
 def _check_is_run(path: Path) -> None:
@@ -178,7 +197,9 @@ class WatchedRun:
 
     def _load_ledger(self) -> None:
         self._ledger = None
-        self._ledger = ledger.load(self._run.directory)
+        content = ledger.load(self._run.directory)
+        _check_ledger(self._run.ledger, content)
+        self._ledger = content
 
     def _load_expert_load(self) -> None:
         self._expert_load = None

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 
+import numpy as np
 import pytest
 
 from mmt.watch import open_runs
@@ -132,6 +134,29 @@ def test_a_wrong_load_of_experts(content, made_up, tmp_path):
         run.check()
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("target_tokens", None, "target_tokens of aar_Latn is None; allowed: a number from 0."),
+        ("share", float("nan"), "share of aar_Latn is nan"),
+        ("epochs", "many", "no readable ledger.json"),
+    ],
+)
+def test_a_wrong_ledger(field, value, message, made_up, tmp_path):
+    """Also that of an older version, which lacks a field; the rest of the run is shown."""
+    directory = shutil.copytree(made_up, tmp_path / "run")
+    content = json.loads((directory / "ledger.json").read_text())
+    content["rows"][0][field] = value
+    if value is None:
+        del content["rows"][0][field]
+    (directory / "ledger.json").write_text(json.dumps(content))
+    (run,) = open_runs([directory])
+    run.read_all()
+    (fault,) = run.overview()["faults"]
+    assert message in fault and "ledger.json" in fault
+    assert run.overview()["ledger_step"] is None and "epochs" not in run.overview()["metrics"]
+
+
 def test_what_a_real_run_logs(toy_run):
     """Trained by `mmt train`: every number that the page can show without experts."""
     (run,) = open_runs([toy_run])
@@ -146,6 +171,32 @@ def test_what_a_real_run_logs(toy_run):
     samples = run.samples()[-1]
     assert samples["step"] == 40 and set(samples["samples"]) == codes
     assert all(len(line) == 3 and line[0] for (line,) in samples["samples"].values())
+
+
+def test_no_damage_stops_the_page(made_up, tmp_path):
+    """Random bytes and values in random places: what is shown is JSON, and faults name a file."""
+    names = ("metrics.jsonl", "ledger.json", "manifest.json", "expert_load.json", "config.gin")
+    values = (b"null", b"-1", b"1e999", b"NaN", b'"x"', b"[]", b"{}", b"true", b"9" * 30)
+    random, shown = np.random.default_rng(0), 0
+    for number in range(40):
+        directory = shutil.copytree(made_up, tmp_path / str(number))
+        file = directory / names[number % len(names)]
+        text = file.read_bytes()
+        places = [match.span() for match in re.finditer(rb"(?<=: )[^,{}\[\]]+", text)]
+        start, end = places[random.integers(len(places))] if places else (0, 1)
+        if number % 3 == 0:
+            start, end = start + 1, start + 1 + int(random.integers(30))
+        text = text[:start] + values[random.integers(len(values))] + text[end:]
+        file.write_bytes(text)
+        (run,) = open_runs([directory])
+        run.read_all()
+        overview = run.overview()
+        parts = [run.series(name, columns=9, bands=True) for name in overview["metrics"]]
+        json.dumps([overview, parts, run.totals(columns=9), run.samples()], allow_nan=False)
+        assert all(str(directory) in fault for fault in overview["faults"])
+        shown += len(overview["faults"])
+        shutil.rmtree(directory)
+    assert shown > 10
 
 
 def test_a_run_of_an_older_version(tmp_path):
