@@ -9,7 +9,7 @@ import itertools
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -109,21 +109,35 @@ def _describe(testset: TestSet, file: Path) -> None:
         analysis.add(file, [description])
 
 
-def validation_bleu(translator: Translates, testset: TestSet) -> dict[str, float]:
-    """Returns BLEU per language of greedy translations, for validation during training.
+def validation_translations(translator: Translates, testset: TestSet) -> dict[str, list[str]]:
+    """Returns greedy translations per language, for validation during training.
 
-    testset: a few sentences per language, such as `testsets.from_cache` returns. N-gram orders that
-    short lines lack are omitted (sacreBLEU's effective order). Nothing is written.
+    testset: a few sentences per language, such as `testsets.from_cache` returns. Nothing is
+    written.
     """
     lines = (line for sentences in testset.languages.values() for line in sentences.sources)
     greedy = Decoding(beam=1, alpha=0.0)
     options = _options(translator, testset, list(testset.languages))
     stream = translator.translate(lines, decoding=greedy, **options)
-    scores = {}
-    for code, sentences in testset.languages.items():
-        hypotheses = [next(stream).hypotheses[0].text for _ in sentences.sources]
-        scores[code] = metrics.score(hypotheses, sentences.references, effective_order=True).bleu
-    return scores
+    return {
+        code: [next(stream).hypotheses[0].text for _ in sentences.sources]
+        for code, sentences in testset.languages.items()
+    }
+
+
+def validation_bleu(
+    testset: TestSet, translations: Mapping[str, Sequence[str]]
+) -> dict[str, float]:
+    """Returns BLEU per language of `validation_translations`.
+
+    N-gram orders that short lines lack are omitted (sacreBLEU's effective order).
+    """
+    return {
+        code: metrics.score(
+            translations[code], sentences.references, effective_order=True
+        ).bleu
+        for code, sentences in testset.languages.items()
+    }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from mmt.data import cache, vocabulary
 from mmt.step import Step
 
 _AT_ONCE = 128  # sentences
+_LONGEST = 300  # characters of a logged text
 
 
 @dataclasses.dataclass
@@ -36,18 +37,24 @@ class ValidationBleu:
     up, the other languages wait for the next validation, which begins with those that waited
     longest. At the end all are translated. Training and the choice of the best checkpoint do not
     depend on these scores. 0: all languages every time.
+
+    samples: sentences of each language whose texts are logged with the scores, as `samples`:
+    language -> [[source, translation, reference], ...]. `mmt watch` shows them.
     """
 
     cache_dir: str
     period: int
     sentences: int = 8
     budget: float = 0.05
+    samples: int = 1
 
     def __post_init__(self) -> None:
         if self.period < 1:
             raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
         if not 0 <= self.budget <= 1:
             raise ValueError(f"ValidationBleu.budget is {self.budget}; allowed: 0 to 1")
+        if self.samples < 0:
+            raise ValueError(f"ValidationBleu.samples is {self.samples}; allowed: 0 or more")
         self._since = time.perf_counter()  # the end of the last validation
 
     def __call__(self, now: Step) -> None:
@@ -57,23 +64,25 @@ class ValidationBleu:
         languages = self._testset.languages if distributed.is_first() else {}
         with now.long("validating BLEU", len(languages)) as advance:
             alone = jax.process_count() == 1  # of several only the first would ask
-            scores = distributed.from_first(
+            scores, samples = distributed.from_first(
                 lambda: self._scores(now, params, functools.partial(advance, ask=alone))
             )
         self._since = time.perf_counter()
         latest, missing = distributed.from_first(lambda: self._latest(now, scores))
-        row = {"step": now.number, "language_bleu": scores}
+        row: dict[str, Any] = {"step": now.number, "language_bleu": scores}
         text = f"of {len(scores)} languages"
         if not missing:
             now.measured["bleu"] = row["bleu"] = float(np.mean(list(latest.values())))
             text += f", mean of the latest of all {row['bleu']:.1f}"
-        now.log.write(row)
+        now.log.write(row | ({"samples": samples} if samples else {}))
         now.log.say(f"step {now.number}: greedy BLEU of {self.sentences} sentences {text}")
 
     def _scores(
         self, now: Step, params: Any, advance: Callable[[str, int], None]
-    ) -> dict[str, float]:
-        """BLEU of the languages that the budget allows, those first that waited longest."""
+    ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
+        """BLEU and samples of the languages that the budget allows, those first that waited
+        longest.
+        """
         translator = translate.Translator(
             now.program.model,
             params,
@@ -88,6 +97,7 @@ class ValidationBleu:
         }
         waiting = sorted(self._testset.languages, key=lambda code: steps.get(code, -1))
         scores: dict[str, float] = {}
+        samples: dict[str, list[list[str]]] = {}
         while waiting:
             advance(waiting[0], len(scores) + 1)
             count = max(1, _AT_ONCE // self.sentences)
@@ -96,11 +106,30 @@ class ValidationBleu:
                 self._testset,
                 languages={code: self._testset.languages[code] for code in codes},
             )
-            scores |= evaluate.validation_bleu(translator, part)
+            texts = evaluate.validation_translations(translator, part)
+            scores |= evaluate.validation_bleu(part, texts)
+            samples |= self._some(part, texts)
             used = time.perf_counter() - begun
             if self.budget and not now.last and used + used * count / len(scores) > allowed:
                 break
-        return {code: scores[code] for code in self._testset.languages if code in scores}
+        ordered = {code: scores[code] for code in self._testset.languages if code in scores}
+        return ordered, {code: samples[code] for code in ordered if code in samples}
+
+    def _some(
+        self, part: testsets.TestSet, texts: dict[str, list[str]]
+    ) -> dict[str, list[list[str]]]:
+        """Returns source, translation and reference of the first sentences of each language."""
+        if not self.samples:
+            return {}
+        return {
+            code: [
+                [text[:_LONGEST] for text in line]
+                for line in list(
+                    zip(lines.sources, texts[code], lines.references, strict=True)
+                )[: self.samples]
+            ]
+            for code, lines in part.languages.items()
+        }
 
     def _latest(self, now: Step, scores: dict[str, float]) -> tuple[dict[str, float], list[str]]:
         """The latest score of every language, and the languages without one."""

@@ -7,7 +7,7 @@ translates. Any importable callable can be bound in gin as another hook.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
@@ -15,7 +15,9 @@ import numpy as np
 
 from mmt import distributed
 from mmt.metrics import Meters
+from mmt.run import Run
 from mmt.step import Rows, Step
+from mmt.system import atomic
 
 
 @runtime_checkable
@@ -104,6 +106,63 @@ class SourceUse(_OnHeldOut):
         now.log.say(f"step {now.number}: the source lowers the loss by {mean:.3f} nats per token")
 
 
+@dataclasses.dataclass
+class ExpertUse(_OnHeldOut):
+    """Counts the tokens of each language that each expert gets, on held-out text.
+
+    Measures every `period` steps and at the end, without dropout, and replaces `expert_load.json`:
+    `step`, and `layers`: layer -> language -> the choices of each expert. `mmt watch` shows it.
+    Writes `moe_least_load`, the load of the least used expert of all layers: 1 is an even share,
+    0 an expert that no token chose.
+
+    batches: as for `ValidationLoss`.
+    """
+
+    def _measure(self, now: Step) -> None:
+        config, codes = now.program.model.config, now.batches.manifest.languages
+        if not config.moe_period:
+            raise ValueError(
+                "hooks.ExpertUse: the model has no experts (transformer.Config.moe_period = 0); "
+                "remove it from train.train.hooks"
+            )
+        total: Any = None
+        for batch in _held_out(now, self.batches, "measuring the load of experts"):
+            placed = now.program.place(batch)
+            load = now.program.expert_load(now.state.params, placed, languages=len(codes))
+            total = load if total is None else jax.tree.map(np.add, total, load)
+        if total is None:
+            raise ValueError("load of experts: the cache holds no validation examples")
+        layers = {
+            f"{stack}.{(number + 1) * config.moe_period}": np.asarray(load)
+            for stack, loads in total.items()
+            for number, load in enumerate(np.asarray(loads))
+        }
+        self._write(now, layers, codes)
+        least = min(
+            float(load.sum(axis=0).min() * load.shape[1] / max(load.sum(), 1.0))
+            for load in layers.values()
+        )
+        now.log.write({"step": now.number, "moe_least_load": round(least, 4)})
+
+    @staticmethod
+    def _write(now: Step, layers: dict[str, np.ndarray], codes: Sequence[str]) -> None:
+        if not distributed.is_first():
+            return
+        content = {
+            layer: {
+                code: counts.astype(int).tolist()
+                for code, counts in zip(codes, load, strict=True)
+                if counts.any()
+            }
+            for layer, load in layers.items()
+        }
+        try:
+            file = Run(now.log.path.parent).expert_load
+            atomic.write_json(file, {"step": now.number, "layers": content})
+        except OSError as error:  # a full disk
+            now.log.say(f"{error}; training goes on")
+
+
 def _with_other_sources(batch: Rows) -> Rows:
     """Returns the batch in which every row has the sources of the row before it."""
     if len(batch["decoder_target_tokens"]) < 2:
@@ -118,21 +177,27 @@ def _sums(
     now: Step, batches: Iterable[Rows], change: Callable[[Rows], Rows] = lambda batch: batch
 ) -> Meters:
     """Returns the sums over all held-out batches, changed by `change`, without dropout."""
+    total: Any = None
+    for batch in _held_out(now, batches, "validating loss"):
+        total = _add(now, total, change(batch), len(now.batches.manifest.languages))
+    if total is None:
+        raise ValueError("validation loss: the cache holds no validation examples")
+    return total
+
+
+def _held_out(now: Step, batches: Iterable[Rows], phase: str) -> Iterator[Rows]:
+    """Yields the batches, and shows the language at which each begins."""
     every: Sequence[str] = now.batches.manifest.languages
     held_out = every
     if isinstance(batches, HeldOut):
         batches.share(now.program.layout.rows)
         held_out = batches.languages()
     numbers = {code: number for number, code in enumerate(held_out, start=1)}
-    total: Any = None
-    with now.long("validating loss", len(numbers)) as advance:
+    with now.long(phase, len(numbers)) as advance:
         for batch in batches:
             code = _first_language(batch, every)
             advance(code if code in numbers else "", numbers.get(code, 0))
-            total = _add(now, total, change(batch), len(every))
-    if total is None:
-        raise ValueError("validation loss: the cache holds no validation examples")
-    return total
+            yield batch
 
 
 def _first_language(batch: Rows, languages: Sequence[str]) -> str:

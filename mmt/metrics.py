@@ -326,7 +326,11 @@ class _Events:
         numbers: dict[str, float] = {}
         for name, value in row.items():
             if isinstance(value, Mapping):
-                numbers |= {f"{name}/{inner}": number for inner, number in value.items()}
+                numbers |= {
+                    f"{name}/{inner}": number
+                    for inner, number in value.items()
+                    if isinstance(number, int | float)
+                }
             elif name != "step" and isinstance(value, int | float):
                 numbers[name] = value
         with self._or_left_out():

@@ -60,6 +60,11 @@ class Run:
         return self.directory / "ledger.json"
 
     @property
+    def expert_load(self) -> Path:
+        """The tokens of each language that each expert gets; `mmt.hooks.ExpertUse` writes it."""
+        return self.directory / "expert_load.json"
+
+    @property
     def environment(self) -> Path:
         """The devices and library versions; `mmt.system.environment` reads it."""
         return self.directory / "environment.json"

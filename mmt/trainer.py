@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 from mmt import initial, losses, optimizer, sharding
 from mmt.metrics import Meters
 from mmt.model import balance, moe, stack
+from mmt.model.expert_load import expert_load
 from mmt.model.transformer import Transformer
 
 Batch = Mapping[str, Any]  # the FEATURES, and the arrays that the loss needs
@@ -174,6 +175,18 @@ class Trainer:
         """(params, batch, languages) -> sums over the batch without dropout, for validation."""
         return self._on_mesh(
             self._evaluate, static_argnames="languages", out_shardings=self.layout.replicated()
+        )
+
+    @functools.cached_property
+    def expert_load(self) -> Callable[..., dict[str, Array]]:
+        """(params, batch, languages) -> `mmt.model.expert_load` of the batch."""
+
+        def load(params: Any, batch: Batch, languages: int) -> dict[str, Array]:
+            ids, inputs = batch["decoder_language_ids"], features(self.model, batch)
+            return expert_load(self.model, params, inputs, ids, languages=languages)
+
+        return self._on_mesh(
+            load, static_argnames="languages", out_shardings=self.layout.replicated()
         )
 
     def plain(self) -> tuple[Callable[..., Any], Callable[..., Meters]]:

@@ -44,8 +44,8 @@ DOORS = {
     "datasketch": {"mmt.data.cleaning.corpus_rules"},
     "markdown_it": {"mmt.documents.markdown"},
     "fluent": {"mmt.documents.catalogues.fluent"},
-    "starlette": {"mmt.serve"},
-    "uvicorn": {"mmt.serve.server"},
+    "starlette": {"mmt.serve", "mmt.watch.application"},
+    "uvicorn": {"mmt.serve.server", "mmt.watch.server"},
     "prometheus_client": {"mmt.serve.metrics"},
 }  # fmt: skip
 
@@ -71,7 +71,7 @@ MAY_IMPORT = {
                           "mmt.distributed"},
     "mmt.train": {"mmt.default_hooks", "mmt.step", "mmt.trainer", "mmt.checkpoint", "mmt.metrics",
                   "mmt.initial", "mmt.optimizer", "mmt.run", "mmt.distributed"},
-    "mmt.hooks": {"mmt.step", "mmt.distributed", "mmt.metrics"},
+    "mmt.hooks": {"mmt.step", "mmt.distributed", "mmt.metrics", "mmt.run"},
     "mmt.distill": {"mmt.distributed", "mmt.trainer", "mmt.model", "mmt.sharding",
                     "mmt.checkpoint", "mmt.config", "mmt.initial", "mmt.translate",
                     "mmt.decoding", "mmt.data", "mmt.run"},
@@ -87,6 +87,7 @@ MAY_IMPORT = {
     "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.convert", "mmt.data",
                       "mmt.decoding", "mmt.documents", "mmt.identify", "mmt.run", "mmt.sharding"},
     "mmt.serve": {"mmt.decoding", "mmt.documents", "mmt.translate"},
+    "mmt.watch": {"mmt.data", "mmt.run"},
     "mmt.data": {"mmt.data", "mmt.documents", "mmt.run"},
     "mmt.data.forecast": {"mmt.data", "mmt.config", "mmt.run"},
     "tasks": {"mmt.data", "mmt.run"},
@@ -270,4 +271,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 89
+    assert count(parser()) == 91

@@ -22,6 +22,8 @@ def parser() -> argparse.ArgumentParser:
     _gin_flags(distill)
     distill.set_defaults(run="distill")
 
+    _watch_flags(commands.add_parser("watch", help="a page that follows runs per language"))
+
     _translate_flags(commands.add_parser("translate", help="stdin, many files, a document"))
 
     _serve_flags(commands.add_parser("serve", help="LibreTranslate's API and a web page"))
@@ -55,14 +57,8 @@ def parser() -> argparse.ArgumentParser:
     into.set_defaults(run="import")
     _export_flags(commands.add_parser("export", help="write a model for other programs"))
 
-    taken = commands.add_parser(
-        "extract", help="a language's experts as a dense model, of a model that routes by language"
-    )
-    taken.add_argument("--model", required=True, metavar="RUN")
-    taken.add_argument("--languages", required=True, help="comma-separated, with the same experts")
-    taken.add_argument("--out", required=True, metavar="DIR", help="a new directory")
-    taken.set_defaults(run="extract")
-
+    experts = "a language's experts as a dense model, of a model that routes by language"
+    _extract_flags(commands.add_parser("extract", help=experts))
     _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))
     return whole
 
@@ -73,6 +69,16 @@ def _gin_flags(parser: argparse.ArgumentParser) -> None:
         help="may be repeated; a later file wins; gin_configs/… is found from any folder",
     )  # fmt: skip
     parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
+
+
+def _watch_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run directory, also of another "
+                        "machine's file system; its files are only read")  # fmt: skip
+    parser.add_argument("--port", type=int, default=6007, help="default: 6007; 0: any free port")
+    parser.add_argument(
+        "--export", metavar="FILE.html", help="write the page as one file instead of serving it"
+    )
+    parser.set_defaults(run="watch")
 
 
 def _translate_flags(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +224,13 @@ def _export_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--card", metavar="FACTS.toml", help="mmt: sources, licences, risks")
     parser.add_argument("--results", metavar="RESULTS.jsonl", help="mmt: the scores of the card")
     parser.set_defaults(run="export")
+
+
+def _extract_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, metavar="RUN")
+    parser.add_argument("--languages", required=True, help="comma-separated, with the same experts")
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
+    parser.set_defaults(run="extract")
 
 
 def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.ArgumentParser:

@@ -117,6 +117,24 @@ def _serve(args: argparse.Namespace) -> None:
     )  # fmt: skip
 
 
+def _watch(args: argparse.Namespace) -> None:
+    from mmt import watch
+
+    runs = watch.open_runs(args.runs)
+    if args.export:
+        watch.export(runs, Path(args.export))
+        print(args.export)
+        return
+    try:
+        from mmt.watch import server
+    except ImportError as error:
+        raise ImportError(
+            "the page needs the extra [serve] (pip install 'mmt[serve]'); --export FILE.html does "
+            f"not: {error}"
+        ) from error
+    server.watch(runs, port=args.port)
+
+
 def _evaluate(args: argparse.Namespace) -> None:
     from eval import evaluate, metrics, systems, testsets
     from eval.analyses import about
@@ -261,7 +279,8 @@ def _parameters(args: argparse.Namespace) -> None:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
-    "train": _train_together, "distill": _distill, "translate": translate, "serve": _serve,
+    "train": _train_together, "distill": _distill, "watch": _watch,
+    "translate": translate, "serve": _serve,
     "evaluate": _evaluate, "calibrate": _calibrate, "baselines": _baselines, "report": _report,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,
     **data_commands.COMMANDS,

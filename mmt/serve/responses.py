@@ -14,14 +14,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mmt.serve.errors import Refusal, place_of
 from mmt.serve.metrics import ServerMetrics
+from mmt.system.content_policy import HEADERS
 
 NDJSON = "application/x-ndjson"
-_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-]
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _SEND_SECONDS = 60  # in which a client must read a part of its answer
 _GONE = 499  # as nginx counts a client that has closed the connection
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {  # imported by others
     "benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs", "benchmarks.serving.clients",
-    "benchmarks.translate.lines",
+    "benchmarks.translate.lines", "benchmarks.watch.made_up_run",
 }  # fmt: skip
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path

@@ -118,7 +118,7 @@ def test_a_model_without_tags_is_given_the_lines_as_they_are(run):
     translator.tagged = False
     rows = run(translator)
     assert translator.settings[0] is None and {row.target for row in rows} == {"eng_Latn"}
-    evaluate.validation_bleu(translator, TESTSET)
+    evaluate.validation_translations(translator, TESTSET)
     assert translator.settings[0] is None
 
 
@@ -288,8 +288,12 @@ def test_a_system_s_name_cannot_leave_the_folder(run):
 
 def test_validation_bleu_by_language():
     translator = Dictionary({source: ANSWERS[source].replace("May", "March") for source in ANSWERS})
-    scores = evaluate.validation_bleu(translator, TESTSET)
+    scores = evaluate.validation_bleu(
+        TESTSET, evaluate.validation_translations(translator, TESTSET)
+    )
     assert scores == pytest.approx(dict.fromkeys(LANGUAGES, 100.0))
     assert translator.settings[1].beam == 1  # greedy
-    worse = evaluate.validation_bleu(Dictionary(), TESTSET)
+    worse = evaluate.validation_bleu(
+        TESTSET, evaluate.validation_translations(Dictionary(), TESTSET)
+    )
     assert worse["deu_Latn"] < 100 == pytest.approx(worse["swh_Latn"])

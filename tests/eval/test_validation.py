@@ -28,13 +28,17 @@ def translated(monkeypatch):
     sentences = Sentences(("a",), ("b",))
     testset = testsets.TestSet("made up", "eng_Latn", dict.fromkeys(codes, sentences))
 
-    def scores(translator, testset):
-        clock[0] += 10.0
+    def translations(translator, testset):
         requested[-1] += testset.languages
+        return dict.fromkeys(testset.languages, ["c"])
+
+    def scores(testset, translations):
+        clock[0] += 10.0
         return {code: float(codes.index(code) + 10 * len(requested)) for code in testset.languages}
 
     monkeypatch.setattr(validation.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(validation.evaluate, "validation_bleu", scores)
+    monkeypatch.setattr(validation.evaluate, "validation_translations", translations)
     monkeypatch.setattr(validation.translate, "Translator", lambda *args, **kwargs: None)
     monkeypatch.setattr(validation.ValidationBleu, "_testset", testset)
     monkeypatch.setattr(validation.ValidationBleu, "_vocabularies", None)
@@ -66,6 +70,7 @@ def test_the_languages_that_waited_longest_come_first(translated):
     assert call(20, 20.0)[0] == codes[2:3]
     requested, row = call(30, 400.0)
     assert requested == codes[3:] and set(row["language_bleu"]) == set(codes[3:])
+    assert row["samples"] == dict.fromkeys(codes[3:], [["a", "c", "b"]])
     assert row["bleu"] == (10 + 11 + 22 + 33 + 34) / 5  # the mean of the latest of each
     assert call(40, 400.0)[0] == codes[:2]
     requested, row = call(45, 1.0, last=True)

@@ -1,5 +1,7 @@
 """Validation loss and stopping early."""
 
+import json
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -166,3 +168,37 @@ def test_validation_keeps_to_its_budget_by_counting_not_by_the_clock(toy_batches
     assert len(hooks.SourceUse(held_out, 1000).batches) == 75  # it goes through them twice
     with pytest.raises(ValueError, match="ValidationLoss.budget is 2.0; allowed: 0 to 1"):
         hooks.ValidationLoss(held_out, 100, 2.0)
+
+
+def test_load_of_experts(tmp_path, toy_program, toy_batches):
+    """A file with the latest counts, a row with the least used expert; losses are the same."""
+    held_out = [next(toy_batches()) for _ in range(2)]
+    losses = []
+    for name, measured in (("plain", []), ("measured", [hooks.ExpertUse(held_out, 2)])):
+        train.train(
+            toy_program(moe_period=2), toy_batches(), model_dir=str(tmp_path / name), steps=5,
+            hooks=measured,
+        )  # fmt: skip
+        rows = read_metrics(tmp_path / name / "metrics.jsonl")
+        losses.append([row["loss"] for row in rows if "loss" in row])
+    assert losses[0] == losses[1]
+    measured = [row for row in rows if "moe_least_load" in row]
+    assert [row["step"] for row in measured] == [2, 4, 5]
+    content = json.loads((tmp_path / "measured/expert_load.json").read_text())
+    assert content["step"] == 5 and set(content["layers"]) == {"encoder.2", "decoder.2"}
+    least = []
+    for layer, by_language in content["layers"].items():
+        counts = np.array(list(by_language.values()))
+        segments = f"{layer.split('.')[0]}_segment_ids"
+        tokens = sum(int((batch[segments] > 0).sum()) for batch in held_out)
+        assert counts.sum() == 2 * tokens and counts.shape == (3, 4)  # the two best of 4 experts
+        least.append(counts.sum(axis=0).min() * 4 / counts.sum())
+    assert measured[-1]["moe_least_load"] == pytest.approx(min(least), abs=1e-4)
+
+
+def test_a_dense_model_has_no_load_of_experts(tmp_path, toy_program, toy_batches):
+    with pytest.raises(ValueError, match="the model has no experts"):
+        train.train(
+            toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1,
+            hooks=[hooks.ExpertUse([next(toy_batches())], 1)],
+        )  # fmt: skip

@@ -1,0 +1,9 @@
+"""A local page that follows training runs per language, from their files alone.
+
+`mmt.watch.server.watch` serves it; that module needs the extra [serve].
+"""
+
+from mmt.watch.export import export
+from mmt.watch.watched_run import WatchedRun, open_runs
+
+__all__ = ["WatchedRun", "export", "open_runs"]

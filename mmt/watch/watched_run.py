@@ -1,0 +1,366 @@
+"""`WatchedRun`: all that the page shows of a run, from the files of its directory."""
+
+import math
+import re
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from mmt import languages, suggest
+from mmt.data import ledger, mixing
+from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.run import Run
+from mmt.system import json_objects
+from mmt.watch import run_warnings, series
+from mmt.watch.run_metrics import RunMetrics
+from mmt.watch.series import METRICS, Series
+
+HOW = {  # how a run comes to log what it does not
+    "loss": "rows of training have no language_loss",
+    "validation_loss": "add @hooks.ValidationLoss() to train.train.hooks",
+    "overfitting": "it needs the validation loss",
+    "bleu": "add @validation.ValidationBleu() to train.train.hooks",
+    "source_use": "add @hooks.SourceUse() to train.train.hooks",
+    "epochs": "it needs ledger.json, which is written with every checkpoint",
+    "share": "rows of training have no language_tokens",
+    "mixing": "it needs ledger.json, which is written with every checkpoint",
+    "expert_load": "add @hooks.ExpertUse() to train.train.hooks of a model with experts",
+    "samples": "add @validation.ValidationBleu() to train.train.hooks",
+}
+_OF_LEDGER = ("pairs", "examples", "target_tokens", "share", "epochs", "foreseen")
+LABELS = {
+    "mixing": "Mixing rates", "expert_load": "Load of experts", "samples": "Sample translations",
+}  # fmt: skip
+
+
+def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
+    """Returns the runs in these directories, none of whose metrics has been read yet.
+
+    Raises:
+      ValueError: a directory is given twice, or is no run directory.
+    """
+    paths = [Path(directory) for directory in directories]
+    for number, path in enumerate(paths):
+        _check_is_run(path)
+        if path.resolve() in (other.resolve() for other in paths[:number]):
+            raise ValueError(f"{path} is given twice")
+    names = [path.resolve().name for path in paths]
+    return [
+        WatchedRun(path, name if names.count(name) == 1 else str(path))
+        for path, name in zip(paths, names, strict=True)
+    ]
+
+
+def _are_loads(layers: Any) -> bool:
+    """Whether these are the choices of each expert by layer and language."""
+    if not isinstance(layers, dict) or not all(isinstance(by, dict) for by in layers.values()):
+        return False
+    for by_language in layers.values():
+        loads = list(by_language.values())
+        if not all(isinstance(load, list) and load for load in loads):
+            return False
+        counts = [count for load in loads for count in load]
+        if len({len(load) for load in loads}) != 1 or not all(
+            type(count) is int and count >= 0 for count in counts
+        ):
+            return False
+    return True
+
+
+def _check_ledger(file: Path, content: dict[str, Any]) -> None:
+    """Raises ValueError if a number that the page shows is missing, or is none."""
+    numbers = [("the whole", "step", content["step"])]
+    for row in content["rows"]:
+        numbers += [(row["language"], field, row.get(field)) for field in _OF_LEDGER]
+        numbers += [
+            (f"{row['language']}, {corpus}", "examples", counts.get("examples"))
+            for corpus, counts in row["corpora"].items()
+        ]
+    for place, field, number in numbers:
+        if type(number) not in (int, float) or not 0 <= number < math.inf:
+            raise ValueError(
+                f"{file}: {field} of {place} is {number!r}; allowed: a number from 0. A run of an "
+                "older version gets it at its next checkpoint"
+            )
+
+
+def _check_is_run(path: Path) -> None:
+    run = Run(path)
+    if any(file.is_file() for file in (run.metrics, run.config, run.manifest)):
+        return
+    if not path.is_dir():
+        siblings = [other.name for other in path.parent.glob("*") if other.is_dir()]
+        near = suggest.hint(path.name, siblings, show=lambda name: str(path.parent / name))
+        raise ValueError(f"{path}: no such directory{near}")
+    inside = sorted(str(file.parent) for file in path.glob(f"*/{run.metrics.name}"))
+    hint = f"; runs in it: {', '.join(inside[:5])}" if inside else ""
+    raise ValueError(f"{path} is no run directory: it has no {run.metrics.name}{hint}")
+
+
+class WatchedRun:
+    """A run and what was read of it so far. Its methods may be called from several threads.
+
+    It only reads files, so the run may be on another machine, be training, or be over.
+
+    Attributes:
+      name: of the run, for people.
+      version: grows when `read` finds something new.
+    """
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name, self.version = name, 0
+        self._run = Run(directory)
+        self._lock = threading.Lock()
+        self._faults: dict[str, str] = {}  # by the file
+        self._stamps: dict[str, tuple[int, int]] = {}
+        self._manifest: Manifest | None = None
+        self._ledger: dict[str, Any] | None = None
+        self._expert_load: dict[str, Any] | None = None
+        self._steps: int | None = None
+        self._progress = 0.0
+        self._metrics = RunMetrics(self._run.metrics)
+        self._read_small_files()
+
+    def read(self) -> bool:
+        """Reads some MiB of what is new. Returns whether there was anything."""
+        with self._lock:
+            changed = self._read_small_files()
+            try:
+                new_rows = self._metrics.read()
+                size = self._metrics.size if new_rows else 0  # an incomplete line may be left
+                self._progress = self._metrics.place / size if size else 1.0
+                changed |= new_rows
+                changed |= self._faults.pop("metrics", None) is not None
+            except OSError as error:
+                changed |= self._fault("metrics", f"{self._run.metrics}: {error.strerror}")
+            self.version += changed
+            return changed
+
+    def read_all(self) -> None:
+        """Reads until nothing is new."""
+        while self.read():
+            pass
+
+    @property
+    def progress(self) -> float:
+        """The part of the metrics file that has been read, from 0 to 1."""
+        return self._progress
+
+    def check(self) -> None:
+        """Raises ValueError if a file of the run is damaged."""
+        for fault in self._every_fault():
+            raise ValueError(fault)
+
+    def _every_fault(self) -> list[str]:
+        refused = [self._metrics.fault] if self._metrics.fault else []
+        return [*self._faults.values(), *refused]
+
+    def _fault(self, file: str, text: str) -> bool:
+        changed = self._faults.get(file) != text
+        self._faults[file] = text
+        return changed
+
+    def _read_small_files(self) -> bool:
+        """Reads the manifest, the ledger and the number of steps where their files are new."""
+        changed = False
+        for file, load in (
+            (self._run.manifest, self._load_manifest),
+            (self._run.ledger, self._load_ledger),
+            (self._run.config, self._load_steps),
+            (self._run.expert_load, self._load_expert_load),
+        ):
+            try:
+                stat = file.stat()
+            except OSError:
+                continue
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            if self._stamps.get(file.name) == stamp:
+                continue
+            self._stamps[file.name], changed = stamp, True
+            self._faults.pop(file.name, None)
+            try:
+                load()
+            except (OSError, ValueError) as error:
+                self._fault(file.name, str(error))
+        return changed
+
+    def _load_manifest(self) -> None:
+        before = self._manifest.languages if self._manifest else ()
+        self._manifest = read_manifest(self._run.manifest)
+        if self._manifest.languages != before:
+            self._metrics = RunMetrics(self._run.metrics, self._manifest.languages)
+
+    def _load_ledger(self) -> None:
+        self._ledger = None
+        content = ledger.load(self._run.directory)
+        _check_ledger(self._run.ledger, content)
+        self._ledger = content
+
+    def _load_expert_load(self) -> None:
+        self._expert_load = None
+        file = self._run.expert_load
+        try:
+            content = json_objects.parse(file.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        layers = content.get("layers")
+        if type(content.get("step")) is not int or not _are_loads(layers):
+            raise ValueError(f"{file}: expected step, and layers of counts by language")
+        self._expert_load = content
+
+    def _load_steps(self) -> None:
+        found = re.search(r"^TRAIN_STEPS = (\d+)$", self._run.config.read_text("utf-8"), re.M)
+        self._steps = int(found[1]) if found else None
+
+    def series(
+        self, name: str, *, columns: int, first: int = 0, last: int | None = None,
+        codes: Sequence[str] | None = None, bands: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Returns a metric of `series.METRICS` between two steps, for JSON.
+
+        Args:
+          name: of the metric.
+          columns: the most points of a language.
+          first, last: steps; by default all.
+          codes: languages; by default all of the run.
+          bands: whether to add the least and greatest value of each point.
+
+        Returns:
+          `languages` and the fields of `Bins.as_json`.
+
+        Raises:
+          ValueError: no such metric or language, or the run does not log the metric.
+        """
+        if name not in METRICS:
+            raise ValueError(f"no metric {name!r}; {suggest.choices(name, METRICS)}")
+        with self._lock:
+            every = list(self._metrics.languages)
+            if unknown := [code for code in codes or () if code not in every]:
+                hint = suggest.hint(unknown[0], every)
+                raise ValueError(f"{self.name} has no language {unknown[0]!r}{hint}")
+            whole = series.of_languages(self._metrics, name, self._epoch_tokens())
+            if whole is None:
+                raise ValueError(f"{METRICS[name].label} is not logged: {HOW[name]}")
+            part = whole.between(first, self._metrics.step if last is None else last)
+            if codes is not None:
+                part = Series(part.steps, part.values[:, [every.index(code) for code in codes]])
+            bins = series.binned(part, columns)
+        return {"languages": list(codes or every)} | bins.as_json(bands=bands)
+
+    def totals(self, *, columns: int, first: int = 0, last: int | None = None) -> dict[str, Any]:
+        """Returns the numbers of the whole run by field, each as the fields of `Bins.as_json`."""
+        with self._lock:
+            end = self._metrics.step if last is None else last
+            parts = {
+                field: Series(track.steps, track.values).between(first, end)
+                for field, track in self._metrics.totals.items()
+                if field != "returned_from"
+            }
+            bins = {field: series.binned(part, columns) for field, part in parts.items()}
+        return {field: part.as_json(bands=True) for field, part in bins.items()}
+
+    def samples(self, codes: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Returns the logged translations of the last validations, oldest first.
+
+        codes: languages; by default all.
+        """
+        with self._lock:
+            every = list(self._metrics.samples)
+        if codes is None:
+            return every
+        return [
+            {
+                "step": row["step"],
+                "samples": {code: row["samples"][code] for code in codes if code in row["samples"]},
+            }
+            for row in every
+        ]
+
+    def overview(self) -> dict[str, Any]:
+        """Returns what the page shows beside series, for JSON."""
+        with self._lock:
+            metrics = self._metrics
+            names = [name for name in METRICS if self._logs(name)]
+            latest = {
+                field: float(track.values[-1, 0])
+                for field, track in metrics.totals.items()
+                if np.isfinite(track.values[-1, 0])
+            }
+            others = {
+                "mixing": self._ledger is not None, "samples": bool(metrics.samples),
+                "expert_load": self._expert_load is not None,
+            }  # fmt: skip
+            missing = [name for name in METRICS if name not in names]
+            missing += [name for name, known in others.items() if not known]
+            labels = {name: metric.label for name, metric in METRICS.items()} | LABELS
+            return {
+                "name": self.name,
+                "directory": str(self._run.directory),
+                "version": self.version,
+                "progress": self.progress,
+                "step": metrics.step,
+                "steps": self._steps,
+                "age": self._age(),
+                "latest": latest,
+                "metrics": names,
+                "missing": [f"{labels[name]}: {HOW[name]}" for name in missing],
+                "faults": self._every_fault(),
+                "warnings": [
+                    warning._asdict()
+                    for warning in run_warnings.of_run(
+                        metrics, self._manifest, self._ledger, self._expert_load
+                    )
+                ],
+                "languages": self._languages(),
+                "ledger_step": self._ledger["step"] if self._ledger else None,
+                "expert_load": self._expert_load,
+            }
+
+    def _logs(self, name: str) -> bool:
+        known = METRICS[name].field in self._metrics.by_language
+        return known and (name != "epochs" or self._ledger is not None)
+
+    def _age(self) -> float | None:
+        """The seconds since the last row was written, by the clock of its file system."""
+        try:
+            return max(0.0, time.time() - self._run.metrics.stat().st_mtime)
+        except OSError:
+            return None
+
+    def _languages(self) -> list[dict[str, Any]]:
+        counts = self._manifest.counts if self._manifest else {}
+        consumed = {row["language"]: row for row in self._ledger["rows"]} if self._ledger else {}
+        planned = sum(row["foreseen"] for row in consumed.values()) or 1.0
+        onsets = series.overfitting(self._metrics)
+        native = {row.code: row.native for row in languages.all_languages()}
+        rows = []
+        for column, code in enumerate(self._metrics.languages):
+            row: dict[str, Any] = {"code": code, "name": run_warnings.name_of(code)}
+            row["native"] = native.get(mixing.language_of(code), "")
+            row["pairs"] = counts.get("train", {}).get(code)
+            if code in consumed:
+                part = consumed[code]
+                row |= {
+                    "planned": part["foreseen"] / planned, "consumed": part["share"],
+                    "epochs": part["epochs"], "examples": part["examples"],
+                }  # fmt: skip
+            if column in onsets:
+                row["onset"] = onsets[column].onset
+            rows.append(row)
+        return rows
+
+    def _epoch_tokens(self) -> Float[np.ndarray, " languages"] | None:
+        """The target tokens of an epoch of each language, from the examples read so far."""
+        if self._ledger is None:
+            return None
+        tokens = {
+            row["language"]: row["pairs"] * row["target_tokens"] / row["examples"]
+            for row in self._ledger["rows"]
+            if row["examples"]
+        }
+        return np.array([tokens.get(code, np.nan) for code in self._metrics.languages])
