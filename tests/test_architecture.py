@@ -271,4 +271,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 91
+    assert count(parser()) == 92

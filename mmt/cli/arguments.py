@@ -57,8 +57,9 @@ def parser() -> argparse.ArgumentParser:
     into.set_defaults(run="import")
     _export_flags(commands.add_parser("export", help="write a model for other programs"))
 
-    experts = "a language's experts as a dense model, of a model that routes by language"
-    _extract_flags(commands.add_parser("extract", help=experts))
+    part = "a part of a model: a language's experts, or the target pieces of a corpus"
+    _extract_flags(commands.add_parser("extract", help=part))
+
     _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))
     return whole
 
@@ -228,7 +229,16 @@ def _export_flags(parser: argparse.ArgumentParser) -> None:
 
 def _extract_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="RUN")
-    parser.add_argument("--languages", required=True, help="comma-separated, with the same experts")
+    part = parser.add_mutually_exclusive_group(required=True)
+    part.add_argument(
+        "--languages",
+        help="comma-separated, with the same experts, of a model that routes by language: their "
+        "experts as a dense model",
+    )
+    part.add_argument(
+        "--pieces", metavar="CORPUS",
+        help="a model that writes only the target pieces of the corpus's training text, faster",
+    )  # fmt: skip
     parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
     parser.set_defaults(run="extract")
 

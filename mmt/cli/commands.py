@@ -211,6 +211,15 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _extract(args: argparse.Namespace) -> None:
+    if args.pieces:
+        from mmt.convert import trim
+        from mmt.data import corpora
+        from mmt.data.cleaning import prepare
+
+        corpus = prepare.cleaned(corpora.load(args.pieces))
+        before, after = trim.trim(args.model, corpus, args.out)
+        print(f"{args.out}: {after:,} of {before:,} target pieces")
+        return
     from mmt.convert import extract
 
     extract.extract(args.model, args.languages.split(","), args.out)

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
+from jaxtyping import Bool
 
 from mmt import languages, suggest
 from mmt.data import mixing
@@ -235,6 +237,20 @@ class Vocabulary:
     def piece(self, number: int) -> str:
         """Returns the piece of an id."""
         return self._processor.id_to_piece(number)
+
+    def score(self, piece: str) -> float:
+        """Returns the score of a piece; of two BPE merges the one with the higher score is done."""
+        return self._processor.get_score(self.id(piece))
+
+    @property
+    def special(self) -> Bool[np.ndarray, "V"]:
+        """Returns which pieces are no text of their own: control pieces, bytes, tags, sentinels."""
+        of = self._processor
+        kinds = (of.is_control, of.is_unknown, of.is_byte, of.is_unused)
+        special = np.array([any(kind(i) for kind in kinds) for i in range(self.size)])
+        special[[self._pieces[tag] for tag in self.tags]] = True
+        special[list(self.sentinels)] = True
+        return special
 
     def merges(self) -> dict[str, int]:
         """Returns the pieces that a BPE vocabulary can split or merge, and their merge's rank.
