@@ -93,7 +93,7 @@ MAY_IMPORT = {
     "tasks": {"mmt.data", "mmt.run"},
     "eval.records": {"eval.metrics"},
     "eval.metrics": set(),
-    "eval.card": {"eval.records", "eval.analyses", "eval.systems", "mmt.run"},
+    "eval.card": {"mmt.translate.risk", "eval.records", "eval.analyses", "eval.systems", "mmt.run"},
     "eval.systems": {"mmt.data", "mmt.run"},
     "eval.testsets": {"mmt.data"},
     "eval.evaluate": {"eval.records", "eval.metrics", "eval.systems", "eval.testsets",
