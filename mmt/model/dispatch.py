@@ -7,13 +7,14 @@ chooses experts.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from mmt.model.product import Kernel, product
+from mmt.model.product import Kernel, SeparateExperts, product
 from mmt.model.routing import Routing, rank
 
 # mlp(rows, weights, product) -> rows: one expert on [R D] with weights [in out], or all experts on
@@ -103,11 +104,15 @@ def spread() -> bool:
 
 
 def blocks(
-    x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
+    x: Float[Array, "G S D"],
+    routing: Routing,
+    mlp: Mlp,
+    weights: Sequence[Kernel | SeparateExperts],
 ) -> Float[Array, "G S D"]:
     """Processes all dispatched choices in blocks of rows that share an expert, for decoding.
 
-    There are no buffers and no capacity. The cost is that of the active experts.
+    There are no buffers and no capacity. The cost is that of the active experts. Only here may
+    `weights` be `SeparateExperts`.
     """
     choices = routing.expert.shape[-1]
     expert, dispatched = routing.expert.reshape(-1), routing.dispatched.reshape(-1)
@@ -126,7 +131,7 @@ def blocks(
         index = jnp.searchsorted(ends, number, side="right")  # of the block's expert
         y = jax.lax.cond(
             number < ends[-1],
-            lambda: mlp(block, jax.tree.map(lambda leaf: leaf[index], list(weights)), product),
+            lambda: _one_expert(mlp, weights, index, block),
             lambda: jnp.zeros_like(block),
         )
         return number + 1, y
@@ -136,12 +141,23 @@ def blocks(
     return combine(y.reshape(1, count * rows, -1), gate, slots, source).reshape(x.shape)
 
 
-def block_rows(choices: int, experts: int) -> int:
-    """Returns the rows of a block of `blocks`: an expert's fair share, a multiple of 8 up to 128.
+def _one_expert(mlp: Mlp, weights: Sequence[Any], index: Array, block: Array) -> Array:
+    """Returns the output of an expert for its rows."""
+    if not isinstance(weights[0], SeparateExperts):
+        return mlp(block, jax.tree.map(lambda leaf: leaf[index], list(weights)), product)
+    experts = zip(*(weight.kernels for weight in weights), strict=True)
+    branches = [lambda rows, expert=expert: mlp(rows, expert, product) for expert in experts]
+    return jax.lax.switch(index, branches, block)
 
-    A block reads its expert's weights once, and each expert wastes half a block on average.
+
+def block_rows(choices: int, experts: int) -> int:
+    """Returns the rows of a block of `blocks`: a power of two from 8 to 128.
+
+    It is at least 5/4 of an expert's fair share, so that most experts need one block. A block reads
+    its expert's weights once.
     """
-    return min(128, 8 * -(-choices // (8 * experts)))
+    share = -(-5 * choices // (4 * experts))
+    return min(128, max(8, 1 << (share - 1).bit_length()))
 
 
 def to_buffers(x: Float[Array, "G S D"], routing: Routing) -> Float[Array, "E G C D"]:

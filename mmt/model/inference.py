@@ -10,11 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mmt.model.product import Kernel, has_bfloat16_instructions, quantize
+from mmt.model.product import Kernel, SeparateExperts, has_bfloat16_instructions, quantize
 from mmt.model.stack import unscanned
 from mmt.model.transformer import Transformer
 
 WEIGHTS = ("float32", "bfloat16", "int8")
+_MOST_SEPARATE = 32  # experts of a layer; each is a branch of the program, which is compiled
 _KERNELS = {"query", "key", "value", "out", "wo", "kernel", "embedding"}
 
 
@@ -46,15 +47,22 @@ def for_inference(model: Transformer, params: Any, weights: str) -> tuple[Transf
     return model, separate
 
 
-def _stored(path: list[str], leaf: Any, weights: str) -> Kernel:
+def _stored(path: list[str], leaf: Any, weights: str) -> Kernel | SeparateExperts:
     *_, parent, name = path
     dense = name in _KERNELS or name.startswith("wi_")
-    if weights == "float32" or not dense or parent == "relative_bias":
+    if not dense or parent == "relative_bias":
+        return leaf
+    experts = name.startswith("w") and leaf.ndim == 3
+    if experts and len(leaf) <= _MOST_SEPARATE:
+        return SeparateExperts(tuple(_kernel(name, each, weights) for each in leaf))
+    return _kernel(name, leaf, weights, experts=experts)
+
+
+def _kernel(name: str, leaf: Any, weights: str, *, experts: bool = False) -> Kernel:
+    if weights == "float32":
         return leaf
     if weights == "bfloat16":
         return leaf.astype(jnp.bfloat16)
     # The inputs of a kernel: both axes of the heads of `out`, the vectors of a table.
     axes = {"out": (0, 1), "embedding": (1,)}.get(name, (0,))
-    if name.startswith("w") and leaf.ndim == 3:  # of each expert
-        axes = (1,)
-    return quantize(leaf, axes)
+    return quantize(leaf, (1,) if experts else axes)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
-from mmt.model.product import Kernel, Quantized, product
+from mmt.model.product import Kernel, Quantized, SeparateExperts, product
 
 Axes = int | tuple[int, ...]
 KeyValue = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
@@ -42,6 +42,8 @@ def parameter(
 
     Returns its value, which is stored differently in a model for inference (`mmt.model.inference`).
     """
+    if isinstance(stored := module.variables.get("params", {}).get(name), SeparateExperts):
+        return stored  # Flax would compare it with `shape`
     named: Any = nn.with_logical_partitioning(init, tuple(axes))
     return module.param(name, named, tuple(shape), float)
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from mmt import checked
 from mmt.checked import within
 from mmt.model import balance, dispatch, layers
-from mmt.model.product import Kernel, Quantized
+from mmt.model.product import Kernel, Quantized, SeparateExperts
 from mmt.model.routing import MEASURES, Router, Routing, gshard_top2, switch_top1
 
 __all__ = [
@@ -273,10 +273,10 @@ class MoeMlp(nn.Module):
         gate = gate.astype(y.dtype)
         return (1 - gate) * shared + gate * y
 
-    def _weights(self, features: int) -> list[Kernel]:
+    def _weights(self, features: int) -> list[Kernel | SeparateExperts]:
         """Returns W_i of every activation [E D F], then W_o [E F D].
 
-        Kernels that are stored in fewer bits than `dtype` stay as they are.
+        Kernels that are stored in fewer bits than `dtype` stay as they are, as separate ones do.
         """
         init = layers.fan_in(self.config.init_scale, inputs=1, outputs=2, experts=0)
         sizes = {"expert": self.config.num_experts, "embed": features, "mlp": self.hidden}
@@ -288,7 +288,9 @@ class MoeMlp(nn.Module):
         ]
         size = jnp.dtype(self.dtype).itemsize
         return [
-            w if isinstance(w, Quantized) or w.dtype.itemsize <= size else w.astype(self.dtype)
+            w
+            if isinstance(w, Quantized | SeparateExperts) or w.dtype.itemsize <= size
+            else w.astype(self.dtype)
             for w in weights
         ]
 

@@ -36,6 +36,15 @@ class Quantized(NamedTuple):
         return Quantized(self.values.reshape(*shape), self.scale.reshape(1, -1))
 
 
+class SeparateExperts(NamedTuple):
+    """The kernels of all experts, each an array of its own.
+
+    From one array for all, XLA would copy the part of an expert before each product with it.
+    """
+
+    kernels: tuple[Array | Quantized, ...]
+
+
 Kernel = Array | Quantized
 BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16"}
 

@@ -10,8 +10,9 @@ import pytest
 
 from mmt.decoding import Decoding
 from mmt.decoding.bucketing import BucketedBatches, Source
+from mmt.model import inference
 from mmt.model.inference import WEIGHTS, for_inference
-from mmt.model.product import Quantized, product, quantize
+from mmt.model.product import Quantized, SeparateExperts, product, quantize
 from mmt.model.stack import cross_attention
 from mmt.translate.model_search import TransformerSearch
 from tests.mmt.model.test_transformer import VARIANTS, batch, build
@@ -68,6 +69,22 @@ def test_kernels_are_stored_in_few_bits_and_the_rest_in_float32(trained):
     assert stored["source_embed"]["embedding"].scale.shape == (40, 1)
     assert layer["self_norm"]["scale"].dtype == jnp.float32
     assert stored["decoder"]["relative_bias"]["embedding"].dtype == jnp.float32
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_separate_experts_compute_what_experts_in_one_array_do(monkeypatch, weights):
+    model, params = build(VARIANTS["experts and a rest"])
+    separate = for_inference(model, params, weights)
+    monkeypatch.setattr(inference, "_MOST_SEPARATE", 2)
+    together = for_inference(model, params, weights)
+    kinds = [
+        {isinstance(leaf, SeparateExperts) for leaf in jax.tree.leaves(
+            tree, is_leaf=lambda leaf: isinstance(leaf, SeparateExperts))}
+        for _, tree in (separate, together)
+    ]  # fmt: skip
+    assert kinds == [{True, False}, {False}]
+    both = [logits(model, params, *batch()) for model, params in (separate, together)]
+    np.testing.assert_array_equal(*both)
 
 
 def test_a_product_in_int8_is_that_of_the_rounded_matrices():
