@@ -172,20 +172,21 @@ def _translate_file(args: argparse.Namespace) -> None:
     path, out = Path(args.file), Path(args.out or "")
     if not args.out or args.corpus or args.nbest or args.format != "text":
         raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
-    if args.glossary or args.risk or args.retry:
-        raise ValueError("--glossary, --risk and --retry are for stdin, not for --file")
+    if args.risk or args.retry:
+        raise ValueError("--risk and --retry are for lines, not for --file")
     if out.exists() and out.samefile(path):
         raise ValueError(f"--out is the file itself, {path}")
     content = path.read_bytes()
     source = None if args.source == "auto" else args.source
     locales = documents.locales(source, args.target or "eng")
     document = documents.read(str(path), content, locales)
-    from mmt.translate import files, markup
+    from mmt.translate import Glossary, files, markup
 
+    glossary = Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
     translate = functools.partial(
         markup.translate, _loaded(args),
-        source=args.source, target=args.target, decoding=decoding,
+        source=args.source, target=args.target, decoding=decoding, glossary=glossary,
     )  # fmt: skip
     atomic.write_bytes(
         out, files.translate_document(document, translate, overwrite=args.overwrite)

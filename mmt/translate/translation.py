@@ -14,7 +14,8 @@ class Hypothesis(NamedTuple):
     Attributes:
         text: the translation, without line breaks.
         score: the log-probability divided by the length penalty. For a line translated in pieces it
-            is the mean over the pieces; for an empty line it is 0.
+            is the mean over the pieces; for an empty line, or one without letters and digits, it
+            is 0.
         tokens: vocabulary pieces, end token included; empty for a line translated in pieces.
         token_scores: log-probabilities of the tokens, whose sum is the undivided score; empty
             unless requested.
