@@ -68,9 +68,10 @@ def read(
             broken = None if fault else archive.testzip()
     except _DAMAGE as error:
         raise ValueError(f"{name}: damaged: {error}") from None
-    if broken or not parts:
-        fault = fault or f"it has no part {wanted.pattern}"
-        raise ValueError(f"{name}: damaged: its part {broken}" if broken else f"{name}: {fault}")
+    if broken is not None:
+        raise ValueError(f"{name}: damaged: its part {broken or 'without a name'}")
+    if not parts:
+        raise ValueError(f"{name}: {fault or f'it has no part {wanted.pattern}'}")
     return Archive(
         content, {part: read_part(xml(f"{name}: {part}", data)) for part, data in parts.items()}
     )
