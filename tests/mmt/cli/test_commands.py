@@ -109,7 +109,7 @@ def test_a_file_names_the_languages_of_the_flags_or_the_model(tmp_path, monkeypa
     page.write_text("<html lang=de-DE><p>Vier eins!")
     for flags, expected in (
         ("--from de", "en-US"), ("", "en-US"), ("--from fr", "de-DE"), ("--to en-GB", "en-GB"),
-        ("--from auto", "en-US"), ("--from de --to de", "de-DE"),
+        ("--from de --to de", "de-DE"),
     ):  # fmt: skip
         command = f"translate --model {OLD}/toy {flags} --file {page} --out {out}"
         assert main(command.split()) == 0, capsys.readouterr().err
