@@ -118,7 +118,9 @@ def _attributes(markup: Markup) -> Iterator[tuple[Segment, Slot]]:
 def _named(markup: Markup, locales: Locales) -> Iterator[FileChange]:
     """Yields the changes of the attributes that name the language of text that is translated."""
     page = next((token for token in markup.tokens if token.name == "html"), None)
-    locales = locales.or_source(page.attributes.get("lang", "") if page else "")
+    if page:
+        own = page.attributes.get("lang") or page.attributes.get("xml:lang") or ""
+        locales = locales.or_source(own)
     if not locales.differ:
         return
     after = 0

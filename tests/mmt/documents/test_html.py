@@ -113,3 +113,5 @@ def test_the_language_of_the_page_is_that_of_its_root():
         document = html.read("a.html", NAMED.encode(), locales(source, target))
         new = document.write([s.source._replace(text="x", tags=()) for s in document.segments])
         assert f"<html lang={expected} ".encode() in new
+    document = html.read("a.xhtml", b"<html xml:lang='de'><p lang=de>eins", locales(None, "en"))
+    assert document.write([MarkedText("one")]) == b"<html xml:lang='en'><p lang=en>one"
