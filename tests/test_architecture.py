@@ -32,7 +32,8 @@ DOORS = {
     "sentencex": {"mmt.translate.sentences"},
     "sacrebleu": {"eval.metrics", "eval.testsets", "tasks"},
     "apache_beam": {"mmt.translate.bulk.pipeline"},
-    "babel": {"mmt.data.cldr", "mmt.data.readers.gettext"},
+    "babel": {"mmt.data.cldr", "mmt.data.readers.gettext", "mmt.documents.named",
+              "mmt.documents.plurals"},
     "matplotlib": {"eval.report"},
     "rich.progress": {"mmt.system.progress"},
     "difflib": {"mmt.suggest", "eval.report.recipes"},  # the latter prints a unified diff

@@ -5,8 +5,8 @@
 Made-up entries of 6 + 6 words are written in every format. "pairs/s" is the speed of
 `mmt.data.readers`, in a new process; "peak" is the largest resident set of that process. "entries/s
 written" is the speed of reading one file and writing it with another text in every entry. Each file
-is read as a whole, and seconds are CPU seconds of one core. The streamed formats are in
-`benchmarks.data.readers`.
+is read as a whole, so it has at most 64 MiB: 800,000 of these entries in Android's format. Seconds
+are CPU seconds of one core. The streamed formats are in `benchmarks.data.readers`.
 """
 
 import argparse
@@ -115,7 +115,7 @@ def _apart(source: Path, target: Path | None, entries: int) -> dict[str, float]:
     paths = [str(path) for path in (source, target) if path]
     command = [sys.executable, "-m", "benchmarks.data.catalogues", "--measure", *paths]
     done = subprocess.run(
-        [*command, "--entries", str(entries)], capture_output=True, text=True, check=True
+        [*command, "--entries", str(entries)], stdout=subprocess.PIPE, text=True, check=True
     )
     return json.loads(done.stdout)
 

@@ -18,6 +18,7 @@ from mmt.cli.data_commands import as_json
 
 if TYPE_CHECKING:
     from mmt.decoding import Decoding
+    from mmt.documents import Locales
     from mmt.translate.bulk import TranslateLines
 
 _OF_BULK = ("shard_lines", "beam_runner", "pipeline_options")
@@ -172,25 +173,40 @@ def _translate_file(args: argparse.Namespace) -> None:
     path, out = Path(args.file), Path(args.out or "")
     if not args.out or args.corpus or args.nbest or args.format != "text":
         raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
-    if args.glossary or args.risk or args.retry:
-        raise ValueError("--glossary, --risk and --retry are for stdin, not for --file")
+    if args.risk or args.retry:
+        raise ValueError("--risk and --retry are for lines, not for --file")
     if out.exists() and out.samefile(path):
         raise ValueError(f"--out is the file itself, {path}")
-    content = path.read_bytes()
-    source = None if args.source == "auto" else args.source
-    locales = documents.locales(source, args.target or "eng")
-    document = documents.read(str(path), content, locales)
-    from mmt.translate import files, markup
+    document = documents.read(str(path), path.read_bytes(), _locales(args))
+    from mmt.translate import Glossary, files, markup
 
+    glossary = Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
     translate = functools.partial(
         markup.translate, _loaded(args),
-        source=args.source, target=args.target, decoding=decoding,
+        source=args.source, target=args.target, decoding=decoding, glossary=glossary,
     )  # fmt: skip
     atomic.write_bytes(
         out, files.translate_document(document, translate, overwrite=args.overwrite)
     )
     print(out)
+
+
+def _locales(args: argparse.Namespace) -> "Locales":
+    """Returns the languages of a file: those of the flags, else the only ones of the model."""
+    from mmt import documents
+    from mmt.data.cache.manifest import read_manifest
+    from mmt.run import Run
+
+    source = None if args.source == "auto" else args.source
+    target = args.target
+    file = Run(args.model).manifest
+    if file.is_file():
+        manifest = read_manifest(file)
+        if args.source is None:
+            source = manifest.source
+        target = target or manifest.target
+    return documents.locales(source, target or "eng")
 
 
 def _back_translate(args: argparse.Namespace) -> None:

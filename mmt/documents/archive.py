@@ -5,13 +5,15 @@ Parts without a changed text keep their content. Zip bombs and damaged zips are 
 
 import copy
 import io
+import itertools
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from mmt.documents.document import MarkedText, Segment, TextDocument
+from mmt.documents.document import FileChange, MarkedText, Segment, TextDocument
 from mmt.documents.encoding import LARGEST
+from mmt.documents.named import Locales
 from mmt.documents.tokens import Markup, xml
 
 RATIO, FREE = 200, 1 << 24  # a zip may unpack to RATIO times its size, a small one to FREE bytes
@@ -29,20 +31,27 @@ class Archive:
 
     def write(self, translations: Sequence[MarkedText | None]) -> bytes:
         """Returns the zip with translations; without a changed text, its own bytes."""
-        changed, start = {}, 0
-        for name, part in self.parts.items():
-            end = start + len(part.segments)
-            written = part.write(translations[start:end])
-            if written != part.encoding.encode(part.text):
-                changed[name] = written
-            start = end
-        return _replaced(self.content, changed) if changed else self.content
+        rest = iter(translations)
+        own = {name: list(itertools.islice(rest, len(part.segments)))
+               for name, part in self.parts.items()}  # fmt: skip
+        if not any(part.edits(own[name]) for name, part in self.parts.items()):
+            return self.content
+        written = {name: part.changed(own[name]) for name, part in self.parts.items()}
+        return _replaced(
+            self.content,
+            {name: data for name, data in written.items()
+             if data != self.parts[name].encoding.encode(self.parts[name].text)},
+        )  # fmt: skip
 
 
 def read(
-    name: str, content: bytes, wanted: re.Pattern[str], read_part: Callable[[Markup], TextDocument]
+    name: str,
+    content: bytes,
+    wanted: re.Pattern[str],
+    read_part: Callable[[Markup], TextDocument],
+    others: re.Pattern[str] | None = None,
 ) -> Archive:
-    """Returns the texts of the parts whose names match.
+    """Returns the texts of the parts whose names match; `others` name the language at most.
 
     Raises:
       ValueError: the zip is damaged or dangerous, or has no such part.
@@ -53,16 +62,28 @@ def read(
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             fault = _fault(archive, len(content))
             names = [] if fault else [n for n in archive.namelist() if wanted.fullmatch(n)]
+            if names and others:
+                names += [n for n in archive.namelist() if others.fullmatch(n)]
             parts = {part: archive.read(part) for part in names}
             broken = None if fault else archive.testzip()
     except _DAMAGE as error:
         raise ValueError(f"{name}: damaged: {error}") from None
-    if broken or not parts:
-        fault = fault or f"it has no part {wanted.pattern}"
-        raise ValueError(f"{name}: damaged: its part {broken}" if broken else f"{name}: {fault}")
+    if broken is not None:
+        raise ValueError(f"{name}: damaged: its part {broken or 'without a name'}")
+    if not parts:
+        raise ValueError(f"{name}: {fault or f'it has no part {wanted.pattern}'}")
     return Archive(
         content, {part: read_part(xml(f"{name}: {part}", data)) for part, data in parts.items()}
     )
+
+
+def named(markup: Markup, locales: Locales) -> Iterator[FileChange]:
+    """Yields the change of a document's language in its Dublin Core data."""
+    for index in markup.elements("language"):
+        start, end = markup.tokens[index].end, markup.tokens[markup.tokens[index].partner].start
+        name = markup.text[start:end]
+        if (new := locales.renamed(name)) != name:
+            yield FileChange(start, end, new)
 
 
 def _fault(archive: zipfile.ZipFile, size: int) -> str:

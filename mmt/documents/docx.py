@@ -5,37 +5,63 @@ text, and another format is a pair of tags, so that it can follow its words. Lin
 fields, pictures, bookmarks and deleted text are tags that stand alone.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from mmt.documents import archive
-from mmt.documents.document import MarkedText, Render, Segment, Slot, Tag, TextDocument, has_letters
+from mmt.documents.document import (
+    FileChange,
+    MarkedText,
+    Render,
+    Segment,
+    Slot,
+    Tag,
+    TextDocument,
+    has_letters,
+)
+from mmt.documents.named import UNKNOWN, Locales
 from mmt.documents.tokens import Markup, escape_xml, unescape_xml
 
 _PARTS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
+_OTHERS = re.compile(r"word/(styles|settings)\.xml|docProps/core\.xml")
 _AROUND = frozenset("hyperlink ins moveTo smartTag customXml fldSimple dir bdo".split())
 _OF_OLD_TEXT = ("proofErr", "lastRenderedPageBreak")  # Word's notes, false for another text
 _PROOFING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*/>")  # the format looks the same without
+_LANG = re.compile(r"<\w+:lang\b[^>]*>")
+_NAMES = re.compile(r'(\b\w+:(?:val|eastAsia|bidi))="([\w-]+)"')
 _EMPTY = re.compile(r"<(\w+:rPr)\s*(?:/>|>\s*</\1>)")
 _PREFIX = re.compile(r"<((?:\w+:)?)")
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n"}
 _ELEMENTS = {"\t": "tab", "\n": "br"}
 
 
-def read(name: str, content: bytes) -> archive.Archive:
+def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> archive.Archive:
     """Returns the paragraphs of a Word document; tabs and line breaks are characters."""
-    return archive.read(name, content, _PARTS, _paragraphs)
+    paragraphs = functools.partial(_paragraphs, locales)
+    return archive.read(name, content, _PARTS, paragraphs, _OTHERS)
 
 
-def _paragraphs(markup: Markup) -> TextDocument:
+def _paragraphs(locales: Locales, markup: Markup) -> TextDocument:
     entries = []
     for index in markup.elements("p"):
-        paragraph = _Paragraph(markup, index)
+        paragraph = _Paragraph(markup, index, locales)
         if has_letters(paragraph.text.text):
             slot = Slot(paragraph.start, paragraph.end, paragraph.write, paragraph.text)
             entries.append((Segment(paragraph.text), slot))
-    return TextDocument(markup.text, markup.encoding, entries)
+    changes = list(archive.named(markup, locales))
+    for index in markup.elements("lang", "themeFontLang"):
+        start, end = markup.tokens[index].start, markup.tokens[index].end
+        tag = markup.text[start:end]
+        if (new := _renamed(tag, locales)) != tag:
+            changes.append(FileChange(start, end, new))
+    return TextDocument(markup.text, markup.encoding, entries, changes)
+
+
+def _renamed(tag: str, locales: Locales) -> str:
+    """Returns a tag that names languages, of texts in several scripts, with the target's name."""
+    return _NAMES.sub(lambda match: f'{match[1]}="{locales.renamed(match[2])}"', tag)
 
 
 class _Piece(NamedTuple):
@@ -51,7 +77,7 @@ class _Piece(NamedTuple):
 class _Paragraph:
     """A paragraph as text with tags: all behind its properties."""
 
-    def __init__(self, markup: Markup, index: int) -> None:
+    def __init__(self, markup: Markup, index: int, locales: Locales) -> None:
         self.markup = markup
         tokens = markup.tokens
         self.start, self.end = tokens[index].end, tokens[tokens[index].partner].start
@@ -66,6 +92,10 @@ class _Paragraph:
                 look = _look(piece.run)
                 texts[look] = texts.get(look, 0) + len(piece.text)
                 self.runs.setdefault(look, piece.run)
+        self.runs = {
+            look: _LANG.sub(lambda match: _renamed(match[0], locales), run)
+            for look, run in self.runs.items()
+        }
         self.base = max(texts, key=texts.__getitem__, default="")
         self.starts: dict[int, str] = {}  # offset of a start tag -> the look of its runs
         self.ends: set[int] = set()  # offsets of their end tags

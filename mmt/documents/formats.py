@@ -12,10 +12,11 @@ from mmt.documents.catalogues import (
     gettext,
     json_catalogues,
     key_values,
+    string_catalogs,
     yaml_catalogues,
 )
 from mmt.documents.document import Document
-from mmt.documents.named import Locales
+from mmt.documents.named import UNKNOWN, Locales
 
 Read = Callable[[str, bytes, Locales], Document]
 
@@ -26,25 +27,24 @@ def _alone(read: Callable[[str, bytes], Document]) -> Read:
 
 FORMATS: dict[str, Read] = {
     ".txt": _alone(text.read),
-    ".srt": _alone(text.read_subtitles),
-    ".vtt": _alone(text.read_subtitles),
+    ".srt": text.read_subtitles,
+    ".vtt": text.read_subtitles,
     **dict.fromkeys((".md", ".markdown"), _alone(markdown.read)),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), _alone(html.read)),
-    ".docx": _alone(docx.read),
-    ".odt": _alone(odt.read),
-    **dict.fromkeys((".po", ".pot"), _alone(gettext.read)),
-    **dict.fromkeys((".xlf", ".xliff"), _alone(bilingual.read_xliff)),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), html.read),
+    ".docx": docx.read,
+    ".odt": odt.read,
+    **dict.fromkeys((".po", ".pot"), gettext.read),
+    **dict.fromkeys((".xlf", ".xliff"), bilingual.read_xliff),
     ".tmx": bilingual.read_tmx,
-    ".ts": _alone(bilingual.read_qt),
-    **dict.fromkeys((".json", ".arb"), _alone(json_catalogues.read)),
-    ".xcstrings": json_catalogues.read_xcstrings,
-    ".xml": _alone(android.read),
+    ".ts": bilingual.read_qt,
+    **dict.fromkeys((".json", ".arb"), json_catalogues.read),
+    ".xcstrings": string_catalogs.read,
+    ".xml": android.read,
     ".properties": _alone(key_values.read_properties),
     ".strings": _alone(key_values.read_strings),
-    **dict.fromkeys((".yml", ".yaml"), _alone(yaml_catalogues.read)),
-    ".ftl": _alone(fluent.read),
+    **dict.fromkeys((".yml", ".yaml"), yaml_catalogues.read),
+    ".ftl": fluent.read,
 }
-_ANY = Locales()
 _REFUSED = {
     ".pdf": "a PDF has the places of letters, but no sentences; convert it to .docx, .odt or .html",
     ".doc": "convert it to .docx",
@@ -58,7 +58,7 @@ def supported_suffixes() -> tuple[str, ...]:
     return tuple(FORMATS)
 
 
-def read(name: str, content: bytes, locales: Locales = _ANY) -> Document:
+def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> Document:
     """Returns a file's document, by the suffix of its name.
 
     Raises:

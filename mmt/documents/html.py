@@ -6,12 +6,20 @@ Scripts, styles, code and elements with `translate="no"` or the class `notransla
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mmt.documents.document import Segment, Slot, TextDocument, has_letters, replaced
+from mmt.documents.document import (
+    FileChange,
+    Segment,
+    Slot,
+    TextDocument,
+    has_letters,
+    replaced,
+)
 from mmt.documents.encoding import Encoding, declared, decode
 from mmt.documents.inline import Role, Syntax, segments
+from mmt.documents.named import UNKNOWN, Locales
 from mmt.documents.tokens import Markup, Token, escape_attribute, escape_xml
 
 _DECLARED = rb"<(?:meta\b[^>]*\bcharset|\?xml[^>]*\bencoding)\s*=\s*[\"']?([\w.:-]+)"
@@ -26,6 +34,11 @@ _VOID = frozenset("area base br col embed hr img input link meta param source tr
 _RAW = frozenset("script style xmp iframe noembed noframes textarea title".split())
 _WITHOUT_END = frozenset("p li dt dd td th tr option".split())  # whose end tags may be left out
 _READ = frozenset("alt title placeholder aria-label label summary".split())  # attributes
+_LANGUAGE = frozenset(("lang", "xml:lang"))
+_NAMING = re.compile(
+    r"(?i)\b(?:http-equiv|name|property)\s*=\s*[\"']?"
+    r"(?:content-language|language|dc\.language|dcterms\.language|og:locale)(?![\w:.-])"
+)
 _NAME = re.compile(r"[a-zA-Z][^\s/>]*")
 _ATTRIBUTE = re.compile(
     r"[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?"
@@ -35,10 +48,10 @@ _DESCRIBING = re.compile(
 )
 
 
-def read(name: str, content: bytes) -> TextDocument:
+def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
     """Returns the texts of a page, as browsers would show them."""
     markup = tokens(name, content)
-    return _document(markup, _attributes(markup))
+    return _document(markup, _attributes(markup), list(_named(markup, locales)))
 
 
 def read_text(text: str) -> TextDocument:
@@ -47,10 +60,14 @@ def read_text(text: str) -> TextDocument:
     return _document(Markup("", text, Encoding(), _paired(text)))
 
 
-def _document(markup: Markup, others: Iterable[tuple[Segment, Slot]] = ()) -> TextDocument:
+def _document(
+    markup: Markup,
+    others: Iterable[tuple[Segment, Slot]] = (),
+    changes: Sequence[FileChange] = (),
+) -> TextDocument:
     entries = [*segments(markup, 0, len(markup.tokens), _SYNTAX), *others]
     entries.sort(key=lambda entry: (entry[1].start, -entry[1].end))
-    return TextDocument(markup.text, markup.encoding, entries)
+    return TextDocument(markup.text, markup.encoding, entries, changes)
 
 
 def tokens(name: str, content: bytes) -> Markup:
@@ -96,6 +113,29 @@ def _attributes(markup: Markup) -> Iterator[tuple[Segment, Slot]]:
                 if has_letters(text):
                     start, end = match.span(group)
                     yield replaced(text, start, end, escape_attribute)
+
+
+def _named(markup: Markup, locales: Locales) -> Iterator[FileChange]:
+    """Yields the changes of the attributes that name the language of text that is translated."""
+    page = next((token for token in markup.tokens if token.name == "html"), None)
+    if page:
+        own = page.attributes.get("lang") or page.attributes.get("xml:lang") or ""
+        locales = locales.or_source(own)
+    if not locales.differ:
+        return
+    after = 0
+    for index, token in enumerate(markup.tokens):
+        if index < after or token.kind != "start":
+            continue
+        if _role(token) in ("opaque", "hidden"):
+            after = token.partner
+            continue
+        meta = token.name == "meta" and _NAMING.search(markup.text, token.start, token.end)
+        for match in _ATTRIBUTE.finditer(markup.text, token.start + len(token.name) + 1, token.end):
+            named = match[1].lower() in _LANGUAGE or (meta and match[1].lower() == "content")
+            group = match.lastindex or 1
+            if named and group > 1:
+                yield FileChange(*match.span(group), locales.renamed(match[group]))
 
 
 class _Part(NamedTuple):

@@ -27,6 +27,7 @@ _INLINE = re.compile(
 _SPECIAL = re.compile(
     r"[*`\[\]<|]|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
 )
+_LINE_BREAK = re.compile(r"\r\n?|\n")  # markdown-it's
 _CHECKBOX = re.compile(r"\[[ xX]\]\s+(?=\S)")
 _BLOCK_START = re.compile(r"(?:[#>+=-]|\d{1,9}(?=[.)]))(?=.)")
 
@@ -40,8 +41,10 @@ def read(name: str, content: bytes) -> TextDocument:
         raise ValueError(message) from None
     text, encoding = decode(name, content)
     front = _FRONT_MATTER.match(text)
-    body = "\n" * front[0].count("\n") + text[front.end() :] if front else text
-    starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
+    ends = [match.end() for match in _LINE_BREAK.finditer(text)]
+    before = sum(end <= front.end() for end in ends) if front else 0
+    body = "\n" * before + text[front.end() :] if front else text
+    starts = [0, *ends, len(text) + 1]
     entries: list[tuple[Segment, Slot]] = []
     cursor, in_cell = 0, False
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body):

@@ -1,13 +1,17 @@
 """OpenDocument texts: paragraphs and headings of the body, headers and footers."""
 
+import functools
 import re
+from collections.abc import Iterator
 
 from mmt.documents import archive
-from mmt.documents.document import Segment, Slot, TextDocument
+from mmt.documents.document import FileChange, Segment, Slot, TextDocument
 from mmt.documents.inline import Role, Syntax, segments
+from mmt.documents.named import UNKNOWN, Locales
 from mmt.documents.tokens import Markup, Token
 
 _PARTS = re.compile(r"(content|styles)\.xml")
+_META = re.compile(r"meta\.xml")
 _NESTED = frozenset("note annotation frame custom-shape rect line".split())  # with own paragraphs
 _OPAQUE = frozenset("note-citation creator date object math".split())
 _INLINE = frozenset(
@@ -17,12 +21,13 @@ _INLINE = frozenset(
 )
 
 
-def read(name: str, content: bytes) -> archive.Archive:
+def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> archive.Archive:
     """Returns the paragraphs of an ODT file; a tab or line break ends a segment."""
-    return archive.read(name, content, _PARTS, _paragraphs)
+    paragraphs = functools.partial(_paragraphs, locales)
+    return archive.read(name, content, _PARTS, paragraphs, _META)
 
 
-def _paragraphs(markup: Markup) -> TextDocument:
+def _paragraphs(locales: Locales, markup: Markup) -> TextDocument:
     entries: list[tuple[Segment, Slot]] = []
     after = 0
     for index in markup.elements("p", "h"):
@@ -30,7 +35,24 @@ def _paragraphs(markup: Markup) -> TextDocument:
             after = markup.tokens[index].partner + 1
             entries += segments(markup, index, after, _SYNTAX)
     entries.sort(key=lambda entry: (entry[1].start, -entry[1].end))
-    return TextDocument(markup.text, markup.encoding, entries)
+    changes = [*_styles(markup, locales), *archive.named(markup, locales)]
+    return TextDocument(markup.text, markup.encoding, entries, changes)
+
+
+def _styles(markup: Markup, locales: Locales) -> Iterator[FileChange]:
+    """Yields the changes of the styles that name the source: a language and its country."""
+    for index in markup.elements("text-properties"):
+        token = markup.tokens[index]
+        places = [markup.attribute(token, f"fo:{name}") for name in ("language", "country")]
+        given = [markup.text[slice(*place)] for place in places if place]
+        known = [part for part in given if part not in ("", "none")]
+        new = locales.renamed("-".join(known))
+        if places[0] and new != "-".join(known):
+            language, *others = new.split("-")
+            country = others[-1] if len(known) > 1 and others else "none"
+            yield FileChange(*places[0], language)
+            if places[1]:
+                yield FileChange(*places[1], country)
 
 
 def _role(token: Token) -> Role:

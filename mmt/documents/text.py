@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from mmt.documents.document import (
+    FileChange,
     MarkedText,
     Render,
     Segment,
@@ -17,9 +18,11 @@ from mmt.documents.document import (
 )
 from mmt.documents.encoding import decode
 from mmt.documents.inline import writer
+from mmt.documents.named import UNKNOWN, Locales
 from mmt.documents.tokens import escape_xml
 
 _TIME = r"(?:\d+:)?\d{1,2}:\d\d[.,]\d{1,3}"
+_LANGUAGE = re.compile(r"WEBVTT.*\r?\n(?:[\w-]+:.*\r?\n)*?Language:[ \t]*([\w-]+)[ \t]*\r?$", re.M)
 _TIMING = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
 _SPEAKER = re.compile(r"\s*[-–—]\s*")
 _TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")  # of both formats; {\an8} is a position
@@ -37,7 +40,7 @@ def read(name: str, content: bytes) -> TextDocument:
     return TextDocument(text, encoding, entries)
 
 
-def read_subtitles(name: str, content: bytes) -> TextDocument:
+def read_subtitles(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
     """Returns the cues of subtitles; a cue's lines are one segment, written on as many lines.
 
     Raises:
@@ -58,7 +61,14 @@ def read_subtitles(name: str, content: bytes) -> TextDocument:
             cue = None
     if not timed and text.strip() not in ("", "WEBVTT"):
         raise ValueError(f"{name}: no cue has a time, as 00:00:01,000 --> 00:00:02,500")
-    return TextDocument(text, encoding, entries)
+    return TextDocument(text, encoding, entries, list(_named(text, locales)) if escaped else ())
+
+
+def _named(text: str, locales: Locales) -> Iterator[FileChange]:
+    """Yields the change of the language in the head of WebVTT, as players write it."""
+    match = _LANGUAGE.match(text)
+    if match:
+        yield FileChange(*match.span(1), locales.or_source(match[1]).renamed(match[1]))
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -12,6 +12,7 @@ from xml.parsers import expat
 from mmt.documents.document import DEPTH
 from mmt.documents.encoding import Encoding, declared, decode
 
+_ATTRIBUTE = re.compile(r"([^\s=<>/\"']+)\s*=\s*(\"[^\"]*\"|'[^']*')")
 _REFERENCE = re.compile(r"&(?:#(?:x([0-9a-fA-F]+)|(\d+))|(\w+));")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _DECLARED = rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.:-]+)[\"']"
@@ -59,6 +60,13 @@ class Markup(NamedTuple):
         for index, token in enumerate(self.tokens):
             if token.kind == "start" and token.name in names:
                 yield index
+
+    def attribute(self, token: Token, name: str) -> tuple[int, int] | None:
+        """Returns where the value of an attribute of XML stands, without its quotes."""
+        for match in _ATTRIBUTE.finditer(self.text, token.start, token.end):
+            if match[1] == name:
+                return match.start(2) + 1, match.end(2) - 1
+        return None
 
     def root(self) -> Token:
         """Returns the start of the outermost element."""

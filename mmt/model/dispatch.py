@@ -151,13 +151,16 @@ def _one_expert(mlp: Mlp, weights: Sequence[Any], index: Array, block: Array) ->
 
 
 def block_rows(choices: int, experts: int) -> int:
-    """Returns the rows of a block of `blocks`: a power of two from 8 to 128.
+    """Returns the rows of a block of `blocks`, from 8 to 128.
 
-    It is at least 5/4 of an expert's fair share, so that most experts need one block. A block reads
-    its expert's weights once.
+    A block reads its expert's weights once. Up to a fair share of 64 rows an expert, reading is what
+    takes time: then it is a power of two of at least 5/4 of the share, so that most experts need
+    one block. Else it is the share, a multiple of 8.
     """
-    share = -(-5 * choices // (4 * experts))
-    return min(128, max(8, 1 << (share - 1).bit_length()))
+    share = -(-choices // experts)
+    if share >= 64:
+        return min(128, 8 * -(-share // 8))
+    return min(64, max(8, 1 << (5 * share // 4).bit_length()))
 
 
 def to_buffers(x: Float[Array, "G S D"], routing: Routing) -> Float[Array, "E G C D"]:

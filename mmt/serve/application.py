@@ -36,7 +36,6 @@ from mmt.translate.files import supported_suffixes
 
 _IN_THREAD = 2000  # characters; splitting more of them would make other requests wait
 _PROGRESS = 0.3  # seconds between two lines about a file
-_FORM = 10_000  # bytes of a form beside its file
 Answer = Response | LinesResponse
 
 
@@ -149,11 +148,9 @@ async def _languages(service: Service, request: Request) -> Response:
 
 async def _translate_file(service: Service, request: Request) -> Answer:
     with contextlib.ExitStack() as stack:
-        most = service.limits.file_bytes + _FORM
+        most = service.limits.file_bytes + service.limits.body_bytes  # a glossary beside the file
         parameters = await _parameters(service, request, stack, most)
-        job = translation.FileJob(
-            parameters.file("file"), parameters.text("source"), parameters.text("target"), service
-        )
+        job = translation.FileJob(parameters.file("file"), parameters, service)
 
         async def finished() -> dict[str, str]:
             content = await in_time(job.translated(), service.limits.file_seconds)

@@ -37,6 +37,7 @@ def specification() -> dict[str, Any]:
                  "oneOf": [_array(risk), _array(_array(risk))]},
     })  # fmt: skip
     file = {"file": _TEXT | {"format": "binary"}, "source": _SOURCE, "target": _TARGET}
+    optional = {"glossary": translate["glossary"], "api_key": _KEY}
     language = _object(
         {"code": _TEXT, "name": _TEXT, "targets": _array(_TEXT), "risk": _array(_TEXT)}
     )
@@ -54,7 +55,7 @@ def specification() -> dict[str, Any]:
                 _array(detected), required=["q"],
             ),
             "/translate_file": _post(
-                "Translates a file.", file | {"api_key": _KEY},
+                "Translates a file.", file | optional,
                 _object({"translatedFileUrl": _TEXT}), required=list(file),
                 kinds=("multipart/form-data",),
             ),

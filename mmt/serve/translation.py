@@ -170,11 +170,16 @@ def cutter(
 
 
 class FileJob:
-    """A file on its way. Raises Refusal for languages that no model translates."""
+    """A file on its way.
 
-    def __init__(self, file: UploadedFile, source: str, target: str, service: Service) -> None:
+    Raises Refusal for languages that no model translates, and for a broken glossary.
+    """
+
+    def __init__(self, file: UploadedFile, parameters: RequestParameters, service: Service) -> None:
         self.file, self.done, self.total = file, 0, 0
+        source, target = parameters.text("source"), parameters.text("target")
         self._service, self._source = service, source
+        self._glossary = _glossary(parameters.text("glossary", ""))
         models = service.models
         self._route = None if source == AUTO else models.route(source, target)
         self.target = code(models.target(target))
@@ -187,7 +192,7 @@ class FileJob:
     async def _translate(self, segments: list[MarkedText]) -> list[MarkedText]:
         models = self._service.models
         route = self._route or detect_route(_words(segments[:100]), self.target, models)[0]
-        cut = cutter(route, with_alternatives(self._service.decoding, 0))
+        cut = cutter(route, with_alternatives(self._service.decoding, 0), self._glossary)
         units = await asyncio.to_thread(lambda: [cut(segment) for segment in segments])
         sentences = [each for segment in units for unit in segment for each in unit.sentences]
         with self._service.work(sentences) as work:

@@ -30,8 +30,9 @@ def translate_file(
       content: the file's bytes.
       translate: returns the translation of each text with its tags, in order, as
         `mmt.translate.markup.translate` does.
-      source: language of the file, for formats that hold several.
-      target: language of the translation, for the same formats.
+      source: language of the file, for formats that hold several, names of the language and plural
+        forms.
+      target: language of the translation, for the same.
       overwrite: whether entries of a catalogue that are translated already are translated again.
 
     Raises:

@@ -111,11 +111,23 @@ class LineSearch:
         return kept
 
     def _translated(self, texts: Sequence["_Text"]) -> list[Translation]:
-        """Returns the translation of each text, in pieces where necessary."""
+        """Returns the translation of each text, in pieces where necessary.
+
+        A piece without a letter or digit stays as it is, unless it has a prefix.
+        """
         pieces = [self._pieces(text) for text in texts]
-        translations = iter(self._sentences([piece for of_text in pieces for piece in of_text]))
+        translated = [piece for of_text in pieces for piece in of_text if not piece.stays]
+        translations = iter(self._sentences(translated))
+
+        def translation(piece: "_Text", count: int) -> Translation:
+            if not piece.stays:
+                return next(translations)
+            kept = Hypothesis(on_one_line(piece.text), 0.0)
+            return Translation(piece.text, (kept,) * count)
+
+        nbest = self.batches.decoding.nbest
         return [
-            join(text.text, list(itertools.islice(translations, len(of_text))))
+            join(text.text, [translation(piece, nbest if of_text[1:] else 1) for piece in of_text])
             for text, of_text in zip(texts, pieces, strict=True)
         ]
 
@@ -184,6 +196,11 @@ class _Text(NamedTuple):
     prefix: str
     language: str
     language_id: int | None
+
+    @property
+    def stays(self) -> bool:
+        """Returns whether there is nothing to translate."""
+        return not self.prefix and not sentences.has_words(self.text)
 
     def parts(self, texts: Iterable[str]) -> list["_Text"]:
         """Returns parts of the text, of which only the first has the prefix."""

@@ -47,7 +47,7 @@ def translate(
 def is_risky(translation: Translation, calibration: Calibration) -> bool:
     """Returns whether an assessed translation has a flag or a low confidence."""
     assessed = translation.risk
-    if assessed is None or not translation.source.strip():
+    if assessed is None or not sentences.has_words(translation.source):
         return False
     return bool(assessed.flags) or assessed.confidence < calibration.risky
 

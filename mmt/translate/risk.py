@@ -19,6 +19,7 @@ from mmt import languages
 from mmt.decoding import Decoding
 from mmt.run import Run
 from mmt.translate import line_checks
+from mmt.translate.sentences import has_words
 from mmt.translate.translation import Hypothesis, Risk, Signals, Translation
 from mmt.translate.translator import Translator
 
@@ -134,7 +135,7 @@ def signals_of(
 ) -> Signals:
     """Returns the signals of one hypothesis of a line. target: FLORES code."""
     source, text = line.source, hypothesis.text
-    if not source.strip():
+    if not has_words(source):  # it stays as it is
         return Signals()
     scores = _token_scores(line, hypothesis)
     pieces = list(map(translator.vocabularies["source"].piece,

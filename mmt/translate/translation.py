@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mmt.translate.alignment import Alignment
+from mmt.translate.sentences import has_words
 from mmt.translate.source_language import Detected
 
 
@@ -14,7 +15,7 @@ class Hypothesis(NamedTuple):
     Attributes:
         text: the translation, without line breaks.
         score: the log-probability divided by the length penalty. For a line translated in pieces it
-            is the mean over the pieces; for an empty line it is 0.
+            is the mean over the pieces with letters or digits; for a line without any it is 0.
         tokens: vocabulary pieces, end token included; empty for a line translated in pieces.
         token_scores: log-probabilities of the tokens, whose sum is the undivided score; empty
             unless requested.
@@ -100,10 +101,11 @@ def join(line: str, pieces: Sequence[Translation]) -> Translation:
     if len(pieces) == 1:
         return Translation(line, pieces[0].hypotheses)
     count = min(len(piece.hypotheses) for piece in pieces)
+    scored = [piece for piece in pieces if has_words(piece.source)] or pieces
     hypotheses = (
         Hypothesis(
             " ".join(filter(None, (piece.hypotheses[i].text for piece in pieces))),
-            sum(piece.hypotheses[i].score for piece in pieces) / len(pieces),
+            sum(piece.hypotheses[i].score for piece in scored) / len(scored),
         )
         for i in range(count)
     )

@@ -59,8 +59,8 @@ def both(files: Files) -> Iterator[Sides]:
 def _segments(path: Path, files: Files) -> list[Segment]:
     content = compression.whole(path)
     name = f"{path.parent}/{compression.name(path)}"
-    document = documents.read(name, content, documents.Locales(*files.languages))
-    return list(document.segments)
+    both = documents.Locales(*files.languages) if suffix(path) == ".xcstrings" else None
+    return list(documents.read(name, content, both or documents.Locales()).segments)
 
 
 def _sides(

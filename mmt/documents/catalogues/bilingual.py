@@ -1,11 +1,22 @@
 """XML with both languages: XLIFF (1.2 and 2.x), TMX and Qt's TS; translations go beside sources."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from mmt.documents.document import MarkedText, Render, Segment, Slot, TextDocument, has_letters
+from mmt.documents import plurals
+from mmt.documents.document import (
+    FileChange,
+    MarkedText,
+    Render,
+    Segment,
+    Slot,
+    TextDocument,
+    has_letters,
+    space_before,
+)
 from mmt.documents.inline import Role, Syntax, content, writer
-from mmt.documents.named import Locales, code_of
+from mmt.documents.named import UNKNOWN, Locales, code_of
 from mmt.documents.tokens import Markup, Token, escape_xml, xml
 
 _CODES = frozenset("x ph bpt ept it ut bx ex cp sc ec".split())  # with native code inside
@@ -13,7 +24,7 @@ _UNDONE = frozenset("new needs-translation initial".split())  # states of a copi
 _Entry = tuple[Segment, Slot]
 
 
-def read_xliff(name: str, content: bytes) -> TextDocument:
+def read_xliff(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
     """Returns the units of XLIFF; those marked `translate="no"` are left out."""
     markup = _rooted(name, content, "xliff")
     entries = []
@@ -31,7 +42,12 @@ def read_xliff(name: str, content: bytes) -> TextDocument:
         place = named.get("seg-source", named["source"])
         entry = _beside(markup, named["source"], named.get("target", -1), place)
         entries.append(_keyed(entry, key))
-    return _document(markup, entries)
+    changes: list[FileChange] = []
+    for index in markup.elements("xliff", "file"):
+        for names in (("source-language", "target-language"), ("srcLang", "trgLang")):
+            if names[0] in markup.tokens[index].attributes:
+                changes += _named(markup, markup.tokens[index], names, locales)
+    return _document(markup, entries, changes)
 
 
 def read_tmx(name: str, content: bytes, locales: Locales) -> TextDocument:
@@ -69,10 +85,18 @@ def read_tmx(name: str, content: bytes, locales: Locales) -> TextDocument:
     return _document(markup, entries)
 
 
-def read_qt(name: str, content: bytes) -> TextDocument:
-    """Returns the messages of a Qt TS file, one segment per numerus form."""
+def read_qt(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
+    """Returns the messages of a Qt TS file, one segment per numerus form.
+
+    A file that names the source, the target or nothing gets as many forms as Qt has for the target.
+    """
     markup = _rooted(name, content, "TS")
     entries, context = [], ""
+    root = markup.root()
+    names = ("sourcelanguage", "language")
+    changes = list(_named(markup, root, names, locales, separator="_", posix=True))
+    given, renamed = root.attributes.get("language", ""), bool(changes)
+    wanted = plurals.qt_forms(locales.target) if renamed or code_of(given) == locales.target else 0
     for index in markup.elements("name", "message"):
         if markup.tokens[index].name == "name":
             context = _text(markup, index).text
@@ -88,8 +112,59 @@ def read_qt(name: str, content: bytes) -> TextDocument:
         forms = [c for c in markup.children(translation) if markup.tokens[c].name == "numerusform"]
         for number, form in enumerate(forms or [translation]):
             entry = _beside(markup, named["source"], form, -1)
-            entries.append(_keyed(entry, key, str(number) if forms else ""))
-    return _document(markup, entries)
+            if forms and 0 < wanted <= number and (renamed or not _text(markup, form).text.strip()):
+                changes.append(_removed(markup, form))
+            else:
+                entries.append(_keyed(entry, key, str(number) if forms else ""))
+        for number in range(len(forms), wanted if forms else 0):
+            entry = _new_form(markup, named["source"], forms[-1])
+            entries.append(_keyed(entry, key, str(number)))
+    return _document(markup, entries, changes)
+
+
+def _named(
+    markup: Markup, token: Token, names: tuple[str, str], locales: Locales, **style: Any
+) -> Iterator[FileChange]:
+    """Yields the change of the target language that an element names, or should name.
+
+    Args:
+      markup: the file.
+      token: the start of the element.
+      names: the attributes of source and target.
+      locales: the languages.
+      style: options of `Locales.renamed`.
+    """
+    source, target = (token.attributes.get(name, "") for name in names)
+    locales = locales.or_source(source)
+    if not locales.target:
+        return
+    place = markup.attribute(token, names[1])
+    if target:
+        name = locales.renamed(target, **style)
+    else:
+        name = locales.name_like("xx" if "@" in source else source or "xx", **style)
+    if place and name != target:
+        yield FileChange(*place, name)
+    elif not place:
+        before = markup.attribute(token, names[0])
+        after = before[1] + 1 if before else token.start + len(f"<{token.name}")
+        yield FileChange(after, after, f' {names[1]}="{name}"')
+
+
+def _removed(markup: Markup, index: int) -> FileChange:
+    """Returns the removal of an element, and of the white space before it."""
+    token = markup.tokens[index]
+    space = space_before(markup.text, token.start)
+    return FileChange(token.start - len(space), markup.tokens[token.partner].end)
+
+
+def _new_form(markup: Markup, source: int, last: int) -> _Entry:
+    """Returns the segment of a numerus form that the file does not have."""
+    token = markup.tokens[last]
+    end = markup.tokens[token.partner].end
+    space = space_before(markup.text, token.start)
+    write = _between(f"{space}<numerusform>", "</numerusform>")
+    return Segment(_text(markup, source)), Slot(end, end, write, None)
 
 
 def _role(token: Token) -> Role:
@@ -107,9 +182,11 @@ def _rooted(name: str, content: bytes, root: str) -> Markup:
     return markup
 
 
-def _document(markup: Markup, entries: list[_Entry]) -> TextDocument:
+def _document(
+    markup: Markup, entries: list[_Entry], changes: Sequence[FileChange] = ()
+) -> TextDocument:
     entries = [entry for entry in entries if has_letters(entry[0].source.text)]
-    return TextDocument(markup.text, markup.encoding, entries)
+    return TextDocument(markup.text, markup.encoding, entries, changes)
 
 
 def _keyed(entry: _Entry, key: str, form: str = "") -> _Entry:
@@ -140,7 +217,7 @@ def _beside(markup: Markup, source: int, target: int, place: int) -> _Entry:
         behind = tokens[tokens[place].partner].end
         start_tag = markup.text[tokens[source].start : tokens[source].end]
         prefix = re.match(r"<(\w+:)?", start_tag)[1] or ""  # type: ignore[index]
-        space = _space_before(markup.text, tokens[source].start)
+        space = space_before(markup.text, tokens[source].start)
         tags = f"{space}<{prefix}target>", f"</{prefix}target>"
         return Segment(text), Slot(behind, behind, _between(*tags), None)
     current, slot = _inside(markup, target)
@@ -159,17 +236,9 @@ def _new_variant(markup: Markup, variant: int, seg: int, tag: str) -> _Entry:
     """Returns the segment of a TMX unit without a variant in the target language."""
     tokens = markup.tokens
     end = tokens[tokens[variant].partner].end
-    space = _space_before(markup.text, tokens[variant].start)
+    space = space_before(markup.text, tokens[variant].start)
     write = _between(f'{space}<tuv xml:lang="{tag}"><seg>', "</seg></tuv>")
     return Segment(_text(markup, seg)), Slot(end, end, write, None)
-
-
-def _space_before(text: str, end: int) -> str:
-    """Returns the white space before a place, for an element that stands like its neighbour."""
-    start = end
-    while start and text[start - 1] in " \t\n\r":
-        start -= 1
-    return text[start:end]
 
 
 def _between(before: str, after: str) -> Callable[[MarkedText, Render], str]:

@@ -3,20 +3,36 @@
 fluent.syntax finds the patterns. A placeable such as `{ $name }` is markup that stands alone.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from mmt.documents.document import MarkedText, Segment, Slot, Tag, TextDocument, has_letters
+from mmt.documents import plurals
+from mmt.documents.document import (
+    FileChange,
+    MarkedText,
+    Render,
+    Segment,
+    Slot,
+    Tag,
+    TextDocument,
+    has_letters,
+    outside,
+    space_before,
+)
 from mmt.documents.encoding import decode
 from mmt.documents.inline import writer
+from mmt.documents.named import UNKNOWN, Locales
 
 _SPECIAL = re.compile(r"[{}]|(?<=\n)[\[*.]")
 _Entry = tuple[Segment, Slot]
 
 
-def read(name: str, content: bytes) -> TextDocument:
+def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
     """Returns the patterns of a Fluent file; a variant's form is its key.
+
+    A selector whose keys are plural forms gets those of the target language.
 
     Raises:
       ValueError: with the line, for what is no Fluent; or fluent.syntax is not installed.
@@ -32,6 +48,7 @@ def read(name: str, content: bytes) -> TextDocument:
     except RecursionError:
         raise ValueError(f"{name}: refused: it is nested too deeply") from None
     entries: list[_Entry] = []
+    changes: list[FileChange] = []
     for entry in resource.body:
         if isinstance(entry, ast.Junk):
             start = entry.span.start if entry.span else 0
@@ -40,12 +57,53 @@ def read(name: str, content: bytes) -> TextDocument:
         if not isinstance(entry, ast.Message | ast.Term):
             continue
         key = ("-" if isinstance(entry, ast.Term) else "") + entry.id.name
-        if entry.value:
-            entries += _pattern(text, entry.value, key, "")
-        for attribute in entry.attributes:
-            entries += _pattern(text, attribute.value, f"{key}.{attribute.id.name}", "")
+        patterns = [(key, entry.value)] if entry.value else []
+        patterns += [(f"{key}.{each.id.name}", each.value) for each in entry.attributes]
+        for name_of_pattern, pattern in patterns:
+            entries += _pattern(text, pattern, name_of_pattern, "")
+            for selector in _selectors(pattern):
+                new, removed = _of_selector(text, name_of_pattern, selector, locales)
+                entries += new
+                changes += removed
     entries.sort(key=lambda entry: (entry[1].start, -entry[1].end))
-    return TextDocument(text, encoding, entries)
+    return TextDocument(text, encoding, list(outside(entries, changes)), changes)
+
+
+def _selectors(pattern: Any) -> Iterator[list[Any]]:
+    """Yields the variants of each outer selector of a pattern."""
+    for element in pattern.elements:
+        variants = getattr(getattr(element, "expression", None), "variants", ())
+        if variants:
+            yield variants
+
+
+def _of_selector(
+    text: str, key: str, variants: list[Any], locales: Locales
+) -> tuple[list[_Entry], list[FileChange]]:
+    """Returns the entries of plural forms that a selector gains, and what it loses.
+
+    A default other than `other`, and a variant `other` with a selector in it, leave it as it is.
+    """
+    forms = {getattr(variant.key, "name", ""): variant for variant in variants}
+    change = plurals.form_change(forms, locales)
+    if not any(change) or not forms["other"].default or any(_selectors(forms["other"].value)):
+        return [], []
+    changes = []
+    for form in sorted(change.dropped):
+        start, end = forms[form].span.start, forms[form].span.end
+        changes.append(FileChange(start - len(space_before(text, start)), end))
+    entries = []
+    start = forms["other"].span.start
+    space = space_before(text, start)
+    for segment, _ in _pattern(text, forms["other"].value, key, ""):
+        for form in change.added:
+            write = functools.partial(_new_variant, form, space)
+            entries.append((segment._replace(form=form), Slot(start, start, write, None)))
+    return entries, changes
+
+
+def _new_variant(form: str, after: str, translation: MarkedText, render: Render) -> str:
+    return f"[{form}] {writer(_escape)(translation, render)}{after}"
 
 
 def _pattern(text: str, pattern: Any, key: str, form: str) -> Iterator[_Entry]:

@@ -1,14 +1,18 @@
 """Gettext catalogues (PO): entries and their translations, in place.
 
-Obsolete entries are left out, and the header is no entry. As in `mmt.data.readers.gettext`, the
-first plural form is a translation of the singular, and all others are of the plural.
+Obsolete entries are left out, and the header is no entry. The plural form of the number 1 is a
+translation of the singular, and all others are of the plural.
 """
 
+import functools
+import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mmt.documents import plurals
 from mmt.documents.document import (
+    FileChange,
     MarkedText,
     Segment,
     Slot,
@@ -17,12 +21,15 @@ from mmt.documents.document import (
     plain,
 )
 from mmt.documents.encoding import declared, decode
+from mmt.documents.named import UNKNOWN, Locales, code_of
 
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d+)\])?[ \t]*(?=\")")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"[ \t\r]*')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]+|.)", re.DOTALL)
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _CHARSET = rb"\bcharset=([\w.:-]+)"
+_LANGUAGE = re.compile(r'(?:(?<=")|(?<=\\n))Language:[ \t]*([^\\"\s]*)')
+_PLURALS = re.compile(r'(?:(?<=")|(?<=\\n))Plural-Forms:((?:[^"\\]|"\s*")*)(?=\\n)')
 _WIDTH = 76  # columns of a line, as msgmerge writes them
 
 
@@ -37,30 +44,124 @@ class _Field(NamedTuple):
 _Fields = dict[tuple[str, str], _Field]  # by keyword and index
 
 
-def read(name: str, content: bytes) -> TextDocument:
-    """Returns the entries of a PO file; an entry with plural forms has a segment per form."""
+def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
+    """Returns the entries of a PO file; an entry with plural forms has a segment per form.
+
+    A file whose header names the source, the target or nothing gets the target's plural forms.
+    """
     charset = declared(content, _CHARSET)
     codec = "utf-8" if charset == "charset" else charset  # a template's is not filled in
     text, encoding = decode(name, content, (codec,))
     entries: list[tuple[Segment, Slot]] = []
+    changes: list[FileChange] = []
+    header = _Header()
     for fields in _entries(name, text):
         source = fields.get(("msgid", ""))
         if source and source.text:
-            entries += _segments(fields)
-    return TextDocument(text, encoding, entries)
+            changes += _surplus(fields, text, header)
+            entries += _segments(fields, text, header)
+        elif source and ("msgstr", "") in fields:
+            field = fields[("msgstr", "")]
+            header = _header(text, field, locales)
+            changes += _of_header(text, field, header)
+    return TextDocument(text, encoding, entries, changes)
 
 
-def _segments(fields: _Fields) -> Iterator[tuple[Segment, Slot]]:
+class _Header(NamedTuple):
+    """What the header of a file says, and what it will say.
+
+    Attributes:
+      name, rule: the new language and the new rule of its plural forms; '' and None leave them.
+      replaced: whether the file names another language now.
+      forms: the number of forms of an entry; 0 if the entries keep theirs.
+      singular: the form of the number 1, -1 for none.
+    """
+
+    name: str = ""
+    rule: plurals.GettextRule | None = None
+    replaced: bool = False
+    forms: int = 0
+    singular: int = 0
+
+
+def _header(text: str, field: _Field, locales: Locales) -> _Header:
+    own, given = (pattern.search(text, field.start, field.end) for pattern in (_LANGUAGE, _PLURALS))
+    language = own[1] if own else ""
+    parsed = plurals.parsed_rule(_unescaped(re.sub(r'"\s*"', "", given[1]))) if given else None
+    unchanged = _Header(singular=parsed.singular() if parsed else 0)
+    name = locales.renamed(language, separator="_", posix=True)
+    if own and not language and locales.target:
+        name = locales.name_like("xx", separator="_", posix=True)
+    replaced = name != language
+    if not own or not (replaced or code_of(language) == locales.target):
+        return unchanged
+    keeps = parsed is not None and code_of(language) == locales.target
+    rule = parsed if keeps else plurals.gettext_rule(locales.target)
+    if rule is None:
+        return unchanged._replace(name=name, replaced=replaced)
+    return _Header(name, None if keeps else rule, replaced, rule.forms, rule.singular())
+
+
+def _of_header(text: str, field: _Field, header: _Header) -> Iterator[FileChange]:
+    """Yields the changes of a header."""
+    language = _LANGUAGE.search(text, field.start, field.end)
+    given = _PLURALS.search(text, field.start, field.end)
+    if language and header.name and header.replaced:
+        space = "" if language[0].endswith((" ", "\t")) or language[1] else " "
+        yield FileChange(*language.span(1), space + header.name)
+    if given and header.rule:
+        yield FileChange(*given.span(1), f" {header.rule}")
+    elif header.rule and (end := text.find('\\n"', field.start, field.end)) >= 0:
+        end += 3
+        line = f'{_line_end(text, end)}"Plural-Forms: {header.rule}\\n"'
+        yield FileChange(end, end, line)
+
+
+def _line_end(text: str, place: int) -> str:
+    return "\r\n" if text.startswith("\r\n", place) else "\n"
+
+
+def _forms(fields: _Fields) -> list[tuple[str, _Field]]:
+    return [(index, field) for (keyword, index), field in fields.items() if keyword == "msgstr"]
+
+
+def _is_surplus(index: str, field: _Field, header: _Header) -> bool:
+    return 0 < header.forms <= int(index or 0) and (header.replaced or not field.text)
+
+
+def _surplus(fields: _Fields, text: str, header: _Header) -> Iterator[FileChange]:
+    """Yields the removal of forms that the target does not have."""
+    for (_, before), (index, field) in itertools.pairwise(_forms(fields)):
+        if _is_surplus(index, field, header):
+            yield FileChange(before.end, field.end)
+
+
+def _segments(fields: _Fields, text: str, header: _Header) -> Iterator[tuple[Segment, Slot]]:
     context = fields[("msgctxt", "")].text + "\x04" if ("msgctxt", "") in fields else ""
     singular = fields[("msgid", "")]
     plural = fields.get(("msgid_plural", ""), singular)
-    forms = [(index, field) for (keyword, index), field in fields.items() if keyword == "msgstr"]
+    forms = _forms(fields)
+    last = max((field.end for _, field in forms), default=0)
+    known = {index for index, _ in forms}
+    if ("msgid_plural", "") in fields and "0" in known:
+        missing = (str(number) for number in range(header.forms) if str(number) not in known)
+        forms += [(index, _Field("", last, last)) for index in missing]
     for index, field in forms:
-        source = singular if index == "0" and len(forms) > 1 or not index else plural
+        if _is_surplus(index, field, header):
+            continue
+        one = index == str(header.singular) and len(forms) > 1
+        source = singular if one or not index else plural
         target = MarkedText(field.text) if field.text else None
         segment = Segment(MarkedText(source.text), context + singular.text, index, target)
+        write = plain(_quoted)
+        if field.start == field.end:
+            write = plain(functools.partial(_new_form, _line_end(text, last), index))
         if has_letters(source.text):
-            yield segment, Slot(field.start, field.end, plain(_quoted), target)
+            yield segment, Slot(field.start, field.end, write, target)
+
+
+def _new_form(line_end: str, index: str, text: str) -> str:
+    return f"{line_end}msgstr[{index}] {_quoted(text)}"
 
 
 def _entries(name: str, text: str) -> Iterator[_Fields]:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-_HEAD = re.compile(r"\s*\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,(?:\s*offset:\d+)?")
+_HEAD = re.compile(r"\s*\{\s*\w+\s*,\s*(plural|select|selectordinal)\s*,(?:\s*offset:\d+)?")
 _BRANCH = re.compile(r"\s*(=?\w+)\s*\{")
 _END = re.compile(r"\s*\}\s*")
 _BRACE = re.compile(r"[{}]")
@@ -26,6 +27,41 @@ def branches(message: str) -> list[tuple[str, int, int]]:
         found.append((branch[1], branch.end(), end))
         place = end + 1
     return found if found and _END.fullmatch(message, place) else []
+
+
+class Plural(NamedTuple):
+    """A message with a plural argument.
+
+    Attributes:
+      ordinal: whether its forms are those of ordinal numbers.
+      branches: selector, start of the selector, start and end of the text, of each branch.
+      path: the forms of the branches around it, each with a dot behind it.
+    """
+
+    ordinal: bool
+    branches: list[tuple[str, int, int, int]]
+    path: str
+
+
+def plurals(message: str, start: int = 0, path: str = "") -> Iterator[Plural]:
+    """Yields the plurals of a message, and those in the branches of its selects.
+
+    >>> next(plurals("{n, plural, one{a file} other{{n} files}}")).branches
+    [('one', 12, 16, 22), ('other', 24, 30, 39)]
+    """
+    found = branches(message)
+    head = _HEAD.match(message)
+    if not found or head is None:
+        return
+    if head[1] == "select":
+        for name, begin, end in found:
+            yield from plurals(message[begin:end], start + begin, f"{path}{name}.")
+        return
+    whole = [
+        (name, start + message.rindex(name, 0, begin), start + begin, start + end)
+        for name, begin, end in found
+    ]
+    yield Plural(head[1] == "selectordinal", whole, path)
 
 
 def leaves(message: str, start: int = 0, form: str = "") -> Iterator[tuple[str, int, int]]:

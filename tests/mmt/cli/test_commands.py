@@ -102,9 +102,37 @@ def test_a_file_is_translated_sentence_by_sentence_by_the_rules_of_its_language(
         assert re.findall("<.*?>", out.read_text()) == ["<p>", "<b>", "</b>"]
 
 
+def test_a_file_names_the_languages_of_the_flags_or_the_model(tmp_path, monkeypatch, capsys):
+    """The model of the old run translates into English only."""
+    monkeypatch.setattr(translate_commands, "_loaded", lambda args: RandomTranslator(0))
+    page, out = tmp_path / "a.html", tmp_path / "b.html"
+    page.write_text("<html lang=de-DE><p>Vier eins!")
+    for flags, expected in (
+        ("--from de", "en-US"), ("", "en-US"), ("--from fr", "de-DE"), ("--to en-GB", "en-GB"),
+        ("--from de --to de", "de-DE"),
+    ):  # fmt: skip
+        command = f"translate --model {OLD}/toy {flags} --file {page} --out {out}"
+        assert main(command.split()) == 0, capsys.readouterr().err
+        assert out.read_text().startswith(f"<html lang={expected}><p>")
+
+
+def test_a_file_gets_the_terms_of_a_glossary(toy_run, tmp_path, capsys):
+    page, out, terms = (tmp_path / name for name in ("a.html", "b.html", "terms.tsv"))
+    page.write_text("<p>eins <b>zwei</b>. Drei zwei! Eins.</p>")
+    terms.write_text("zwei\tMaja\tde\n")
+    flags = f"--model {toy_run} --from de --file {page} --glossary {terms} --beam 2".split()
+    assert main(["translate", *flags, "--out", str(out)]) == 0, capsys.readouterr().err
+    text = re.sub("<.*?>", "", out.read_text())
+    assert len(re.findall(r"\bMaja\b", text)) == 2
+    terms.write_text("zwei\n")
+    assert main(["translate", *flags, "--out", str(out)]) == 1
+    assert "terms.tsv, line 1: 'zwei'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        ("--file a.html --out b --risk", "--risk and --retry are for lines, not for --file"),
         ("--file a.html", "--file FILE needs --out FILE"),
         ("--file a.html --out a.html", "--out is the file itself"),
         ("--file a.html --out b --nbest 2", "not --corpus, --nbest or --format"),

@@ -29,6 +29,12 @@ def encrypted() -> bytes:
     return bytes(content)
 
 
+def nameless() -> bytes:
+    content = bytearray(zipped(**{"mimetype": "a", "word/document.xml": "<a/>"}))
+    content[content.rindex(b"mimetype")] = 0
+    return bytes(content)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -36,10 +42,11 @@ def encrypted() -> bytes:
         (repeated, r"a\.docx: refused: its part 'word/document.xml' is repeated"),
         (encrypted, r"a\.docx: it is encrypted"),
         (lambda: EXAMPLES["a.docx"][:-30], r"a\.docx: damaged: File is not a zip file"),
+        (nameless, r"a\.docx: damaged: its part without a name"),
         (lambda: EXAMPLES["a.odt"], r"a\.docx: it has no part "),
         (lambda: zipped(**{"word/document.xml": "<a>"}), r"a\.docx: word/document\.xml:1: broken"),
     ],
-    ids=["bomb", "repeated", "encrypted", "damaged", "other", "broken"],
+    ids=["bomb", "repeated", "encrypted", "damaged", "nameless", "other", "broken"],
 )
 def test_damaged_and_dangerous_zips_are_refused(content, message):
     with pytest.raises(ValueError, match=message):

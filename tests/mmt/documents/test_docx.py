@@ -6,8 +6,8 @@ import zipfile
 import pytest
 from lxml import etree
 
-from mmt.documents import by_position, docx
-from tests.helpers.documents import EXAMPLES
+from mmt.documents import by_position, docx, locales
+from tests.helpers.documents import EXAMPLES, W, zipped
 from tests.helpers.documents import docx as made
 
 NAME = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -84,3 +84,27 @@ def test_what_is_between_runs_stays(runs):
     ]
     assert names[0] == names[1]
     assert "EIN" in "".join(after.itertext())
+
+
+def test_a_document_names_its_new_language():
+    """In the styles, in the settings, in runs that are written anew, and in its data."""
+    parts = zipfile.ZipFile(io.BytesIO(EXAMPLES["a.docx"]))
+    lang = '<w:lang w:val="de-DE" w:eastAsia="zh-CN" w:bidi="ar-SA"/>'
+    more = {
+        "word/styles.xml": f"<w:styles {W}><w:docDefaults>{lang}</w:docDefaults></w:styles>",
+        "word/settings.xml": f'<w:settings {W}><w:themeFontLang w:val="de-DE"/></w:settings>',
+        "docProps/core.xml": '<c xmlns:dc="x"><dc:language>de</dc:language></c>',
+    }
+    content = zipped(**{name: parts.read(name) for name in parts.namelist()}, **more)
+    document = docx.read("a.docx", content, locales("de", "en"))
+    assert document.write([None] * len(document.segments)) == content
+    new = zipfile.ZipFile(io.BytesIO(written(document, str.upper)))
+    assert new.namelist() == [*parts.namelist(), *more]
+    trees = (etree.fromstring(new.read(f"word/{name}.xml")) for name in ("styles", "settings"))
+    named = [e.attrib.values() for t in trees for e in t.iter("{*}lang", "{*}themeFontLang")]
+    assert named == [["en-US", "zh-CN", "ar-SA"], ["en-US"]]
+    assert b"<dc:language>en</dc:language>" in new.read("docProps/core.xml")
+    run = '<w:r><w:rPr><w:lang w:val="de-AT"/><w:b/></w:rPr><w:t>fett</w:t></w:r>'
+    document = docx.read("a.docx", made(f"<w:p>{run}</w:p>"), locales("de", "en-GB"))
+    ((language,),) = [e.attrib.values() for e in body(written(document, str.upper)).iter("{*}lang")]
+    assert language == "en-GB"

@@ -2,11 +2,12 @@
 
 import time
 
+import lxml.html
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmt.documents import MarkedText, html
+from mmt.documents import MarkedText, by_position, html, locales
 from tests.helpers.documents import EXAMPLES
 
 
@@ -81,3 +82,36 @@ def test_a_fragment_has_no_encoding_and_no_attributes():
     assert [segment.source.text for segment in document.segments] == ["Ä\0\ud800 & ß"]
     assert document.render([None]) == fragment
     assert document.render([MarkedText("<Ö>")]).endswith("'>&lt;Ö&gt;")
+
+
+NAMED = """<html lang=de-DE xml:lang='de'><head><meta http-equiv="Content-Language" content="de">
+<meta property="og:locale" content="de_DE"><meta name="author" content="de">
+<link hreflang="de" href="a" title="Seite"></head><body><p>eins <i lang="de">zwei</i>
+<span lang="fr">trois</span> <b lang="de" translate="no">drei</b> <code lang="de">vier</code></p>
+<div class="notranslate"><p lang="de">fünf</p></div><p title="lang='de'" data-lang="de">sechs</p>
+</body></html>"""
+
+
+def test_a_page_names_its_new_language():
+    document = html.read("a.html", NAMED.encode(), locales("de", "en"))
+    assert document.write([None] * len(document.segments)) == NAMED.encode()
+    new = document.write([by_position(s.source, f"{s.source.text}!") for s in document.segments])
+    page = lxml.html.fromstring(new.decode())
+    assert page.get("lang") == "en-US" and page.get("xml:lang") == "en"
+    metas = {m.get("http-equiv") or m.get("property") or m.get("name"): m.get("content")
+             for m in page.iter("meta")}  # fmt: skip
+    assert metas == {"Content-Language": "en", "og:locale": "en_US", "author": "de"}
+    found = [(e.tag, e.get("lang")) for e in page.find("body").iter() if e.get("lang")]
+    assert found == [("i", "en"), ("span", "fr"), ("b", "de"), ("code", "de"), ("p", "de")]
+    assert b'hreflang="de"' in new and b'data-lang="de"' in new and b"lang=&#39;de&#39;!" in new
+
+
+def test_the_language_of_the_page_is_that_of_its_root():
+    for source, target, expected in (
+        (None, "en", "en-US"), ("fr", "en", "de-DE"), (None, None, "de-DE"), ("de", "de", "de-DE"),
+    ):  # fmt: skip
+        document = html.read("a.html", NAMED.encode(), locales(source, target))
+        new = document.write([s.source._replace(text="x", tags=()) for s in document.segments])
+        assert f"<html lang={expected} ".encode() in new
+    document = html.read("a.xhtml", b"<html xml:lang='de'><p lang=de>eins", locales(None, "en"))
+    assert document.write([MarkedText("one")]) == b"<html xml:lang='en'><p lang=en>one"

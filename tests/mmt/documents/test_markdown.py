@@ -36,3 +36,10 @@ def test_emphasis_of_no_words_is_left_out():
     start, end = document.segments[0].source.tags
     empty = MarkedText("word", (start._replace(position=0), end._replace(position=0)))
     assert document.write([empty]) == b"word\n"
+
+
+def test_a_lone_carriage_return_ends_a_line():
+    content = b"\r---\ntitle: bleibt\r---\rEins *zwei*\rdrei\r\r- vier\r\n- acht\n\r--"
+    document = markdown.read("a.md", content)
+    assert document.write([None] * len(document.segments)) == content
+    assert {"Eins zwei drei", "vier"} <= {s.source.text for s in document.segments}

@@ -5,8 +5,8 @@ import zipfile
 
 from lxml import etree
 
-from mmt.documents import by_position, odt
-from tests.helpers.documents import EXAMPLES
+from mmt.documents import by_position, locales, odt
+from tests.helpers.documents import EXAMPLES, zipped
 
 
 def test_paragraphs_and_their_notes():
@@ -23,3 +23,24 @@ def test_paragraphs_and_their_notes():
     (span,) = tree.iter("{*}span")
     assert span.text == "EIN FETTES" and len(list(tree.iter("{*}note-body"))) == 1
     assert "EINE NOTE" in "".join(tree.itertext())
+
+
+def test_a_document_names_its_new_language():
+    parts = zipfile.ZipFile(io.BytesIO(EXAMPLES["a.odt"]))
+    styles = (
+        '<a xmlns:fo="f" xmlns:style="s"><style:text-properties fo:language="de" fo:country="DE"/>'
+        '<style:text-properties fo:country="FR" fo:language="fr"/>'
+        '<style:text-properties fo:language="de" fo:country="none"/></a>'
+    )
+    meta = '<m xmlns:dc="d"><dc:language>de-DE</dc:language></m>'
+    content = zipped(
+        **{name: parts.read(name) for name in parts.namelist()},
+        **{"styles.xml": styles, "meta.xml": meta},
+    )
+    document = odt.read("a.odt", content, locales("de", "en"))
+    assert document.write([None] * len(document.segments)) == content
+    given = [by_position(s.source, s.source.text.upper()) for s in document.segments]
+    new = zipfile.ZipFile(io.BytesIO(document.write(given)))
+    found = [tuple(sorted(e.attrib.values())) for e in etree.fromstring(new.read("styles.xml"))]
+    assert found == [("US", "en"), ("FR", "fr"), ("en", "none")]
+    assert b">en-US<" in new.read("meta.xml")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmt.documents import MarkedText, text
+from mmt.documents import MarkedText, locales, text
 from tests.helpers.documents import EXAMPLES
 
 
@@ -35,3 +35,11 @@ def test_notes_and_names_of_cues_stay():
 def test_subtitles_without_times_are_refused():
     with pytest.raises(ValueError, match=r"a\.srt: no cue has a time, as 00:00:01,000"):
         text.read_subtitles("a.srt", b"1\nHallo\n")
+
+
+def test_the_head_of_webvtt_names_the_new_language():
+    captions = b"WEBVTT\r\nKind: captions\r\nLanguage: de\r\n\r\n00:01.000 --> 00:02.000\r\nJa"
+    for source, new in ((None, b"Language: en\r\n"), ("fr", b"Language: de\r\n")):
+        document = text.read_subtitles("a.vtt", captions, locales(source, "en"))
+        assert document.write([None]) == captions
+        assert new in document.write([MarkedText("Language: de")])

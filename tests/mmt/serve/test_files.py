@@ -5,7 +5,7 @@ import pytest
 from mmt.serve.errors import Refusal
 from mmt.serve.files import KeptFiles
 from mmt.serve.responses import NDJSON
-from tests.helpers.serving import multipart, request
+from tests.helpers.serving import Echo, multipart, request
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,25 @@ def test_other_files_are_refused(name, content, words, strict_port):
     body, kind = multipart(name, content, source="de", target="en")
     answer = request(strict_port, "POST", "/translate_file", body, **kind)
     assert answer.status == 400 and words in answer.json["error"]
+
+
+def test_a_glossary_is_that_of_every_sentence(serve_echo, monkeypatch):
+    required = []
+    search = Echo.search
+
+    def seen(self, sources):
+        required.extend(len(source.phrases) for source in sources)
+        return search(self, sources)
+
+    monkeypatch.setattr(Echo, "search", seen)
+    with serve_echo() as (port, _):
+        values = {"source": "de", "target": "en", "glossary": "ein\tSatz\nnein\tkleiner\tsw\n"}
+        body, kind = multipart("a.txt", b"Ein Satz. Ein nein!\nnein\n", **values)
+        assert "translatedFileUrl" in request(port, "POST", "/translate_file", body, **kind).json
+        assert sorted(required) == [0, 1, 1]
+        body, kind = multipart("a.txt", b"ein", **values | {"glossary": "ein"})
+        answer = request(port, "POST", "/translate_file", body, **kind)
+        assert answer.status == 400 and "glossary, line 1: 'ein'" in answer.json["error"]
 
 
 def test_no_name_of_a_client_is_a_path(serve_echo, tmp_path, monkeypatch):

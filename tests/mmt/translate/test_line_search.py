@@ -34,6 +34,22 @@ def test_a_line_is_translated_sentence_by_sentence(translator):
     assert not whole.pieces
 
 
+def test_lines_and_sentences_without_letters_and_digits_stay(translator):
+    by_sentence = dataclasses.replace(GREEDY, beam=2, nbest=2, split="sentences")
+    lines = ["* * *", " – 👍 ", "Eins zwei. ... Drei!", "…", "1."]
+    kept = list(translator.translate(lines, decoding=by_sentence))
+    alone = list(translator.translate(["Eins zwei.", "Drei!", "1."], decoding=by_sentence))
+    assert [t.text for t in kept[:2]] == ["* * *", "– 👍"] and kept[3].text == "…"
+    assert [len(t.hypotheses) for t in kept] == [1, 1, 2, 1, 2]
+    for rank, hypothesis in enumerate(kept[2].hypotheses):
+        first, second = (t.hypotheses[rank].text for t in alone[:2])
+        assert hypothesis.text == f"{first} ... {second}"
+    assert kept[4].hypotheses == alone[2].hypotheses
+    forced = dataclasses.replace(GREEDY, prefix="acht")
+    (translation,) = translator.translate(["* * *"], decoding=forced)
+    assert translation.text.startswith("acht")
+
+
 def test_lines_without_placeholders_are_translated_as_ever(translator):
     lines = ["eins zwei", "", "drei"]
     assert list(translator.translate(lines, decoding=KEPT)) == list(

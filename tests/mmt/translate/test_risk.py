@@ -8,6 +8,7 @@ import pytest
 
 from mmt.run import Run
 from mmt.translate import Decoding, Hypothesis, Translation, Translator, format_text, to_json
+from mmt.translate.retry import is_risky
 from mmt.translate.risk import FLAGS, Calibration, assess
 from mmt.translate.translation import Signals
 
@@ -70,9 +71,11 @@ def test_scores_of_tokens_count_in_pieces_too(translator):
     assert assess(translator, [whole], CALIBRATION)[0].risk.signals.score == -2
 
 
-def test_an_empty_line_has_no_fault(translator):
-    (line,) = translator.translate(["  "], decoding=Decoding(beam=1), token_scores=True)
-    assert assess(translator, [line], CALIBRATION)[0].risk.flags == ()
+def test_a_line_without_letters_and_digits_has_no_fault(translator):
+    greedy = Decoding(beam=1)
+    lines = translator.translate(["  ", "* * *", "👍"], decoding=greedy, token_scores=True)
+    for line in assess(translator, list(lines), CALIBRATION):
+        assert line.risk.flags == () and not is_risky(line, CALIBRATION)
 
 
 def test_output_formats(translator):

@@ -28,4 +28,8 @@ def test_a_line_of_pieces_joins_texts_and_averages_scores():
     assert joined.hypotheses == (Hypothesis("x", -2.0), Hypothesis("y z", -3.0))
     assert joined.pieces == (first, second)
     assert join("a", [first]).hypotheses == first.hypotheses and not join("a", [first]).pieces
+    kept = Translation("…", (Hypothesis("…", 0.0),) * 2)
+    assert join("a … b", [first, kept, second]).hypotheses == (
+        Hypothesis("x …", -2.0), Hypothesis("y … z", -3.0)
+    )  # fmt: skip
     assert join("", []).hypotheses == (Hypothesis("", 0.0),)

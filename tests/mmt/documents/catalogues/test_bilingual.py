@@ -3,7 +3,7 @@
 import pytest
 from lxml import etree
 
-from mmt.documents import Locales, MarkedText
+from mmt.documents import Locales, MarkedText, locales
 from mmt.documents.catalogues import bilingual
 from tests.helpers.documents import EXAMPLES
 
@@ -60,3 +60,53 @@ def test_messages_of_qt_and_their_numerus_forms():
 def test_another_root_is_refused(read):
     with pytest.raises(ValueError, match=r"a\.xml:2: the root is <a>; expected <"):
         read("a.xml", b"<!-- x -->\n<a/>")
+
+
+def renamed(read, content: str, source: str | None, target: str) -> etree._Element:
+    """The root of a file with everything translated."""
+    document = read("a.xml", content.encode(), locales(source, target))
+    assert document.write([None] * len(document.segments)) == content.encode()
+    return etree.fromstring(document.write([MarkedText("x")] * len(document.segments)))
+
+
+@pytest.mark.parametrize(
+    ("named", "source", "target", "expected"),
+    [
+        ('source-language="de-DE"', None, "en", "en-US"),
+        ('source-language="de" target-language="de"', "de", "en", "en"),
+        ('source-language="de" target-language=""', "de", "zh-Hant", "zh-Hant"),
+        ('source-language="de" target-language="fr"', "de", "en", "fr"),
+    ],
+)
+def test_xliff_names_its_target(named, source, target, expected):
+    content = EXAMPLES["a.xlf"].decode().replace('source-language="de" target-language="en"', named)
+    (file,) = renamed(bilingual.read_xliff, content, source, target).iter("{*}file")
+    assert file.get("target-language") == expected
+    content = f"<xliff version='2.0' {named}><unit><segment><source>Haus</source></segment></unit>"
+    content = content.replace("source-language", "srcLang").replace("target-language", "trgLang")
+    root = renamed(bilingual.read_xliff, f"{content}</xliff>", source, target)
+    assert root.get("trgLang") == expected
+
+
+@pytest.mark.parametrize(
+    ("named", "target", "expected", "forms"),
+    [
+        ('language="de"', "ru", "ru", 3), ('language="de_DE"', "ar", "ar_EG", 6),
+        ("", "ja", "ja", 1), ('language="hu"', "hu", "hu", 1), ('language=""', "en-GB", "en_GB", 2),
+        ('language="fr"', "ru", "fr", 2), ("", "ckb", "ckb", 2),
+    ],
+)  # fmt: skip
+def test_messages_of_qt_have_the_forms_of_the_target(named, target, expected, forms):
+    content = EXAMPLES["a.ts"].decode().replace('language="en"', named)
+    root = renamed(bilingual.read_qt, content, "de", target)
+    assert root.get("language") == expected
+    assert [form.text for form in root.iter("numerusform")] == ["x"] * forms
+
+
+def test_filled_forms_of_qt_stay_unless_the_file_was_in_the_source():
+    form = "<numerusform>%n alte</numerusform>"
+    for named, count in (("en", 4), ("ru", 2)):
+        content = EXAMPLES["a.ts"].decode().replace('language="en"', f'language="{named}"')
+        content = content.replace("<numerusform/>", f"<numerusform/>{form}{form}")
+        root = renamed(bilingual.read_qt, content, "ru", "en")
+        assert root.get("language") == "en" and len(list(root.iter("numerusform"))) == count

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmt.documents import MarkedText
+from mmt.documents import MarkedText, locales
 from mmt.documents.catalogues import fluent
 from tests.helpers.documents import EXAMPLES
 
@@ -33,3 +33,47 @@ def test_another_reader_reads_the_translation(text):
 def test_broken_fluent_is_refused():
     with pytest.raises(ValueError, match=r"a\.ftl:2: no Fluent: Expected token"):
         fluent.read("a.ftl", b"a = b\nc d\n")
+
+
+SELECTORS = """dateien = Es sind { $n ->
+    [one] Eine Datei
+    [few] wenige
+   *[other] { $n } Dateien
+        in { -marke }
+} da
+    .titel = { $n ->
+        [one] x
+       *[other] { $g ->
+            [male] er
+           *[other] sie
+        }
+    }
+fall = { $n ->
+   *[one] x
+    [other] y
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [("ru", "en", "one other"), ("pl", "ru", "one few other"), ("de", "ru", "one few many other"),
+     ("ru", "ja", "other")],
+)  # fmt: skip
+def test_selectors_have_the_forms_of_the_target(source, target, expected):
+    content = SELECTORS.encode() if source != "de" else SELECTORS.replace(
+        "    [few] wenige\n", ""
+    ).encode()  # fmt: skip
+    document = fluent.read("a.ftl", content, locales(source, target))
+    assert document.write([None] * len(document.segments)) == content
+    given = [s.source._replace(text=f"{s.source.text}!") for s in document.segments]
+    first, second = syntax.parse(document.write(given).decode()).body
+    assert type(first) is type(second) is syntax.ast.Message
+    variants = first.value.elements[1].expression.variants
+    assert " ".join(v.key.name for v in variants) == expected
+    assert [v.default for v in variants] == [v.key.name == "other" for v in variants]
+    others = [v.value for v in variants if v.key.name not in ("one", "few") or source == "de"][-1:]
+    assert len(others[0].elements) == 4
+    kept = first.attributes[0].value.elements[0].expression.variants
+    assert [v.key.name for v in kept] == ["one", "other"]
+    assert len(second.value.elements[0].expression.variants) == 2

@@ -1,9 +1,12 @@
 """PO: entries with their forms, read again by polib, and broken files."""
 
+import io
+
 import polib
 import pytest
+from babel.messages import pofile
 
-from mmt.documents import MarkedText
+from mmt.documents import MarkedText, locales
 from mmt.documents.catalogues import gettext
 from tests.helpers.documents import EXAMPLES
 
@@ -43,3 +46,84 @@ def test_another_reader_reads_the_translation(text, tmp_path):
 def test_faults_name_the_line(content, message):
     with pytest.raises(ValueError, match=message):
         gettext.read("a.po", content)
+
+
+PLURAL = r"""msgid ""
+msgstr ""
+"Project-Id-Version: a\n"
+"Language: LANGUAGE\n"
+"Plural-Forms: RULE\n"
+
+msgid "%d Datei"
+msgid_plural "%d Dateien"
+msgstr[0] ""
+msgstr[1] ""
+msgstr[2] ""
+
+msgid "Ende"
+msgstr ""
+"""
+TEMPLATE = "nplurals=INTEGER; plural=EXPRESSION;"
+
+
+def translated(content: str, source: str, target: str, tmp_path) -> polib.POFile:
+    """Everything marked as translated, read again by polib; Babel must agree on the forms."""
+    document = gettext.read("a.po", content.encode(), locales(source, target))
+    assert document.write([None] * len(document.segments)) == content.encode()
+    new = document.write([MarkedText(f"{segment.source.text}!") for segment in document.segments])
+    (tmp_path / "new.po").write_bytes(new)
+    catalog = pofile.read_po(io.BytesIO(new), abort_invalid=True)
+    found = polib.pofile(str(tmp_path / "new.po"))
+    for entry in found:
+        forms = [*entry.msgstr_plural.values()]
+        assert not forms or (len(forms) == catalog.num_plurals and all(forms))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "forms"),
+    [
+        ("ru", "ru", ["Datei", "Dateien", "Dateien"]), ("en-GB", "en_GB", ["Datei", "Dateien"]),
+        ("ja", "ja", ["Dateien"]), ("sr-Latn", "sr@latin", ["Datei", "Dateien", "Dateien"]),
+        ("ar", "ar", ["Dateien", "Datei", *["Dateien"] * 4]), ("ckb", "ckb", ["Datei", "Dateien"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("given", ["", "de"])
+def test_a_catalogue_gets_the_name_and_the_forms_of_the_target(
+    target, name, forms, given, tmp_path
+):
+    content = PLURAL.replace("LANGUAGE", given).replace("RULE", TEMPLATE)
+    found = translated(content, "de", target, tmp_path)
+    assert found.metadata["Language"] == name
+    assert found.metadata["Plural-Forms"].startswith(f"nplurals={len(forms)}; plural=")
+    assert list(found[0].msgstr_plural.values()) == [f"%d {word}!" for word in forms]
+    assert list(found[0].msgstr_plural) == list(range(len(forms))) and found[1].msgstr == "Ende!"
+
+
+def test_forms_of_a_source_with_more_are_dropped(tmp_path):
+    content = PLURAL.replace("LANGUAGE", "ru_RU").replace("RULE", 'nplurals=3; "\n"plural=2;')
+    content = content.replace('[2] ""', '[2] "alt"')
+    found = translated(content, "ru", "en", tmp_path)
+    assert found.metadata["Language"] == "en_US" and len(found[0].msgstr_plural) == 2
+    assert found.metadata["Plural-Forms"] == "nplurals=2; plural=(n != 1);"
+
+
+def test_a_header_in_the_target_keeps_its_rule(tmp_path):
+    rule = "nplurals=4; plural=(n==1 ? 3 : n==2 ? 0 : n==3 ? 1 : 2);"
+    content = PLURAL.replace("LANGUAGE", "ru").replace("RULE", rule)
+    found = translated(content, "de", "ru", tmp_path)
+    assert found.metadata["Plural-Forms"] == rule
+    assert list(found[0].msgstr_plural.values()) == [*["%d Dateien!"] * 3, "%d Datei!"]
+    without = content.replace(f'"Plural-Forms: {rule}\\n"\n', "")
+    found = translated(without, "de", "ru", tmp_path)
+    assert found.metadata["Plural-Forms"].startswith("nplurals=3;")
+
+
+def test_a_header_of_another_language_is_left_alone():
+    rule = "nplurals=3; plural=0;"
+    content = PLURAL.replace("LANGUAGE", "pl").replace("RULE", rule)
+    document = gettext.read("a.po", content.encode(), locales("de", "en"))
+    assert len(document.segments) == 4
+    assert document.write([None, None, None, MarkedText("End")]).decode() == content.replace(
+        'msgid "Ende"\nmsgstr ""', 'msgid "Ende"\nmsgstr "End"'
+    )

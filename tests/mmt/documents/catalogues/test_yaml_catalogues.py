@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from mmt.documents import MarkedText
+from mmt.documents import MarkedText, locales
 from mmt.documents.catalogues import yaml_catalogues
 from tests.helpers.documents import EXAMPLES
 
@@ -45,3 +45,72 @@ def test_aliases_are_read_once():
 def test_broken_yaml_is_refused(content, message):
     with pytest.raises(ValueError, match=message):
         yaml_catalogues.read("a.yml", content)
+
+
+RUSSIAN = """ru: # c
+  files:
+    one: "%{count} file"
+    few: "%{count} few"  # gone
+    # stays
+    many: |
+      many
+
+    other: '%{count} files'
+  last:
+    other: y
+    few: z
+    many: w
+  flow: {few: b, one: a, other: c, many: d}
+  list:
+  - few: a
+    other: b
+    one: c
+  next: Text
+"""
+GERMAN = """'de':
+  a:
+    one: "eins"
+    other: "%{count} Dateien" # c
+  flow: {one: a, other: c}
+  anchor:
+    one: &x a
+    other: *x
+  reason: {other: d}
+"""
+
+
+def written(content: str, source: str, target: str) -> dict:
+    """Everything marked as translated, read again by PyYAML."""
+    document = yaml_catalogues.read("a.yml", content.encode(), locales(source, target))
+    assert document.write([None] * len(document.segments)) == content.encode()
+    given = [MarkedText(f"{segment.source.text.strip()}!") for segment in document.segments]
+    return yaml.safe_load(document.write(given))
+
+
+def test_forms_are_those_of_the_target():
+    assert written(RUSSIAN, "ru", "en") == {
+        "en": {
+            "files": {"one": "%{count} file!", "other": "%{count} files!"},
+            "last": {"other": "y!", "few": "z!", "many": "w!"},  # without "one" it is no plural
+            "flow": {"one": "a!", "other": "c!"},
+            "list": [{"few": "a!", "other": "b!", "one": "c!"}],
+            "next": "Text!",
+        }
+    }
+    last = RUSSIAN.replace("    other: y", "    one: x\n    other: y")
+    assert written(last, "ru", "en")["en"]["last"] == {"one": "x!", "other": "y!"}
+    files = "%{count} Dateien!"
+    assert written(GERMAN, "de", "pl") == {
+        "pl": {
+            "a": {"one": "eins!", "few": files, "many": files, "other": files},
+            "flow": {"one": "a!", "few": "c!", "many": "c!", "other": "c!"},
+            "anchor": {"one": "a!", "other": "a!"},
+            "reason": {"other": "d!"},
+        }
+    }
+
+
+def test_only_a_root_key_of_the_source_is_renamed():
+    assert set(written(GERMAN, "fr", "en")) == {"de"}
+    assert set(written(GERMAN + "x: y\n", "de", "en")) == {"de", "x"}
+    assert written("de: Text", "de", "en") == {"de": "Text!"}
