@@ -153,9 +153,9 @@ def _one_expert(mlp: Mlp, weights: Sequence[Any], index: Array, block: Array) ->
 def block_rows(choices: int, experts: int) -> int:
     """Returns the rows of a block of `blocks`, from 8 to 128.
 
-    A block reads its expert's weights once. Up to a fair share of 64 rows an expert, reading is what
-    takes time: then it is a power of two of at least 5/4 of the share, so that most experts need
-    one block. Else it is the share, a multiple of 8.
+    A block reads its expert's weights once. Where an expert's fair share is under 64 rows, reading
+    is what takes time: a block has a power of two of at least 5/4 of the share, so that most
+    experts need one. Else it has the share, as a multiple of 8.
     """
     share = -(-choices // experts)
     if share >= 64:
