@@ -1,0 +1,45 @@
+"""The whole comparison as JSON, and that it needs no JAX."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval import compare
+
+OLD = Path(__file__).resolve().parents[2] / "data/old_run"
+
+
+def test_json_has_all_of_it(made_run):
+    first = made_run("a", scores={"deu_Latn": 0.3})
+    other = made_run("b", dropout=0.2, scores={"deu_Latn": 0.1})
+    content = json.loads(json.dumps(compare.compare([first, other]).as_json(), allow_nan=False))
+    assert content["runs"] == ["a", "b"] and not content["faults"]
+    assert content["configuration"] == {
+        "different": [{"name": "DROPOUT_RATE", "values": ["0.1", "0.2"]}], "equal": 2,
+    }  # fmt: skip
+    point = content["training"]["at_steps"][0]
+    assert point["losses"][0] == {"loss": 2.0, "interpolated": False}
+    (row,) = content["scores"][0]["comparisons"][0]["languages"]
+    assert row["verdict"] == "better"
+    assert row["delta"] == pytest.approx(row["bleu"][1] - row["bleu"][0])
+
+
+def test_numbers_that_are_not_finite_are_none(made_run):
+    first, other = made_run("a"), made_run("b")
+    lines = (other / "metrics.jsonl").read_text().replace('"target_tokens": 1000, ', "")
+    (other / "metrics.jsonl").write_text(lines)
+    content = compare.compare([first, other]).as_json()
+    json.dumps(content, allow_nan=False)
+    assert content["training"]["summaries"][1]["validation"]["tokens"] == [None, None]
+    assert content["training"]["at_tokens"] == []
+
+
+def test_it_starts_fast(made_run):
+    command = ["compare", str(OLD / "toy"), str(made_run("a"))]
+    code = f"import sys; from mmt.cli.main import main; status = main({command}); "
+    code += "sys.exit(status or bool({'jax', 'flax', 'orbax', 'matplotlib'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
