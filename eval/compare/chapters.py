@@ -10,7 +10,8 @@ from eval.compare.training import EqualPoint, LossAt, TrainingSummary
 
 NONE = "–"  # what a run does not have
 _NAMED = 8  # languages that a sentence names
-_MARKS = {"better": "▲", "worse": "▼", "tie": "=", "untested": "?"}
+_MARKS = {"better": "▲", "tie": "=", "worse": "▼", "untested": "?"}
+_WORDS = {"better": "better", "tie": "no difference", "worse": "worse", "untested": "not tested"}
 
 
 @dataclass(frozen=True)
@@ -194,21 +195,25 @@ def signed(value: float, digits: int) -> str:
 
 
 def _scores(scores: RunPair) -> Chapter:
-    sentences = []
+    sentences, tables = [], list[TextTable]()
     if not scores.comparisons:
         sentences.append("No row of both runs can be compared.")
-    for one in scores.comparisons:
-        sentences += _summary(one)
-    if any(row.q is not None for one in scores.comparisons for row in one.languages):
+    else:
+        sentences.append(f"Δ is {scores.other} minus {scores.first}.")
+        tables += [_summary(scores.comparisons), _wins(scores)]
+    tested = [row for one in scores.comparisons for row in one.languages]
+    if any(row.q is not None for row in tested):
         sentences.append(
             "▲ better, ▼ worse, = no significant difference: q < 0.05. p is the greater one of "
             "paired bootstrap and approximate randomisation; q is p corrected for the number of "
             "languages (Benjamini-Hochberg). Intervals are 95 % (bootstrap over sentences)."
         )
+    if any(row.q is None for row in tested):
+        sentences.append("?: not tested, since analysis.jsonl has no counts of both runs' rows.")
     return Chapter(
         f"Scores: {scores.other} against {scores.first}",
         tuple(sentences),
-        tuple(_languages(one) for one in scores.comparisons),
+        (*tables, *map(_languages, scores.comparisons)),
         tuple(
             f"{testset}: not compared, {part.reason}: {_names(part.languages)}"
             for testset, parts in scores.left_out.items() for part in parts
@@ -216,27 +221,37 @@ def _scores(scores: RunPair) -> Chapter:
     )  # fmt: skip
 
 
-def _summary(one: ScoreComparison) -> list[str]:
-    count = len(one.languages)
-    better, worse, ties = (one.count(verdict) for verdict in ("better", "worse", "tie"))
-    sentence = (
-        f"{one.testset}, {one.decode}: {_number(count, 'language')}, mean ΔBLEU "
-        f"{signed(one.mean('delta'), 2)}, ΔchrF++ {signed(one.mean('chrf_delta'), 2)}. "
-    )
-    untested = one.count("untested")
-    if untested < count:
-        sentence += f"{one.other} is significantly better in {better}, worse in {worse}"
-        sentence += f"; no significant difference in {ties}."
-    if untested:
-        sentence += f" {untested:,} not tested: analysis.jsonl has no counts of both runs' rows."
-    sentences = [" ".join(sentence.split())]
-    for name, sign in ((one.other, 1), (one.first, -1)):
-        if most := one.most(sign):
-            named = ", ".join(
-                f"{_name(row, one)} {signed(row.delta, 1)} {_MARKS[row.verdict]}" for row in most
-            )
-            sentences.append(f"{name} wins most in: {named}.")
-    return sentences
+def _summary(comparisons: Sequence[ScoreComparison]) -> TextTable:
+    verdicts = [
+        name for name in _MARKS if name != "untested" or any(map(_is_untested, comparisons))
+    ]
+    columns = ("test set", "decoding", "languages", "mean ΔBLEU", "mean ΔchrF++")
+    rows = [
+        (
+            one.testset, one.decode, f"{len(one.languages):,}", signed(one.mean("delta"), 2),
+            signed(one.mean("chrf_delta"), 2), *(f"{one.count(name):,}" for name in verdicts),
+        )
+        for one in comparisons
+    ]  # fmt: skip
+    heads = (f"{_WORDS[name]} {_MARKS[name]}" for name in verdicts)
+    return _table("Languages won and lost", (*columns, *heads), rows, left=2)
+
+
+def _is_untested(one: ScoreComparison) -> bool:
+    return one.count("untested") > 0
+
+
+def _wins(scores: RunPair) -> TextTable:
+    def most(one: ScoreComparison, sign: int) -> str:
+        named = (
+            f"{_name(row, one)} {signed(row.delta, 1)} {_MARKS[row.verdict]}"
+            for row in one.most(sign)
+        )
+        return ", ".join(named) or NONE
+
+    rows = [(one.testset, one.decode, most(one, 1), most(one, -1)) for one in scores.comparisons]
+    columns = ("test set", "decoding", scores.other, scores.first)
+    return _table("Where each wins most BLEU", columns, rows, left=4)
 
 
 def _name(row: LanguageDifference, of: ScoreComparison) -> str:

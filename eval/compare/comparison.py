@@ -69,6 +69,12 @@ def compare(directories: Sequence[str | Path], results: Sequence[str | Path] = (
     )
 
 
+def check_page(file: Path) -> None:
+    """Raises ValueError unless `file` can be the name of a page."""
+    if file.suffix not in (".html", ".htm"):
+        raise ValueError(f"--out {file}: expected FILE.html")
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -202,6 +202,7 @@ def _compare_flags(parser: argparse.ArgumentParser) -> None:
         help="a file with the scores of all runs; may be repeated; default: each run's own",
     )  # fmt: skip
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--out", metavar="FILE.html", help="also write one self-contained page")
     parser.set_defaults(run="compare")
 
 

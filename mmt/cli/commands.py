@@ -139,11 +139,18 @@ def _compare(args: argparse.Namespace) -> int:
     from eval import compare
     from eval.compare import text
 
+    if args.out:
+        compare.check_page(Path(args.out))
     comparison = compare.compare(args.runs, args.results)
     if args.format == "json":
         print(as_json(comparison.as_json()))
     else:
         text.write(comparison, sys.stdout)
+    if args.out:
+        from eval.compare import page
+
+        page.write(comparison, Path(args.out))
+        print(args.out, file=sys.stderr)
     for fault in comparison.faults:
         print(f"mmt compare: {fault}", file=sys.stderr)
     return 1 if comparison.faults else 0

@@ -24,9 +24,11 @@ def test_each_part_has_its_chapter(made_run):
     assert "Only a has 2 languages (fra_Latn, swh_Latn)." in data.sentences
     assert "Only b has 1 language (wol_Latn)." in data.sentences
     scores = found["Scores: b against a"]
-    assert "b is significantly better in 1, worse in 0" in scores.sentences[0]
-    assert scores.sentences[1].startswith("b wins most in: deu_Latn +")
-    (table,) = scores.tables
+    summary, wins, table = scores.tables
+    assert summary.columns[5:] == ("better ▲", "no difference =", "worse ▼")
+    assert summary.rows[0][:3] == ("made-up", "beam:4", "1") and summary.rows[0][5:] == (*"100",)
+    assert wins.columns[2:] == ("b", "a") and wins.rows[0][3] == "–"
+    assert wins.rows[0][2].startswith("deu_Latn +") and wins.rows[0][2].endswith(" ▲")
     assert table.rows[0][0] == "deu_Latn" and table.rows[0][8] == "▲"
     assert scores.notes == (
         "made-up: not compared, b has no row: 1 language (fra_Latn-eng_Latn)",
