@@ -73,11 +73,14 @@ def read(directories: Sequence[Path], files: Sequence[Path] = ()) -> list[Compar
             f"several of the runs are called {twice[0]}, so their rows of {files[0]} cannot be "
             "told apart: rename a directory, or omit --results"
         )
-    for file, rows, _ in given:
-        if not any(row.system in systems for row in rows):
-            there = ", ".join(sorted({row.system for row in rows})[:8]) or "none"
-            raise ValueError(f"{file} has no row of {', '.join(systems)}; its systems: {there}")
-    return [_Reader(path, name).run(given if files else None) for path, name in runs]
+    made = [_Reader(path, name).run(given if files else None) for path, name in runs]
+    if files and not any(run.scores.rows for run in made):
+        there = sorted({row.system for _, rows, _ in given for row in rows})
+        raise ValueError(
+            f"{', '.join(map(str, files))}: no row of {', '.join(systems)}; systems: "
+            f"{', '.join(there[:8]) or 'none'}"
+        )
+    return made
 
 
 _Given = Sequence[tuple[Path, Sequence[Row], Sequence[analysis.Row]]]
@@ -96,7 +99,7 @@ class _Reader:
         unbound: dict[str, WrittenBinding] = {}
         bindings = self._read(run.config, config.written, unbound)
         manifest = self._read(run.manifest, read_manifest, None)
-        noted = self._read(run.environment, environment.read, None)
+        noted = self._read(run.environment, _environment, None)
         return ComparedRun(
             self._name, run.directory, bindings, manifest, noted,
             self._metrics(manifest.languages if manifest else ()), self._scores(given),
@@ -165,3 +168,18 @@ class _Reader:
                 f"{self._name} has no row in its results; systems: {', '.join(others[:8])}"
             )
         return mine
+
+
+def _environment(file: Path) -> Environment | None:
+    """Returns the devices and versions of a run. Raises ValueError if the file is damaged."""
+    noted = environment.read(file)
+    if noted is None:
+        return None
+    versions = noted.versions
+    if (
+        not isinstance(noted.device, str) or type(noted.devices) is not int
+        or not isinstance(noted.tunables, str) or not isinstance(versions, dict)
+        or not all(isinstance(version, str) for version in versions.values())
+    ):  # fmt: skip
+        raise ValueError(f"{file}: expected a device, a number of devices, and versions by package")
+    return noted

@@ -229,7 +229,8 @@ def _tests(
             continue
         stored = other.scores.paired.get((*theirs.key, ours.system, ours.checkpoint))
         hashes = counts[1].hypotheses, counts[0].hypotheses
-        if stored and (stored.hypotheses, stored.against_hypotheses) == hashes:
+        current = stored and (stored.hypotheses, stored.against_hypotheses) == hashes
+        if stored and current and abs(stored.delta - (theirs.bleu - ours.bleu)) <= _NEAR:
             yield stored
             continue
         judged = _judged(ours, counts[0]), _judged(theirs, counts[1])

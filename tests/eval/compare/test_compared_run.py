@@ -29,7 +29,7 @@ def test_scores_may_be_in_one_file_of_all_runs(made_run):
         "deu_Latn/80", "fra_Latn/80", "swh_Latn/40",
     }  # fmt: skip
     assert all(row.key in old.scores.counts for row in old.scores.rows)
-    with pytest.raises(ValueError, match="has no row of a, b; its systems: bilingual, toy"):
+    with pytest.raises(ValueError, match="no row of a, b; systems: bilingual, toy"):
         compared_run.read([made_run("a"), made_run("b")], [file])
 
 
@@ -61,6 +61,7 @@ def test_a_run_that_is_being_written_is_no_fault(made_run):
         ("manifest.json", '{"name": ', "manifest.json:1: broken JSON"),
         ("manifest.json", '{"version": 7}', "has version 7, this program reads 1"),
         ("environment.json", "[]", "environment.json: "),
+        ("environment.json", '{"device": "a", "devices": 1, "versions": [1]}', "versions by"),
         ("results.jsonl", '{"system": "b"}\n', "results.jsonl:1: missing key"),
         ("analysis.jsonl", '{"kind": "count"}\n', "analysis.jsonl:1: kind is 'count'"),
         ("results.jsonl", "\xff\n", "results.jsonl:1: no UTF-8"),

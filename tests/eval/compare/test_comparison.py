@@ -43,3 +43,20 @@ def test_it_starts_fast(made_run):
     code += "sys.exit(status or bool({'jax', 'flax', 'orbax', 'matplotlib'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_two_trained_runs(toy_run, dense_toy_run):
+    """One has experts and 40 steps, the other none and 200; their data are equal."""
+    made = compare.compare([toy_run, dense_toy_run])
+    assert not made.faults and made.runs == ("toy", "dense")
+    bindings = {one.name: one.values for one in made.configuration.different}
+    assert bindings["TRAIN_STEPS"] == ("40", "200")
+    assert bindings["moe.MoeConfig.num_experts"] == ("4", None)
+    assert "BATCH_SIZE" not in bindings and made.configuration.equal > 50
+    assert not made.data.different and not made.languages.different
+    assert made.training.comparable == (True, True)
+    toy, dense = made.training.summaries
+    assert (toy.steps, dense.steps) == (40, 200) and toy.tokens < dense.tokens
+    assert dense.best_loss < toy.best_loss
+    assert [point.amount for point in made.training.at_steps] == [20, 40]
+    assert [one.language for one in made.training.languages] == ["deu_Latn", "fra_Latn", "swh_Latn"]
