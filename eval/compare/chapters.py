@@ -40,7 +40,7 @@ def chapters(comparison: RunComparison) -> list[Chapter]:
     places = zip(runs, comparison.directories, strict=True)
     head = Chapter(
         "Runs", (), (_table("", ("run", "directory"), places, left=2),),
-        (*comparison.faults, *comparison.notes),
+        (*(f"damaged: {fault}" for fault in comparison.faults), *comparison.notes),
     )  # fmt: skip
     data = Chapter(
         "Data and machines",

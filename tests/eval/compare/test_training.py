@@ -1,5 +1,7 @@
 """Losses of runs at equal steps and at equal tokens, and by language."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,18 @@ def test_losses_at_equal_steps_and_tokens(made_run):
     assert ours == (1.0, False)
     assert theirs.loss == pytest.approx(np.interp(3000, [2000, 4000], [2.5, 1.5]))
     assert theirs.interpolated
+
+
+def test_tokens_between_logged_rows_are_interpolated(made_run):
+    """The tokens of 100 steps are logged together; validation is at other steps."""
+    run = made_run("a")
+    rows = [
+        {"step": 50, "validation_loss": 3.0}, {"step": 100, "target_tokens": 1000.0},
+        {"step": 150, "validation_loss": 2.0}, {"step": 200, "target_tokens": 3000.0},
+    ]  # fmt: skip
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    first, _ = compared_run.read([run, made_run("b")])
+    assert training.summary(first.metrics).validation.tokens == (500, 2500)
 
 
 def test_a_summary(made_run):
