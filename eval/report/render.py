@@ -26,10 +26,13 @@ def csv_file(records: Iterable[Record]) -> bytes:
     return buffer.getvalue().encode()
 
 
-def template(name: str) -> jinja2.Template:
-    """Returns a template of this package, with the filters and tests that templates use."""
+def template(name: str, *folders: Path) -> jinja2.Template:
+    """Returns a template of this package, with the filters and tests that templates use.
+
+    folders: searched before this package's; their templates may include those of this package.
+    """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent / "templates"]),
         autoescape=name.endswith(".html.j2"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -49,6 +49,8 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
     )
 
+    _compare_flags(commands.add_parser("compare", help="what differs between runs, and who wins"))
+
     _plan_flags(commands.add_parser("plan", help="memory and time of a model on any machine"))
     into = commands.add_parser("import", help="convert a published model to a run directory")
     _format(into, "hf", "t5x").add_argument("directory", metavar="DIR", help="the saved model")
@@ -190,6 +192,18 @@ def _report_flags(parser: argparse.ArgumentParser) -> None:
         "--train", metavar="FILE", help="first train and evaluate the runs of a study's gin file"
     )
     parser.set_defaults(run="report")
+
+
+def _compare_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="two or more run directories; the "
+                        "others are compared with the first; only files are read")  # fmt: skip
+    parser.add_argument(
+        "--results", action="append", default=[], metavar="RESULTS.jsonl",
+        help="a file with the scores of all runs; may be repeated; default: each run's own",
+    )  # fmt: skip
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--out", metavar="FILE.html", help="also write one self-contained page")
+    parser.set_defaults(run="compare")
 
 
 def _decoding_flags(parser: argparse.ArgumentParser) -> None:

@@ -135,6 +135,27 @@ def _watch(args: argparse.Namespace) -> None:
     server.watch(runs, port=args.port)
 
 
+def _compare(args: argparse.Namespace) -> int:
+    from eval import compare
+    from eval.compare import text
+
+    if args.out:
+        compare.check_page(Path(args.out))
+    comparison = compare.compare(args.runs, args.results)
+    if args.format == "json":
+        print(as_json(comparison.as_json()))
+    else:
+        text.write(comparison, sys.stdout)
+    if args.out:
+        from eval.compare import page
+
+        page.write(comparison, Path(args.out))
+        print(args.out, file=sys.stderr)
+    for fault in comparison.faults:
+        print(f"mmt compare: {fault}", file=sys.stderr)
+    return 1 if comparison.faults else 0
+
+
 def _evaluate(args: argparse.Namespace) -> None:
     from eval import evaluate, metrics, systems, testsets
     from eval.analyses import about
@@ -291,6 +312,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "watch": _watch,
     "translate": translate, "serve": _serve,
     "evaluate": _evaluate, "calibrate": _calibrate, "baselines": _baselines, "report": _report,
+    "compare": _compare,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,
     **data_commands.COMMANDS,
 }  # fmt: skip

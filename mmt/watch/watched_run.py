@@ -44,6 +44,11 @@ def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
     Raises:
       ValueError: a directory is given twice, or is no run directory.
     """
+    return [WatchedRun(path, name) for path, name in named(directories)]
+
+
+def named(directories: Sequence[str | Path]) -> list[tuple[Path, str]]:
+    """Returns the directories, each with a name that no other one has. Raises as `open_runs`."""
     paths = [Path(directory) for directory in directories]
     for number, path in enumerate(paths):
         _check_is_run(path)
@@ -51,7 +56,7 @@ def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
             raise ValueError(f"{path} is given twice")
     names = [path.resolve().name for path in paths]
     return [
-        WatchedRun(path, name if names.count(name) == 1 else str(path))
+        (path, name if names.count(name) == 1 else str(path))
         for path, name in zip(paths, names, strict=True)
     ]
 

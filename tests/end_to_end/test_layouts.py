@@ -62,7 +62,7 @@ def test_a_model_cut_over_eight_devices_translates_as_on_one(mmt_command, toy_ru
     words = ("eins", "zwei", "null"), ("drei", "vier")
     lines = "".join(f"{a} {b}\n" for a in words[0] for b in words[1]).encode()
     command = ("translate", "--model", toy_run, "--from", "de", "--format", "jsonl")
-    alone = mmt_command(*command, stdin=lines)
+    alone = mmt_command(*command, "--weights", "float32", stdin=lines)
     cut = mmt_command(
         *command, "--gin.device_mesh.axes={'data': 4, 'model': 2}", stdin=lines,
         XLA_FLAGS="--xla_force_host_platform_device_count=8",

@@ -151,3 +151,25 @@ def test_a_file_that_cannot_be_translated_is_refused(
     assert main(["translate", "--model", str(toy_run), *flags.split()]) == 1
     assert message in capsys.readouterr().err
     assert (tmp_path / "a.html").read_text() == "<p>eins" and not (tmp_path / "b").exists()
+
+
+def test_compare_prints_what_differs_and_reports_damage(tmp_path, capsys):
+    copy = shutil.copytree(OLD / "toy", tmp_path / "copy")
+    for file in ("results.jsonl", "analysis.jsonl"):
+        shutil.copy(OLD / file, copy)
+    both = ["compare", str(OLD / "toy"), str(copy)]
+    assert main([*both, "--format", "json", "--out", str(tmp_path / "page.html")]) == 0
+    out, err = capsys.readouterr()
+    content = json.loads(out)
+    assert content["runs"] == ["toy", "copy"] and not content["configuration"]["different"]
+    assert "copy is called toy in its results" in content["notes"]
+    assert err.strip().endswith("page.html") and (tmp_path / "page.html").is_file()
+    with Run(copy).metrics.open("a") as file:
+        file.write('{"step": 90, "loss"\n')
+    assert main(both) == 1  # not all could be compared
+    out, err = capsys.readouterr()
+    assert "Validation loss at equal steps" in out and "metrics.jsonl:13: no JSON" in err
+    assert main([*both, "--out", str(tmp_path / "page.txt")]) == 1
+    assert "expected FILE.html" in capsys.readouterr().err
+    assert main(["compare", str(copy), str(copy)]) == 1
+    assert "is given twice" in capsys.readouterr().err

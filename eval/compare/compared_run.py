@@ -1,0 +1,185 @@
+"""What a comparison reads of a run: its files, without its weights and without JAX."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from eval.records import analysis, results
+from eval.records.analysis import Paired, SentenceCounts
+from eval.records.results import Row
+from mmt import config, watch
+from mmt.config import WrittenBinding
+from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.run import Run
+from mmt.system import environment
+from mmt.system.environment import Environment
+from mmt.watch.run_metrics import RunMetrics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRows:
+    """The scores of a run. rows: in file order. counts: by the key of their row.
+
+    paired: stored tests, by the key of their row and the system and checkpoint of the other one.
+    """
+
+    rows: tuple[Row, ...] = ()
+    counts: Mapping[tuple[str, ...], SentenceCounts] = field(default_factory=dict)
+    paired: Mapping[tuple[str, ...], Paired] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRun:
+    """A run and what its files say. What a file does not say is empty or None.
+
+    name: no other compared run has it. bindings: of its configuration. notes: what is missing.
+    faults: which files are damaged, with file and line; what stands behind a fault is not compared.
+    """
+
+    name: str
+    directory: Path
+    bindings: Mapping[str, WrittenBinding]
+    manifest: Manifest | None
+    environment: Environment | None
+    metrics: RunMetrics
+    scores: ScoreRows
+    notes: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def read(directories: Sequence[Path], files: Sequence[Path] = ()) -> list[ComparedRun]:
+    """Returns the runs in these directories.
+
+    files: results files with the scores of all runs; by default each run has its own.
+
+    Raises:
+      ValueError: fewer than two directories; one is given twice, or is no run directory; a file of
+        `files` is damaged, or has no row of any of the runs.
+      OSError: a file of `files` cannot be read.
+    """
+    if len(directories) < 2:
+        raise ValueError(f"{len(directories)} run: name two or more to compare")
+    runs = watch.named(directories)
+    given = [(file, results.read_rows(file), analysis.read(analysis.beside(file)))
+             for file in files]  # fmt: skip
+    systems = [path.resolve().name for path, _ in runs]
+    twice = sorted({system for system in systems if systems.count(system) > 1})
+    if files and twice:
+        raise ValueError(
+            f"several of the runs are called {twice[0]}, so their rows of {files[0]} cannot be "
+            "told apart: rename a directory, or omit --results"
+        )
+    made = [_Reader(path, name).run(given if files else None) for path, name in runs]
+    if files and not any(run.scores.rows for run in made):
+        there = sorted({row.system for _, rows, _ in given for row in rows})
+        raise ValueError(
+            f"{', '.join(map(str, files))}: no row of {', '.join(systems)}; systems: "
+            f"{', '.join(there[:8]) or 'none'}"
+        )
+    return made
+
+
+_Given = Sequence[tuple[Path, Sequence[Row], Sequence[analysis.Row]]]
+
+
+class _Reader:
+    """Reads the files of one run and collects what is missing or damaged."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._run, self._name = Run(directory), name
+        self._notes: list[str] = []
+        self._faults: list[str] = []
+
+    def run(self, given: _Given | None) -> ComparedRun:
+        run = self._run
+        unbound: dict[str, WrittenBinding] = {}
+        bindings = self._read(run.config, config.written, unbound)
+        manifest = self._read(run.manifest, read_manifest, None)
+        noted = self._read(run.environment, _environment, None)
+        return ComparedRun(
+            self._name, run.directory, bindings, manifest, noted,
+            self._metrics(manifest.languages if manifest else ()), self._scores(given),
+            tuple(self._notes), tuple(self._faults),
+        )  # fmt: skip
+
+    def _read(self, file: Path, load: Callable[[Path], T], without: T) -> T:
+        """Returns what `load` makes of a file, or `without`, which is then noted."""
+        if not file.is_file():
+            self._notes.append(f"{self._name} has no {file.name}")
+            return without
+        try:
+            return load(file)
+        except (ValueError, OSError) as error:
+            self._faults.append(str(error))
+            return without
+
+    def _metrics(self, languages: tuple[str, ...]) -> RunMetrics:
+        file = self._run.metrics
+        metrics = RunMetrics(file, languages)
+        if not file.is_file():
+            self._notes.append(f"{self._name} has no {file.name}")
+            return metrics
+        try:
+            while metrics.read():
+                pass
+        except OSError as error:
+            self._faults.append(f"{file}: {error.strerror}")
+        if metrics.fault:
+            self._faults.append(f"{metrics.fault}; nothing after this line is compared")
+        elif metrics.place < metrics.size:
+            self._notes.append(
+                f"{self._name} is being written: the last line of {file.name} is incomplete, and "
+                "is left out"
+            )
+        return metrics
+
+    def _scores(self, given: _Given | None) -> ScoreRows:
+        if given is None:
+            file, none = self._run.results, list[Row]()
+            rows = self._read(file, results.read_rows, none)
+            given = [(file, rows, self._read_analysis(analysis.beside(file)) if rows else [])]
+        mine = {row.key: row for _, rows, _ in given for row in self._mine(rows)}
+        analyses = [row for *_, rows in given for row in rows]
+        return ScoreRows(
+            tuple(mine.values()),
+            {row.key[1:]: row for row in analyses if isinstance(row, SentenceCounts)},
+            {row.key[1:]: row for row in analyses if isinstance(row, Paired)},
+        )
+
+    def _read_analysis(self, file: Path) -> list[analysis.Row]:
+        return self._read(file, analysis.read, [])
+
+    def _mine(self, rows: Sequence[Row]) -> list[Row]:
+        """Returns the rows of this run, by its name or, where it was renamed, its configuration."""
+        system = self._run.directory.resolve().name
+        mine = [row for row in rows if row.system == system]
+        if not mine and self._run.config.is_file():
+            digest = hashlib.sha256(self._run.config.read_bytes()).hexdigest()[:12]
+            mine = [row for row in rows if row.config == digest]
+            if mine:
+                self._notes.append(f"{self._name} is called {mine[0].system} in its results")
+        others = sorted({row.system for row in rows})
+        if others and not mine:
+            self._notes.append(
+                f"{self._name} has no row in its results; systems: {', '.join(others[:8])}"
+            )
+        return mine
+
+
+def _environment(file: Path) -> Environment | None:
+    """Returns the devices and versions of a run. Raises ValueError if the file is damaged."""
+    noted = environment.read(file)
+    if noted is None:
+        return None
+    versions = noted.versions
+    if (
+        not isinstance(noted.device, str) or type(noted.devices) is not int
+        or not isinstance(noted.tunables, str) or not isinstance(versions, dict)
+        or not all(isinstance(version, str) for version in versions.values())
+    ):  # fmt: skip
+        raise ValueError(f"{file}: expected a device, a number of devices, and versions by package")
+    return noted
