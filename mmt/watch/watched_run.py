@@ -26,9 +26,9 @@ HOW = {  # how a run comes to log what it does not
     "overfitting": "it needs the validation loss",
     "bleu": "add @validation.ValidationBleu() to train.train.hooks",
     "source_use": "add @hooks.SourceUse() to train.train.hooks",
-    "epochs": "it needs ledger.json, which is written with every checkpoint",
+    "epochs": "it needs the ledger, which is written with every checkpoint",
     "share": "rows of training have no language_tokens",
-    "mixing": "it needs ledger.json, which is written with every checkpoint",
+    "mixing": "it needs the ledger, which is written with every checkpoint",
     "expert_load": "add @hooks.ExpertUse() to train.train.hooks of a model with experts",
     "samples": "add @validation.ValidationBleu() to train.train.hooks",
 }

@@ -54,7 +54,10 @@ def test_translate_and_evaluate(old):
     before = results.read_rows(folder / "results.jsonl")
     shutil.rmtree(folder / "hypotheses/toy")  # else nothing is translated again
     out = folder / "results.jsonl"
-    run("evaluate", "--model", "toy", "--testset", "numbers", "--beam", 2, "--out", out)
+    run(
+        "evaluate", "--model", "toy", "--testset", "numbers", "--beam", 2, "--out", out,
+        "--gin.Decoding.early_stopping=never",
+    )  # fmt: skip
     rows = results.read_rows(out)
     assert len(rows) == len(before) == 6
     for row in before:

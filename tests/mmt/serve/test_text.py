@@ -13,7 +13,7 @@ from mmt import documents
 from mmt.serve import text
 from mmt.serve.scheduler import Sentence
 from mmt.serve.text import ServedUnit
-from mmt.translate import Hypothesis, markup, words
+from mmt.translate import Hypothesis, Translation, markup, words
 from mmt.translate.alignment import Alignment
 
 SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
@@ -45,7 +45,8 @@ def hypotheses(sentences, translate=str):
         spans = [words.spans(each) for each in (sentence.text, translation)]
         weights = np.eye(len(spans[1]), len(spans[0]), dtype=np.float32)
         alignment = Alignment(tuple(spans[0]), tuple(spans[1]), weights)
-        results[sentence] = (Hypothesis(translation, 0.0, alignment=alignment),)
+        hypothesis = Hypothesis(translation, 0.0, alignment=alignment)
+        results[sentence] = Translation(sentence.text, (hypothesis,))
     return results
 
 

@@ -137,7 +137,7 @@ def test_an_exported_file_of_two_runs(width, scheme, made_up, tmp_path, open_pag
         assert page.locator("#mixing .rows:visible").count() == 1
         assert page.locator("#experts .rows").count() == 2
         assert page.locator("#totals canvas").count() >= 8
-        assert "other: Mixing rates: it needs ledger.json" in page.locator("#missing").inner_text()
+        assert "other: Mixing rates: it needs the ledger" in page.locator("#missing").inner_text()
         page.locator("#values summary").click()
         page.locator("#values tbody tr").nth(len(SIZE.codes) - 1).wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
