@@ -151,16 +151,13 @@ def _one_expert(mlp: Mlp, weights: Sequence[Any], index: Array, block: Array) ->
 
 
 def block_rows(choices: int, experts: int) -> int:
-    """Returns the rows of a block of `blocks`, from 8 to 128.
+    """Returns the rows of a block of `blocks`: an expert's fair share, up to a power of two from 8
+    to 128.
 
-    A block reads its expert's weights once. Where an expert's fair share is under 64 rows, reading
-    is what takes time: a block has a power of two of at least 5/4 of the share, so that most
-    experts need one. Else it has the share, as a multiple of 8.
+    A block reads its expert's weights once, and each expert wastes half a block on average.
     """
     share = -(-choices // experts)
-    if share >= 64:
-        return min(128, 8 * -(-share // 8))
-    return min(64, max(8, 1 << (5 * share // 4).bit_length()))
+    return min(128, max(8, 1 << (share - 1).bit_length()))
 
 
 def to_buffers(x: Float[Array, "G S D"], routing: Routing) -> Float[Array, "E G C D"]:
