@@ -8,18 +8,18 @@ by the gates. Logits stay the same, and translation costs what a dense model cos
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from mmt import checkpoint, config, languages
+from mmt import checkpoint, languages
+from mmt.convert import derived
 from mmt.convert.hf import staged
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.model import parameter_names
 from mmt.model.balance import NAME as BIAS
 from mmt.model.config import Config
-from mmt.model.transformer import Transformer, parameter_shapes
+from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
 
 _STACKS = ("encoder", "decoder")
@@ -58,18 +58,13 @@ def extract(model_dir: str | Path, names: Sequence[str], out: str | Path) -> Non
     width = _pad(flat)
     with staged(Path(out)) as temporary:
         made = Run(temporary)
-        made.config.write_text(_gin_text(run, model.config, width, out), encoding="utf-8")
+        bindings = _bindings(model.config, width)
+        made.config.write_text(derived.gin_text(run, bindings, out), encoding="utf-8")
         manifest.only(codes).write(temporary)
         for file in {*run.vocabularies().values(), run.environment, run.identifier}:
             if file.is_file():
                 shutil.copyfile(file, temporary / file.name)
-        dense = made.model()
-        parameter_names.check({name: leaf.shape for name, leaf in flat.items()}, dense)
-        checkpoint.write_params(
-            temporary,
-            parameter_shapes(dense),
-            lambda path, shape: parameter_names.stack(path, shape, dense.config, flat.__getitem__),
-        )
+        derived.write_parameters(temporary, flat)
 
 
 def _check(c: Config, run: Run) -> None:
@@ -168,8 +163,8 @@ def _pad(flat: _Weights) -> int:
     return width
 
 
-def _gin_text(run: Run, c: Config, width: int, out: Any) -> str:
-    """Returns the configuration of `run` with the sizes of the new model."""
+def _bindings(c: Config, width: int) -> list[str]:
+    """Returns the bindings of the sizes of the new model."""
     depth = {"encoder": c.encoder_layers, "decoder": c.decoder_layers}
     routing = {
         stack: "none" if c.routing_table(stack) else getattr(c, f"{stack}_routing")
@@ -186,9 +181,4 @@ def _gin_text(run: Run, c: Config, width: int, out: Any) -> str:
     ]
     if kept:
         bindings.append(f"moe.MoeConfig.mlp_dim = {c.moe.mlp_dim or c.mlp_dim}")
-    with config.isolated(run.config):
-        if config.macro("MODEL_DIR"):
-            bindings.append(f"MODEL_DIR = {str(out)!r}")
-        with config.changed(bindings):
-            config.configured(Transformer)()
-            return config.complete()
+    return bindings

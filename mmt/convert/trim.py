@@ -11,18 +11,18 @@ import itertools
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from mmt import checkpoint, config
+from mmt import checkpoint
+from mmt.convert import derived
 from mmt.convert.hf import staged
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.corpora import Corpus
 from mmt.data.vocabulary import Vocabulary
 from mmt.model import parameter_names
-from mmt.model.transformer import Transformer, parameter_shapes
+from mmt.model.transformer import parameter_shapes
 from mmt.run import SIDES, Run
 
 _BATCH = 10_000  # texts that are encoded in one call
@@ -68,7 +68,8 @@ def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, i
         flat["logits/kernel"] = flat["logits/kernel"][:, kept]
     with staged(Path(out)) as temporary:
         made = Run(temporary)
-        made.config.write_text(_gin_text(run, len(kept), out), encoding="utf-8")
+        bindings = [f"transformer.Config.target_vocab_size = {len(kept)}"]
+        made.config.write_text(derived.gin_text(run, bindings, out), encoding="utf-8")
         names = dict(zip(SIDES, (made.vocabulary(s, shared=False) for s in SIDES), strict=True))
         shutil.copyfile(files["source"], names["source"])
         names["target"].write_bytes(trimmed(files["target"].read_bytes(), kept))
@@ -76,13 +77,7 @@ def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, i
         for file in (run.environment, run.identifier):
             if file.is_file():
                 shutil.copyfile(file, temporary / file.name)
-        smaller = made.model()
-        parameter_names.check({name: leaf.shape for name, leaf in flat.items()}, smaller)
-        checkpoint.write_params(
-            temporary,
-            parameter_shapes(smaller),
-            lambda path, shape: parameter_names.stack(path, shape, c, flat.__getitem__),
-        )
+        derived.write_parameters(temporary, flat)
     return c.target_vocabulary, len(kept)
 
 
@@ -167,14 +162,3 @@ def _with_vocabularies(manifest: Manifest, names: dict[str, Path]) -> Manifest:
         vocabulary_hash={side: each.hash for side, each in loaded.items()},
         vocabulary_size={side: each.size for side, each in loaded.items()},
     )
-
-
-def _gin_text(run: Run, pieces: int, out: Any) -> str:
-    """Returns the configuration of `run` with the size of the target vocabulary."""
-    bindings = [f"transformer.Config.target_vocab_size = {pieces}"]
-    with config.isolated(run.config):
-        if config.macro("MODEL_DIR"):
-            bindings.append(f"MODEL_DIR = {str(out)!r}")
-        with config.changed(bindings):
-            config.configured(Transformer)()
-            return config.complete()
