@@ -95,8 +95,9 @@ def search(model, params, source, settings):
         variables = {"params": params}
         encoded = model.apply(variables, source, method="encode")
         memory = model.apply(variables, encoded, source, method="cross_kv")
-        rows = len(source) * settings.beams
-        cache = model.apply(variables, rows, settings.max_length, method="empty_cache")
+        cache = model.apply(
+            variables, len(source), settings.max_length, settings.beams, method="empty_cache"
+        )
 
         def step(tokens, cache):
             return model.apply(variables, tokens, memory, cache, method="decode_step")
@@ -154,6 +155,7 @@ def test_mmt_translate_gives_the_text_of_generate(mmt_command, tmp_path, record_
     done = mmt_command(
         "translate", "--model", run, "--to", "German", "--beam", 4, "--alpha", 1,
         "--gin.Decoding.penalty=length", "--gin.Decoding.rules=hf",
+        "--gin.Decoding.early_stopping=never", "--weights", "float32",
         stdin="\n".join(lines).encode(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
