@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -288,6 +289,20 @@ def dense_toy_run(mmt_command, toy_corpus):
             )  # fmt: skip
             assert done.returncode == 0, done.stderr.decode()
     return directory
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, run by Playwright; without either the test is skipped."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="extra [clients]")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no chromium on this machine: apt install chromium")
+    with sync_api.sync_playwright() as playwright:
+        with contextlib.closing(
+            playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        ) as running:
+            yield running
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -155,14 +155,14 @@ def _curve(metrics: RunMetrics, field: str) -> LossCurve:
     known = _values(metrics, field)
     if not len(known.steps):
         return LossCurve((), (), ())
-    bins = binned(known, POINTS)
-    steps = bins.edges[1:]
-    if field == "validation_loss":  # each of them counts
-        bins, steps = binned(known, len(known.steps)), known.steps
+    steps, values = known.steps, known.values
+    if field != "validation_loss":  # of which each counts
+        bins = binned(known, POINTS)
+        steps, values = bins.edges[1:], bins.mean
     return LossCurve(
         tuple(steps.tolist()),
         tuple(_tokens(metrics, steps).tolist()),
-        tuple(bins.mean[:, 0].astype(float).tolist()),
+        tuple(values[:, 0].astype(float).tolist()),
     )
 
 

@@ -83,12 +83,13 @@ def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, i
 
 def kept_pieces(vocabulary: Vocabulary, texts: Iterable[str]) -> Bool[np.ndarray, "V"]:
     """Returns which pieces encode the texts, or are needed to: the texts keep their encoding."""
-    kept = vocabulary.special
+    special = vocabulary.special
+    kept = special.copy()
     iterator = iter(texts)
     while batch := list(itertools.islice(iterator, _BATCH)):
         for ids in vocabulary.encode_all(batch):
             kept[ids] = True
-    for number in np.flatnonzero(kept & ~vocabulary.special):
+    for number in np.flatnonzero(kept & ~special):
         kept[list(merged(vocabulary, vocabulary.piece(int(number))))] = True
     return kept
 

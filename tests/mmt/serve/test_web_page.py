@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,8 @@ from mmt.translate.risk import FLAGS
 from tests.helpers.serving import Echo, echo_translator, request
 from tests.mmt.translate.test_risk import CALIBRATION
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PAGE = Path(__file__).resolve().parents[3] / "mmt/serve/page/index.html"
 SIZES = {"desk": (1280, 800), "phone": (390, 844)}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="extra [clients]")
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine: apt install chromium")
-    with sync_api.sync_playwright() as playwright:
-        with contextlib.closing(
-            playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        ) as running:
-            yield running
 
 
 @pytest.fixture

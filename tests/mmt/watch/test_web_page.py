@@ -11,20 +11,6 @@ from mmt.watch import export, open_runs
 from mmt.watch.web_page import page as page_text
 from tests.mmt.watch.conftest import SIZE
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="extra [clients]")
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine: apt install chromium")
-    with sync_api.sync_playwright() as playwright:
-        with contextlib.closing(
-            playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        ) as running:
-            yield running
-
 
 @pytest.fixture
 def open_page(browser):
