@@ -100,9 +100,13 @@ def test_iso_639_1_codes_are_babels():
 
 
 def test_every_babel_locale_is_found_in_its_script():
+    named = 0
     for identifier in sorted(localedata.locale_identifiers()):
         locale = Locale.parse(identifier)
         base = locale.language
+        if base not in locale.languages:  # a locale without words, such as pi_Latn
+            continue
+        named += 1
         likely = LIKELY.get(f"{base}_{locale.territory}") or LIKELY.get(base) or f"{base}__"
         script = locale.script or likely.split("_")[1]
         language = find(identifier)
@@ -111,6 +115,7 @@ def test_every_babel_locale_is_found_in_its_script():
         codes = {language.iso1, language.bcp47.partition("-")[0], *language.aliases}
         tags = {base, f"{base}-{script}", f"{base}-{locale.territory}"}
         assert codes & tags, identifier
+    assert named > 900
 
 
 def test_other_codes_of_a_language_are_found():

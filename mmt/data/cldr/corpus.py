@@ -55,7 +55,7 @@ LOCALES = tuple(
     hi ca hr lt sl et sr lv bn ms ta ur sq mk az ka is gl eu bs kk te mr hy be ml af sw fil gu kn ne
     pa si my uz am mn km cy eo ga so nn ha zu ky lo ps jv tk yo sd ku or as lb gd br fy oc ti yue
     sr_Latn ug ast qu mi fo pcm ak ee sah sc ia kab kok to fur szl vec lij kea kl dz hsb dsb bew
-    syr chr ie frr brx ksh ff_Adlm ccp yrl kgp trw
+    syr chr os frr brx ksh ff_Adlm ccp yrl kgp trw
     """.split()
 )
 

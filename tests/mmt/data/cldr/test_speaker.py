@@ -40,7 +40,8 @@ def test_the_phrases_people_expect() -> None:
 
 def test_words_that_babel_borrows_are_missing() -> None:
     march = datetime.datetime(2021, 3, 2)
-    assert "duration-minute" in units.format_unit(1560, "duration-minute", "long", locale="mt")
+    borrowed = units.format_unit(1560, "duration-minute", "long", locale="mt")
+    assert borrowed in ("1,560 duration-minute", "1,560 min")  # Babel to 2.18, and from 2.19
     with pytest.raises(Missing):
         Speaker("mt").say(Phrase("unit", ("duration-minute", 1560)))
     assert "M03" in dates.format_date(march, "long", locale="lrc_IQ") or "M03" in dates.format_date(
@@ -51,7 +52,7 @@ def test_words_that_babel_borrows_are_missing() -> None:
     with pytest.raises(Missing, match="no data"):
         Speaker("xx")
     rng, drawer = random.Random(0), Drawer(Speaker("en_US"))
-    for locale in ("io", "ba", "wa", "arn"):  # all but their own name is the root's
+    for locale in ("io", "wa", "arn"):  # all but their own name is the root's
         speaker = Speaker(locale)
         for kind in set(WEIGHTS) - {"money", "percent", "name", "list"}:
             with pytest.raises(Missing):
@@ -61,6 +62,7 @@ def test_words_that_babel_borrows_are_missing() -> None:
 @pytest.mark.parametrize("locale", ["de", "ru", "ar", "hi", "sw", "zh_Hant", "fa", "pl", "ti"])
 def test_a_speaker_equals_babel_if_no_word_is_missing(locale: str) -> None:
     speaker = Speaker(locale)
+    units_of_data = localedata.LocaleDataDict(localedata.load(locale))["unit_patterns"]
     moment = datetime.datetime(2024, 7, 9, 15, 45, 7)
     for width in ("full", "long", "medium", "short"):
         assert speaker.say(Phrase("date", (width, moment))) == plain(
@@ -82,7 +84,7 @@ def test_a_speaker_equals_babel_if_no_word_is_missing(locale: str) -> None:
                 currency_digits=count == Decimal("1.5"),
             )
         )
-        if "other" in localedata.load(locale)["unit_patterns"]["duration-day"].get("long", {}):
+        if "other" in units_of_data["duration-day"].get("long", {}):
             assert speaker.say(Phrase("unit", ("duration-day", count))) == plain(
                 units.format_unit(count, "duration-day", "long", locale=locale)
             )
