@@ -142,7 +142,7 @@ def extend(
     state: State,
     *,
     settings: BeamSettings,
-    max_step: int | None = None,
+    max_step: Int[Array, ""] | int | None = None,
     fewest: Int[Array, ""] | int = 0,
     batch_axis: int = 1,
 ) -> State:

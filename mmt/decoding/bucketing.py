@@ -151,7 +151,7 @@ class BucketedBatches:
         batches = (
             self._prefilled(
                 {number: sources[number] for number in numbers[start : start + self.batch_size]},
-                bucket, settings, search.first_end,
+                bucket, settings, search.cache_length,
             )
             for start in range(0, len(numbers), self.batch_size)
         )  # fmt: skip
@@ -167,7 +167,11 @@ class BucketedBatches:
         }
 
     def _prefilled(
-        self, sources: Mapping[int, Source], bucket: Bucket, settings: BeamSettings, first_end: int
+        self,
+        sources: Mapping[int, Source],
+        bucket: Bucket,
+        settings: BeamSettings,
+        cache_length: int,
     ) -> Rows:
         """Returns a batch of sources, before the first step of their search."""
         rows = segments.rows_of(len(sources), self.batch_size, self.fixed)
@@ -181,7 +185,7 @@ class BucketedBatches:
             tokens,
             self._limits(given, bucket, rows),
             settings=settings,
-            max_step=first_end,
+            cache_length=cache_length,
             language_ids=self._language_ids(given, rows),
         )
         return Rows(numbers, encoded, state)

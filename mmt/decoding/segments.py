@@ -1,10 +1,10 @@
-"""Searches in segments: rows that go on for long fill batches of their own.
+"""Searches in segments: rows that go on together fill batches, and done ones leave them.
 
-Every row meets the program of a segment in a batch of the same shape, whatever rows share it. So
-its result does not depend on them, and no row waits for another one longer than a segment.
+The segments of one cache length have one program, which every row meets in a batch of the same
+shape, whatever rows share it. So its result does not depend on them, and no row waits for another
+one longer than a segment.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -16,8 +16,23 @@ from mmt.decoding import beam_search
 from mmt.decoding.beam_search import Hypotheses, RowLimits, State
 from mmt.decoding.settings import BeamSettings
 
+_STEPS = 8  # of a segment
 _FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 slowly
-_LEAST = 8  # rows of the batches of late segments
+_LEAST = 4  # rows of the batches with long caches
+
+
+class Segment(NamedTuple):
+    """Steps of a search that a batch does together.
+
+    Attributes:
+        end: the steps of the search when it is done.
+        cache_length: tokens that the cache has room for.
+        rows: rows of a full batch.
+    """
+
+    end: int
+    cache_length: int
+    rows: int
 
 
 @runtime_checkable
@@ -37,11 +52,11 @@ class SearchModel(Protocol):
         limits: RowLimits,
         *,
         settings: BeamSettings,
-        max_step: int,
+        cache_length: int,
         language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[Any, State]:
         """Encodes the source. Returns what decoding needs of it, and a search before its first
-        step with a cache of `max_step` tokens.
+        step with a cache of `cache_length` tokens.
         """
         ...
 
@@ -51,10 +66,11 @@ class SearchModel(Protocol):
         state: State,
         *,
         settings: BeamSettings,
-        max_step: int,
+        cache_length: int,
+        end: int,
         fewest: int = 0,
     ) -> State:
-        """Continues the search to `max_step` tokens, with a cache of that length, or until at most
+        """Continues the search to `end` tokens, with a cache of `cache_length`, or until at most
         `fewest` rows are not done.
         """
         ...
@@ -90,7 +106,7 @@ class SegmentedSearch:
     """Searches batches of one shape, segment by segment.
 
     Rows that are not done after a segment wait until rows of other batches fill a batch with them.
-    The longer they have run, the smaller is their batch, since few rows run for long.
+    The longer their cache, the smaller is their batch, since few rows run for long.
 
     Args:
         model: functions of the model.
@@ -106,16 +122,14 @@ class SegmentedSearch:
     ) -> None:
         self._model, self._settings = model, settings
         self._fixed = fixed
-        self._ends = segment_ends(settings.max_length)
-        least = min(_LEAST, batch_size)
-        self._sizes = [max(least, batch_size >> segment) for segment in range(len(self._ends))]
-        self._waiting: list[Rows | None] = [None] * len(self._ends)
+        self._segments = segments(settings.max_length, batch_size)
+        self._waiting: list[Rows | None] = [None] * len(self._segments)
         self._found: dict[int, Hypotheses] = {}
 
     @property
-    def first_end(self) -> int:
-        """Returns the steps of the first segment, for which `prefill` makes a cache."""
-        return self._ends[0]
+    def cache_length(self) -> int:
+        """Returns the length of the cache that `prefill` makes."""
+        return self._segments[0].cache_length
 
     def search(self, batches: Iterable[Rows]) -> dict[int, Hypotheses]:
         """Returns the hypotheses of each source, on the host, by its number.
@@ -124,32 +138,33 @@ class SegmentedSearch:
         """
         for batch in batches:
             self._run(batch, 0)
-        for segment, size in enumerate(self._sizes):
-            if (rows := self._waiting[segment]) is not None:
-                self._waiting[segment] = None
+        for number, segment in enumerate(self._segments):
+            if (rows := self._waiting[number]) is not None:
+                self._waiting[number] = None
                 places = np.flatnonzero(rows.sources >= 0)
-                size = rows_of(len(places), size, self._fixed)
-                self._run(self._take([rows], places, size), segment)
+                size = rows_of(len(places), segment.rows, self._fixed)
+                self._run(self._take([rows], places, size), number)
         return self._found
 
-    def _run(self, rows: Rows, segment: int) -> None:
+    def _run(self, rows: Rows, number: int) -> None:
         """Searches rows to the end of a segment."""
+        segment = self._segments[number]
         while True:
             fewest = self._fewest(len(rows.sources))
             state = self._model.decode_segment(
-                rows.encoded, rows.state,
-                settings=self._settings, max_step=self._ends[segment], fewest=fewest,
+                rows.encoded, rows.state, settings=self._settings,
+                cache_length=segment.cache_length, end=segment.end, fewest=fewest,
             )  # fmt: skip
             rows = rows._replace(state=state)
             live = np.asarray(beam_search.live_rows(state))
-            if segment == len(self._ends) - 1 and live.sum() > fewest:
+            if number == len(self._segments) - 1 and live.sum() > fewest:
                 live = np.zeros_like(live)  # at the maximum length
             self._note(rows, ~live)
             rows = rows._replace(sources=np.where(live, rows.sources, -1))
             if not live.any():
                 return
             if live.sum() > fewest:
-                self._go_on(rows, segment + 1)
+                self._go_on(rows, number + 1)
                 return
             rows = self._take([rows], np.flatnonzero(live), fewest)
 
@@ -157,18 +172,17 @@ class SegmentedSearch:
         """Returns how many rows of a batch are kept when the others are done; 0: all stay."""
         return 0 if self._fixed or rows // 4 < _FEWEST else rows // 4
 
-    def _go_on(self, rows: Rows, segment: int) -> None:
+    def _go_on(self, rows: Rows, number: int) -> None:
         """Runs the next segment of rows, as far as they fill batches; the others wait."""
-        parts, size = [rows], self._sizes[segment]
-        if (waiting := self._waiting[segment]) is not None:
-            parts.insert(0, waiting)
+        waiting, size = self._waiting[number], self._segments[number].rows
+        parts = [rows] if waiting is None else [waiting, rows]
         places = np.flatnonzero(np.concatenate([part.sources for part in parts]) >= 0)
         while len(places) >= size:
-            self._run(self._take(parts, places[:size], size), segment)
+            self._run(self._take(parts, places[:size], size), number)
             places = places[size:]
-        if len(places):
+        if len(places) and (waiting is not None or len(rows.sources) > size):
             rows = self._take(parts, places, size)
-        self._waiting[segment] = rows if len(places) else None
+        self._waiting[number] = rows if len(places) else None
 
     def _take(self, parts: Sequence[Rows], places: Int[np.ndarray, "R"], size: int) -> Rows:
         """Returns `size` rows: those at some places, counted through the parts, then empty ones."""
@@ -198,10 +212,23 @@ def rows_of(sources: int, batch_size: int, fixed: bool) -> int:
     return min(batch_size, max(_FEWEST, 1 << (sources - 1).bit_length()))
 
 
-def segment_ends(longest: int) -> list[int]:
-    """Returns the steps at which segments of a search end: [16, 32, 64, 80] for 80.
+def segments(longest: int, batch_size: int) -> list[Segment]:
+    """Returns the segments of a search of `longest` tokens.
 
-    A step's time grows with the length of the cache, and most translations are short. A length is
-    compiled when the first search reaches it.
+    A step's time grows with the length of the cache, and most translations are short. So the cache
+    grows, and the batches of a longer one have fewer rows. A length is compiled when the first
+    search reaches it.
+
+    >>> [(segment.end, segment.cache_length, segment.rows) for segment in segments(40, 32)]
+    [(8, 16, 32), (16, 16, 32), (24, 32, 16), (32, 32, 16), (40, 40, 8)]
     """
-    return [*itertools.takewhile(lambda n: n < longest, (16 << i for i in range(32))), longest]
+    least = min(_LEAST, batch_size)
+    return [
+        Segment(
+            min(end, longest),
+            cache_length=min(_STEPS << doublings, longest),
+            rows=max(least, batch_size >> (doublings - 1)),
+        )
+        for end in range(_STEPS, longest + _STEPS, _STEPS)
+        if (doublings := max(1, (-(-end // _STEPS) - 1).bit_length()))
+    ]

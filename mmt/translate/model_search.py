@@ -49,13 +49,13 @@ class TransformerSearch:
         limits: RowLimits,
         *,
         settings: BeamSettings,
-        max_step: int,
+        cache_length: int,
         language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[CrossKV, State]:
         """See `segments.SearchModel`."""
         return prefill(
             self.model, self.params, source, limits, language_ids,
-            settings=settings, max_step=max_step,
+            settings=settings, cache_length=cache_length,
         )  # fmt: skip
 
     def decode_segment(
@@ -64,13 +64,14 @@ class TransformerSearch:
         state: State,
         *,
         settings: BeamSettings,
-        max_step: int,
+        cache_length: int,
+        end: int,
         fewest: int = 0,
     ) -> State:
         """See `segments.SearchModel`."""
         return decode_segment(
-            self.model, self.params, encoded, state, np.int32(fewest),
-            settings=settings, max_step=max_step, vocabulary=self.vocabulary,
+            self.model, self.params, encoded, state, np.int32(end), np.int32(fewest),
+            settings=settings, cache_length=cache_length, vocabulary=self.vocabulary,
         )  # fmt: skip
 
     def take(
@@ -84,7 +85,7 @@ class TransformerSearch:
         return take(tuple(parts), rows, settings=settings)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "settings", "max_step"))
+@functools.partial(jax.jit, static_argnames=("model", "settings", "cache_length"))
 def prefill(
     model: Transformer,
     params: Any,
@@ -93,35 +94,38 @@ def prefill(
     language_ids: Int[Array, "B"] | None = None,
     *,
     settings: BeamSettings,
-    max_step: int,
+    cache_length: int,
 ) -> tuple[CrossKV, State]:
-    """Encodes `source` and starts a search with a cache of `max_step` tokens."""
+    """Encodes `source` and starts a search with a cache of `cache_length` tokens."""
     variables = {"params": params}
     encoded = model.apply(variables, source, language_ids=language_ids, method="encode")
     cross_kv: Any = model.apply(variables, encoded, source, language_ids, method="cross_kv")
     rows = source.shape[0]
-    cache = model.apply(variables, rows, max_step, settings.beams, method="empty_cache")
+    cache = model.apply(variables, rows, cache_length, settings.beams, method="empty_cache")
     return cross_kv, beam_search.start(cache, limits=limits, settings=settings)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "settings", "max_step", "vocabulary"))
+@functools.partial(
+    jax.jit, static_argnames=("model", "settings", "cache_length", "vocabulary")
+)
 def decode_segment(
     model: Transformer,
     params: Any,
     cross_kv: CrossKV,
     state: State,
+    end: Int[Array, ""] | int,
     fewest: Int[Array, ""] | int = 0,
     *,
     settings: BeamSettings,
-    max_step: int,
+    cache_length: int,
     vocabulary: int,
 ) -> State:
-    """Continues a search to `max_step` tokens, with a cache of that length, or until at most
-    `fewest` rows are not done.
+    """Continues a search to `end` tokens, with a cache of `cache_length`, or until at most `fewest`
+    rows are not done.
     """
     variables = {"params": params}
     rows = state.last.shape[0] // settings.beams
-    longer: Any = model.apply(variables, rows, max_step, settings.beams, method="empty_cache")
+    longer: Any = model.apply(variables, rows, cache_length, settings.beams, method="empty_cache")
     cache = jax.tree.map(
         lambda new, old: new.at[tuple(map(slice, old.shape))].set(old), longer, state.cache
     )
@@ -131,7 +135,7 @@ def decode_segment(
         return logits[:, :vocabulary], cache
 
     state = state._replace(cache=cache)
-    return beam_search.extend(step, state, settings=settings, max_step=max_step, fewest=fewest)
+    return beam_search.extend(step, state, settings=settings, max_step=end, fewest=fewest)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -167,16 +171,16 @@ def trace(
         start=config.start_id, eos=config.eos_id, pad=config.pad_id,
     )  # fmt: skip
     max_lengths: Any = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32)
-    max_step = segments.segment_ends(settings.max_length)[0]
+    cache_length = segments.segments(settings.max_length, source.shape[0])[0].cache_length
     languages = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32) if config.languages else None
     shapes = jax.eval_shape(
-        functools.partial(prefill, model, settings=settings, max_step=max_step),
+        functools.partial(prefill, model, settings=settings, cache_length=cache_length),
         params, source, RowLimits(max_lengths), languages,
     )  # fmt: skip
     cross_kv, state = jax.tree.map(place, shapes)
     segment = functools.partial(
         decode_segment, model,
-        settings=settings, max_step=max_step, vocabulary=config.target_vocabulary,
+        settings=settings, cache_length=cache_length, vocabulary=config.target_vocabulary,
     )  # fmt: skip
     # All parameters are arguments, the encoder's too, because they occupy the devices.
-    return jax.jit(segment, keep_unused=True).trace(params, cross_kv, state)
+    return jax.jit(segment, keep_unused=True).trace(params, cross_kv, state, cache_length)

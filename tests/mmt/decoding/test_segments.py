@@ -9,7 +9,7 @@ import pytest
 
 from mmt.decoding import beam_search
 from mmt.decoding.beam_search import RowLimits
-from mmt.decoding.segments import Rows, SearchModel, SegmentedSearch, rows_of, segment_ends
+from mmt.decoding.segments import Rows, SearchModel, SegmentedSearch, rows_of, segments
 from mmt.decoding.settings import BeamSettings
 
 END, WORD, LONGEST = 1, 5, 80
@@ -36,14 +36,15 @@ class Counting:
     def __init__(self):
         self.batches: list[tuple[int, int]] = []  # rows, last step of the segment
 
-    def prefill(self, source, limits, *, settings, max_step, language_ids=None):
+    def prefill(self, source, limits, *, settings, cache_length, language_ids=None):
         cache = Steps(jnp.zeros(2 * len(source), jnp.int32))
         return jnp.asarray(source[:, 0]), beam_search.start(
             cache, limits=limits, settings=settings
         )
 
-    def decode_segment(self, encoded, state, *, settings, max_step, fewest=0):
-        self.batches.append((len(encoded), max_step))
+    def decode_segment(self, encoded, state, *, settings, cache_length, end, fewest=0):
+        assert end <= cache_length
+        self.batches.append((len(encoded), end))
 
         def step(tokens, cache):
             ends = (cache.done + 1 >= jnp.repeat(encoded, 2))[:, None]
@@ -52,7 +53,7 @@ class Counting:
             return jnp.where((encoded < 0).any(), jnp.nan, logits), Steps(cache.done + 1)
 
         return beam_search.extend(
-            step, state, settings=settings, max_step=max_step, fewest=fewest
+            step, state, settings=settings, max_step=end, fewest=fewest
         )
 
     def take(self, parts, rows, *, settings):
@@ -77,7 +78,7 @@ def search(lengths, *, fixed, size=16):
             numbers[: len(given)] = range(start, start + len(given))
             limits = RowLimits(jnp.where(jnp.arange(rows) < len(given), LONGEST, 0))
             encoded, state = model.prefill(
-                source, limits, settings=settings, max_step=segmented.first_end
+                source, limits, settings=settings, cache_length=segmented.cache_length
             )
             yield Rows(numbers, encoded, state)
 
@@ -96,22 +97,29 @@ def test_every_source_gets_its_own_hypotheses(count, fixed):
 
 
 def test_long_rows_of_many_batches_share_smaller_ones():
-    lengths = ([3] * 14 + [30, 70]) * 8
+    lengths = ([3] * 12 + [12] * 2 + [30, 70]) * 8
     _, batches = search(lengths, fixed=True)
-    assert segment_ends(LONGEST) == [16, 32, 64, 80]
-    assert batches.count((16, 16)) == 8
-    assert batches.count((8, 32)) == 2 and batches.count((8, 64)) == 1
-    assert batches.count((8, 80)) == 1 and len(batches) == 12
+    assert [batches.count((16, end)) for end in (8, 16)] == [8, 2]
+    assert [batches.count((8, end)) for end in range(24, 72, 8)] == [2, 2, 1, 1, 1, 1]
+    assert batches.count((8, 72)) == 1 and len(batches) == 19
+
+
+def test_segments_of_one_cache_length_have_batches_of_one_size():
+    ends = [each[:2] for each in segments(LONGEST, 16)]
+    assert ends == [(8, 16), (16, 16), (24, 32), (32, 32), (40, 64), (48, 64), (56, 64), (64, 64),
+                    (72, 80), (80, 80)]  # fmt: skip
+    assert [each.rows for each in segments(LONGEST, 64)][::2] == [64, 32, 16, 16, 8]
+    assert segments(5, 4) == [(5, 5, 4)]
 
 
 def test_a_row_does_not_wait_for_a_full_batch_at_the_end():
     found, batches = search([70, 2], fixed=False)
-    assert batches == [(4, 16), (4, 32), (4, 64), (4, 80)] and len(found) == 2
+    assert batches == [(4, end) for end in range(8, 80, 8)] and len(found) == 2
 
 
 def test_a_quarter_goes_on_when_the_others_are_done():
     found, batches = search([2] * 14 + [12, 13], fixed=False)
-    assert batches == [(16, 16), (4, 16)] and len(found) == 16
+    assert batches == [(16, 8), (4, 8), (4, 16)] and len(found) == 16
 
 
 def test_a_row_that_is_not_a_number_is_noted_as_such():
