@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
+from concurrent import futures
 from typing import NamedTuple
 
 import jax
@@ -24,7 +25,9 @@ from mmt.decoding.constraints import Constraints, RequiredPhrase, WordEdges
 from mmt.decoding.options import Decoding
 from mmt.decoding.segments import Rows, SearchModel, SegmentedSearch
 from mmt.decoding.settings import BeamSettings
+from mmt.system import environment
 
+_SEARCHES = 4  # at once
 _BEAMS = 2  # times as many beams where phrases are required
 
 
@@ -112,10 +115,37 @@ class BucketedBatches:
         order = sorted(  # sources of one length: their translations end at about the same step
             range(len(sources)), key=lambda i: (*self._bucket(sources[i]), len(sources[i].tokens))
         )
+        parts = self._parts(
+            {
+                bucket: list(members)
+                for bucket, members in itertools.groupby(
+                    order, key=lambda i: self._bucket(sources[i])
+                )
+            }
+        )
         decoded: dict[int, list[DecodedSequence]] = {}
-        for bucket, members in itertools.groupby(order, key=lambda i: self._bucket(sources[i])):
-            decoded |= self._search_bucket({i: sources[i] for i in members}, bucket)
+        with futures.ThreadPoolExecutor(concurrent_searches()) as threads:
+            searches = [
+                threads.submit(self._search_bucket, {i: sources[i] for i in members}, bucket)
+                for bucket, members in parts
+            ]
+            for search in searches:
+                decoded |= search.result()
         return [decoded[i] for i in range(len(sources))]
+
+    def _parts(self, members: Mapping[Bucket, list[int]]) -> list[tuple[Bucket, list[int]]]:
+        """Returns the parts of buckets that are searched each on its own, the largest first.
+
+        None has more than its share of all batches, so that all threads have work.
+        """
+        count, size = sum(map(len, members.values())), self.batch_size
+        batches = -(-count // (size * concurrent_searches()))
+        parts = [
+            (bucket, numbers[start : start + batches * size])
+            for bucket, numbers in members.items()
+            for start in range(0, len(numbers), batches * size)
+        ]
+        return sorted(parts, key=lambda part: -part[0].length * len(part[1]))
 
     def _bucket(self, source: Source) -> Bucket:
         phrases, shape = source.phrases, (0, 0, 0)
@@ -229,6 +259,16 @@ class BucketedBatches:
             (rows, phrases, alternatives, tokens),
             self.edges,
         )
+
+
+def concurrent_searches() -> int:
+    """Returns how many searches run at once: several on one CPU device, which one cannot fill.
+
+    The steps of small batches are short, and mostly wait for single threads.
+    """
+    if jax.default_backend() != "cpu" or jax.sharding.get_abstract_mesh().size > 1:
+        return 1
+    return min(_SEARCHES, environment.cores())
 
 
 def check_prefixes(sources: Sequence[Source], decoding: Decoding) -> None:

@@ -21,7 +21,7 @@ _FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 sl
 _LEAST = 4  # rows of the batches with long caches
 
 
-class Segment(NamedTuple):
+class SearchSegment(NamedTuple):
     """Steps of a search that a batch does together.
 
     Attributes:
@@ -212,7 +212,7 @@ def rows_of(sources: int, batch_size: int, fixed: bool) -> int:
     return min(batch_size, max(_FEWEST, 1 << (sources - 1).bit_length()))
 
 
-def segments(longest: int, batch_size: int) -> list[Segment]:
+def segments(longest: int, batch_size: int) -> list[SearchSegment]:
     """Returns the segments of a search of `longest` tokens.
 
     A step's time grows with the length of the cache, and most translations are short. So the cache
@@ -224,7 +224,7 @@ def segments(longest: int, batch_size: int) -> list[Segment]:
     """
     least = min(_LEAST, batch_size)
     return [
-        Segment(
+        SearchSegment(
             min(end, longest),
             cache_length=min(_STEPS << doublings, longest),
             rows=max(least, batch_size >> (doublings - 1)),

@@ -1,4 +1,4 @@
-"""`Scheduler`: one queue of sentences, and one thread that translates them in batches.
+"""`Scheduler`: one queue of sentences, and threads that translate them in batches.
 
 Sentences of different requests share a batch if their keys are equal: model, languages, decoding
 options and length. A batch starts when it is full, or when one of its sentences has waited long
@@ -57,7 +57,7 @@ class Ticket:
     """A request whose sentences are in the queue.
 
     Attributes:
-        deliver: called in the decoding thread with the results of each batch.
+        deliver: called in a decoding thread with the results of each batch.
         end: the `start` of its next sentence, if it submits one at once.
         cancelled: whether its results are not wanted any more.
     """
@@ -78,14 +78,15 @@ class _Entry(NamedTuple):
 
 
 class Scheduler:
-    """Translates submitted sentences in batches, in a thread of its own.
+    """Translates submitted sentences in batches, in threads of its own.
 
     Args:
-        decode: returns the translations of texts with one key.
+        decode: returns the translations of texts with one key; called by several threads at once.
         batch_size: maximum number of sentences in a batch with a key.
         queue_tokens: maximum number of source tokens that wait.
         queue_seconds: a request is refused if it would wait longer for those before it.
         max_wait: seconds that a sentence waits at most for others to fill its batch.
+        threads: number of batches that are translated at once.
         observe: called after each batch with its key, sentences, and seconds.
     """
 
@@ -97,6 +98,7 @@ class Scheduler:
         queue_tokens: int,
         queue_seconds: float = 4.0,
         max_wait: float = 0.05,
+        threads: int = 1,
         observe: Callable[[Any, list[Sentence], float], None] = lambda *_: None,
     ) -> None:
         self._decode, self._batch_size, self._observe = decode, batch_size, observe
@@ -110,23 +112,28 @@ class Scheduler:
         self._tokens: dict[Ticket, int] = {}  # that wait, of each request
         self._seconds: OrderedDict[Hashable, deque[float]] = OrderedDict()  # of the last batches
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="mmt-decoding", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, name=f"mmt-decoding-{i}", daemon=True)
+            for i in range(threads)
+        ]
 
     def __enter__(self) -> "Scheduler":
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Translates what is queued, and ends the thread."""
+        """Translates what is queued, and ends the threads."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     @property
     def alive(self) -> bool:
-        """Returns whether the thread translates."""
-        return self._thread.is_alive()
+        """Returns whether all threads translate."""
+        return all(thread.is_alive() for thread in self._threads)
 
     @property
     def queued_tokens(self) -> int:
@@ -197,7 +204,7 @@ class Scheduler:
             for key, entries in self._waiting.items()
         )
         before = sum(min(other, tokens) for other in self._tokens.values())
-        return seconds * before / self._queued
+        return seconds * before / self._queued / len(self._threads)
 
     def _batch_seconds(self, key: Hashable) -> float:
         """Returns the time of a batch; a key without one takes as long as the others."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 
+from mmt.decoding.bucketing import concurrent_searches
 from mmt.serve import models
 from mmt.serve.application import application
 from mmt.serve.limits import ApiKeys, Limits
@@ -78,6 +79,7 @@ def _run(
         queue_tokens=limits.queue_tokens,
         queue_seconds=limits.queue_seconds,
         max_wait=limits.max_wait,
+        threads=concurrent_searches(),
         observe=observe,
     )
     counters = ServerMetrics(lambda: scheduler.queued_tokens)

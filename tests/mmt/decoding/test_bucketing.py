@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mmt import train
-from mmt.decoding import Decoding
+from mmt.decoding import Decoding, bucketing
 from mmt.decoding.bucketing import BucketedBatches, Source
 from mmt.translate.model_search import TransformerSearch
 
@@ -124,3 +124,16 @@ def test_a_thousand_lines_translate_alike_in_batches_of_any_size(
                 np.testing.assert_allclose(best.score, together[i].score, rtol=0, atol=1e-5)
                 same_bits += best == together[i]
     print(f"{same_bits} of 3000 are the same to the last bit")
+
+
+def test_searches_at_once_share_the_batches_evenly(trained, monkeypatch):
+    batches, texts = make(trained), sources(40, longest=25)
+    monkeypatch.setattr(bucketing, "concurrent_searches", lambda: 1)
+    alone = batches.search(texts)
+    monkeypatch.setattr(bucketing, "concurrent_searches", lambda: 3)
+    assert batches.search(texts) == alone
+    bucket = bucketing.Bucket(16, 0, 0, (0, 0, 0))
+    long = bucket._replace(length=32)
+    parts = batches._parts({bucket: list(range(30)), long: list(range(30, 45))})
+    assert [(part.length, members[0], len(members)) for part, members in parts] == [
+        (32, 30, 15), (16, 0, 16), (16, 16, 14)]  # fmt: skip

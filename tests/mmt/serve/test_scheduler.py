@@ -38,10 +38,11 @@ class Client:
 
 
 @contextlib.contextmanager
-def make(decoder, *, queue_tokens=10_000, queue_seconds=60.0, max_wait=0.01):
+def make(decoder, *, queue_tokens=10_000, queue_seconds=60.0, max_wait=0.01, threads=1):
     scheduler = Scheduler(
         decoder, lambda key: SIZE,
         queue_tokens=queue_tokens, queue_seconds=queue_seconds, max_wait=max_wait,
+        threads=threads,
     )  # fmt: skip
     with scheduler:
         try:
@@ -58,12 +59,15 @@ def until(condition):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 50)), max_size=9)))
-def test_each_sentence_is_delivered_once_in_a_batch_of_its_key(requests):
+@given(
+    st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 50)), max_size=9)),
+    st.integers(1, 3),
+)
+def test_each_sentence_is_delivered_once_in_a_batch_of_its_key(requests, threads):
     decoder = Decoder()
     decoder.go.release(10_000)
     tickets = []
-    with make(decoder, queue_tokens=100_000) as scheduler:
+    with make(decoder, queue_tokens=100_000, threads=threads) as scheduler:
         for i, sentences in enumerate(requests):
             sentences = [Sentence(key, f"{key}{i}.{j}", n) for j, (key, n) in enumerate(sentences)]
             results = []
@@ -83,6 +87,19 @@ def test_requests_share_a_batch():
         decoder.go.release(9)
         until(lambda: all(client.results for client in clients))
         assert decoder.batches == [("a", ["t0", "t1", "t2", "t3"])]  # without waiting 5 s
+
+
+def test_threads_translate_batches_at_once():
+    both = threading.Barrier(2, timeout=10)  # breaks if they come one after the other
+
+    def decode(key, texts):
+        both.wait()
+        return texts
+
+    with Scheduler(decode, lambda key: SIZE, queue_tokens=100, threads=2) as scheduler:
+        clients = [Client(scheduler, key, key=key) for key in "ab"]
+        until(lambda: all(client.results for client in clients))
+    assert [client.results[0][1] for client in clients] == ["a", "b"]
 
 
 def test_an_incomplete_batch_waits_for_others_but_not_long():
