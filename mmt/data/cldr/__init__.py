@@ -1,9 +1,10 @@
 """The embedded corpus: phrases of 129 languages from CLDR."""
 
-from mmt.data.cldr.corpus import LOCALES, ensure, split_of
+from mmt.data.cldr.corpus import LOCALES, ensure, speaker_of, split_of
 
 __all__ = [
     "LOCALES",
     "ensure",
+    "speaker_of",
     "split_of",
 ]
