@@ -17,7 +17,6 @@ from mmt.translate import line_checks, placeholders
 from mmt.translate.sentences import has_words
 
 _SENTENCES_OF_LONG, _LONG = 12, 3
-_TIMES = 6  # repetitions of a word
 _EMOJI = ("😀", "👍", "❤️", "🎉", "👩‍💻", "🌍")
 _URLS = (
     "https://example.org/a?b=1", "www.example.com", "info@example.org",
@@ -30,6 +29,8 @@ _FOREIGN_NAMES = (
     ("Москва", "Moscow", "Moskva"), ("東京", "Tokyo"), ("Αθήνα", "Athens", "Athena", "Athina"),
     ("القاهرة", "Cairo", "Kairo"), ("서울", "Seoul"), ("ירושלים", "Jerusalem", "Yerushalayim"),
 )  # fmt: skip
+_CASED = ("Latn", "Cyrl", "Grek", "Armn", "Adlm")  # capitals of Georgian are no common spelling
+_MARKUP = re.compile(r"[*\[\]<>|_=\\/#@{}()]")
 _OTHER_NUMBERS = re.compile(
     r"[^\W\d_]-\d|[A-Za-z_/]\d|\d[A-Za-z_/]|\d[-–:/.,'’٫٬،⹁]\s?\d|\d[ \u00a0\u202f]\d"
     r"|\d\s?[万萬億亿兆만억천千百]"
@@ -69,22 +70,21 @@ class _Texts(NamedTuple):
     """What the cases of a language are made of.
 
     size: the number of cases of a behaviour. bases: sentences that cases vary, or phrases where
-    there are too few. words: single words.
+    there are too few. words: single words; those of CLDR keep their English.
     """
 
     material: Material
     size: int
     bases: Sequence[TextPair]
-    words: Sequence[TextPair]
+    words: Sequence[Case]
 
 
 def _texts(material: Material, count: int) -> _Texts:
     found = list(itertools.islice(filter(_is_base, material.sentences), count))
     found += material.phrases(count - len(found))
-    words = material.words(count)
-    others = filter(_is_word, material.sentences)
-    words += itertools.islice(others, count - len(words))
-    return _Texts(material, count, found, words)
+    words = [Case(*pair, keeps=((pair.english,),)) for pair in material.words(count)]
+    others = itertools.islice(filter(_is_word, material.sentences), count - len(words))
+    return _Texts(material, count, found, [*words, *(Case(*pair) for pair in others)])
 
 
 def _is_base(pair: TextPair) -> bool:
@@ -93,6 +93,7 @@ def _is_base(pair: TextPair) -> bool:
         15 <= len(pair.english) <= 160
         and has_words(pair.source)
         and pair.source.isprintable()
+        and not _MARKUP.search(pair.source)
         and not any(map(str.isdigit, pair.source + pair.english))
         and not placeholders.counts(pair.source)
         and not line_checks.is_copy(pair.source, pair.english)
@@ -140,7 +141,7 @@ def _sentences(texts: _Texts) -> Iterator[Case]:
 
 
 def _words(texts: _Texts) -> Iterator[Case]:
-    return (Case(*pair) for pair in texts.words)
+    return iter(texts.words)
 
 
 def _names(texts: _Texts) -> Iterator[Case]:
@@ -165,8 +166,7 @@ def _capitals(texts: _Texts) -> Iterator[Case]:
     for source, english in texts.bases:
         dotted = source.replace("i", "İ") if texts.material.code in _TURKIC else source
         capitals = unicodedata.normalize("NFC", dotted.upper())
-        changed = sum(a != b for a, b in zip(source, capitals, strict=False))
-        if changed > len(source) / 2:
+        if texts.material.code.endswith(_CASED) and source != capitals:
             yield Case(capitals, english.upper(), plain=source)
 
 
@@ -225,12 +225,16 @@ def _placeholders(texts: _Texts) -> Iterator[Case]:
         yield _varied(pair, functools.partial(_filled, form, holder))
 
 
+def _six_times(text: str) -> str:
+    return " ".join([text] * 6)
+
+
 def _repeats(texts: _Texts) -> Iterator[Case]:
     """Yields a word six times, a sentence three times, and a sentence with a row of marks."""
     for place, pair in enumerate(texts.bases):
         if place % 3 == 0:
             for word in texts.words[place : place + 1]:
-                yield _varied(word, lambda text: " ".join([text] * _TIMES))
+                yield _varied(TextPair(word.source, word.right), _six_times)
         elif place % 3 == 1:
             yield _varied(pair, lambda text: " ".join([text] * 3))
         else:
@@ -254,13 +258,13 @@ BEHAVIOURS = {
     for behaviour in (
         Behaviour("sentences", "English, not copied, no loop, of plausible length",
                   _sentences, properties.sentence),
-        Behaviour("words", "a single word becomes a few English words", _words, properties.word),
+        Behaviour("words", "a single word becomes one, or the right one", _words, properties.word),
         Behaviour("names", "a country gets its English name", _names, properties.kept),
         Behaviour("numbers", "every number is kept", _numbers, properties.numbers),
         Behaviour("dates", "day, month and year are kept", _dates, properties.date),
         Behaviour("capitals", "as of the same line in small letters", _capitals, properties.alike),
         Behaviour("emoji", "the emoji is kept", _emoji, properties.kept),
-        Behaviour("tiny", "empty stays empty; one character stays short", _tiny, properties.tiny),
+        Behaviour("tiny", "empty stays empty, one character stays short", _tiny, properties.tiny),
         Behaviour("long", "a long line: English, no loop, nothing lost",
                   _long, properties.sentence),
         Behaviour("mixed", "a name in another script is kept or spelled in English",

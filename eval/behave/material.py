@@ -87,7 +87,7 @@ class Material:
             if rng.random() < 0.5:
                 return Phrase("unit", (rng.choice(_UNITS), amount))
             direction = rng.choice(("past", "future"))
-            return Phrase("relative", (rng.choice(_FIELDS), direction, min(amount, 99)))
+            return Phrase("relative", (rng.choice(_FIELDS), direction, rng.randint(3, 99)))
 
         pairs = self._drawn(draw, "numbers", count)
         return [TextPair(self._native(pair.source), pair.english) if place % 2 else pair

@@ -19,6 +19,7 @@ from mmt.translate.sentences import has_words
 _ALIKE = 20.0  # chrF++ of two translations of one line
 _TIMES, _SLACK = 3, 20  # length: at most 3 times as many characters, and 20 more; see `_length`
 _LESS_LONG = 3  # words that the translation of a word may have more than the reference
+_FUNCTION_WORDS = frozenset("a an the of in on to it s".split())
 _MONTHS = (
     "january february march april may june july august september october november december"
 ).split()
@@ -65,8 +66,17 @@ def sentence(case: HasRight, output: str, plain: str) -> str:
 
 
 def word(case: HasRight, output: str, plain: str) -> str:
-    """A few words in Latin letters; no copy."""
+    """The right word, or at least one word, or some where that is usual; no copy.
+
+    A word alone may have several meanings, so another word is no fault. A phrase without the right
+    word is one. `case.keeps` has the right word where other translations have as many words.
+    """
     words = normalised(output)
+    right = [_plain(spelling) for spellings in case.keeps for spelling in spellings]
+    named = any(spelling in _plain(output) for spelling in right)
+    content = [one for one in words if one not in _FUNCTION_WORDS]
+    if right and not named and len(content) > 1:
+        return f"{len(content)} words without {case.right}"
     if len(words) > len(normalised(case.right)) + _LESS_LONG:
         return f"{len(words)} words for one"
     if line_checks.loops(output, words):
@@ -131,7 +141,7 @@ def tiny(case: HasRight, output: str, plain: str) -> str:
         return numbers(case, output, plain) or ("" if len(output) <= 10 else "long for a digit")
     if not has_words(source):
         return "words for a mark" if has_words(output) else ""
-    if len(output) > _SLACK or line_checks.loops(output, normalised(output)):
+    if len(output) > _SLACK or len(output.split()) > 2:
         return "long for a letter"
     return "" if output.strip() else "empty"
 
