@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from eval.behave import properties
-from eval.behave.material import Material, TextPair
+from eval.behave.material import Material, TextPair, is_word
 from mmt.translate import line_checks, placeholders
 from mmt.translate.sentences import has_words
 
@@ -104,7 +104,7 @@ def _is_base(pair: TextPair) -> bool:
 
 def _is_word(pair: TextPair) -> bool:
     """Returns whether both sides are one word, and differ."""
-    short = len(pair.source) <= 20 and pair.source.isalpha() and pair.english.isalpha()
+    short = len(pair.source) <= 20 and is_word(pair.source) and pair.english.isalpha()
     return short and pair.source.casefold() != pair.english.casefold()
 
 

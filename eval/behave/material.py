@@ -9,6 +9,7 @@ import functools
 import hashlib
 import random
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +48,13 @@ class TextPair(NamedTuple):
     english: str
 
 
+def is_word(text: str) -> bool:
+    """Returns whether a text is letters, with their marks and joiners, without a space."""
+    return text != "" and all(
+        unicodedata.category(letter)[0] in "LM" or letter in "\u200c\u200d" for letter in text
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Material:
     """The texts of one language. code: FLORES code; origin: where they are from.
@@ -68,7 +76,7 @@ class Material:
         return [
             pair
             for pair in self._said(self._shuffled(names, "words"), len(names))
-            if pair.source.replace("\u200c", "").isalpha() and pair.english.isalpha()
+            if is_word(pair.source) and pair.english.isalpha()
         ][:count]
 
     def names(self, count: int) -> list[TextPair]:
