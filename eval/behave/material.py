@@ -178,9 +178,7 @@ def corpus_of(given: str, directory: str | Path) -> TestSet | None:
 
     Raises ValueError for a given corpus that cannot be read, and a corpus into another language.
     """
-    with config.isolated(Run(directory).config):
-        bound = config.value(recipe.CacheConfig, "corpus") or config.macro("CORPUS")
-    name = given or (bound if isinstance(bound, str) else "")
+    name = given or _corpus_named(Run(directory).config)
     try:
         if not name:
             raise ValueError(f"{Run(directory).config} names no corpus")
@@ -196,6 +194,13 @@ def corpus_of(given: str, directory: str | Path) -> TestSet | None:
     if testset.target != _ENGLISH:
         raise ValueError(f"{name}: its target is {testset.target}; the suite needs {_ENGLISH}")
     return testset
+
+
+def _corpus_named(file: Path) -> str:
+    """Returns the corpus that a configuration names, or ''."""
+    with config.isolated(file):
+        name = config.value(recipe.CacheConfig, "corpus") or config.macro("CORPUS")
+    return name if isinstance(name, str) else ""
 
 
 def _loaded(name: str) -> TestSet:

@@ -53,6 +53,8 @@ class HasRight(Protocol):
     @property
     def source(self) -> str: ...
     @property
+    def plain(self) -> str: ...
+    @property
     def right(self) -> str: ...
     @property
     def keeps(self) -> tuple[tuple[str, ...], ...]: ...
@@ -118,7 +120,7 @@ def date(case: HasRight, output: str, plain: str) -> str:
     if str(year) not in runs and str(year % 100) not in runs:
         return f"lacks the year {year}"
     name = _MONTHS[month - 1]
-    named = any(name.startswith(w) for w in words.split() if len(w) >= 3)
+    named = any(word in words.split() for word in (name, name[:3], name[:4]))
     numeric = sum(_digits(run) == str(month) for run in _RUN.findall(output)) > (day == month)
     others = any(other in words.split() for other in _MONTHS if other not in (name, "may"))
     return "" if named or (numeric and not others) else f"lacks the month {name.capitalize()}"
@@ -129,7 +131,7 @@ def alike(case: HasRight, output: str, plain: str) -> str:
     score = _chrf(output.casefold(), plain.casefold())
     if has_words(plain) and score < _ALIKE:
         return f"chrF++ {score:.0f} with the translation of the plain line"
-    return _empty(output) or _copy(case, output)
+    return _empty(output) or _copy(case, output, plain=case.plain)
 
 
 def tiny(case: HasRight, output: str, plain: str) -> str:
@@ -185,8 +187,9 @@ def _empty(output: str) -> str:
     return "" if has_words(output) else "empty"
 
 
-def _copy(case: HasRight, output: str) -> str:
-    same = line_checks.is_copy(case.source, output)
+def _copy(case: HasRight, output: str, plain: str = "") -> str:
+    """plain: the source without capitals, by which names are known."""
+    same = line_checks.is_copy(plain or case.source, output)
     return "copy of the source" if same and normalised(output) != normalised(case.right) else ""
 
 

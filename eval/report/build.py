@@ -261,7 +261,7 @@ def _behaviours(
     analyses: AnalysisIndex, contents: dict[str, bytes]
 ) -> list[tuple[str, cells.Table, tuple[Picture, ...]]]:
     """Returns table and heat map of each system that `mmt behave` has tested."""
-    tested = []
+    tested: list[tuple[str, cells.Table, tuple[Picture, ...]]] = []
     for system in analyses.systems("behaviour"):
         rows = analyses.behaviour(system)
         draw = functools.partial(behaviour.behaviours, system, rows)
