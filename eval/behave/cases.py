@@ -80,14 +80,14 @@ class _Texts(NamedTuple):
 
 
 def _texts(material: Material, count: int) -> _Texts:
-    found = list(itertools.islice(filter(_is_base, material.sentences), count))
+    found = list(itertools.islice(filter(is_base, material.sentences), count))
     found += material.phrases(count - len(found))
     words = [Case(*pair, keeps=((pair.english,),)) for pair in material.words(count)]
     others = itertools.islice(filter(_is_word, material.sentences), count - len(words))
     return _Texts(material, count, found, [*words, *(Case(*pair) for pair in others)])
 
 
-def _is_base(pair: TextPair) -> bool:
+def is_base(pair: TextPair) -> bool:
     """Returns whether a pair is an ordinary sentence, without numbers and placeholders."""
     return (
         15 <= len(pair.english) <= 160
@@ -108,7 +108,7 @@ def _is_word(pair: TextPair) -> bool:
     return short and pair.source.casefold() != pair.english.casefold()
 
 
-def _has_numbers(pair: TextPair) -> bool:
+def has_numbers(pair: TextPair) -> bool:
     """Returns whether a pair has whole numbers that every translation writes alike.
 
     Times, decimals, types such as A-25, and 25 thousand, which may be 25,000, are none.
@@ -151,7 +151,7 @@ def _names(texts: _Texts) -> Iterator[Case]:
 
 def _numbers(texts: _Texts) -> Iterator[Case]:
     """Yields sentences with numbers that the English has too, and phrases."""
-    numbered = filter(_has_numbers, texts.material.sentences)
+    numbered = filter(has_numbers, texts.material.sentences)
     sentences = list(itertools.islice(numbered, texts.size // 2))
     phrases = texts.material.numbers(texts.size - len(sentences))
     return (Case(*pair) for pair in [*sentences, *phrases])
