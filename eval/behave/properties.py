@@ -1,7 +1,8 @@
 """Properties that a right translation into English has: each returns what is wrong, or ''.
 
 They need no second model. They prefer misses to false alarms: a property that fails right
-translations is worse than none. `benchmarks/behave.py` measures how often they fail on references.
+translations is worse than none. `benchmarks/translate/behave.py` measures how often they fail on
+references.
 """
 
 import re

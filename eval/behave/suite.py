@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from mmt import checked, languages, suggest
 from mmt.checked import within
 from mmt.decoding import Decoding
 from mmt.system import json_objects
-from mmt.system.progress import SENTENCES, progress_bar
-from mmt.translate import Translator, source_language
+from mmt.system.progress import SENTENCES, progress_bar, track
+from mmt.translate import Translation, Translator, source_language
 
 ENGLISH = "eng_Latn"
 FOLDER = "behaviour"  # of the texts, beside the results
@@ -151,29 +152,23 @@ def run(
         decode: what rows record of the decoding.
 
     Raises:
-        ValueError: the analysis file is broken.
+        ValueError: no language has a case, or the analysis file is broken.
         OSError: a file cannot be written.
     """
     results.check_system(system.name)
-    analysis.add(analysis.beside(out), [])
+    file = analysis.beside(out)
+    analysis.add(file, [])
     folder = out.parent / FOLDER / system.name
     folder.mkdir(parents=True, exist_ok=True)
+    made_by = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
     parts = [
-        _Language(material, behaviours.make(material, suite.cases, list(suite.needed)), folder,
-                  {"checkpoint": system.checkpoint, "decode": decode, "config": system.config})
-        for material in materials
-    ]  # fmt: skip
-    missing = [(language, text) for language in parts for text in language.missing]
-    options: dict[str, Any] = {"target": ENGLISH if translator.tagged else None}
-    sources = (language.code for language, text in missing for _ in text.split("\n"))
-    lines = (line for _, text in missing for line in text.split("\n"))
-    translated: Iterator[Any] = iter(())
-    if missing:
-        translated = translator.translate(lines, decoding=decoding, sources=sources, **options)
+        _Language(material, cases, folder, made_by) for material, cases in _cases(materials, suite)
+    ]
+    missing = [line for language in parts for line in language.missing_lines]
+    translated = _translated(translator, missing, decoding)
     rows, judged = [], list[JudgedCase]()
     with progress_bar(*SENTENCES) as bar:
-        total = sum(text.count("\n") + 1 for _, text in missing)
-        task = bar.add_task(system.name, total=total)
+        task = bar.add_task(system.name, total=len(missing))
         for language in parts:
             bar.update(task, description=f"{system.name} {language.code}")
             for text in language.missing:
@@ -183,10 +178,39 @@ def run(
             of_language = language.judged()
             row = language.row(of_language, system, decode, suite.needed)
             language.write(of_language)
-            analysis.add(analysis.beside(out), [row])
+            analysis.add(file, [row])
             rows.append(row)
             judged += of_language
     return BehaviourResult(tuple(rows), tuple(judged))
+
+
+def _translated(
+    translator: Translator, lines: Sequence[tuple[str, str]], decoding: Decoding
+) -> Iterator[Translation]:
+    """Yields the translation of each line, given with its language."""
+    return translator.translate(
+        (line for _, line in lines),
+        sources=(code for code, _ in lines),
+        target=ENGLISH if translator.tagged else None,
+        decoding=decoding,
+    )
+
+
+def _cases(
+    materials: Sequence[Material], suite: Suite
+) -> list[tuple[Material, Mapping[str, Sequence[Case]]]]:
+    """Returns the cases of each language that has any; names the others on stderr."""
+    names = list(suite.needed)
+    made = [
+        (material, behaviours.make(material, suite.cases, names))
+        for material in track(materials, "making cases", disable=None, transient=True)
+    ]
+    without = ", ".join(material.code for material, cases in made if not cases)
+    if without:
+        print(f"not tested: no cases of {', '.join(names)} in {without}", file=sys.stderr)
+    if not any(cases for _, cases in made):
+        raise ValueError(f"no cases of {', '.join(names)} in any of the languages")
+    return [(material, cases) for material, cases in made if cases]
 
 
 class _Language:
@@ -207,6 +231,11 @@ class _Language:
             text for case in of_cases for text in (case.source, *filter(None, [case.plain]))
         )
         self.missing = [text for text in texts if text not in self.outputs]
+
+    @property
+    def missing_lines(self) -> list[tuple[str, str]]:
+        """Returns the lines of the texts without a translation, each with its language."""
+        return [(self.code, line) for text in self.missing for line in text.split("\n")]
 
     def judged(self) -> list[JudgedCase]:
         return [

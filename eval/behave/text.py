@@ -48,7 +48,7 @@ def failures(judged: Iterable[JudgedCase]) -> str:
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Returns an aligned Markdown table; the first column is text, the others are numbers."""
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    widths = [max(2, *map(len, column)) for column in zip(columns, *rows, strict=True)]
     rule = [f"{'-' * (width - (at > 0))}{':' * (at > 0)}" for at, width in enumerate(widths)]
     lines = [
         [cell.rjust(width) if at else cell.ljust(width)

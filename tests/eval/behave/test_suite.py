@@ -7,6 +7,7 @@ import pytest
 
 from eval import behave
 from eval.behave import Suite
+from eval.behave.material import Material, TextPair
 from eval.records import analysis
 from eval.systems import System
 from mmt.decoding import Decoding
@@ -81,6 +82,16 @@ def test_a_gate_has_thresholds_of_its_own_for_a_behaviour(german, knows_all, tmp
         f"tiny: {share:.1%} passed, needed 80.0%", f"deu_Latn: {share / 2:.1%} passed, needed 90.0%"
     ]  # fmt: skip
     assert Suite(behaviours=["names"]).missed([row]) != []
+
+
+def test_a_language_without_cases_is_named(german, knows_all, tmp_path, capsys):
+    chavacano = Material("cbk_Latn", "toy", (TextPair("bon dia", "good day"),), None)
+    suite = Suite(cases=4, behaviours=["names"])
+    result = run(knows_all([german]), [chavacano, german], tmp_path, suite)
+    assert [row.source for row in result.rows] == ["deu_Latn"]
+    assert "not tested: no cases of names in cbk_Latn" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="no cases of names in any of the languages"):
+        run(knows_all([]), [chavacano], tmp_path, suite)
 
 
 @pytest.mark.parametrize(

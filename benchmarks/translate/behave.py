@@ -1,6 +1,6 @@
 """How often the properties of `mmt behave` fail right translations.
 
-    python -m benchmarks.behave [CORPUS]
+    python -m benchmarks.translate.behave [CORPUS]
 
 The first table judges the right translation of each case of CLDR, and of CORPUS. The second judges
 lines of CORPUS that have two English translations, one with the other as its reference: an upper
