@@ -85,28 +85,6 @@ def ensure(root: Path | None = None) -> Path:
     return folder
 
 
-def speaker_of(code: str) -> Speaker | None:
-    """Returns the speaker of a language by its FLORES code; None if CLDR does not have it.
-
-    CLDR has more languages than the embedded corpus: a speaker may raise `Missing` for most
-    phrases.
-
-    >>> speaker_of("deu_Latn").weekday(0), speaker_of("cbk_Latn") is None
-    ('Montag', True)
-    """
-    locale = _locales().get(code, languages.find(code).bcp47.replace("-", "_"))
-    try:
-        return Speaker(locale, script=code[-4:])
-    except Missing:
-        return None
-
-
-@functools.cache
-def _locales() -> dict[str, str]:
-    """Returns the locales of the embedded corpus by FLORES code."""
-    return {languages.find(locale.replace("_", "-")).code: locale for locale in LOCALES}
-
-
 def train_size(rank: int) -> int:
     """Returns the training pairs of LOCALES[rank]: LARGEST (rank + 1)^-a, down to SMALLEST."""
     share = math.log(rank + 1) / math.log(len(LOCALES))
