@@ -103,6 +103,9 @@ MAY_IMPORT = {
     "eval.analyses": {"eval.records", "eval.metrics", "eval.systems", "eval.testsets",
                       "mmt.config", "mmt.data", "mmt.metrics", "mmt.plan", "mmt.run",
                       "mmt.train", "mmt.translate"},
+    "eval.behave": {"eval.analyses", "eval.evaluate", "eval.metrics", "eval.records",
+                    "eval.systems", "eval.testsets", "mmt.config", "mmt.data", "mmt.decoding",
+                    "mmt.run", "mmt.translate"},
     "eval.compare": {"eval.analyses.significance", "eval.metrics", "eval.records", "eval.report",
                      "mmt.config", "mmt.data", "mmt.run", "mmt.watch"},
     "eval.report": {"eval.records", "eval.metrics", "eval.analyses", "eval.report"},
@@ -274,4 +277,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 95
+    assert count(parser()) == 103

@@ -26,7 +26,7 @@ _NEW_NAMES = {"mmt.train.Program": "mmt.train.Trainer"}
 _BOUND_BY_USERS = (  # by no file of gin_configs
     "eval.study.Study", "mmt.distributed.start", "mmt.hooks.EarlyStop",
     "mmt.translate.back_translation.BackTranslation", "mmt.identify.IdentifierConfig",
-    "eval.calibration.calibrate",
+    "eval.calibration.calibrate", "eval.behave.suite.Suite",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ system's resamples serve all its comparisons: a report of 100 languages has a th
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,17 @@ def paired(system: Judged, against: Judged) -> Paired:
         hypotheses=system.hypotheses,
         against_hypotheses=against.hypotheses,
     )
+
+
+def corrected(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values corrected by Benjamini and Hochberg (1995).
+
+    >>> [round(q, 4) for q in corrected([0.01, 0.04, 0.03])]
+    [0.03, 0.04, 0.04]
+    """
+    from scipy import stats  # imported late: it takes a third of a second
+
+    return stats.false_discovery_control(p_values).tolist() if p_values else []
 
 
 def mirrored(row: Paired, system: Row, against: Row) -> Paired:

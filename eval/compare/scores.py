@@ -141,17 +141,6 @@ def compare(first: ComparedRun, other: ComparedRun) -> RunPair:
     )  # fmt: skip
 
 
-def corrected(p_values: Sequence[float]) -> list[float]:
-    """Returns p-values corrected by Benjamini and Hochberg (1995).
-
-    >>> [round(q, 4) for q in corrected([0.01, 0.04, 0.03])]
-    [0.03, 0.04, 0.04]
-    """
-    from scipy import stats  # imported late: it takes a third of a second
-
-    return stats.false_discovery_control(p_values).tolist() if p_values else []
-
-
 def _by_place(run: ComparedRun) -> dict[_Place, dict[str, Row]]:
     """Returns the last row of each language and decoding."""
     rows: dict[_Place, dict[str, Row]] = {}
@@ -200,7 +189,8 @@ def _compared(
 ) -> ScoreComparison:  # fmt: skip
     tests = list(_tests(first, other, testset, rows))
     known = [test for test in tests if test]
-    qs = iter(corrected([max(test.p_bootstrap, test.p_randomization) for test in known]))
+    ps = [max(test.p_bootstrap, test.p_randomization) for test in known]
+    qs = iter(significance.corrected(ps))
     languages = [
         LanguageDifference(
             ours.source, ours.target, ours.sentences, (ours.bleu, theirs.bleu),

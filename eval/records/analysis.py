@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias, get_args
 
 from eval import metrics
 from eval.records import results, rows
+from eval.records.behaviour import BehaviourShares
 from mmt.checked import HUGE, within
 
 FILE = "analysis.jsonl"
@@ -21,20 +22,8 @@ MARKS = ("good", "fair", "poor")
 _KEY = results.KEY
 
 
-class _Row(rows.Checked):
-    """The base class of all rows."""
-
-    kind: ClassVar[str]
-    about: ClassVar[tuple[str, ...]]  # the fields of the key
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Returns the key of the row; a later row with an equal key replaces it."""
-        return (self.kind, *(getattr(self, name) for name in self.about))
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Scored(_Row):
+class _Scored(rows.AnalysisRow):
     """A row that belongs to one row of results.jsonl and has its key."""
 
     about: ClassVar[tuple[str, ...]] = _KEY
@@ -151,7 +140,7 @@ class SentenceCounts(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TestsetDescription(_Row):
+class TestsetDescription(rows.AnalysisRow):
     """Domain, licence and citation of a test set, as in `testsets.TestSet`; '' where unknown."""
 
     kind: ClassVar[str] = "texts"
@@ -166,7 +155,7 @@ class TestsetDescription(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TestsetQuality(_Row):
+class TestsetQuality(rows.AnalysisRow):
     """The quality of a test set in one language (`good`, `fair`, `poor`), and the reasons."""
 
     kind: ClassVar[str] = "trust"
@@ -211,7 +200,7 @@ class TrainOverlap(_Scored):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExpertLoad(_Row):
+class ExpertLoad(rows.AnalysisRow):
     """The distribution of one language's tokens over the experts of one layer, on a test set.
 
     layer: `encoder.1` or `decoder.3`, with the number of the layer in its stack. load: every
@@ -242,7 +231,7 @@ class ExpertLoad(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Curve(_Row):
+class Curve(rows.AnalysisRow):
     """A training run over time as parallel lists; None where not measured.
 
     tokens: target tokens so far. seconds: since the start. language_validation_loss: the last value
@@ -271,7 +260,7 @@ class Curve(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cost(_Row):
+class Cost(rows.AnalysisRow):
     """The cost of training a system. source: of a bilingual system, else "".
 
     tokens: target tokens. device: name of the device. epochs: passes over the training pairs, by
@@ -295,7 +284,7 @@ class Cost(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SystemRecipe(_Row):
+class SystemRecipe(rows.AnalysisRow):
     """The recipe of a system. source: of a bilingual system, else "".
 
     config: hash, as in `results.Row`. text: its config.gin. versions: of the libraries. chosen: how
@@ -321,7 +310,7 @@ class SystemRecipe(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Remark(_Row):
+class Remark(rows.AnalysisRow):
     """A remark of a study's author: `text` under the heading `title`."""
 
     kind: ClassVar[str] = "remark"
@@ -333,7 +322,7 @@ class Remark(_Row):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Reliability(_Row):
+class Reliability(rows.AnalysisRow):
     """The chrF of lines by the confidence of `mmt translate --risk`, in bins; both 0 to 1."""
 
     kind: ClassVar[str] = "reliability"
@@ -349,7 +338,7 @@ class Reliability(_Row):
 Row: TypeAlias = (
     Interval | OutputChecks | Comet | Paired | SentenceCounts | TestsetDescription
     | TestsetQuality | TrainOverlap | ExpertLoad | Curve | Cost | SystemRecipe | Remark
-    | Reliability
+    | Reliability | BehaviourShares
 )  # fmt: skip
 _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
 

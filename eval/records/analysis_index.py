@@ -26,6 +26,7 @@ from eval.records.analysis import (
     TestsetQuality,
     TrainOverlap,
 )
+from eval.records.behaviour import BehaviourShares
 from eval.records.results import Row
 
 SURE = 0.05  # a difference is significant if both p-values are below
@@ -172,6 +173,13 @@ class AnalysisIndex:
     def reliability(self, system: str) -> Reliability | None:
         """Returns the chrF of its lines by their confidence."""
         return next(iter(self._of_system.get(("reliability", system), [])), None)
+
+    def behaviour(self, system: str) -> Sequence[BehaviourShares]:
+        """Returns how it behaves in each language, at the checkpoint and decoding of its last row.
+        """
+        rows = self._of_system.get(("behaviour", system), [])
+        last = [(row.checkpoint, row.decode) for row in rows[-1:]]
+        return [row for row in rows if (row.checkpoint, row.decode) in last]
 
     def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[ExpertLoad]:
         """Returns its expert load at the first of `checkpoints` that has any, else at the last one.

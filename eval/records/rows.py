@@ -14,7 +14,7 @@ import shutil
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from mmt import checked, languages, suggest
 from mmt.checked import HUGE, within
@@ -149,6 +149,18 @@ class Checked:
 
     def _check(self) -> None:
         """Raises ValueError for faults that involve several fields."""
+
+
+class AnalysisRow(Checked):
+    """Base class of the rows of analysis.jsonl. about: the fields of the key."""
+
+    kind: ClassVar[str]
+    about: ClassVar[tuple[str, ...]]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Returns the key of the row; a later row with an equal key replaces it."""
+        return (self.kind, *(getattr(self, name) for name in self.about))
 
 
 def check_one_of(name: str, value: str, allowed: Sequence[str]) -> None:

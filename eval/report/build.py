@@ -24,6 +24,7 @@ from eval.report.caveats import Note
 from eval.report.comparison import SMALL, Comparison, Group, by_resource, compare
 from eval.report.examples import Shown
 from eval.report.figures import (
+    behaviour,
     drawing,
     reliability,
     routing,
@@ -135,7 +136,7 @@ def report(
       language and two multilingual systems), the last two if they have content;
     * figures as PNG and SVG: per test set `delta_bleu_<test set>` (Figure 6 of GShard) and
       `bleu_by_size_…`; with the necessary analysis rows also `quality_by_cost_…`,
-      `bleu_by_overlap_…`, `loss_by_tokens` and `experts_<system>`.
+      `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>` and `behaviours_<system>`.
 
     allow: of comparison.ALLOWED, permits what is otherwise rejected or excluded. examples: whether
     to show sentences; without them, the report has no test-set text. Raises ValueError for a broken
@@ -152,12 +153,12 @@ def report(
         slugs = [section.slug for section in sections]
         kept = folders if examples else {}
         sections.append(_section(comparison, analyses, kept=kept, taken=slugs, contents=contents))
+    behaviours = _behaviours(analyses, contents)
     training = _training([section.comparison for section in sections], analyses, contents)
     context = {
-        "sections": sections, "training": training, "files": counts, "tables": tables,
-        "systems": system_tables, "guards": OUTPUT_CHECKS, "risky": RISKY, "small": SMALL,
-        "analyses": analyses,
-        "captions": captions, "recipes": recipes,
+        "sections": sections, "behaviours": behaviours, "training": training, "files": counts,
+        "tables": tables, "systems": system_tables, "guards": OUTPUT_CHECKS, "risky": RISKY,
+        "small": SMALL, "analyses": analyses, "captions": captions, "recipes": recipes,
     }  # fmt: skip
     pages = {
         "report.html": render.template("report.html.j2").render(context).encode(),
@@ -254,6 +255,21 @@ def _section(
         cost=drawn(figures_training.quality_by_cost),
         overlap=drawn(figures_overlap.bleu_by_overlap),
     )
+
+
+def _behaviours(
+    analyses: AnalysisIndex, contents: dict[str, bytes]
+) -> list[tuple[str, cells.Table, tuple[Picture, ...]]]:
+    """Returns table and heat map of each system that `mmt behave` has tested."""
+    tested: list[tuple[str, cells.Table, tuple[Picture, ...]]] = []
+    for system in analyses.systems("behaviour"):
+        rows = analyses.behaviour(system)
+        draw = functools.partial(behaviour.behaviours, system, rows)
+        stem = f"behaviours_{_slug(system)}"
+        stem += f"-{len(tested)}" if f"{stem}.png" in contents else ""
+        pictures = _pictures(stem, draw, f"Behaviours by language: {system}", "", contents)
+        tested.append((system, system_tables.behaviours(rows), pictures))
+    return tested
 
 
 def _training(

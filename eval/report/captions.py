@@ -19,6 +19,12 @@ EXPERTS = (
 )
 
 
+BEHAVIOURS = (
+    "Cases of `mmt behave`: the share that the system passes, as a mean over languages. In the "
+    "figure, the colour is the share of failed cases of a language, and a dot means that there are "
+    "none; languages with the most passed cases come first. Hover over a row, or tap it, for its "
+    "values."
+)
 SOURCE_USE = (
     "What the source tells, against target tokens",
     "The validation loss with another line's source less the loss with its own. At 0 the model "

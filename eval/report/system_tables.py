@@ -8,9 +8,11 @@ from matplotlib.ticker import MaxNLocator
 
 from eval.records.analysis import Cost, Curve, ExpertLoad
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
+from eval.records.behaviour import BehaviourShares
 from eval.records.results import Row
 from eval.report.cells import Column, Table, Value, averaged, mean
 from eval.report.comparison import Comparison, Group, Score, by_resource, by_size
+from mmt import languages
 
 _SHOWN = 3  # values of a field; further ones are only counted
 
@@ -129,6 +131,25 @@ def experts(rows: Sequence[ExpertLoad]) -> Table:
             max(drops), _fine(fmean(spread)), _fine(min(spread)), *used, len(here),
         ))  # fmt: skip
     return Table(columns, tuple(lines)).filled
+
+
+def behaviours(rows: Sequence[BehaviourShares]) -> Table:
+    """Returns a row per behaviour of one system: the share of the cases passed, over languages."""
+    columns = (
+        Column("Behaviour"), Column("passed, mean", "share", rank=1),
+        Column("needed", "share", rank=2), Column("lowest", "share", rank=1),
+        Column("of"), Column("Languages", "count", rank=2), Column("Cases", "count", rank=3),
+    )  # fmt: skip
+    lines: list[tuple[Value, ...]] = []
+    for name in dict.fromkeys(name for row in rows for name in row.shares):
+        of_languages = [row for row in rows if name in row.shares]
+        lowest = min(of_languages, key=lambda row: row.shares[name])
+        lines.append((
+            name, fmean(row.shares[name] for row in of_languages), lowest.needed[name],
+            lowest.shares[name], languages.name_of(lowest.source), len(of_languages),
+            sum(row.cases[name] for row in of_languages),
+        ))  # fmt: skip
+    return Table(columns, tuple(lines))
 
 
 def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:

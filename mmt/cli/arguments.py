@@ -39,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
     evaluate.set_defaults(run="evaluate")
 
+    _behave_flags(commands.add_parser("behave", help="test behaviours of a model, as a gate"))
+
     _calibrate_flags(commands.add_parser("calibrate", help="fit translate --risk to chrF"))
 
     baselines = commands.add_parser("baselines", help="train and score bilingual models")
@@ -145,6 +147,28 @@ def _bulk_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _behave_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", action="append", required=True, metavar="DIR", dest="models",
+        help="a run directory; a second one is compared with the first, on the same cases",
+    )  # fmt: skip
+    _search_flags(parser)
+    parser.add_argument("--languages", help="comma-separated; default: all of the model")
+    parser.add_argument(
+        "--out", metavar="RESULTS.jsonl",
+        help="rows go to the analysis.jsonl beside it; default: DIR/results.jsonl",
+    )  # fmt: skip
+    parser.add_argument(
+        "--show", action="store_true",
+        help="also print each failed case: language, behaviour, reason, source, output",
+    )  # fmt: skip
+    parser.epilog = (
+        "--gin.Suite.NAME=VALUE (cases, behaviours, corpus, threshold, thresholds, "
+        f"language_threshold) sets the suite. {parser.epilog}"
+    )
+    parser.set_defaults(run="behave")
+
+
 def _calibrate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
     parser.add_argument(
@@ -208,6 +232,10 @@ def _compare_flags(parser: argparse.ArgumentParser) -> None:
 
 def _decoding_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="DIR", help="a run directory")
+    _search_flags(parser)
+
+
+def _search_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, help="checkpoint; default: the best, else the latest")
     parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
     parser.add_argument("--alpha", type=float, help="length penalty; default: 0.8")

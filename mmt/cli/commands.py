@@ -10,11 +10,15 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mmt.cli import data_commands, engines
 from mmt.cli.data_commands import as_json, make_cache, make_identifier
-from mmt.cli.translate_commands import translate, translator_of
+from mmt.cli.translate_commands import translate, translator_of, translator_of_lines
 from mmt.system import status, termination
+
+if TYPE_CHECKING:
+    from eval.behave import BehaviourResult
 
 
 def _distill(args: argparse.Namespace) -> int:
@@ -181,6 +185,49 @@ def _evaluate(args: argparse.Namespace) -> None:
         print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
 
 
+def _behave(args: argparse.Namespace) -> int:
+    from eval.behave import difference, text
+
+    names = [Path(model).resolve().name for model in args.models]
+    if len(names) > 2 or len(set(names)) < len(names):
+        raise ValueError(f"--model {', '.join(names)}: expected one, or two with other names")
+    tested, missed = [], list[str]()
+    for name, model in zip(names, args.models, strict=True):
+        result, faults = _tested(args, model)
+        tested.append(result.judged)
+        missed += [f"{name}: {fault}" for fault in faults]
+        print(f"{name}: percent of the cases passed\n\n{text.table(result.rows)}\n")
+        if args.show:
+            print(f"{text.failures(result.judged)}\n")
+    if len(tested) == 2:
+        compared = difference.compare(tested[0], tested[1])
+        print(text.differences(names[0], names[1], compared))
+    for fault in missed:
+        print(f"mmt behave: {fault}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def _tested(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", list[str]]:
+    """Returns the result of the suite on a model, and which thresholds it misses."""
+    from eval import behave, systems
+    from mmt import config
+    from mmt.run import Run
+
+    args.model = model
+    translator, decoding = translator_of_lines(args, [behave.Suite])
+    suite = config.configured(behave.Suite)()
+    names = args.languages.split(",") if args.languages else None
+    codes = behave.languages_of(translator, names)
+    found = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
+    system = systems.system_of(Path(model), step=translator.steps, kind="multilingual")
+    result = behave.run(
+        translator, found, suite, system=system,
+        out=Path(args.out) if args.out else Run(model).results,
+        decoding=decoding, decode=engines.recorded(translator, decoding),
+    )  # fmt: skip
+    return result, suite.missed(result.rows)
+
+
 def _calibrate(args: argparse.Namespace) -> None:
     from eval import calibration, testsets
     from mmt import config
@@ -311,7 +358,8 @@ def _parameters(args: argparse.Namespace) -> None:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "watch": _watch,
     "translate": translate, "serve": _serve,
-    "evaluate": _evaluate, "calibrate": _calibrate, "baselines": _baselines, "report": _report,
+    "evaluate": _evaluate, "behave": _behave, "calibrate": _calibrate, "baselines": _baselines,
+    "report": _report,
     "compare": _compare,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,
     **data_commands.COMMANDS,

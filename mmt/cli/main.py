@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _status(args) if argv is None else contextlib.nullcontext():
             inputs.check(args)
-            if args.run in (*_TRAINING, "translate", "serve", "evaluate", "calibrate"):
+            if args.run in (*_TRAINING, "translate", "serve", "evaluate", "behave", "calibrate"):
                 _keep_programs()
             return commands.COMMANDS[args.run](args) or 0
     except (ValueError, OSError, ImportError) as error:

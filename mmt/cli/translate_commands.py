@@ -87,13 +87,18 @@ def _rows_of(args: argparse.Namespace) -> "TranslateLines":
 
 def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
     """Returns the decoding options of lines. Raises ValueError for those that exclude others."""
-    from mmt import config, translate
-
-    decoding = _decoding_of(args)
-    if config.bound(translate.Decoding, "split") is None:
-        decoding = dataclasses.replace(decoding, split="sentences")
+    decoding = _by_sentences(_decoding_of(args))
     if (args.risk or args.retry) and decoding.nbest > 1:
         raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
+    return decoding
+
+
+def _by_sentences(decoding: "Decoding") -> "Decoding":
+    """Returns the options with every sentence by itself, unless a binding says otherwise."""
+    from mmt import config, translate
+
+    if config.bound(translate.Decoding, "split") is None:
+        return dataclasses.replace(decoding, split="sentences")
     return decoding
 
 
@@ -237,6 +242,14 @@ def translator_of(
     bound: further functions whose parameters bindings may set.
     """
     decoding = _decoding_of(args, bound)
+    return _loaded(args), decoding
+
+
+def translator_of_lines(
+    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
+) -> tuple[Any, Any]:
+    """Returns the same as `translator_of`; lines are translated as those of stdin."""
+    decoding = _by_sentences(_decoding_of(args, bound))
     return _loaded(args), decoding
 
 

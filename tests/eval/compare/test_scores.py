@@ -63,8 +63,8 @@ def test_the_correction_is_that_of_benjamini_and_hochberg():
     ranked = p[order] * len(p) / np.arange(1, len(p) + 1)
     by_hand = np.empty_like(p)
     by_hand[order] = np.minimum.accumulate(ranked[::-1])[::-1].clip(max=1)
-    np.testing.assert_allclose(scores.corrected(p.tolist()), by_hand)
-    assert scores.corrected([]) == []
+    np.testing.assert_allclose(significance.corrected(p.tolist()), by_hand)
+    assert significance.corrected([]) == []
 
 
 def test_many_languages_are_corrected_together(made_run):
@@ -75,7 +75,7 @@ def test_many_languages_are_corrected_together(made_run):
     assert [one.source for one in of_set.languages][0] == "deu_Latn"
     assert of_set.languages[-1].source == "wol_Latn"
     p, q = (np.array([getattr(one, name) for one in of_set.languages]) for name in "pq")
-    np.testing.assert_allclose(q, scores.corrected(p.tolist()))
+    np.testing.assert_allclose(q, significance.corrected(p.tolist()))
     assert (q >= p).all() and (q > p).any()
     counted = {verdict: of_set.count(verdict) for verdict in ("better", "worse", "tie")}
     assert counted == {"better": 1, "worse": 1, "tie": 2}

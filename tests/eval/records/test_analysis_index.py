@@ -9,6 +9,7 @@ from eval import metrics
 from eval.records import analysis
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, shares, sure
 from eval.report.comparison import compare
+from tests.eval.records.test_behaviour import ROW as BEHAVIOUR
 from tests.helpers.made_up import made_up
 
 
@@ -195,3 +196,11 @@ def test_measured_points_of_a_curve():
                            validation_loss=(None, None, 7.0), bleu=(None,) * 3)  # fmt: skip
     assert measured(curve, curve.loss) == [(5.0, 8.0)]
     assert measured(curve, curve.validation_loss) == []
+
+
+def test_behaviours_are_those_of_the_last_checkpoint():
+    later = dataclasses.replace(BEHAVIOUR, checkpoint="tiny/200")
+    french = dataclasses.replace(BEHAVIOUR, source="fra_Latn")
+    assert AnalysisIndex([BEHAVIOUR, french]).behaviour("tiny") == [BEHAVIOUR, french]
+    assert AnalysisIndex([BEHAVIOUR, french, later]).behaviour("tiny") == [later]
+    assert AnalysisIndex([]).behaviour("tiny") == []

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from eval import report
 from eval.records import analysis, results
 from mmt.cli.main import main
+from tests.eval.records.test_behaviour import ROW as BEHAVIOUR
 from tests.eval.report.test_examples import interval_of, keep
 from tests.helpers.made_up import made_up
 from tests.helpers.report_rows import baseline, row, seven
@@ -386,3 +387,18 @@ def test_many_languages_and_systems_fit_a_page(tmp_path):
     assert (tmp_path / "report/report.html").stat().st_size < 8e6
     table = Page((tmp_path / "report/report.html").read_text()).tables["languages-verses"]
     assert len(table) == 201 and len({len(cells) for cells in table}) == 1
+
+
+def test_behaviours_have_a_section(tmp_path):
+    results.add_rows(tmp_path / "results.jsonl", seven())
+    others = [dataclasses.replace(BEHAVIOUR, system=name) for name in ("a b", "a-b")]
+    analysis.add(tmp_path / "analysis.jsonl", others)
+    report.report([tmp_path / "results.jsonl"], tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").glob("behaviours_*.svg")} == {
+        "behaviours_a-b.svg", "behaviours_a-b-1.svg",
+    }  # fmt: skip
+    text = (tmp_path / "out/report.md").read_text()
+    assert "| links | 75.0 % | 80.0 % | 75.0 % | German | 1 | 4 |" in text
+    page = Page((tmp_path / "out/report.html").read_text())
+    assert "#behaviours" in [attributes.get("href") for _, attributes in page.tags]
+    assert "The behaviours of" in text and "Cases of" in words(tmp_path / "out")

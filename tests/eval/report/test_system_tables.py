@@ -10,6 +10,7 @@ from eval.records import analysis
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import system_tables
 from eval.report.comparison import compare
+from tests.eval.records.test_behaviour import ROW as BEHAVIOUR
 from tests.helpers.made_up import made_up
 from tests.helpers.report_rows import baseline, by_heading, row, seven
 
@@ -206,3 +207,13 @@ def test_validation_losses_of_an_ablation_are_over_the_same_languages():
     assert losses(curves) == {"few": "2.500", "many": "2.000"}  # German alone
     silent = dataclasses.replace(curves[0], language_validation_loss={})
     assert losses([silent, curves[1]]) == {"few": "3.750", "many": "4.000"}
+
+
+def test_behaviours_name_the_lowest_language():
+    weak = dataclasses.replace(
+        BEHAVIOUR, source="fra_Latn", passed={"links": 1}, cases={"links": 4}, needed={"links": 0.8}
+    )
+    table = system_tables.behaviours([BEHAVIOUR, weak])
+    assert table.rows == (
+        ("links", 0.5, 0.8, 0.25, "French", 2, 8), ("tiny", 1.0, 0.9, 1.0, "German", 1, 4),
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Two systems on the same cases: exact McNemar tests by language and by behaviour.
+
+Only cases count that one system passes and the other fails. If the systems were equally good, each
+would win half of them: the p-value is that of a binomial test. p-values are corrected for the
+number of languages, or of behaviours, by Benjamini and Hochberg.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from eval.analyses import significance
+from eval.behave.suite import JudgedCase
+from eval.records.analysis_index import SURE
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupDifference:
+    """Two systems on the cases of one language or behaviour.
+
+    passed: of the first and of the other system. only: cases that only the first, or only the other
+    passes. p: of McNemar's exact test; q: p, corrected.
+    """
+
+    name: str
+    cases: int
+    passed: tuple[int, int]
+    only: tuple[int, int]
+    p: float
+    q: float
+
+    @property
+    def verdict(self) -> str:
+        """Returns `better` or `worse` for the other system where q < 0.05, else `tie`."""
+        if self.q >= SURE:
+            return "tie"
+        return "better" if self.only[1] > self.only[0] else "worse"
+
+
+@dataclasses.dataclass(frozen=True)
+class BehaviourDifference:
+    """The comparison of two systems. left_out: cases that only one of them has."""
+
+    behaviours: tuple[GroupDifference, ...]
+    languages: tuple[GroupDifference, ...]
+    left_out: int
+
+
+def compare(first: Sequence[JudgedCase], other: Sequence[JudgedCase]) -> BehaviourDifference:
+    """Returns the comparison of two systems on the cases that both have."""
+    ours, theirs = ({(one.language, one.behaviour, one.source): one for one in judged}
+                    for judged in (first, other))  # fmt: skip
+    pairs = [(ours[key], theirs[key]) for key in ours if key in theirs]
+    return BehaviourDifference(
+        _by(pairs, lambda one: one.behaviour),
+        _by(pairs, lambda one: one.language),
+        len(ours.keys() ^ theirs.keys()),
+    )
+
+
+def mcnemar(only_first: int, only_other: int) -> float:
+    """Returns the two-sided p-value of McNemar's exact test; 1 without discordant cases.
+
+    >>> round(mcnemar(1, 9), 4), mcnemar(0, 0)
+    (0.0215, 1.0)
+    """
+    from scipy import stats  # imported late: it takes a third of a second
+
+    if not only_first + only_other:
+        return 1.0
+    return float(stats.binomtest(only_first, only_first + only_other).pvalue)
+
+
+def _by(
+    pairs: Sequence[tuple[JudgedCase, JudgedCase]], group: Callable[[JudgedCase], str]
+) -> tuple[GroupDifference, ...]:
+    names = dict.fromkeys(group(ours) for ours, _ in pairs)
+    counted = []
+    for name in names:
+        passed = [(not ours.fault, not theirs.fault)
+                  for ours, theirs in pairs if group(ours) == name]  # fmt: skip
+        both = sum(a for a, _ in passed), sum(b for _, b in passed)
+        only = sum(a > b for a, b in passed), sum(b > a for a, b in passed)
+        counted.append((name, len(passed), both, only, mcnemar(*only)))
+    qs = significance.corrected([p for *_, p in counted])
+    return tuple(GroupDifference(*row, q) for row, q in zip(counted, qs, strict=True))

@@ -1,0 +1,286 @@
+"""The behaviour suite: translates the cases of all languages, judges them, keeps texts and rows.
+
+The lines of all languages go through the translator as one stream. A language is judged and written
+after its last line, so an interruption loses no finished language.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eval.behave import cases as behaviours
+from eval.behave.cases import BEHAVIOURS, Case
+from eval.behave.material import Material
+from eval.records import analysis, results
+from eval.records.behaviour import BehaviourShares
+from eval.systems import System
+from mmt import checked, languages, suggest
+from mmt.checked import within
+from mmt.decoding import Decoding
+from mmt.system import json_objects
+from mmt.system.progress import SENTENCES, progress_bar, track
+from mmt.translate import Translation, Translator, source_language
+
+ENGLISH = "eng_Latn"
+FOLDER = "behaviour"  # of the texts, beside the results
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """What is tested, and what a release needs.
+
+    Attributes:
+        cases: the number of cases of a behaviour in a language; `long` has at most 3.
+        behaviours: the names of the behaviours; by default all.
+        corpus: where sentences are from, a folder or 'cldr'; '' is the corpus of the run.
+        threshold: share of passed cases that each behaviour needs, on average over languages.
+        thresholds: shares that single behaviours need instead, by name.
+        language_threshold: share that each language needs, on average over behaviours.
+    """
+
+    cases: int = dataclasses.field(default=10, metadata=within(1, 1000))
+    behaviours: Sequence[str] = tuple(BEHAVIOURS)
+    corpus: str = ""
+    threshold: float = dataclasses.field(default=0.8, metadata=within(0, 1))
+    thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict, metadata=within(0, 1))
+    language_threshold: float = dataclasses.field(default=0.5, metadata=within(0, 1))
+
+    def __post_init__(self) -> None:
+        checked.check(self)
+        for field, names in (("behaviours", self.behaviours), ("thresholds", self.thresholds)):
+            for name in names:
+                checked.one_of(self, field, name, tuple(BEHAVIOURS))
+        if not self.behaviours:
+            raise ValueError("Suite.behaviours: []; expected a behaviour or more")
+        if other := [name for name in self.thresholds if name not in self.behaviours]:
+            near = suggest.choices(other[0], self.behaviours)
+            raise ValueError(f"Suite.thresholds: {other[0]!r} is not among the behaviours; {near}")
+
+    @property
+    def needed(self) -> dict[str, float]:
+        """Returns the share that each behaviour needs, in the order of the suite."""
+        chosen = [name for name in BEHAVIOURS if name in self.behaviours]
+        return {name: float(self.thresholds.get(name, self.threshold)) for name in chosen}
+
+    def missed(self, rows: Sequence[BehaviourShares]) -> list[str]:
+        """Returns in words which thresholds these rows of one system miss."""
+        faults = []
+        for name, needed in self.needed.items():
+            shares = [row.shares[name] for row in rows if name in row.shares]
+            if not shares:
+                faults.append(f"{name}: no language has a case")
+            elif (mean := sum(shares) / len(shares)) < needed:
+                faults.append(f"{name}: {mean:.1%} passed, needed {needed:.1%}")
+        for row in rows:
+            mean = sum(row.shares.values()) / len(row.shares)
+            if mean < self.language_threshold:
+                faults.append(
+                    f"{row.source}: {mean:.1%} passed, needed {self.language_threshold:.1%}"
+                )
+        return faults
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedCase:
+    """A case with its translation. fault: what is wrong, or ''."""
+
+    language: str
+    behaviour: str
+    source: str
+    output: str
+    fault: str
+
+
+@dataclasses.dataclass(frozen=True)
+class BehaviourResult:
+    """The rows of a system, by language, and all its judged cases."""
+
+    rows: tuple[BehaviourShares, ...]
+    judged: tuple[JudgedCase, ...]
+
+
+def languages_of(translator: Translator, names: Sequence[str] | None) -> list[str]:
+    """Returns the FLORES codes of the languages to test; by default all that a model has.
+
+    Raises ValueError for a language that it does not have, a model whose languages are not known if
+    `names` is None, and a model that does not translate into English.
+    """
+    manifest = translator.manifest
+    if manifest.source or manifest.target not in ("", ENGLISH):
+        into = manifest.target or f"{len(manifest.translated)} languages"
+        raise ValueError(f"the model translates into {into}; the suite is for models into English")
+    if names is None and not translator.sources:
+        raise ValueError(
+            "the manifest of the model has no languages; name those to test: --languages deu,swh"
+        )
+    if names is None:
+        return list(translator.sources)
+    found = [languages.find(name) for name in names]
+    for language in found:
+        source_language.check_trained(language, translator.sources, "source")
+    return list(dict.fromkeys(language.code for language in found))
+
+
+def run(
+    translator: Translator,
+    materials: Sequence[Material],
+    suite: Suite,
+    *,
+    system: System,
+    out: Path,
+    decoding: Decoding,
+    decode: str,
+) -> BehaviourResult:
+    """Translates and judges the cases of all languages; adds rows to the analysis beside `out`.
+
+    The judged texts are written to `behaviour/<system>/<language>.jsonl` in the folder of `out`,
+    and reused where they are of the same checkpoint, decoding and configuration. Progress goes to
+    stderr.
+
+    Args:
+        translator: the model.
+        materials: the languages.
+        suite: what is tested.
+        system: the name, checkpoint and configuration of the model.
+        out: a file of results; it need not exist.
+        decoding: options of the search.
+        decode: what rows record of the decoding.
+
+    Raises:
+        ValueError: no language has a case, or the analysis file is broken.
+        OSError: a file cannot be written.
+    """
+    results.check_system(system.name)
+    file = analysis.beside(out)
+    analysis.add(file, [])
+    folder = out.parent / FOLDER / system.name
+    folder.mkdir(parents=True, exist_ok=True)
+    made_by = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
+    parts = [
+        _Language(material, cases, folder, made_by) for material, cases in _cases(materials, suite)
+    ]
+    missing = [line for language in parts for line in language.missing_lines]
+    translated = _translated(translator, missing, decoding)
+    rows, judged = [], list[JudgedCase]()
+    with progress_bar(*SENTENCES) as bar:
+        task = bar.add_task(system.name, total=len(missing))
+        for language in parts:
+            bar.update(task, description=f"{system.name} {language.code}")
+            for text in language.missing:
+                outputs = list(itertools.islice(translated, text.count("\n") + 1))
+                language.outputs[text] = "\n".join(one.hypotheses[0].text for one in outputs)
+                bar.advance(task, len(outputs))
+            of_language = language.judged()
+            row = language.row(of_language, system, decode, suite.needed)
+            language.write(of_language)
+            analysis.add(file, [row])
+            rows.append(row)
+            judged += of_language
+    return BehaviourResult(tuple(rows), tuple(judged))
+
+
+def _translated(
+    translator: Translator, lines: Sequence[tuple[str, str]], decoding: Decoding
+) -> Iterator[Translation]:
+    """Yields the translation of each line, given with its language."""
+    return translator.translate(
+        (line for _, line in lines),
+        sources=(code for code, _ in lines),
+        target=ENGLISH if translator.tagged else None,
+        decoding=decoding,
+    )
+
+
+def _cases(
+    materials: Sequence[Material], suite: Suite
+) -> list[tuple[Material, Mapping[str, Sequence[Case]]]]:
+    """Returns the cases of each language that has any; names the others on stderr."""
+    names = list(suite.needed)
+    made = [
+        (material, behaviours.make(material, suite.cases, names))
+        for material in track(materials, "making cases", disable=None, transient=True)
+    ]
+    without = ", ".join(material.code for material, cases in made if not cases)
+    if without:
+        print(f"not tested: no cases of {', '.join(names)} in {without}", file=sys.stderr)
+    if not any(cases for _, cases in made):
+        raise ValueError(f"no cases of {', '.join(names)} in any of the languages")
+    return [(material, cases) for material, cases in made if cases]
+
+
+class _Language:
+    """The cases of one language, and the translations that are there."""
+
+    def __init__(
+        self,
+        material: Material,
+        cases: Mapping[str, Sequence[Case]],
+        folder: Path,
+        made_by: Mapping[str, str],
+    ) -> None:
+        self.code, self._origin, self._cases = material.code, material.origin, cases
+        self._file, self._made_by = folder / f"{material.code}.jsonl", made_by
+        self.outputs = self._kept()
+        of_cases = (case for cases in self._cases.values() for case in cases)
+        texts = dict.fromkeys(
+            text for case in of_cases for text in (case.source, *filter(None, [case.plain]))
+        )
+        self.missing = [text for text in texts if text not in self.outputs]
+
+    @property
+    def missing_lines(self) -> list[tuple[str, str]]:
+        """Returns the lines of the texts without a translation, each with its language."""
+        return [(self.code, line) for text in self.missing for line in text.split("\n")]
+
+    def judged(self) -> list[JudgedCase]:
+        return [
+            JudgedCase(self.code, name, case.source, output, BEHAVIOURS[name].fault(
+                case, output, self.outputs.get(case.plain, "")
+            ))
+            for name, cases in self._cases.items()
+            for case in cases
+            for output in [self.outputs[case.source]]
+        ]  # fmt: skip
+
+    def row(
+        self, judged: Sequence[JudgedCase], system: System, decode: str,
+        needed: Mapping[str, float],
+    ) -> BehaviourShares:  # fmt: skip
+        def count(name: str) -> int:
+            return sum(one.behaviour == name and not one.fault for one in judged)
+
+        content = json.dumps({name: list(cases) for name, cases in self._cases.items()})
+        return BehaviourShares(
+            system=system.name, source=self.code, target=ENGLISH, checkpoint=system.checkpoint,
+            decode=decode, config=system.config, origin=self._origin,
+            suite=hashlib.blake2b(content.encode(), digest_size=6).hexdigest(),
+            passed={name: count(name) for name in self._cases},
+            cases={name: len(cases) for name, cases in self._cases.items()},
+            needed={name: needed[name] for name in self._cases},
+        )  # fmt: skip
+
+    def write(self, judged: Sequence[JudgedCase]) -> None:
+        """Writes what made the translations, each judged case, and plain lines beside them."""
+        texts = {one.source for one in judged}
+        rows: list[Mapping[str, Any]] = [self._made_by, *map(dataclasses.asdict, judged)]
+        rows += [{"source": text, "output": output} for text, output in self.outputs.items()
+                 if text not in texts]  # fmt: skip
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        results.write_atomically(self._file, "".join(lines).encode())
+
+    def _kept(self) -> dict[str, str]:
+        """Returns the translations of the file if the same model and options made them."""
+        if not self._file.is_file():
+            return {}
+        raw = self._file.read_bytes().split(b"\n")
+        try:
+            made_by, *rows = map(json_objects.parse, filter(None, raw))
+            same = made_by == self._made_by
+            return {row["source"]: row["output"] for row in rows} if same else {}
+        except (ValueError, KeyError) as error:
+            raise ValueError(f"{self._file}: damaged ({error}); remove it") from error
