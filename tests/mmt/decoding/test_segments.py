@@ -100,8 +100,8 @@ def test_long_rows_of_many_batches_share_smaller_ones():
     lengths = ([3] * 12 + [12] * 2 + [30, 70]) * 8
     _, batches = search(lengths, fixed=True)
     assert [batches.count((16, end)) for end in (8, 16)] == [8, 2]
-    assert [batches.count((8, end)) for end in range(24, 72, 8)] == [2, 2, 1, 1, 1, 1]
-    assert batches.count((8, 72)) == 1 and len(batches) == 19
+    assert [batches.count((8, end)) for end in (24, 32)] == [2, 2]
+    assert [batches.count((4, end)) for end in range(40, 80, 8)] == [2] * 5 and len(batches) == 24
 
 
 def test_segments_of_one_cache_length_have_batches_of_one_size():
