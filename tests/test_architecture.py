@@ -274,4 +274,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 95
+    assert count(parser()) == 101

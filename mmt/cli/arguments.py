@@ -267,7 +267,7 @@ def _extend_flags(parser: argparse.ArgumentParser) -> None:
         "folder, or cldr",
     )  # fmt: skip
     parser.add_argument("--languages", help="comma-separated; default: all of the corpus")
-    parser.add_argument("--pieces", type=int, metavar="N", help="the most new pieces; default: 1000")
+    parser.add_argument("--pieces", type=int, metavar="N", help="most new pieces; default: 1000")
     parser.add_argument(
         "--rehearsal", type=float, metavar="RATE",
         help="fraction of the training examples from the old languages; default: 0.5",

@@ -116,7 +116,7 @@ def extend(
     out: str | Path,
     *,
     old: Cache,
-    options: Extension = Extension(),  # noqa: B008  (frozen)
+    options: Extension = Extension(),
 ) -> ExtendedModel:
     """Writes the run directory `out`: a model with more pieces, its configuration, and its data.
 
@@ -165,9 +165,7 @@ def extend(
         _add_routes(flat, c, before, manifest)
         derived.write_parameters(temporary, flat)
     pairs = sum(old.manifest.counts["train"].get(code, 0) for code in data.languages)
-    return ExtendedModel(
-        corpus.languages, tuple(new), vocabulary.size, data.changed, pairs, steps
-    )
+    return ExtendedModel(corpus.languages, tuple(new), vocabulary.size, data.changed, pairs, steps)
 
 
 def _trained(run: Run, manifest: Manifest) -> list[str]:
@@ -234,9 +232,7 @@ def _add_rows(
     flat["source_embed/embedding"] = np.concatenate(parts).astype(table.dtype)
 
 
-def _add_routes(
-    flat: dict[str, np.ndarray], c: Config, before: Manifest, after: Manifest
-) -> None:
+def _add_routes(flat: dict[str, np.ndarray], c: Config, before: Manifest, after: Manifest) -> None:
     """Gives each language its row of the routers by language; a new one that of the nearest."""
     rows = [
         before.languages.index(code if code in before.languages else _nearest(code, before))

@@ -59,8 +59,8 @@ class Cache:
         source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
         examples = self.records(language, split)
         for i in range(0, len(examples), every):
-            example = examples[i]
-            yield source.decode(example["inputs"].tolist()), target.decode(example["targets"].tolist())
+            inputs, targets = (examples[i][name].tolist() for name in ("inputs", "targets"))
+            yield source.decode(inputs), target.decode(targets)
 
     def lengths(self, language: str, split: str) -> Int32[np.ndarray, "n 2"]:
         """Returns the tokens of source and target per example, without EOS; memory-mapped.
