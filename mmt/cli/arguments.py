@@ -62,8 +62,7 @@ def parser() -> argparse.ArgumentParser:
     part = "a part of a model: a language's experts, or the target pieces of a corpus"
     _extract_flags(commands.add_parser("extract", help=part))
 
-    grown = "add languages to a trained model, to be trained further"
-    _extend_flags(commands.add_parser("extend", help=grown))
+    _extend_flags(commands.add_parser("extend", help="add languages to a trained model"))
 
     _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))
     return whole

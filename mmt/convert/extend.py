@@ -30,7 +30,6 @@ from mmt.run import SIDES, Run
 
 CONFIG = "gin_configs/runs/extend.gin"
 STEPS = 0.1  # of the parent's
-CACHE = "cache"  # the directory of the data, in the run directory
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def extend(
             pieces.extended(files["source"].read_bytes(), new, pieces.next_rank(vocabulary))
         )
         shutil.copyfile(files["target"], names["target"])
-        manifest = data.build(temporary / CACHE, names)
+        manifest = data.build(made.cache, names)
         manifest.write(temporary)
         steps = max(round(STEPS * _steps(run)), 1)
         bindings = _bindings(run, c, manifest, vocabulary.size + len(new), Path(out))
@@ -189,7 +188,7 @@ def _bindings(run: Run, c: Config, manifest: Manifest, size: int, out: Path) -> 
         f"transformer.Config.vocab_size = {max(size, c.vocab_size)}",
         f"transformer.Config.target_vocab_size = {c.target_vocabulary}",
         f"INITIAL_MODEL_DIR = {str(out)!r}",
-        f"CACHE_DIR = {str(out / CACHE)!r}",
+        f"CACHE_DIR = {str(Run(out).cache)!r}",
         f"MIXTURE_OR_TASK_NAME = {manifest.name!r}",
         "MIXTURE_OR_TASK_MODULE = ''",
         "CORPUS = ''",
