@@ -263,7 +263,10 @@ def _extend(args: argparse.Namespace) -> None:
         corpus = corpus.only(args.languages.split(","))
     extend.check(run, corpus, args.out)
     with config.isolated(run.config):
-        make_cache()
+        try:
+            make_cache()
+        except ValueError as error:
+            raise ValueError(f"the data that {args.model} was trained on: {error}") from error
         directory = config.configured(recipe.CacheConfig)().directory
     corpus = prepare.cleaned(corpora.load(args.corpus)).only(corpus.languages)
     made = extend.extend(

@@ -99,9 +99,10 @@ def check(run: Run, corpus: Corpus, out: str | Path) -> None:
     there = [code for code in corpus.languages if code in manifest.languages]
     if there:
         new = [code for code in corpus.languages if code not in there]
-        named = ", ".join(f"{code} ({languages.name_of(code)})" for code in there)
+        named = ", ".join(f"{code} ({languages.name_of(code)})" for code in there[:5])
+        more = f" and {len(there) - 5} more" if there[5:] else ""
         raise ValueError(
-            f"{run.directory} has {named} already; new in the corpus {corpus.name}: "
+            f"{run.directory} has {named}{more} already; new in the corpus {corpus.name}: "
             f"{', '.join(new) or 'none'}. --languages names those to add"
         )
     for code in corpus.languages:
@@ -153,7 +154,7 @@ def extend(
         shutil.copyfile(files["target"], names["target"])
         manifest = data.build(made.cache, names)
         manifest.write(temporary)
-        steps = max(round(STEPS * _steps(run)), 1)
+        steps = _steps(run)
         bindings = _bindings(run, c, manifest, vocabulary.size + len(new), Path(out))
         bindings += _training(corpus, steps, options.rehearsal)
         made.config.write_text(derived.gin_text(run, bindings, out, CONFIG), encoding="utf-8")
@@ -177,9 +178,11 @@ def _trained(run: Run, manifest: Manifest) -> list[str]:
 
 
 def _steps(run: Run) -> int:
+    """Returns a part of the run's steps; as many as a run that is an extension itself."""
     with config.isolated(run.config):
-        steps = config.macro("TRAIN_STEPS")
-    return steps if isinstance(steps, int) else run.last_step()
+        steps, again = config.macro("TRAIN_STEPS"), config.macro("NEW_LANGUAGES")
+    steps = steps if isinstance(steps, int) else run.last_step()
+    return steps if again else max(round(STEPS * steps), 1)
 
 
 def _bindings(run: Run, c: Config, manifest: Manifest, size: int, out: Path) -> list[str]:
