@@ -140,6 +140,10 @@ def extend(
         raise ValueError(f"the cache {old.directory} has another vocabulary than {run.directory}")
     files, c = run.vocabularies(), run.model().config
     vocabulary = Vocabulary.load(files["source"])
+    try:
+        first = pieces.next_rank(vocabulary)
+    except ValueError as error:
+        raise ValueError(f"{files['source']}: {error}; allowed: BPE, as trained here") from error
     data = MergedCache(old, _trained(run, before), corpus)
     with staged(Path(out)) as temporary:
         made = Run(temporary)
@@ -149,7 +153,7 @@ def extend(
         )  # fmt: skip
         names = dict(zip(SIDES, (made.vocabulary(s, shared=False) for s in SIDES), strict=True))
         names["source"].write_bytes(
-            pieces.extended(files["source"].read_bytes(), new, pieces.next_rank(vocabulary))
+            pieces.extended(files["source"].read_bytes(), new, first)
         )
         shutil.copyfile(files["target"], names["target"])
         manifest = data.build(made.cache, names)

@@ -102,9 +102,10 @@ class _Learner:
             chosen.append(piece)
             self._rank(piece)
             for place in dict.fromkeys(self._places.pop(piece)):
-                self._count(place, -1)
+                changed = self._count(place, -1)
                 _merge(self._words[place], self._ranks)
-                self._count(place, 1)
+                for pair in {*changed, *self._count(place, 1)}:
+                    heapq.heappush(self._queue, (-self._pairs[pair][0], pair))
         return chosen
 
     def _rank(self, piece: str) -> None:
@@ -144,9 +145,11 @@ class _Learner:
                 return pair
         return ""
 
-    def _count(self, place: int, sign: int) -> None:
-        """Adds the pairs of a word to the counts (sign 1), or removes them (-1)."""
+    def _count(self, place: int, sign: int) -> list[str]:
+        """Adds the pairs of a word to the counts (sign 1), or removes them (-1); returns the pairs.
+        """
         pieces, (new, old) = self._words[place], self._counts[place]
+        pairs = []
         for left, right in itertools.pairwise(pieces):
             pair = left + right
             if left not in self._ranks or right not in self._ranks or not _is_word(pair):
@@ -156,8 +159,8 @@ class _Learner:
             counts[1] += sign * old
             if sign > 0:
                 self._places.setdefault(pair, []).append(place)
-            if self._queue:
-                heapq.heappush(self._queue, (-counts[0], pair))
+            pairs.append(pair)
+        return pairs
 
 
 def _words(texts: Iterable[str]) -> Iterator[str]:
