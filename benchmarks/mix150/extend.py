@@ -1,18 +1,14 @@
 """Adds held-out languages to a trained model, and compares with having had them from the start.
 
-    python -m benchmarks.extend [CORPUS] [DIRECTORY] [--gin_file=FILE] [--gin.NAME=VALUE ...]
+    python -m benchmarks.mix150.extend [CORPUS] [DIRECTORY] [--gin_file=FILE] [--gin.NAME=VALUE ...]
 
-Three models are trained on the languages of CORPUS (default: cldr) by the gin file (default: the
-demo's): `full` on all of them, `parent` without the held-out ones, and `grown`, which `mmt extend`
-makes of `parent`, with a tenth of the steps. Two tables follow: BLEU of the new languages in
-`grown` and in `full`, and what `grown` has lost of the old languages against `parent`, with paired
-tests that are corrected for their number.
+Three models are trained on the languages of CORPUS (default: that of mix150, which `make mix150`
+writes) by the gin file (default: mix150's dense model): `full` on all of them, `parent` without the
+held-out ones, and `grown`, which `mmt extend` makes of `parent`, with a tenth of the steps. Two
+tables follow: BLEU of the new languages in `grown` and in `full`, and what `grown` has lost of the
+old languages against `parent`, with paired tests that are corrected for their number.
 
-    python -m benchmarks.extend runs/mix150/data/mix150 runs/extend150 \\
-        --gin_file=benchmarks/mix150/dense.gin
-
-is the benchmark on real text: about 5 core-hours. The same command resumes. It needs the extra
-[data].
+It takes about 5 core-hours. The same command resumes. It needs the extra [data].
 """
 
 import argparse
@@ -97,18 +93,18 @@ def table_of_old(comparison: ScoreComparison) -> Table:
 
 def main() -> None:
     """Trains and evaluates missing models, and prints the tables."""
-    parser = argparse.ArgumentParser("python -m benchmarks.extend")
-    parser.add_argument("corpus", nargs="?", default="cldr")
-    parser.add_argument("directory", nargs="?", type=Path, default=Path("runs/extend"))
+    parser = argparse.ArgumentParser("python -m benchmarks.mix150.extend")
+    parser.add_argument("corpus", nargs="?", default="runs/mix150/data/mix150")
+    parser.add_argument("directory", nargs="?", type=Path, default=Path("runs/mix150/extend"))
     parser.add_argument("--languages", help="comma-separated; default: all of the corpus")
     parser.add_argument("--held_out", default=HELD_OUT, help=f"default: {HELD_OUT}")
     parser.add_argument("--pieces", default="1000")
     parser.add_argument("--rehearsal", default="0.5")
-    parser.add_argument("--gin_file", action="append", help="default: the demo's")
+    parser.add_argument("--gin_file", action="append", help="default: mix150's dense model")
     parser.add_argument("--further", action="append", default=[], metavar="NAME=VALUE",
                         help="binding of the training of the new languages")  # fmt: skip
     args, bindings = parser.parse_known_args()
-    files = args.gin_file or ["gin_configs/examples/demo.gin"]
+    files = args.gin_file or ["benchmarks/mix150/dense.gin"]
     flags = [*(f"--gin_file={file}" for file in files), *bindings]
     corpus, folder = corpora.load(args.corpus), args.directory
     corpus = corpus.only(args.languages.split(",")) if args.languages else corpus
