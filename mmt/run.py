@@ -75,6 +75,11 @@ class Run:
         return self.directory / "checkpoints"
 
     @property
+    def cache(self) -> Path:
+        """The token cache of a run that `mmt extend` has made; further runs are trained on it."""
+        return self.directory / "cache"
+
+    @property
     def recovery(self) -> Path:
         """The directory of the state saved between checkpoints; only resuming reads it."""
         return self.directory / "recovery"

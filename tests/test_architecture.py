@@ -277,4 +277,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 103
+    assert count(parser()) == 109

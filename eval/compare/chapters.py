@@ -206,7 +206,8 @@ def _scores(scores: RunPair) -> Chapter:
         sentences.append(
             "▲ better, ▼ worse, = no significant difference: q < 0.05. p is the greater one of "
             "paired bootstrap and approximate randomisation; q is p corrected for the number of "
-            "languages (Benjamini-Hochberg). Intervals are 95 % (bootstrap over sentences)."
+            "languages (Benjamini-Hochberg). Intervals are 95 %: bootstrap over sentences, of a "
+            "mean over languages."
         )
     if any(row.q is None for row in tested):
         sentences.append("?: not tested, since analysis.jsonl has no counts of both runs' rows.")
@@ -228,13 +229,18 @@ def _summary(comparisons: Sequence[ScoreComparison]) -> TextTable:
     columns = ("test set", "decoding", "languages", "mean ΔBLEU", "mean ΔchrF++")
     rows = [
         (
-            one.testset, one.decode, f"{len(one.languages):,}", signed(one.mean("delta"), 2),
+            one.title, one.decode, f"{len(one.languages):,}", _mean(one),
             signed(one.mean("chrf_delta"), 2), *(f"{one.count(name):,}" for name in verdicts),
         )
         for one in comparisons
     ]  # fmt: skip
     heads = (f"{_WORDS[name]} {_MARKS[name]}" for name in verdicts)
     return _table("Languages won and lost", (*columns, *heads), rows, left=2)
+
+
+def _mean(one: ScoreComparison) -> str:
+    mean, ends = signed(one.mean("delta"), 2), one.interval
+    return f"{mean} ({signed(ends.low, 2)} to {signed(ends.high, 2)})" if ends else mean
 
 
 def _is_untested(one: ScoreComparison) -> bool:
@@ -249,7 +255,7 @@ def _wins(scores: RunPair) -> TextTable:
         )
         return ", ".join(named) or NONE
 
-    rows = [(one.testset, one.decode, most(one, 1), most(one, -1)) for one in scores.comparisons]
+    rows = [(one.title, one.decode, most(one, 1), most(one, -1)) for one in scores.comparisons]
     columns = ("test set", "decoding", scores.other, scores.first)
     return _table("Where each wins most BLEU", columns, rows, left=4)
 
@@ -270,7 +276,7 @@ def _languages(one: ScoreComparison) -> TextTable:
         cells += [signed(row.delta, 2), *(_test(row) if tested else ())]
         cells += [*(f"{score:.2f}" for score in row.chrf), signed(row.chrf_delta, 2)]
         rows.append(cells)
-    return _table(f"{one.testset}, {one.decode}", columns, rows)
+    return _table(f"{one.title}, {one.decode}", columns, rows)
 
 
 def _test(row: LanguageDifference) -> tuple[str, ...]:

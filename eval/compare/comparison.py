@@ -37,6 +37,8 @@ class RunComparison:
         content: dict[str, Any] = _finite(dataclasses.asdict(self))
         for part, made in zip(content["scores"], self.scores, strict=True):
             for rows, comparison in zip(part["comparisons"], made.comparisons, strict=True):
+                rows["mean_delta"] = round(comparison.mean("delta"), 4)
+                rows["mean_delta_interval"] = _finite(comparison.interval)
                 for row, one in zip(rows["languages"], comparison.languages, strict=True):
                     row |= {
                         "delta": round(one.delta, 4), "chrf_delta": round(one.chrf_delta, 4),

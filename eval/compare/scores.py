@@ -17,6 +17,7 @@ from eval.compare.compared_run import ComparedRun
 from eval.records.analysis import Paired, SentenceCounts
 from eval.records.analysis_index import SURE
 from eval.records.results import Row
+from eval.report.comparison import ConfidenceInterval, mean_interval
 from mmt.system.progress import track
 
 WON = 5  # languages that are named where a run wins most
@@ -72,13 +73,22 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Two runs on one test set with one decoding. languages: from the most gained BLEU down."""
+    """Two runs on one test set with one decoding. languages: from the most gained BLEU down.
+
+    only: the run that alone was trained on these languages; "" for languages of both.
+    """
 
     testset: str
     decode: str
     first: str
     other: str
     languages: tuple[LanguageDifference, ...]
+    only: str = ""
+
+    @property
+    def title(self) -> str:
+        """Returns the test set, and which run alone was trained on the languages."""
+        return f"{self.testset}, languages only of {self.only}" if self.only else self.testset
 
     def count(self, verdict: str) -> int:
         """Returns the number of languages with this verdict."""
@@ -92,6 +102,11 @@ class ScoreComparison:
     def mean(self, score: str) -> float:
         """Returns the mean over languages of `delta` or `chrf_delta`."""
         return sum(getattr(one, score) for one in self.languages) / len(self.languages)
+
+    @property
+    def interval(self) -> ConfidenceInterval | None:
+        """Returns the 95 % interval of the mean of `delta`; None for few languages."""
+        return mean_interval([one.delta for one in self.languages])
 
 
 @dataclass(frozen=True)
@@ -115,22 +130,25 @@ def compare(first: ComparedRun, other: ComparedRun) -> RunPair:
 
     These have the same test set and its version, number of sentences, decoding and signatures, and,
     where known, the same references. Of several checkpoints, the last row of the file counts.
+    Languages that only one run was trained on are compared separately.
     """
     ours, theirs = _by_place(first), _by_place(other)
-    pairs: dict[tuple[str, str], list[tuple[Row, Row]]] = {}
+    pairs: dict[tuple[str, str, str], list[tuple[Row, Row]]] = {}
     left: dict[str, dict[str, list[str]]] = {}
     for place in dict.fromkeys([*ours, *theirs]):
         here, there = ours.get(place, {}), theirs.get(place, {})
         for decode in dict.fromkeys([*here, *there]):
             both = here.get(decode), there.get(decode)
             if both[0] and both[1] and not (why := _unlike(first, other, both[0], both[1])):
-                pairs.setdefault((place.testset, decode), []).append((both[0], both[1]))
+                group = place.testset, decode, _only(first, other, place)
+                pairs.setdefault(group, []).append((both[0], both[1]))
                 continue
             if not (both[0] and both[1]):
                 why = _absent(first, other, here, there, decode)
             left.setdefault(place.testset, {}).setdefault(why, []).append(_named(place))
     comparisons = [
-        _compared(first, other, testset, decode, rows) for (testset, decode), rows in pairs.items()
+        _compared(first, other, *group, rows)
+        for group, rows in sorted(pairs.items(), key=lambda item: bool(item[0][2]))
     ]
     return RunPair(
         first.name, other.name, tuple(comparisons),
@@ -151,6 +169,15 @@ def _by_place(run: ComparedRun) -> dict[_Place, dict[str, Row]]:
 
 def _named(place: _Place) -> str:
     return f"{place.source}-{place.target}"
+
+
+def _only(first: ComparedRun, other: ComparedRun, place: _Place) -> str:
+    """Returns the name of the run that alone has pairs of a language; "" if that is not known."""
+    counts = [run.manifest and run.manifest.counts.get("train") for run in (first, other)]
+    if not all(counts):
+        return ""
+    has = [any(by.get(code) for code in (place.source, place.target)) for by in counts if by]
+    return "" if has[0] == has[1] else (first, other)[has.index(True)].name
 
 
 def _absent(
@@ -184,7 +211,7 @@ def _unlike(first: ComparedRun, other: ComparedRun, ours: Row, theirs: Row) -> s
 
 
 def _compared(
-    first: ComparedRun, other: ComparedRun, testset: str, decode: str,
+    first: ComparedRun, other: ComparedRun, testset: str, decode: str, only: str,
     rows: Sequence[tuple[Row, Row]],
 ) -> ScoreComparison:  # fmt: skip
     tests = list(_tests(first, other, testset, rows))
@@ -199,7 +226,7 @@ def _compared(
         for (ours, theirs), test in zip(rows, tests, strict=True)
     ]  # fmt: skip
     languages.sort(key=lambda one: (-one.delta, one.source, one.target))
-    return ScoreComparison(testset, decode, first.name, other.name, tuple(languages))
+    return ScoreComparison(testset, decode, first.name, other.name, tuple(languages), only)
 
 
 def _fields(test: Paired, q: float) -> dict[str, float]:

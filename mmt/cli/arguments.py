@@ -64,6 +64,8 @@ def parser() -> argparse.ArgumentParser:
     part = "a part of a model: a language's experts, or the target pieces of a corpus"
     _extract_flags(commands.add_parser("extract", help=part))
 
+    _extend_flags(commands.add_parser("extend", help="add languages to a trained model"))
+
     _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))
     return whole
 
@@ -283,6 +285,23 @@ def _extract_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
     parser.set_defaults(run="extract")
+
+
+def _extend_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, metavar="RUN", help="the run directory to extend")
+    parser.add_argument(
+        "--corpus", required=True, help="text of the new languages: a description (TOML), its "
+        "folder, or cldr",
+    )  # fmt: skip
+    parser.add_argument("--languages", help="comma-separated; default: all of the corpus")
+    parser.add_argument("--pieces", type=int, metavar="N", help="most new pieces; default: 1000")
+    parser.add_argument(
+        "--rehearsal", type=float, metavar="RATE",
+        help="fraction of the training examples from the old languages; default: 0.5",
+    )  # fmt: skip
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
+    parser.epilog = "--gin.Extension.overlap=0 keeps the pieces of all old text."
+    parser.set_defaults(run="extend", gin_file=())
 
 
 def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.ArgumentParser:

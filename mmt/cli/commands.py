@@ -294,6 +294,39 @@ def _extract(args: argparse.Namespace) -> None:
     print(args.out)
 
 
+def _extend(args: argparse.Namespace) -> None:
+    from mmt import config
+    from mmt.convert import extend
+    from mmt.data import cache, corpora, recipe
+    from mmt.data.cleaning import prepare
+    from mmt.run import Run
+
+    config.bind(args.bindings, [extend.Extension])
+    given = {"pieces": args.pieces, "rehearsal": args.rehearsal}
+    flags = {name: value for name, value in given.items() if value is not None}
+    options = config.configured(extend.Extension)(**flags)
+    run, corpus = Run(args.model), corpora.load(args.corpus)
+    if args.languages:
+        corpus = corpus.only(args.languages.split(","))
+    extend.check(run, corpus, args.out)
+    with config.isolated(run.config):
+        try:
+            make_cache()
+        except ValueError as error:
+            raise ValueError(f"the data that {args.model} was trained on: {error}") from error
+        directory = config.configured(recipe.CacheConfig)().directory
+    corpus = prepare.cleaned(corpora.load(args.corpus)).only(corpus.languages)
+    made = extend.extend(
+        run, corpus, args.out, old=cache.open_cache(Path(directory)), options=options
+    )
+    print(made.summary(), file=sys.stderr)
+    print(
+        f"train it: mmt train --gin_file={args.out}/config.gin --gin.MODEL_DIR={args.out}-trained",
+        file=sys.stderr,
+    )
+    print(args.out)
+
+
 def _report(args: argparse.Namespace) -> None:
     from eval import report, study
     from eval.analyses import train_overlap, update
@@ -362,5 +395,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "report": _report,
     "compare": _compare,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,
+    "extend": _extend,
     **data_commands.COMMANDS,
 }  # fmt: skip

@@ -40,13 +40,14 @@ def make_cache() -> None:
 def make_identifier(run: "Run") -> None:
     """Trains the language identifier of the loaded configuration's run if it is missing."""
     from mmt import config, identify
-    from mmt.data import recipe
+    from mmt.data import cache, recipe
     from mmt.system import status
 
     status.begin("training the language identifier")
     settings = config.configured(identify.IdentifierConfig)()
-    path = config.configured(recipe.CacheConfig)().corpus
-    if reason := identify.add_to_run(run, path, config=settings):
+    source = config.configured(recipe.CacheConfig)()
+    opened = cache.open_cache(Path(source.directory))
+    if reason := identify.add_to_run(run, source.corpus, cache=opened, config=settings):
         print(f"mmt: the run has no language identifier: {reason}", file=sys.stderr)
 
 

@@ -11,11 +11,14 @@ from mmt.model.transformer import Transformer, parameter_shapes
 from mmt.run import Run
 
 
-def gin_text(run: Run, bindings: Sequence[str], out: str | Path) -> str:
-    """Returns the configuration of `run` for the run directory `out`, with some other bindings."""
+def gin_text(run: Run, bindings: Sequence[str], out: str | Path, file: str = "") -> str:
+    """Returns the configuration of `run` for the run directory `out`, with some other bindings.
+
+    file: a gin file whose bindings are loaded before `bindings`.
+    """
     with config.isolated(run.config):
         more = [f"MODEL_DIR = {str(out)!r}"] if config.macro("MODEL_DIR") else []
-        with config.changed([*bindings, *more]):
+        with config.changed([*bindings, *more], file):
             config.configured(Transformer)()
             return config.complete()
 

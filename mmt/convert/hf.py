@@ -132,11 +132,7 @@ def staged(out: Path) -> Iterator[Path]:
     Raises:
         ValueError: `out` exists or cannot be created.
     """
-    if out.exists() or out.is_symlink():
-        raise ValueError(f"{out} exists; it is not changed: name a new directory")
-    for parent in out.parents:
-        if parent.exists() and not parent.is_dir():
-            raise ValueError(f"{parent} is a file, not a directory")
+    check_new(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with _ends_by_exception():
         temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
@@ -149,6 +145,15 @@ def staged(out: Path) -> Iterator[Path]:
             if isinstance(error, OSError):  # errors of file objects do not contain the path
                 raise OSError(f"cannot write {out}: {error}") from error
             raise
+
+
+def check_new(out: Path) -> None:
+    """Raises ValueError if a directory exists or cannot be created."""
+    if out.exists() or out.is_symlink():
+        raise ValueError(f"{out} exists; it is not changed: name a new directory")
+    for parent in out.parents:
+        if parent.exists() and not parent.is_dir():
+            raise ValueError(f"{parent} is a file, not a directory")
 
 
 @contextlib.contextmanager

@@ -50,7 +50,7 @@ def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> C
     directory = shared.directory.with_name(name)
     if _is_of(directory, shared, language):
         return cache.open_cache(directory)
-    pairs = list(_pairs(shared, language, "train", every=-(-count // _MOST)))
+    pairs = list(shared.pairs(language, "train", every=-(-count // _MOST)))
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for side in sides:
@@ -81,17 +81,6 @@ def _is_of(directory: Path, shared: Cache, language: str) -> bool:
     return False
 
 
-def _pairs(shared: Cache, language: str, split: str, every: int = 1) -> Iterator[TextPair]:
-    """Yields the pairs of a split, or every n-th of them."""
-    files = shared.vocabulary_files()
-    source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
-    records = shared.records(language, split)
-    for i in range(0, len(records), every):
-        record = records[i]
-        ids = record["inputs"].tolist(), record["targets"].tolist()
-        yield source.decode(ids[0]), target.decode(ids[1])
-
-
 def _tags(shared: Cache, pairs: Sequence[TextPair]) -> list[str]:
     """Returns the tags in this language's sources: '<2eng>', and '<bt>' if back-translated."""
     source = Vocabulary.load(shared.vocabulary_files()["source"])
@@ -106,5 +95,5 @@ def _examples(
     source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
     runs = shared.manifest.corpora.get(split, {}).get(language, [])
     names = itertools.chain.from_iterable(itertools.repeat((name,), n) for name, n in runs)
-    for text, translation in _pairs(shared, language, split):
+    for text, translation in shared.pairs(language, split):
         yield source.encode(text), target.encode(translation), *next(names, ())

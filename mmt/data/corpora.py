@@ -36,7 +36,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,6 +140,23 @@ class Corpus:
         """Returns the corpus with every `of`-th entry of each language, from the `index`-th."""
         files = {
             split: {code: entries[index::of] for code, entries in by_language.items()}
+            for split, by_language in self.files.items()
+        }
+        return replace(self, files=files)
+
+    def only(self, names: Iterable[str]) -> "Corpus":
+        """Returns the corpus restricted to some source languages, given by any names.
+
+        Raises ValueError for a language that it does not have; the message has the nearest.
+        """
+        codes = {languages.find(name).code for name in names}
+        for code in sorted(codes - set(self.languages)):
+            near = suggest.hint(code, self.languages, 3, cutoff=0.0)
+            raise ValueError(
+                f"corpus {self.name} has no {code} among its {len(self.languages)} languages{near}"
+            )
+        files = {
+            split: {code: entries for code, entries in by_language.items() if code in codes}
             for split, by_language in self.files.items()
         }
         return replace(self, files=files)

@@ -8,7 +8,7 @@ into examples.
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
@@ -80,6 +80,9 @@ class Mixing:
       at_least: languages with fewer examples are omitted.
       monolingual: the fraction of examples from monolingual text. 0: none, 1: only these, None: one
         half, or all if there are no pairs. Pairs and monolingual text are mixed separately.
+      new_languages: languages that are mixed separately from the others, at the same temperature,
+        without cap and minimum: those that a trained model is extended by.
+      rehearsal: the fraction of examples from the other languages, if there are new ones.
 
     Raises:
       ValueError: a value out of range.
@@ -91,6 +94,8 @@ class Mixing:
     languages: Sequence[str] | None = None
     at_least: int = field(default=0, metadata=within(0))
     monolingual: float | None = field(default=None, metadata=within(0, 1))
+    new_languages: Sequence[str] = ()
+    rehearsal: float = field(default=0.5, metadata=within(0, 1, above=True, below=True))
 
     def __post_init__(self) -> None:
         checked.check(self, most=2**63 - 1)
@@ -111,11 +116,14 @@ class Mixing:
         if self.languages is None:
             return of_kind
         codes = list(dict.fromkeys(map(language_of, of_kind)))
-        chosen = {resolve(language_of(name), codes) for name in self.languages}
+        named = [*self.languages, *self.new_languages]
+        chosen = {resolve(language_of(name), codes) for name in named}
         return [code for code in of_kind if language_of(code) in chosen]
 
     def rates(self, counts: Mapping[str, int]) -> dict[str, float]:
         """Returns the rate of each chosen language of `counts` (FLORES code -> examples)."""
+        if self.new_languages:
+            return self._rates_with_new(counts)
         chosen = {
             code: counts[code]
             for code in self.choose(list(counts))
@@ -142,6 +150,21 @@ class Mixing:
         if all(text) or not any(text):
             return None
         return 0.5 if self.monolingual is None else self.monolingual
+
+    def _rates_with_new(self, counts: Mapping[str, int]) -> dict[str, float]:
+        chosen = self.choose(list(counts))
+        codes = list(dict.fromkeys(map(language_of, chosen)))
+        new = {resolve(language_of(name), codes) for name in self.new_languages}
+        parts = {True: dict[str, int](), False: dict[str, int]()}
+        for code in chosen:
+            parts[language_of(code) in new][code] = counts[code]
+        old = replace(self, languages=None, new_languages=())
+        text = any(map(is_monolingual, parts[True]))
+        of_new = Mixing(self.temperature, monolingual=self.monolingual if text else 0.0)
+        rates = {code: rate * self.rehearsal for code, rate in old.rates(parts[False]).items()}
+        for code, rate in of_new.rates(parts[True]).items():
+            rates[code] = rate * (1 - self.rehearsal)
+        return {code: rates[code] for code in chosen if code in rates}
 
     def _rates(self, counts: Mapping[str, int], fraction: float) -> dict[str, float]:
         """Returns the rates of languages that together have a fraction of the draws."""

@@ -246,6 +246,9 @@ class CurriculumSampler:
             "examples": mixture.examples,
             "languages": [code for code, rate in zip(self.counts, rates, strict=True) if rate],
         }
+        if mixture.new_languages:
+            settings |= {"new_languages": sorted(mixture.new_languages),
+                         "rehearsal": mixture.rehearsal}  # fmt: skip
         fraction = mixture.monolingual_fraction(self.counts)
         return settings if fraction is None else settings | {"monolingual": fraction}
 

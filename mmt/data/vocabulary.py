@@ -358,13 +358,13 @@ def _code(name: str) -> str | None:
 def _evenly(corpus: Corpus, split: str, temperature: float, limit: int) -> Iterator[Pair]:
     codes = corpus.monolingual if split == MONOLINGUAL else corpus.languages
     counts = {code: count for code in codes if (count := corpus.count(code, split))}
-    for code, quota in _quotas(counts, temperature, limit).items():
+    for code, quota in quotas(counts, temperature, limit).items():
         for index, pair in enumerate(corpus.pairs(code, split)):
             if (index + 1) * quota // counts[code] > index * quota // counts[code]:
                 yield pair
 
 
-def _quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
+def quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
     """Returns the number of pairs of each language, with sum `limit`; no pair is repeated."""
     if limit >= sum(counts.values()):
         return dict(counts)

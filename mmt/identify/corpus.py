@@ -1,18 +1,23 @@
-"""Trains the language identifier of a run on the lines of a corpus."""
+"""Trains the language identifier of a run on the lines of a corpus, or of a cache."""
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from mmt.data import corpora
+from mmt.data.cache import Cache
 from mmt.data.cache.manifest import read_manifest
 from mmt.data.corpora import Corpus
 from mmt.data.pair import Pair
+from mmt.data.vocabulary import BACK_TRANSLATED
 from mmt.identify.identifier import LanguageIdentifier
 from mmt.identify.training import IdentifierConfig, train
 from mmt.run import Run
 
 T = TypeVar("T")
+
+_TAG = re.compile(r"^<2[A-Za-z][\w-]*> ?")  # before the sources of a cache
 
 _HELD_OUT_LINES = 100  # of a language
 _HELD_OUT_SHARE = 10  # one line of ten, for a corpus without a validation split
@@ -22,11 +27,13 @@ def add_to_run(
     run: Run,
     corpus: str,
     *,
+    cache: Cache | None = None,
     config: IdentifierConfig = IdentifierConfig(),  # noqa: B008  (frozen)
 ) -> str:
     """Writes the identifier of a described run, unless it has one that is trained on the same text.
 
     corpus: the run's corpus as `corpora.load` takes it; '' if it is not known.
+    cache: the run's cache, whose text is used if there is no corpus.
 
     Returns the reason why the run gets none, else ''.
     """
@@ -37,11 +44,14 @@ def add_to_run(
         if LanguageIdentifier.load(run.directory).corpus_hash == corpus_hash:
             return ""
         run.identifier.unlink()
-    if not corpus:
-        return "there is no CORPUS to train it on"
     try:
-        text = corpora.load(corpus)
-        train_on_corpus(text, config=config, corpus_hash=corpus_hash).save(run.directory)
+        if corpus:
+            made = train_on_corpus(corpora.load(corpus), config=config, corpus_hash=corpus_hash)
+        elif cache:
+            made = train_on_cache(cache, config=config)
+        else:
+            return "there is no CORPUS to train it on"
+        made.save(run.directory)
     except ValueError as error:  # a run from a cache needs no corpus
         return str(error)
     return ""
@@ -62,12 +72,36 @@ def train_on_corpus(
     """
     lines = _lines(corpus, "train", config.lines_per_language, config.max_read)
     held_out = _lines(corpus, "validation", _HELD_OUT_LINES, config.max_read)
+    return _trained(lines, held_out, config, corpus_hash or corpus.hash())
+
+
+def train_on_cache(
+    cache: Cache,
+    *,
+    config: IdentifierConfig = IdentifierConfig(),  # noqa: B008  (frozen)
+) -> LanguageIdentifier:
+    """Returns an identifier of the languages of a cache and of its target, as `train_on_corpus`.
+
+    Raises ValueError for fewer than two languages with text.
+    """
+    lines = _lines_of_cache(cache, "train", config.lines_per_language, config.max_read)
+    held_out = _lines_of_cache(cache, "validation", _HELD_OUT_LINES, config.max_read)
+    return _trained(lines, held_out, config, cache.manifest.corpus_hash)
+
+
+def _trained(
+    lines: dict[str, list[str]],
+    held_out: dict[str, list[str]],
+    config: IdentifierConfig,
+    corpus_hash: str,
+) -> LanguageIdentifier:
+    """Trains on `lines`; languages that have none held out give a part of theirs."""
     for code, of_language in lines.items():
         if not held_out.get(code):
             held_out[code] = of_language[::_HELD_OUT_SHARE][:_HELD_OUT_LINES]
             chosen = set(held_out[code])
             lines[code] = [line for line in of_language if line not in chosen] or of_language
-    return train(lines, held_out, config=config, corpus_hash=corpus_hash or corpus.hash())
+    return train(lines, held_out, config=config, corpus_hash=corpus_hash)
 
 
 def _lines(corpus: Corpus, split: str, most: int, max_read: int) -> dict[str, list[str]]:
@@ -79,6 +113,25 @@ def _lines(corpus: Corpus, split: str, most: int, max_read: int) -> dict[str, li
         lines[code] = _spread(list(dict.fromkeys(pair.source for pair in pairs)), most)
         targets.update(dict.fromkeys(pair.target for pair in _spread(pairs, most)))
     lines[corpus.target] = _spread(list(targets), most)
+    return lines
+
+
+def _lines_of_cache(cache: Cache, split: str, most: int, max_read: int) -> dict[str, list[str]]:
+    """Returns what `_lines` does, of a cache into one target."""
+    lines: dict[str, list[str]] = {}
+    targets: dict[str, None] = {}
+    for code in cache.manifest.translated:
+        count = cache.manifest.counts.get(split, {}).get(code, 0)
+        every = -(-count // max_read)
+        pairs = [
+            (text, target)
+            for source, target in (cache.pairs(code, split, every=every) if count else ())
+            if not (text := _TAG.sub("", source)).startswith(BACK_TRANSLATED)
+        ]
+        lines[code] = _spread(list(dict.fromkeys(source for source, _ in pairs)), most)
+        targets.update(dict.fromkeys(target for _, target in _spread(pairs, most)))
+    if cache.manifest.target:
+        lines[cache.manifest.target] = _spread(list(targets), most)
     return lines
 
 

@@ -51,6 +51,17 @@ class Cache:
         """
         return records.RecordReader(self.directory / split, language, self._count(language, split))
 
+    def pairs(self, language: str, split: str, every: int = 1) -> Iterator[tuple[str, str]]:
+        """Yields the texts of a split, or of every n-th example: the source with its tag, and the
+        target.
+        """
+        files = self.vocabulary_files()
+        source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
+        examples = self.records(language, split)
+        for i in range(0, len(examples), every):
+            inputs, targets = (examples[i][name].tolist() for name in ("inputs", "targets"))
+            yield source.decode(inputs), target.decode(targets)
+
     def lengths(self, language: str, split: str) -> Int32[np.ndarray, "n 2"]:
         """Returns the tokens of source and target per example, without EOS; memory-mapped.
 

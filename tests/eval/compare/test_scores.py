@@ -147,3 +147,25 @@ def test_an_unknown_version_needs_equal_references(made_run):
     made = compare(first, other)
     assert not made.comparisons
     assert made.left_out["made-up"][0].reason == "other version of the test set: v1 and ?"
+
+
+def test_languages_of_only_one_run_are_compared_separately(made_run):
+    """As of a model and its extension: the old languages' mean shows what is forgotten."""
+    old = dict.fromkeys(("deu_Latn", "fra_Latn", "swh_Latn"), 0.3)
+    first = made_run("parent", codes=tuple(old), scores=old | {"kat_Geor": 0.9})
+    other = made_run("grown", codes=(*old, "kat_Geor"), scores=old | {"kat_Geor": 0.2}, seed=2)
+    both, alone = compare(first, other).comparisons
+    assert {one.source for one in both.languages} == set(old) and not both.only
+    assert [one.source for one in alone.languages] == ["kat_Geor"] and alone.only == "grown"
+    assert alone.title == "made-up, languages only of grown"
+    assert both.interval is None  # of three languages
+    alone_q = alone.languages[0].q
+    assert alone_q == alone.languages[0].p  # not corrected for the old ones
+
+
+def test_the_mean_of_many_languages_has_an_interval(made_run):
+    codes = ("deu_Latn", "fra_Latn", "swh_Latn", "wol_Latn", "yor_Latn", "zul_Latn")
+    first = made_run("a", codes=codes, scores=dict.fromkeys(codes, 0.3))
+    noises = dict(zip(codes, (0.1, 0.2, 0.25, 0.3, 0.35, 0.4), strict=True))
+    (made,) = compare(first, made_run("b", codes=codes, scores=noises, seed=2)).comparisons
+    assert made.interval.low < made.mean("delta") < made.interval.high

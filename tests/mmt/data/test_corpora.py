@@ -261,3 +261,13 @@ def test_monolingual_text_is_read_by_the_readers(tmp_path):
         corpus.count("eng", "monolingual")
     with pytest.raises(ValueError, match=r"gap\.txt:2: the text is empty"):
         list(corpus.pairs("swh", "monolingual"))
+
+
+def test_a_corpus_of_some_languages(toy_corpus):
+    whole = corpora.load(toy_corpus)
+    part = whole.only(["German", "swh"])
+    assert part.languages == ("deu_Latn", "swh_Latn") and part.hash() != whole.hash()
+    assert list(part.pairs("deu", "test")) == list(whole.pairs("deu", "test"))
+    assert part.count("fra", "train") == 0
+    with pytest.raises(ValueError, match="numbers has no swe_Latn among its 3 .*nearest: swh"):
+        whole.only(["Swedish"])

@@ -209,3 +209,38 @@ def test_caps_and_languages_hold_for_pairs_and_text_alike():
         mixing.Mixing(monolingual=1.0).choose(["deu_Latn"])
     with pytest.raises(ValueError, match="'fra' is not among the 3 languages"):
         mixing.Mixing(languages=["fra"]).choose(list(BOTH))
+
+
+NEW = {"kat_Geor": 9, "pol_Latn": 4}
+
+
+def test_new_languages_get_what_rehearsal_leaves():
+    old = {"deu_Latn": 1000, "fra_Latn": 100, "swh_Latn": 3}
+    mixture = mixing.Mixing(
+        temperature=2.0, at_least=5, max_epochs=40.0, examples=10_000,
+        new_languages=["Georgian", "pl"], rehearsal=0.3,
+    )  # fmt: skip
+    rates = mixture.rates(old | NEW)
+    before = dataclasses.replace(mixture, new_languages=()).rates(old)
+    for code, rate in before.items():
+        assert rates[code] == pytest.approx(0.3 * rate)
+    assert rates["kat_Geor"] == pytest.approx(0.7 * 3 / 5)  # neither cap nor minimum
+    assert rates["pol_Latn"] == pytest.approx(0.7 * 2 / 5)
+    assert "swh_Latn" not in rates and sum(rates.values()) == pytest.approx(1)
+    of_one = dataclasses.replace(mixture, at_least=0, max_epochs=None, languages=["swh"])
+    assert set(of_one.rates(old | NEW)) == {"swh_Latn", *NEW}
+
+
+def test_new_text_is_mixed_among_the_new():
+    counts = {"deu_Latn": 4, "deu_Latn.monolingual": 4, "kat_Geor": 9}
+    rates = mixing.Mixing(monolingual=0.25, new_languages=["kat"], rehearsal=0.8).rates(counts)
+    assert rates == pytest.approx(
+        {"deu_Latn": 0.6, "deu_Latn.monolingual": 0.2, "kat_Geor": 0.2}
+    )
+
+
+def test_new_languages_must_be_in_the_data(as_users_have_it):
+    with pytest.raises(ValueError, match="'Georgian' is not among the 1 languages"):
+        mixing.Mixing(new_languages=["Georgian"]).rates({"deu_Latn": 3})
+    with pytest.raises(ValueError, match="rehearsal = 1.0; allowed: 0 < x < 1"):
+        mixing.Mixing(rehearsal=1.0)

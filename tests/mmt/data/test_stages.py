@@ -271,3 +271,13 @@ def test_a_stage_ends_by_its_loss(directory, processes):
         parts[0].validated({"deu_Latn": 1.0}, 10**6)
     for shard in parts:
         shard.close()
+
+
+def test_a_state_knows_the_rate_of_rehearsal():
+    counts, new = {"deu_Latn": 30, "kat_Geor": 9}, {"new_languages": ["kat"]}
+    settings = [
+        CurriculumSampler([Stage(mixing=Mixing(**options))], counts).settings()
+        for options in ({}, new, new | {"rehearsal": 0.2})
+    ]
+    assert "rehearsal" not in settings[0]
+    assert [each["rehearsal"] for each in settings[1:]] == [0.5, 0.2]

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from mmt.data import corpora
+from mmt.data import cache, corpora
 from mmt.identify import IdentifierConfig, LanguageIdentifier, add_to_run, train_on_corpus
 from mmt.run import Run
 
@@ -59,3 +59,16 @@ def test_training_a_model_trains_one(toy_run):
     identifier = LanguageIdentifier.load(toy_run)
     assert identifier.codes == ("deu_Latn", "eng_Latn", "fra_Latn", "swh_Latn", "und")
     assert identifier.rank(["drei zwei eins vier"])[0][0][0] == "deu_Latn"
+
+
+def test_a_run_without_a_corpus_gets_one_from_its_cache(tmp_path, toy_corpus, toy_run):
+    (directory,) = (toy_corpus.parent / "caches").glob("numbers_to_eng-340")
+    opened = cache.open_cache(directory)
+    shutil.copy(Run(toy_run).manifest, tmp_path)
+    assert add_to_run(Run(tmp_path), "", cache=opened, config=SMALL) == ""
+    found = LanguageIdentifier.load(tmp_path)
+    assert found.codes == ("deu_Latn", "eng_Latn", "fra_Latn", "swh_Latn", "und")
+    assert found.corpus_hash == opened.manifest.corpus_hash
+    assert [ranking[0][0] for ranking in found.rank(["drei zwei eins", "tatu moja nne"])] == [
+        "deu_Latn", "swh_Latn",
+    ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""The vocabulary and the cache of a model that gets new languages."""
