@@ -274,6 +274,11 @@ def _plan_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", action="store_true", help="compare the meshes of gin_configs/meshes"
     )
+    parser.add_argument(
+        "--run", dest="forecast", nargs="?", const="", metavar="DIR",
+        help="forecast the whole run: time, failures, cost, data; DIR: also as files, with a "
+        "picture, and the compiled step, which is used again",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     parser.set_defaults(run="plan")
 

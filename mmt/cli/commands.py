@@ -15,6 +15,7 @@ from mmt.cli import data_commands, engines
 from mmt.cli.data_commands import as_json, make_cache, make_identifier
 from mmt.cli.translate_commands import translate, translator_of
 from mmt.system import status, termination
+from mmt.system.atomic import write_bytes
 
 
 def _distill(args: argparse.Namespace) -> int:
@@ -286,6 +287,8 @@ def _comet(files: list[Path], model: Path) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
+    if args.forecast is not None:
+        return _forecast(args)
     if args.params:
         return _parameters(args)
     from mmt import plan
@@ -293,6 +296,26 @@ def _plan(args: argparse.Namespace) -> None:
     ask = plan.compare_meshes if args.compare else plan.plan
     answer = ask(args.gin_file, args.bindings, args.topology, decode=args.decode)
     print(as_json(answer.to_json()) if args.json else answer.table())
+
+
+def _forecast(args: argparse.Namespace) -> None:
+    for flag in ("params", "decode", "compare"):
+        if getattr(args, flag):
+            raise ValueError(f"--run forecasts a training on one mesh; omit --{flag}")
+    from mmt import plan
+
+    directory = Path(args.forecast) if args.forecast else None
+    run = plan.forecast(args.gin_file, args.bindings, args.topology, directory)
+    text, content = plan.table(run), as_json(run.to_json())
+    print(content if args.json else text)
+    if directory:
+        from eval.report.figures import run_forecast
+
+        pictures = run_forecast.draw(run.to_json(), run.goodput.seconds.tolist())
+        for name, data in {"forecast.txt": f"{text}\n", "forecast.json": f"{content}\n",
+                           **pictures}.items():  # fmt: skip
+            write_bytes(directory / name, data if isinstance(data, bytes) else data.encode())
+            print(directory / name, file=sys.stderr)
 
 
 def _parameters(args: argparse.Namespace) -> None:
