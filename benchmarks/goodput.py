@@ -75,13 +75,14 @@ def without_formula(seed: int) -> Table:
 
 def killed(kills: int, seed: int) -> str:
     """Trains with kills; returns measured seconds beside the simulator's."""
-    from benchmarks.faults import Bench
+    from benchmarks.faults import HERE, Bench
     from benchmarks.faulty_run import PERIOD, STEPS
 
     pause = 0.2  # so that a run is longer than its start
     with tempfile.TemporaryDirectory(prefix="goodput-") as folder:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/programs"
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        HERE.set_forkserver_preload(["optax", "mmt.train", "mmt.data.pipeline"])
         bench = Bench(Path(folder), seed)
         starts, runs, ends = list[float](), list[float](), list[float]()
         for number in range(2):

@@ -191,10 +191,23 @@ class _Reader:
 
     def _written(self, computation: str, whole: int) -> int:
         """Returns the bytes that a fused computation writes: of an update in place, its slice."""
-        root = self.computations.get(computation, {}).get("ROOT", "")
-        if hlo.opcode(root) == "dynamic-update-slice":
-            return self._size(computation, hlo.operands(root)[1])
-        return whole
+        instructions = self.computations.get(computation, {})
+        root = instructions.get("ROOT", "")
+        results = [root]
+        if hlo.opcode(root) == "tuple":
+            results = [instructions.get(name, "") for name in hlo.operands(root)]
+        if not all(results):
+            return whole
+        return sum(self._result(computation, result) for result in results)
+
+    def _result(self, computation: str, rest: str) -> int:
+        """Returns the bytes of a fused result: of an update in place, its slice."""
+        names = hlo.operands(rest)
+        if hlo.opcode(rest) == "dynamic-update-slice":
+            return self._size(computation, names[1])
+        if hlo.opcode(rest) in ("bitcast", "copy") and names:
+            return self._result(computation, self.computations[computation].get(names[0], rest))
+        return sum(hlo.sizes(hlo.split_shape(rest)[0]))
 
     def _shape(self, computation: str, name: str) -> str:
         rest = self.computations[computation].get(name, "")

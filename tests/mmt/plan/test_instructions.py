@@ -63,6 +63,18 @@ def test_products_count_flops_padding_and_slices():
     assert row.bytes == 2 * moved
 
 
+def test_updates_in_a_tuple_are_slices_too():
+    text = LOOP.replace(
+        "  ROOT %new = f32[8,4,256]{2,1,0} dynamic-update-slice(%p.3, %cb, %p.2, %zero, %zero)",
+        "  %new = f32[8,4,256]{2,1,0} dynamic-update-slice(%p.3, %cb, %p.2, %zero, %zero)\n"
+        "  ROOT %both = (f32[8,4,256]{2,1,0}, f32[4,256]{1,0}) tuple(%new, %conv)",
+    ).replace(
+        "%y = f32[8,4,256]{2,1,0} fusion", "%y = (f32[8,4,256]{2,1,0}, f32[4,256]{1,0}) fusion"
+    )
+    (one,), (two,) = instructions.read(LOOP).products, instructions.read(text).products
+    assert two.bytes - one.bytes == 2 * 4 * (4 * 256)
+
+
 def test_other_instructions_have_the_compilers_cycles():
     """Without an estimate, which is then a huge number, bytes are counted."""
     profile = instructions.read(LOOP)
