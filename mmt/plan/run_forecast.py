@@ -19,7 +19,6 @@ from mmt.plan.goodput import HOUR, FailingRun, Failures, Goodput
 
 DAY, YEAR = 24 * HOUR, 365.25 * 24 * HOUR
 RECORD_BYTES = 60  # of an ArrayRecord file per record, beside the record: measured
-_SAVING = 0.02  # the most of the time that saves between checkpoints take, see checkpoint.Policy
 
 
 @dataclass(frozen=True)

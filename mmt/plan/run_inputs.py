@@ -22,6 +22,7 @@ from mmt.plan.goodput import Failures
 from mmt.plan.run_forecast import RunConditions, RunForecast
 from mmt.system.atomic import write_json
 
+_SAVING = 0.02  # the most of the time that saves between checkpoints take, see checkpoint.Policy
 # Bindings without effect on the compiled step.
 _OF_THE_FORECAST = ("run_forecast.", "goodput.", "mixing.", "checkpoint.", "pipeline.", "recipe.",
                     "hooks.", "validation.")  # fmt: skip
@@ -58,14 +59,13 @@ def forecast(
         raise ValueError(f"TOKENS = {tokens!r}; allowed: above 0")
     corpus, mixture = config.macro("CORPUS"), config.configured(Mixing)()
     sizes = corpus_sizes.read(corpus) if corpus else None
+    shown = corpus_sizes.exposure(sizes, mixture, float(tokens)) if sizes else None
     vocabulary = config.macro("VOCAB_SIZE", 32_000)
     target = config.macro("TARGET_VOCAB_SIZE", 0) or vocabulary
     policy = config.configured(Policy)()
-    key = _key(name)
-    plan = _program(files, bindings, name, key, directory)
+    plan = _program(files, bindings, name, _key(name), directory)
     made = RunForecast(
-        plan, step_time.forecast(plan), conditions, failures, sizes,
-        corpus_sizes.exposure(sizes, mixture, float(tokens)) if sizes else None,
+        plan, step_time.forecast(plan), conditions, failures, sizes, shown,
         vocabularies=(vocabulary, target),
     )  # fmt: skip
     return _saving(made, policy)
@@ -75,7 +75,9 @@ def _saving(made: RunForecast, policy: Policy) -> RunForecast:
     """Returns the forecast with the interval of the policy: of `minutes`, or of the checkpoints."""
     interval = policy.period * made.step_seconds
     if policy.minutes:
-        interval = min(interval, max(policy.minutes * 60, made.checkpoint["save_seconds"] / 0.02))
+        interval = min(
+            interval, max(policy.minutes * 60, made.checkpoint["save_seconds"] / _SAVING)
+        )
     return dataclasses.replace(made, interval=interval)
 
 

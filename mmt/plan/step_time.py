@@ -12,8 +12,9 @@ from typing import Any
 from mmt.plan.estimate import TopologyPlan
 from mmt.plan.instructions import Products
 
-# The machines and sizes that benchmarks/forecast compares with published runs.
-CHECKED_KIND, CHECKED_DEVICES = "v3", (32, 2048)
+# The machines and sizes that benchmarks/forecast compares with published runs, and the least and
+# greatest seconds of its forecasts per published second.
+CHECKED_KIND, CHECKED_DEVICES, CHECKED_RATIOS = "v3", (32, 2048), (0.91, 2.32)
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,7 @@ def forecast(plan: TopologyPlan) -> StepTime:
         parts = _instructions(profile, peak, bandwidth, chip.clock or 1.0)
     for kind, seconds in plan.collective_seconds().items():
         parts[kind] = seconds / chip.link_share
-    if plan.exchanges is None:
-        notes.append("collectives are unknown and not included")
-    notes += _range(plan)
+    notes.append(_range(plan))
     ideal = answer["work"]["flops"] / answer["devices"] / chip.flops
     return StepTime(dict(sorted(parts.items(), key=lambda part: -part[1])), ideal, tuple(notes))
 
@@ -91,13 +90,14 @@ def _arithmetic(answer: Mapping[str, Any], peak: float, bandwidth: float) -> tup
     return products, state / bandwidth
 
 
-def _range(plan: TopologyPlan) -> list[str]:
-    """Returns a note if the machine is outside the range that was compared with published runs."""
-    least, most = CHECKED_DEVICES
+def _range(plan: TopologyPlan) -> str:
+    """Returns how well the forecast was checked, or that the machine is outside that range."""
+    (least, most), (short, long) = CHECKED_DEVICES, CHECKED_RATIOS
+    compared = f"forecasts of published steps took {short:.2f} to {long:.2f} times as long as these"
     devices = plan.answer["devices"]
     if plan.machine.kind == CHECKED_KIND and least <= devices <= most:
-        return []
-    return [
-        f"outside the checked range: forecasts were compared with published runs on "
-        f"{CHECKED_KIND} with {least} to {most:,} cores only; this is {plan.machine.name}"
-    ]
+        return compared
+    return (
+        f"outside the checked range: {compared}, all on {CHECKED_KIND} with {least} to {most:,} "
+        f"cores; this is {plan.machine.name}"
+    )

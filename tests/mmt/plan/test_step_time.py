@@ -14,7 +14,9 @@ def test_a_step_is_the_sum_of_its_parts(gshard):
     assert step.seconds == pytest.approx(sum(step.parts.values()))
     assert list(step.parts.values()) == sorted(step.parts.values(), reverse=True)
     assert {"all-to-all", "all-reduce", "attention: products"} <= step.parts.keys()
-    assert step.notes == ()  # within the checked range
+    assert step.notes == (
+        "forecasts of published steps took 0.91 to 2.32 times as long as these",
+    )
     assert step.seconds > plan(gshard).step_seconds > step.products
 
 
@@ -33,14 +35,15 @@ def test_what_is_left_out_is_said(gshard):
     unknown = {key: value for key, value in gshard.items() if key not in ("profile", "collectives")}
     step = step_time.forecast(plan(unknown, "v5p:8x8x16"))
     assert step.parts.keys() == {"products", "state"}
-    vector, collectives, checked = step.notes
-    assert "vector unit" in vector and "collectives are unknown" in collectives
+    vector, checked = step.notes
+    assert "vector unit" in vector
     assert checked.startswith("outside the checked range") and "v5p:8x8x16" in checked
 
 
 def test_machines_outside_the_checked_range_are_named(gshard):
     (note,) = step_time.forecast(plan(gshard, "v4:8x16x16")).notes
-    assert "on v3 with 32 to 2,048 cores only; this is v4:8x16x16" in note
+    assert note.startswith("outside the checked range")
+    assert "on v3 with 32 to 2,048 cores; this is v4:8x16x16" in note
 
 
 def test_cpus_have_no_forecast(gshard):
