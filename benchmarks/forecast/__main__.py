@@ -15,7 +15,7 @@ Differences from the papers that are known: GShard's target tokens per batch are
 many as source tokens here). At the peak of the chip the arithmetic of our 128-expert steps alone
 takes longer than the paper's whole steps, so the paper's must have had less. Switch's batch is not
 published: 512 rows here, for T5-Large 2,048 with all activations recomputed. Omitted are
-Switch-Base+, whose widths are not published, and MoE-Base with capacities 1.25 and 1.0.
+Switch-Base+, whose widths are not published, and MoE-Base with a capacity of 1.0.
 """
 
 import argparse
@@ -63,6 +63,7 @@ SWITCH = {  # name: gin file, bindings, examples per second
     "t5_base": ("base", [ROWS, "VOCAB_SIZE=32128", LENGTHS], 1600),
     "t5_large": ("large", ["BATCH_SIZE=2048", "VOCAB_SIZE=32128", LENGTHS], 470),
     "moe_base_2.0": ("switch_base", [ROWS, TOP2, "moe.MoeConfig.capacity_factor=1.0"], 840),
+    "moe_base_1.25": ("switch_base", [ROWS, TOP2, "moe.MoeConfig.capacity_factor=0.625"], 790),
     "switch_base_2.0": ("switch_base", [ROWS, "moe.MoeConfig.capacity_factor=2.0"], 860),
     "switch_base_1.25": ("switch_base", [ROWS], 910),
     "switch_base_1.0": ("switch_base", [ROWS, "moe.MoeConfig.capacity_factor=1.0"], 1000),
