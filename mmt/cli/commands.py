@@ -302,11 +302,11 @@ def _forecast(args: argparse.Namespace) -> None:
     for flag in ("params", "decode", "compare"):
         if getattr(args, flag):
             raise ValueError(f"--run forecasts a training on one mesh; omit --{flag}")
-    from mmt import plan
+    from mmt.plan import run_inputs, run_table
 
     directory = Path(args.forecast) if args.forecast else None
-    run = plan.forecast(args.gin_file, args.bindings, args.topology, directory)
-    text, content = plan.table(run), as_json(run.to_json())
+    run = run_inputs.forecast(args.gin_file, args.bindings, args.topology, directory)
+    text, content = run_table.table(run), as_json(run.to_json())
     print(content if args.json else text)
     if directory:
         from eval.report.figures import run_forecast
