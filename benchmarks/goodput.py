@@ -1,25 +1,14 @@
-"""Compares the simulator of failures with the formulas of Young and Daly, and with killed runs.
+"""Compares the simulator of failures with the formulas of Young and Daly.
 
-    python -m benchmarks.goodput [--kills 0] [--seed 0]
+    python -m benchmarks.goodput [--seed 0]
 
 The first table has machines whose failures are exponential and that always have a host at hand,
 where Daly's mean time is exact. The others have no formula: few spare hosts, a smaller mesh, and
 Llama 3 405B (arXiv 2407.21783: 419 interruptions in 54 days on 16,384 GPUs, more than 90 % of the
 time effective).
-
-With `--kills`, a tiny run trains in a separate process that SIGKILL ends at exponential times, and
-is started again, as often as that. The seconds of a start, of a step and of a save are measured in
-an undisturbed run; the simulator then forecasts the time to the end. It takes about ten seconds a
-kill on two cores.
 """
 
 import argparse
-import os
-import random
-import sys
-import tempfile
-import time
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -73,71 +62,16 @@ def without_formula(seed: int) -> Table:
     return table
 
 
-def killed(kills: int, seed: int) -> str:
-    """Trains with kills; returns measured seconds beside the simulator's."""
-    from benchmarks.faults import HERE, Bench
-    from benchmarks.faulty_run import PERIOD, STEPS
-
-    pause = 0.2  # so that a run is longer than its start
-    with tempfile.TemporaryDirectory(prefix="goodput-") as folder:
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/programs"
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        HERE.set_forkserver_preload(["optax", "mmt.train", "mmt.data.pipeline"])
-        bench = Bench(Path(folder), seed)
-        starts, runs, ends = list[float](), list[float](), list[float]()
-        for number in range(2):
-            options = bench.options(f"timed{number}", pause=pause)
-            since = time.monotonic()
-            process = bench.start(options)
-            bench.wait(process, options, PERIOD)
-            starts.append(time.monotonic() - since)
-            process.join()
-            runs.append(time.monotonic() - since)
-        start, whole = min(starts), min(runs)
-        step = (whole - start) / (STEPS - PERIOD)  # with its part of the saves
-        start -= PERIOD * step
-        mean = 0.6 * whole
-        chance, total, done = random.Random(seed), 0.0, 0
-        while done < kills or not ends:
-            options = bench.options(f"killed{len(ends)}", pause=pause)
-            since, ended = time.monotonic(), False
-            while not ended:
-                process = bench.start(options)
-                process.join(chance.expovariate(1 / mean))
-                ended = not process.is_alive()
-                if not ended:
-                    process.kill()
-                    process.join()
-                    done += 1
-            ends.append(time.monotonic() - since)
-            total += bench.lost(options)
-    work = STEPS * step
-    rates = Failures(restart_seconds=start, seed=seed)
-    run = goodput.with_rates(FailingRun(work + 1e-9, 0.0, 0.0, 1, 1, rates), mean)
-    forecast = goodput.simulate(run, PERIOD * step)
-    measured = sum(ends) / len(ends) - start  # the simulated run has no first start
-    return (
-        f"{len(ends)} runs with {done} kills, one every {mean:.1f} s: {measured:.1f} s each, "
-        f"{forecast.mean:.1f} s simulated (5 to 95 %: {forecast.quantile(0.05):.1f} to "
-        f"{forecast.quantile(0.95):.1f}), ratio {forecast.mean / measured:.2f}; a start takes "
-        f"{start:.1f} s, a step {step:.2f} s; losses that differ: {total:g}"
-    )
-
-
-def main(arguments: list[str]) -> int:
+def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     print(header())
     console = Console(width=120)
     console.print(formulas(args.seed))
     console.print(without_formula(args.seed))
-    if args.kills:
-        print(killed(args.kills, args.seed))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()
