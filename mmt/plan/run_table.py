@@ -55,7 +55,7 @@ def _cost(run: RunForecast) -> list[tuple[str, str]]:
     return [
         ("chip-hours", f"{run.chip_hours:,.0f}"),
         ("energy", "not known: no power is published for this chip" if energy is None else
-         f"{energy / 1000:,.1f} MWh of chips, PUE {assumed.power_overhead:g}; hosts not included"),
+         f"{energy:,.0f} kWh of chips, PUE {assumed.power_overhead:g}; hosts not included"),
         ("cost", "not known: --gin.PRICE=… is the price of a chip-hour" if money is None else
          f"{money:,.0f} {assumed.currency} at {assumed.price:g} per chip-hour"),
     ]  # fmt: skip
