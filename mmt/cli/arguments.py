@@ -1,8 +1,9 @@
-"""The commands of `mmt` and their flags; `commands.py` and `data_commands.py` run them."""
+"""The commands of `mmt` and their flags; `commands.py` runs them."""
 
 import argparse
 import importlib.metadata
 
+from mmt.cli import data_arguments
 from mmt.cli.parser import CommandParser
 
 
@@ -54,11 +55,9 @@ def parser() -> argparse.ArgumentParser:
     _compare_flags(commands.add_parser("compare", help="what differs between runs, and who wins"))
 
     _plan_flags(commands.add_parser("plan", help="memory and time of a model on any machine"))
-    into = commands.add_parser("import", help="convert a published model to a run directory")
-    _format(into, "hf", "t5x").add_argument("directory", metavar="DIR", help="the saved model")
-    into.add_argument("--vocabulary", action="append", metavar="FILE", help="t5x: SentencePiece")
-    into.add_argument("--gin_file", action="append", metavar="FILE", help="t5x: the model")
-    into.set_defaults(run="import")
+    _import_flags(
+        commands.add_parser("import", help="convert a published model to a run directory")
+    )
     _export_flags(commands.add_parser("export", help="write a model for other programs"))
 
     part = "a part of a model: a language's experts, or the target pieces of a corpus"
@@ -66,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
 
     _extend_flags(commands.add_parser("extend", help="add languages to a trained model"))
 
-    _data_commands(commands.add_parser("data", help="inspect, clean and cache corpora"))
+    data_arguments.add(commands.add_parser("data", help="inspect, clean and cache corpora"))
     return whole
 
 
@@ -259,6 +258,13 @@ def _engine_flag(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _import_flags(parser: argparse.ArgumentParser) -> None:
+    _format(parser, "hf", "t5x").add_argument("directory", metavar="DIR", help="the saved model")
+    parser.add_argument("--vocabulary", action="append", metavar="FILE", help="t5x: SentencePiece")
+    parser.add_argument("--gin_file", action="append", metavar="FILE", help="t5x: the model")
+    parser.set_defaults(run="import")
+
+
 def _export_flags(parser: argparse.ArgumentParser) -> None:
     formats = "mmt", "hf", "ctranslate2", "t5x", "t5x_network"
     _format(parser, *formats).add_argument("--model", required=True, metavar="RUN")
@@ -321,89 +327,10 @@ def _plan_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", action="store_true", help="compare the meshes of gin_configs/meshes"
     )
+    parser.add_argument(
+        "--run", dest="forecast", nargs="?", const="", metavar="DIR",
+        help="forecast the whole run: time, failures, cost, data; DIR: also as files, with a "
+        "picture, and the compiled step, which is used again",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     parser.set_defaults(run="plan")
-
-
-def _data_commands(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(dest="data_command", required=True, metavar="COMMAND")
-    languages = commands.add_parser("languages", help="list the known languages and their names")
-    stats = commands.add_parser("stats", help="count the pairs and words of a corpus per language")
-    stats.add_argument("corpus", help="a description (TOML), its folder, or cldr")
-    stats.add_argument("--temperature", type=float, default=5.0, help="default: 5")
-    for command in (languages, stats):
-        command.add_argument("--json", action="store_true", help="one JSON object per line")
-    languages.set_defaults(run="languages")
-    stats.set_defaults(run="stats")
-    forecast = "predict the examples per language of a mixture, before training"
-    _shares_flags(commands.add_parser("forecast", aliases=["shares"], help=forecast))
-    seen = commands.add_parser(
-        "consumed", aliases=["ledger"], help="count the examples that a run has seen"
-    )
-    seen.add_argument("model_dir", metavar="RUN", help="a run directory")
-    seen.add_argument("--json", action="store_true", help="one JSON object per line")
-    seen.set_defaults(run="consumed")
-    align = commands.add_parser(
-        "align", help="align the words of a cache, for guided cross-attention"
-    )
-    align.add_argument("cache", nargs="?", help="a cache; default: that of the gin files")
-    align.add_argument("--gin_file", action="append", metavar="FILE", help="may be repeated")
-    align.epilog = "--gin.Aligner.processes=N sets the processes (default: one per core)."
-    align.set_defaults(run="align")
-    known = commands.add_parser(
-        "identify", help="train the language identifier of a run on a corpus"
-    )
-    known.add_argument("--model", required=True, metavar="RUN", help="a run directory")
-    known.add_argument("--corpus", required=True, help="a description (TOML), its folder, or cldr")
-    known.epilog = "--gin.IdentifierConfig.lines_per_language=N sets how much text is used."
-    known.set_defaults(run="identify", gin_file=())
-    _prepare_flags(
-        commands.add_parser("prepare", help="clean a corpus, or build the cache of a configuration")
-    )
-
-
-def _prepare_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("corpus", nargs="?", help="a description (TOML), its folder, or cldr")
-    parser.add_argument("--out", metavar="DIR", help="the cleaned corpus, a new folder")
-    parser.add_argument(
-        "--rules", metavar="FILE", help="default: [clean] of the corpus, else the default rules"
-    )
-    parser.add_argument(
-        "--testset", action="append", default=[], metavar="NAME",
-        help="remove pairs that overlap this test set; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--explain", metavar="SRC<TAB>TGT", help="print the effect of each rule on a pair"
-    )
-    parser.add_argument("--language", help="language of the pair of --explain")
-    parser.add_argument("--verbose", action="store_true", help="also print the rules in full")
-    parser.add_argument(
-        "--gin_file",
-        action="append",
-        metavar="FILE",
-        help="without CORPUS: build the cache of this configuration",
-    )
-    parser.epilog = "--gin.prepare.processes=N sets the processes (default: one per core)."
-    parser.set_defaults(run="prepare")
-
-
-def _shares_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "corpus", nargs="?",
-        help="a cache, a corpus, or cldr; default: the corpus of the gin files",
-    )  # fmt: skip
-    parser.add_argument(
-        "--gin_file", action="append", metavar="FILE",
-        help="use the stages, lengths, steps and batch of a run; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--temperature", type=float, help="mixing temperature; default: 5")
-    parser.add_argument("--max_epochs", type=float, help="limit of epochs for every language")
-    parser.add_argument("--steps", type=int, help="training steps; default: of the gin files")
-    parser.add_argument("--batch", type=int, metavar="ROWS", help="rows per batch")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    parser.add_argument("--figure", metavar="FILE.png", help="draw the forecast (also .svg)")
-    parser.add_argument(
-        "--fit", metavar="BOUNDS",
-        help="'epochs<=20,share>=0.003': propose a temperature and a limit within these bounds",
-    )  # fmt: skip
-    parser.set_defaults(run="forecast")

@@ -1,6 +1,6 @@
 """The commands of `mmt`, each of which reads its arguments and calls the library.
 
-`data_commands` and `translate_commands` hold `mmt data` and `mmt translate`.
+`data_commands`, `evaluation_commands` and `translate_commands` hold the others.
 
 Imports are lazy, so that `mmt --help` is instant. Results go to stdout, messages to stderr.
 """
@@ -10,15 +10,12 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mmt.cli import data_commands, engines
+from mmt.cli import data_commands, engines, evaluation_commands
 from mmt.cli.data_commands import as_json, make_cache, make_identifier
-from mmt.cli.translate_commands import translate, translator_of, translator_of_lines
+from mmt.cli.translate_commands import translate
 from mmt.system import status, termination
-
-if TYPE_CHECKING:
-    from eval.behave import BehaviourResult
+from mmt.system.atomic import write_bytes
 
 
 def _distill(args: argparse.Namespace) -> int:
@@ -139,111 +136,6 @@ def _watch(args: argparse.Namespace) -> None:
     server.watch(runs, port=args.port)
 
 
-def _compare(args: argparse.Namespace) -> int:
-    from eval import compare
-    from eval.compare import text
-
-    if args.out:
-        compare.check_page(Path(args.out))
-    comparison = compare.compare(args.runs, args.results)
-    if args.format == "json":
-        print(as_json(comparison.as_json()))
-    else:
-        text.write(comparison, sys.stdout)
-    if args.out:
-        from eval.compare import page
-
-        page.write(comparison, Path(args.out))
-        print(args.out, file=sys.stderr)
-    for fault in comparison.faults:
-        print(f"mmt compare: {fault}", file=sys.stderr)
-    return 1 if comparison.faults else 0
-
-
-def _evaluate(args: argparse.Namespace) -> None:
-    from eval import evaluate, metrics, systems, testsets
-    from eval.analyses import about
-    from eval.records import analysis
-    from mmt import config
-    from mmt.run import Run
-
-    testset = testsets.load(args.testset)
-    if args.languages is not None:
-        testset = testset.only(args.languages.split(","))
-    translator, decoding = translator_of(args, [metrics.Metrics])
-    scores = config.configured(metrics.Metrics)()
-    out = Path(args.out) if args.out else Run(args.model).results
-    system = systems.system_of(Path(args.model), step=translator.steps)
-    rows = evaluate.evaluate(
-        translator, testset, system=system, out=out, decoding=decoding, scores=scores,
-        decode=engines.recorded(translator, decoding),
-    )  # fmt: skip
-    analysis.add(analysis.beside(out), about.rows(Run(args.model), system, translator, testset))
-    print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
-    print("language\tBLEU\tchrF++", file=sys.stderr)
-    for row in rows:
-        print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
-
-
-def _behave(args: argparse.Namespace) -> int:
-    from eval.behave import difference, text
-
-    names = [Path(model).resolve().name for model in args.models]
-    if len(names) > 2 or len(set(names)) < len(names):
-        raise ValueError(f"--model {', '.join(names)}: expected one, or two with other names")
-    tested, missed = [], list[str]()
-    for name, model in zip(names, args.models, strict=True):
-        result, faults = _tested(args, model)
-        tested.append(result.judged)
-        missed += [f"{name}: {fault}" for fault in faults]
-        print(f"{name}: percent of the cases passed\n\n{text.table(result.rows)}\n")
-        if args.show:
-            print(f"{text.failures(result.judged)}\n")
-    if len(tested) == 2:
-        compared = difference.compare(tested[0], tested[1])
-        print(text.differences(names[0], names[1], compared))
-    for fault in missed:
-        print(f"mmt behave: {fault}", file=sys.stderr)
-    return 1 if missed else 0
-
-
-def _tested(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", list[str]]:
-    """Returns the result of the suite on a model, and which thresholds it misses."""
-    from eval import behave, systems
-    from mmt import config
-    from mmt.run import Run
-
-    args.model = model
-    translator, decoding = translator_of_lines(args, [behave.Suite])
-    suite = config.configured(behave.Suite)()
-    names = args.languages.split(",") if args.languages else None
-    codes = behave.languages_of(translator, names)
-    found = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
-    system = systems.system_of(Path(model), step=translator.steps, kind="multilingual")
-    result = behave.run(
-        translator, found, suite, system=system,
-        out=Path(args.out) if args.out else Run(model).results,
-        decoding=decoding, decode=engines.recorded(translator, decoding),
-    )  # fmt: skip
-    return result, suite.missed(result.rows)
-
-
-def _calibrate(args: argparse.Namespace) -> None:
-    from eval import calibration, testsets
-    from mmt import config
-    from mmt.checkpoint import published
-    from mmt.run import Run
-
-    testset = testsets.load(args.corpus, split="validation")
-    translator, decoding = translator_of(args, [calibration.calibrate])
-    run = Run(args.model)
-    with published.updated(run.directory):
-        fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)
-        fitted.save(run.directory)
-    print(calibration.table(fitted))
-    print(f"calibrated on {fitted.lines} lines: {run.risk}", file=sys.stderr)
-
-
 def _import(args: argparse.Namespace) -> None:
     from mmt.convert import hf, t5x
 
@@ -327,45 +219,9 @@ def _extend(args: argparse.Namespace) -> None:
     print(args.out)
 
 
-def _report(args: argparse.Namespace) -> None:
-    from eval import report, study
-    from eval.analyses import train_overlap, update
-
-    if args.train:
-        if args.results or args.out or args.allow or args.comet or args.corpus:
-            raise ValueError("--train: the study names all files; omit the other arguments")
-        files = study.load(args.train, args.bindings).finish()
-    elif args.results:
-        paths = [Path(file) for file in args.results]
-        out = Path(args.out) if args.out else paths[0].parent / "report"
-        report.check_folder(out)
-        report.check(paths, allow=args.allow)
-        training = (
-            train_overlap.TrainingTargets(study.targets(args.corpus)) if args.corpus else None
-        )
-        update.update(paths, training=training)
-        if args.comet:
-            _comet(paths, Path(args.comet))
-        files = report.report(args.results, out, allow=args.allow)
-    else:
-        raise ValueError("expected RESULTS.jsonl … or --train FILE")
-    for path in files:
-        print(path)
-
-
-def _comet(files: list[Path], model: Path) -> None:
-    from eval.analyses import comet
-
-    scored, refused = comet.score(files, model)
-    print(f"COMET: {scored:,} rows scored", file=sys.stderr)
-    if refused:
-        print(
-            f"COMET: no score for {len(refused)} languages that its encoder was not trained on: "
-            f"{', '.join(refused)}", file=sys.stderr,
-        )  # fmt: skip
-
-
 def _plan(args: argparse.Namespace) -> None:
+    if args.forecast is not None:
+        return _forecast(args)
     if args.params:
         return _parameters(args)
     from mmt import plan
@@ -373,6 +229,26 @@ def _plan(args: argparse.Namespace) -> None:
     ask = plan.compare_meshes if args.compare else plan.plan
     answer = ask(args.gin_file, args.bindings, args.topology, decode=args.decode)
     print(as_json(answer.to_json()) if args.json else answer.table())
+
+
+def _forecast(args: argparse.Namespace) -> None:
+    for flag in ("params", "decode", "compare"):
+        if getattr(args, flag):
+            raise ValueError(f"--run forecasts a training on one mesh; omit --{flag}")
+    from mmt.plan import run_inputs, run_table
+
+    directory = Path(args.forecast) if args.forecast else None
+    run = run_inputs.forecast(args.gin_file, args.bindings, args.topology, directory)
+    text, content = run_table.table(run), as_json(run.to_json())
+    print(content if args.json else text)
+    if directory:
+        from eval.report.figures import run_forecast
+
+        pictures = run_forecast.draw(run.to_json(), run.goodput.seconds.tolist())
+        for name, data in {"forecast.txt": f"{text}\n", "forecast.json": f"{content}\n",
+                           **pictures}.items():  # fmt: skip
+            write_bytes(directory / name, data if isinstance(data, bytes) else data.encode())
+            print(directory / name, file=sys.stderr)
 
 
 def _parameters(args: argparse.Namespace) -> None:
@@ -391,10 +267,9 @@ def _parameters(args: argparse.Namespace) -> None:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "watch": _watch,
     "translate": translate, "serve": _serve,
-    "evaluate": _evaluate, "behave": _behave, "calibrate": _calibrate, "baselines": _baselines,
-    "report": _report,
-    "compare": _compare,
+    "baselines": _baselines,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,
     "extend": _extend,
+    **evaluation_commands.COMMANDS,
     **data_commands.COMMANDS,
 }  # fmt: skip

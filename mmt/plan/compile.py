@@ -24,7 +24,7 @@ from mmt import config, sharding, trainer
 from mmt.decoding import DEFAULT
 from mmt.model import moe
 from mmt.model.transformer import Transformer
-from mmt.plan import collectives, flops, parameters, topology
+from mmt.plan import collectives, flops, instructions, parameters, topology
 from mmt.translate import model_search
 
 LANGUAGES = 100  # in the metrics; their number has no noticeable cost
@@ -80,6 +80,7 @@ def answer(request: Request) -> dict[str, Any]:
         "parameter_bytes": _on_a_device(params),
         "replicated_bytes": _on_a_device([p for p in params if p.sharding.is_fully_replicated]),
         "optimizer_bytes": 0 if request.decode else _on_a_device(jax.tree.leaves(state.opt_state)),
+        "checkpoint_bytes": sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)),
         "work": flops.count(traced.jaxpr)._asdict(),
         "tokens_per_step": None if request.decode else rows * length,
         "tokens": float(config.macro("TOKENS")),
@@ -178,9 +179,10 @@ def _compiled(traced: jax.stages.Traced) -> dict[str, Any]:
     try:
         text = compiled.as_text() or ""
         rows = [dataclasses.asdict(collective) for collective in collectives.read(text)]
+        profile = dataclasses.asdict(instructions.read(text))
     except (jax.errors.JaxRuntimeError, ValueError) as error:  # v5p and v6e print no text
         return {**cost, "memory": sizes, "collectives_unknown": str(error).splitlines()[0]}
-    return {**cost, "memory": sizes, "collectives": rows}
+    return {**cost, "memory": sizes, "collectives": rows, "profile": profile}
 
 
 def _cost(wall: float, cpu: float) -> dict[str, float]:

@@ -112,8 +112,8 @@ class TopologyPlan:
         seconds |= {
             "compute": work["flops"] / devices / chip.flops, "memory": moved / chip.bandwidth
         }  # fmt: skip
-        if (exchanges := self.exchanges) is not None:
-            seconds["interconnect"] = sum(map(self._seconds_of, exchanges))
+        if self.exchanges is not None:
+            seconds["interconnect"] = sum(self.collective_seconds().values())
         return seconds
 
     @property
@@ -198,6 +198,14 @@ class TopologyPlan:
             lines.append(("large pages", environment.large_pages()))
         rows = [f"{name:<20}{value}" for name, value in lines]
         return "\n".join([*rows, *(f"note: {note}" for note in self.notes)])
+
+    def collective_seconds(self) -> dict[str, float]:
+        """Returns the seconds of a step by kind of collective, at the peak of the links."""
+        seconds: dict[str, float] = {}
+        for collective in self.exchanges or []:
+            kind = collective.kind
+            seconds[kind] = seconds.get(kind, 0.0) + self._seconds_of(collective)
+        return seconds
 
     def _seconds_of(self, collective: collectives.Collective) -> float:
         """Returns the seconds of a step that a collective takes."""

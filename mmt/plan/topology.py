@@ -1,15 +1,4 @@
-"""The machines that `mmt plan` knows by name, with the peaks, memory and links of their chips.
-
-Figures are per JAX device: a v3 chip is two devices, a v4 chip one (megacore). Peaks are bfloat16
-with float32 sums; a TPU computes float32 products in the same units. Nothing here loads a compiler.
-
-Sources. Peaks, HBM bandwidth and links: v3 and v4 from Jouppi et al. 2023 (arXiv 2304.01433, Table
-4: 4 links of 70 and 6 of 50 GB/s) and cloud.google.com/tpu/docs/v3, /v4; v5e, v5p and v6e from
-cloud.google.com/tpu/docs/v5e, /v5p and /v6e (1,600, 4,800 and 3,200 Gbit/s a chip over 4, 6 and 4
-links). GPU: NVIDIA's H100 SXM data sheet (989 TFLOP/s dense, 3.35 TB/s, 80 GB, NVLink 450 GB/s a
-direction) and DGX H100's (400 Gbit/s InfiniBand a GPU beyond eight). Usable HBM of TPUs is what
-libtpu 0.0.51 reports when a program does not fit; it is less than the sheets' 16, 32 or 95 GB.
-"""
+"""The machines that `mmt plan` knows by name. Nothing here loads a compiler."""
 
 import math
 import os
@@ -17,44 +6,11 @@ import re
 from dataclasses import dataclass
 
 from mmt import suggest
+from mmt.plan.chips import CHIPS, Chip
 
 EXAMPLES = (
     "v3:32x32", "v4:8x16x16", "v5e:16x16", "v5p:8x16x16", "v6e:16x16", "gpu:8", "cpu:8",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Chip:
-    """One JAX device. Rates are in FLOP/s and bytes/s; None for a CPU, which has no such figure.
-
-    Attributes:
-        flops: peak in bfloat16.
-        memory: usable bytes.
-        bandwidth: of the memory.
-        link: of one link in one direction.
-        links: links of a device.
-        dimensions: of the torus of links; 0 where every device reaches every other.
-        devices: JAX devices per chip.
-    """
-
-    flops: float | None
-    memory: float
-    bandwidth: float | None
-    link: float | None
-    links: int
-    dimensions: int
-    devices: int = 1
-
-
-_GIB = 2.0**30
-CHIPS = {
-    "v3": Chip(61.5e12, 15.48 * _GIB, 450e9, 70e9, 2, dimensions=2, devices=2),
-    "v4": Chip(275e12, 30.75 * _GIB, 1200e9, 50e9, 6, dimensions=3),
-    "v5e": Chip(197e12, 15.75 * _GIB, 819e9, 50e9, 4, dimensions=2),
-    "v5p": Chip(459e12, 95.73 * _GIB, 2765e9, 100e9, 6, dimensions=3),
-    "v6e": Chip(918e12, 31.24 * _GIB, 1600e9, 100e9, 4, dimensions=2),
-    "gpu": Chip(989e12, 80e9, 3350e9, 450e9, 1, dimensions=0),
-}
 
 
 @dataclass(frozen=True)
@@ -70,6 +26,11 @@ class Topology:
     def chips(self) -> int:
         """Returns the number of chips."""
         return math.prod(self.shape)
+
+    @property
+    def hosts(self) -> int:
+        """Returns the number of hosts."""
+        return math.ceil(self.chips / self.chip.host_chips)
 
     @property
     def devices(self) -> int:

@@ -30,7 +30,7 @@ def test_it_imports_without_the_optional_extras(name, monkeypatch):
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_it_names_its_command_and_runs_main(name):
     tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
-    assert f"python -m {name}" in (ast.get_docstring(tree) or "")
+    assert f"python -m {name.removesuffix('.__main__')}" in (ast.get_docstring(tree) or "")
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert "main" in functions and ast.get_docstring(functions["main"])
     entry = tree.body[-1]

@@ -201,7 +201,8 @@ def test_risk_is_computed_where_asked_by_a_thread_that_translates(serve_echo, mo
         assert threads == [] and len(service.cache) == 1
         for _ in range(2):
             assert translate(port, "ein Satz", risk=True).json["risk"][0]["flags"] == ["copy"]
-        assert {name[:13] for name in threads} == {"mmt-decoding-"} and len(Echo.batches) == 2 == len(service.cache)
+        assert {name[:13] for name in threads} == {"mmt-decoding-"}
+        assert len(Echo.batches) == 2 == len(service.cache)
         assert translate(port, "ein Satz").json == {"translatedText": "ein Satz"}
         assert len(Echo.batches) == 2
 

@@ -1,0 +1,1 @@
+"""Forecasts of training runs against published ones."""

@@ -1,0 +1,166 @@
+"""The commands that score, test and compare models, and report on them.
+
+Imports are lazy. Results go to stdout, messages to stderr.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmt.cli import engines
+from mmt.cli.data_commands import as_json
+from mmt.cli.translate_commands import translator_of, translator_of_lines
+
+if TYPE_CHECKING:
+    from eval.behave import BehaviourResult
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from eval import compare
+    from eval.compare import text
+
+    if args.out:
+        compare.check_page(Path(args.out))
+    comparison = compare.compare(args.runs, args.results)
+    if args.format == "json":
+        print(as_json(comparison.as_json()))
+    else:
+        text.write(comparison, sys.stdout)
+    if args.out:
+        from eval.compare import page
+
+        page.write(comparison, Path(args.out))
+        print(args.out, file=sys.stderr)
+    for fault in comparison.faults:
+        print(f"mmt compare: {fault}", file=sys.stderr)
+    return 1 if comparison.faults else 0
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from eval import evaluate, metrics, systems, testsets
+    from eval.analyses import about
+    from eval.records import analysis
+    from mmt import config
+    from mmt.run import Run
+
+    testset = testsets.load(args.testset)
+    if args.languages is not None:
+        testset = testset.only(args.languages.split(","))
+    translator, decoding = translator_of(args, [metrics.Metrics])
+    scores = config.configured(metrics.Metrics)()
+    out = Path(args.out) if args.out else Run(args.model).results
+    system = systems.system_of(Path(args.model), step=translator.steps)
+    rows = evaluate.evaluate(
+        translator, testset, system=system, out=out, decoding=decoding, scores=scores,
+        decode=engines.recorded(translator, decoding),
+    )  # fmt: skip
+    analysis.add(analysis.beside(out), about.rows(Run(args.model), system, translator, testset))
+    print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
+    print("language\tBLEU\tchrF++", file=sys.stderr)
+    for row in rows:
+        print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
+
+
+def _behave(args: argparse.Namespace) -> int:
+    from eval.behave import difference, text
+
+    names = [Path(model).resolve().name for model in args.models]
+    if len(names) > 2 or len(set(names)) < len(names):
+        raise ValueError(f"--model {', '.join(names)}: expected one, or two with other names")
+    tested, missed = [], list[str]()
+    for name, model in zip(names, args.models, strict=True):
+        result, faults = _tested(args, model)
+        tested.append(result.judged)
+        missed += [f"{name}: {fault}" for fault in faults]
+        print(f"{name}: percent of the cases passed\n\n{text.table(result.rows)}\n")
+        if args.show:
+            print(f"{text.failures(result.judged)}\n")
+    if len(tested) == 2:
+        compared = difference.compare(tested[0], tested[1])
+        print(text.differences(names[0], names[1], compared))
+    for fault in missed:
+        print(f"mmt behave: {fault}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def _tested(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", list[str]]:
+    """Returns the result of the suite on a model, and which thresholds it misses."""
+    from eval import behave, systems
+    from mmt import config
+    from mmt.run import Run
+
+    args.model = model
+    translator, decoding = translator_of_lines(args, [behave.Suite])
+    suite = config.configured(behave.Suite)()
+    names = args.languages.split(",") if args.languages else None
+    codes = behave.languages_of(translator, names)
+    found = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
+    system = systems.system_of(Path(model), step=translator.steps, kind="multilingual")
+    result = behave.run(
+        translator, found, suite, system=system,
+        out=Path(args.out) if args.out else Run(model).results,
+        decoding=decoding, decode=engines.recorded(translator, decoding),
+    )  # fmt: skip
+    return result, suite.missed(result.rows)
+
+
+def _calibrate(args: argparse.Namespace) -> None:
+    from eval import calibration, testsets
+    from mmt import config
+    from mmt.checkpoint import published
+    from mmt.run import Run
+
+    testset = testsets.load(args.corpus, split="validation")
+    translator, decoding = translator_of(args, [calibration.calibrate])
+    run = Run(args.model)
+    with published.updated(run.directory):
+        fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)
+        fitted.save(run.directory)
+    print(calibration.table(fitted))
+    print(f"calibrated on {fitted.lines} lines: {run.risk}", file=sys.stderr)
+
+
+def _report(args: argparse.Namespace) -> None:
+    from eval import report, study
+    from eval.analyses import train_overlap, update
+
+    if args.train:
+        if args.results or args.out or args.allow or args.comet or args.corpus:
+            raise ValueError("--train: the study names all files; omit the other arguments")
+        files = study.load(args.train, args.bindings).finish()
+    elif args.results:
+        paths = [Path(file) for file in args.results]
+        out = Path(args.out) if args.out else paths[0].parent / "report"
+        report.check_folder(out)
+        report.check(paths, allow=args.allow)
+        training = (
+            train_overlap.TrainingTargets(study.targets(args.corpus)) if args.corpus else None
+        )
+        update.update(paths, training=training)
+        if args.comet:
+            _comet(paths, Path(args.comet))
+        files = report.report(args.results, out, allow=args.allow)
+    else:
+        raise ValueError("expected RESULTS.jsonl … or --train FILE")
+    for path in files:
+        print(path)
+
+
+def _comet(files: list[Path], model: Path) -> None:
+    from eval.analyses import comet
+
+    scored, refused = comet.score(files, model)
+    print(f"COMET: {scored:,} rows scored", file=sys.stderr)
+    if refused:
+        print(
+            f"COMET: no score for {len(refused)} languages that its encoder was not trained on: "
+            f"{', '.join(refused)}", file=sys.stderr,
+        )  # fmt: skip
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "evaluate": _evaluate, "behave": _behave, "calibrate": _calibrate, "report": _report,
+    "compare": _compare,
+}  # fmt: skip

@@ -1,0 +1,170 @@
+"""The sizes of a corpus for a forecast: pairs and tokens per language.
+
+They come from a token cache, from a corpus whose files are here, or from a description with numbers
+in place of files, for a corpus that need not exist:
+
+    source_tokens = 30       # tokens per pair, with EOS; default 30
+    target_tokens = 30
+    [train]
+    deu = 800_000_000        # pairs
+    swh = 900_000
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmt import languages, suggest
+from mmt.data import mixing
+from mmt.data.corpora import EMBEDDED, check_place
+from mmt.data.forecast import forecast
+from mmt.run import Run
+from mmt.system import toml_place
+
+TOKENS = 30.0  # of a side of a pair, where a description with numbers has none
+_KEYS = ("name", "target", "source_tokens", "target_tokens", "train")
+
+
+@dataclass(frozen=True)
+class LanguageSize:
+    """Pairs of a language, and the mean tokens of a pair, with EOS."""
+
+    pairs: int
+    source_tokens: float
+    target_tokens: float
+
+
+@dataclass(frozen=True)
+class CorpusSizes:
+    """Sizes by the FLORES code of a language; `note` says how exact they are."""
+
+    sizes: Mapping[str, LanguageSize]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What a run reads of a language: its share of the examples, source tokens, and passes."""
+
+    pairs: int
+    share: float
+    tokens: float
+    passes: float
+
+
+def read(source: str) -> CorpusSizes:
+    """Returns the sizes of a corpus.
+
+    Args:
+        source: a cache's directory, a corpus (description, its folder, 'cldr'), or a description
+            with numbers.
+
+    Raises:
+        ValueError: `source` is none of these; a description has no sizes, numbers beside files, an
+            unknown key or language, or a number below 1. The message names file and line.
+    """
+    if source != EMBEDDED and not Run(source).manifest.is_file():
+        described = _Description(check_place(source))
+        if described.numbers:
+            return described.sizes()
+    cache = forecast.open_source(source)
+    counts = cache.manifest.counts.get("train", {})
+    sizes = {}
+    for code, count in counts.items():
+        if count and not mixing.is_monolingual(code):
+            means = np.asarray(cache.lengths(code, "train")).mean(axis=0) + 1  # EOS
+            sizes[code] = LanguageSize(count, *means.tolist())
+    if not sizes:
+        raise ValueError(f"{source}: a corpus without sizes: no language has training pairs")
+    about = isinstance(cache, forecast.Estimated)
+    note = f"tokens are estimates ({forecast.BYTES_A_TOKEN:g} bytes per token)" if about else ""
+    return CorpusSizes(sizes, note)
+
+
+def exposure(sizes: CorpusSizes, mixture: mixing.Mixing, tokens: float) -> dict[str, Exposure]:
+    """Returns what a run of this many source tokens reads of each language, the most read first.
+
+    Raises:
+        ValueError: the mixture's cap of passes is too low for the run.
+    """
+    counts = {code: size.pairs for code, size in sizes.sizes.items()}
+    plain = mixing.mixing_rates(counts, mixture.temperature)
+    examples = tokens / sum(plain[code] * size.source_tokens for code, size in sizes.sizes.items())
+    rates = plain
+    if mixture.max_epochs is not None:
+        rates = mixing.mixing_rates(counts, mixture.temperature, max_epochs=mixture.max_epochs,
+                                    examples=round(examples))  # fmt: skip
+        examples = tokens / sum(rates[c] * s.source_tokens for c, s in sizes.sizes.items())
+    shown = {
+        code: Exposure(
+            size.pairs, rates[code], examples * rates[code] * size.source_tokens,
+            examples * rates[code] / size.pairs,
+        )
+        for code, size in sizes.sizes.items()
+    }  # fmt: skip
+    return dict(sorted(shown.items(), key=lambda item: (-item[1].tokens, item[0])))
+
+
+class _Description:
+    """A description with numbers in place of files, being checked."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        try:
+            self.text = file.read_text("utf-8")
+            self.content: dict[str, Any] = tomllib.loads(self.text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{file}: {error}") from None
+        train = self.content.get("train", {})
+        self.train = train if isinstance(train, dict) else {}
+
+    @property
+    def numbers(self) -> bool:
+        """Whether it gives a number, or nothing, where a corpus has files."""
+        return not self.train or any(
+            isinstance(value, int | float) for value in self.train.values()
+        )
+
+    def sizes(self) -> CorpusSizes:
+        """Returns the sizes. Raises ValueError with file and line for what is not allowed."""
+        if not self.train:
+            raise ValueError(
+                f"{self.file}: a corpus without sizes: [train] names no language; expected lines "
+                "such as deu = 1_000_000 (pairs), or files"
+            )
+        for key in self.content:
+            if key not in _KEYS:
+                raise ValueError(f"{self._at(key)}: unknown key {key!r}; "
+                                 f"{suggest.choices(key, _KEYS)}")  # fmt: skip
+        tokens = [self._tokens(key) for key in ("source_tokens", "target_tokens")]
+        sizes: dict[str, LanguageSize] = {}
+        for name, pairs in self.train.items():
+            at = self._at(name, "train")
+            if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
+                raise ValueError(
+                    f"{at}: {name} = {pairs!r}; allowed: a number of pairs, 1 or more, since other "
+                    "languages have numbers"
+                )
+            try:
+                code = languages.find(name).code
+            except ValueError as error:
+                raise ValueError(f"{at}: {error}") from None
+            if code in sizes:
+                raise ValueError(f"{at}: {name} ({code}) is listed already under another name")
+            sizes[code] = LanguageSize(pairs, *tokens)
+        missing = [key for key in ("source_tokens", "target_tokens") if key not in self.content]
+        note = f"{' and '.join(missing)} per pair: {TOKENS:g} is assumed" if missing else ""
+        return CorpusSizes(sizes, note)
+
+    def _tokens(self, key: str) -> float:
+        value = self.content.get(key, TOKENS)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise ValueError(f"{self._at(key)}: {key} = {value!r}; allowed: above 0")
+        return float(value)
+
+    def _at(self, key: str, table: str = "") -> str:
+        return toml_place.located(self.text, self.file, key, table)

@@ -1,0 +1,126 @@
+"""From gin files to the forecast of a run: conditions, corpus, and the compiled step.
+
+Compiling takes minutes for the largest models. With a directory the compiled step is kept there in
+`program-KEY.json`, and used again for the same model, run, mesh, topology and compiler.
+"""
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mmt import config, trainer
+from mmt.checkpoint import Policy
+from mmt.data.mixing import Mixing
+from mmt.plan import corpus_sizes, estimate, step_time, topology
+from mmt.plan.compile import AMOUNT, RUN
+from mmt.plan.goodput import Failures
+from mmt.plan.run_forecast import RunConditions, RunForecast
+from mmt.system.atomic import write_json
+
+_SAVING = 0.02  # the most of the time that saves between checkpoints take, see checkpoint.Policy
+# Bindings without effect on the compiled step.
+_OF_THE_FORECAST = ("run_forecast.", "goodput.", "mixing.", "checkpoint.", "pipeline.", "recipe.",
+                    "hooks.", "validation.")  # fmt: skip
+_MACROS = ("TOKENS", "PRICE", "CORPUS", "MIXTURE_OR_TASK_NAME", "MODEL_DIR", "TEMPERATURE",
+           "TRAIN_STEPS", "CHECKPOINT_PERIOD", "EVAL_PERIOD", "CACHE_DIR")  # fmt: skip
+
+
+def forecast(
+    files: Sequence[str], bindings: Sequence[str], name: str, directory: Path | None = None
+) -> RunForecast:
+    """Returns the forecast of a run.
+
+    Args:
+        files: gin files, as for `plan`. CORPUS is a corpus, a cache, or a description with numbers
+            (`corpus_sizes`); without it the forecast has no data.
+        bindings: gin bindings, such as 'PRICE=2.0', 'TOKENS=5e11' or
+            'goodput.Failures.spare_hosts=4'.
+        name: name of the topology, such as 'v3:32x32'.
+        directory: where the compiled step is kept; None: nowhere.
+
+    Raises:
+        ValueError: as `plan`; a corpus without sizes; a rate or price below zero; a CPU.
+    """
+    machine = topology.parse(name)
+    if not machine.tpu and machine.chip.flops is None:
+        raise ValueError(f"{name}: no forecast for CPUs, whose rates are not known; known, of any "
+                         f"size: {', '.join(topology.EXAMPLES[:-1])}")  # fmt: skip
+    config.load([AMOUNT, *files], may_leave_open=True)
+    run = [] if config.binds(trainer.Trainer) else [RUN]
+    config.load([AMOUNT, *run, *files], bindings, may_leave_open=True)
+    conditions, failures = config.configured(RunConditions)(), config.configured(Failures)()
+    tokens = config.macro("TOKENS")
+    if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not tokens > 0:
+        raise ValueError(f"TOKENS = {tokens!r}; allowed: above 0")
+    corpus, mixture = config.macro("CORPUS"), config.configured(Mixing)()
+    sizes = corpus_sizes.read(corpus) if corpus else None
+    shown = corpus_sizes.exposure(sizes, mixture, float(tokens)) if sizes else None
+    vocabulary = config.macro("VOCAB_SIZE", 32_000)
+    target = config.macro("TARGET_VOCAB_SIZE", 0) or vocabulary
+    policy = config.configured(Policy)()
+    plan = _program(files, bindings, name, _key(name), directory)
+    made = RunForecast(
+        plan, step_time.forecast(plan), conditions, failures, sizes, shown,
+        vocabularies=(vocabulary, target),
+    )  # fmt: skip
+    return _saving(made, policy)
+
+
+def _saving(made: RunForecast, policy: Policy) -> RunForecast:
+    """Returns the forecast with the interval of the policy: of `minutes`, or of the checkpoints."""
+    interval = policy.period * made.step_seconds
+    if policy.minutes:
+        interval = min(
+            interval, max(policy.minutes * 60, made.checkpoint["save_seconds"] / _SAVING)
+        )
+    return dataclasses.replace(made, interval=interval)
+
+
+def _key(name: str) -> str:
+    """Returns a hash of all that the compiled step depends on."""
+    used = {
+        binding: repr(value)
+        for binding, value in config.flat().items()
+        if binding not in _MACROS and not binding.startswith(_OF_THE_FORECAST)
+    }
+    versions = [_version(package) for package in ("mmt", "jax", "libtpu")]
+    level = os.environ.get("JAX_OPTIMIZATION_LEVEL", "")
+    content = json.dumps([name, sorted(used.items()), versions, level])
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _program(
+    files: Sequence[str], bindings: Sequence[str], name: str, key: str, directory: Path | None
+) -> estimate.TopologyPlan:
+    """Returns the plan of the step, from the directory if it is there under this key."""
+    file = directory / f"program-{key}.json" if directory else None
+    if file and file.is_file():
+        answer = {**_read(file), "tokens": float(config.macro("TOKENS"))}
+        return estimate.TopologyPlan(topology.parse(name), answer)
+    made = estimate.plan(files, bindings, name)
+    if file:
+        write_json(file, dict(made.answer))
+    return made
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Returns a kept answer. Raises ValueError if the file is none."""
+    try:
+        kept = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: not a compiled step: {error}; remove it") from None
+    if not isinstance(kept, dict) or "work" not in kept:
+        raise ValueError(f"{file}: not a compiled step; remove it")
+    return kept

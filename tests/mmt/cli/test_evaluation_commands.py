@@ -1,0 +1,75 @@
+"""Scores, tests and comparisons as typed: what is printed, and the exit status."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from eval.records import analysis
+from mmt.cli.main import main
+from mmt.run import Run
+
+OLD = Path(__file__).resolve().parents[2] / "data/old_run"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("report", "expected RESULTS.jsonl … or --train FILE"),
+        ("report --train study.gin --out x", "the study names all files"),
+    ],
+)
+def test_flags_that_do_not_belong_together_are_refused(line, message, capsys):
+    assert main(line.split()) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_compare_prints_what_differs_and_reports_damage(tmp_path, capsys):
+    copy = shutil.copytree(OLD / "toy", tmp_path / "copy")
+    for file in ("results.jsonl", "analysis.jsonl"):
+        shutil.copy(OLD / file, copy)
+    both = ["compare", str(OLD / "toy"), str(copy)]
+    assert main([*both, "--format", "json", "--out", str(tmp_path / "page.html")]) == 0
+    out, err = capsys.readouterr()
+    content = json.loads(out)
+    assert content["runs"] == ["toy", "copy"] and not content["configuration"]["different"]
+    assert "copy is called toy in its results" in content["notes"]
+    assert err.strip().endswith("page.html") and (tmp_path / "page.html").is_file()
+    with Run(copy).metrics.open("a") as file:
+        file.write('{"step": 90, "loss"\n')
+    assert main(both) == 1  # not all could be compared
+    out, err = capsys.readouterr()
+    assert "Validation loss at equal steps" in out and "metrics.jsonl:13: no JSON" in err
+    assert main([*both, "--out", str(tmp_path / "page.txt")]) == 1
+    assert "expected FILE.html" in capsys.readouterr().err
+    assert main(["compare", str(copy), str(copy)]) == 1
+    assert "is given twice" in capsys.readouterr().err
+
+
+def test_behave_is_a_gate_and_compares_two_models(tmp_path, capsys):
+    runs = [shutil.copytree(OLD / "toy", tmp_path / name) for name in ("old", "new")]
+    small = ["--languages", "de", "--beam", "1", "--gin.Suite.cases=2", "--gin.Suite.corpus="
+             f"{str(OLD / 'numbers')!r}", "--gin.Suite.behaviours=['tiny', 'links']"]  # fmt: skip
+    one = ["behave", "--model", str(runs[0])]
+    assert main([*one, *small, "--show", "--gin.Suite.threshold=1.0"]) == 1
+    out, err = capsys.readouterr()
+    assert "| language | tiny | links | mean |" in out and "mmt behave: old: links: " in err
+    assert "deu_Latn\tlinks\tlacks https://example.org/a?b=1\t" in out
+    (row,) = analysis.read(runs[0] / "analysis.jsonl")
+    assert row.origin == "numbers and CLDR" and "split:sentences" in row.decode
+    easy = ["--gin.Suite.threshold=0.0", "--gin.Suite.language_threshold=0.0"]
+    assert main([*one, "--model", str(runs[1]), *small, *easy]) == 0
+    out, err = capsys.readouterr()
+    assert "| behaviour | cases | old | new |" in out and "0/0 sentences" in err
+    for arguments, message in (
+        (["--languages", "sweedish"], "unknown language 'sweedish'; nearest: Swedish"),
+        (["--languages", "est"], "est_Latn (Estonian) is none of the 3"),
+        (["--gin.Suite.behaviours=['link']"], "nearest: links"),
+        (["--gin.Suite.threshold=2"], "Suite.threshold = 2; allowed: 0 to 1"),
+        (["--gin.Suite.case=2"], "no such parameter; nearest: Suite.cases"),
+        (["--gin.Suite.corpus='nowhere'"], "no test set 'nowhere'"),
+        (["--model", str(runs[0])], "expected one, or two with other names"),
+    ):
+        assert main([*one, *arguments]) == 1
+        assert message in capsys.readouterr().err
