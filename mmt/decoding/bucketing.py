@@ -134,9 +134,10 @@ class BucketedBatches:
         return [decoded[i] for i in range(len(sources))]
 
     def _parts(self, members: Mapping[Bucket, list[int]]) -> list[tuple[Bucket, list[int]]]:
-        """Returns the parts of buckets that are searched each on its own, the largest first.
+        """Returns the parts of buckets that are searched each on its own, the longest first.
 
-        None has more than its share of all batches, so that all threads have work.
+        None has more than its share of all batches, so that all threads have work. Long sources
+        have the longest translations, whose last steps should not be left for the end.
         """
         count, size = sum(map(len, members.values())), self.batch_size
         batches = -(-count // (size * concurrent_searches()))
@@ -145,7 +146,7 @@ class BucketedBatches:
             for bucket, numbers in members.items()
             for start in range(0, len(numbers), batches * size)
         ]
-        return sorted(parts, key=lambda part: -part[0].length * len(part[1]))
+        return sorted(parts, key=lambda part: (-part[0].length, -len(part[1])))
 
     def _bucket(self, source: Source) -> Bucket:
         phrases, shape = source.phrases, (0, 0, 0)
