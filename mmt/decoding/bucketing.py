@@ -125,12 +125,9 @@ class BucketedBatches:
         )
         decoded: dict[int, list[DecodedSequence]] = {}
         with futures.ThreadPoolExecutor(concurrent_searches()) as threads:
-            searches = [
-                threads.submit(self._search_bucket, {i: sources[i] for i in members}, bucket)
-                for bucket, members in parts
-            ]
-            for search in searches:
-                decoded |= search.result()
+            run = threads.map if len(parts) > 1 else map  # a new thread takes milliseconds
+            for sequences in run(lambda part: self._search_part(sources, *part), parts):
+                decoded |= sequences
         return [decoded[i] for i in range(len(sources))]
 
     def _parts(self, members: Mapping[Bucket, list[int]]) -> list[tuple[Bucket, list[int]]]:
@@ -164,10 +161,10 @@ class BucketedBatches:
             shape,
         )
 
-    def _search_bucket(
-        self, sources: Mapping[int, Source], bucket: Bucket
+    def _search_part(
+        self, sources: Sequence[Source], bucket: Bucket, numbers: Sequence[int]
     ) -> dict[int, list[DecodedSequence]]:
-        """Returns the hypotheses of the sources of one bucket, by their numbers."""
+        """Returns the hypotheses of some sources, which are of one bucket, by their numbers."""
         settings = self.decoding.settings(
             self.decoding.longest(bucket.length) + bucket.required,
             start=self.model.start, eos=self.model.eos, pad=self.model.pad,
@@ -178,7 +175,6 @@ class BucketedBatches:
         search = SegmentedSearch(
             self.model, settings, batch_size=self.batch_size, fixed=self.fixed
         )
-        numbers = list(sources)
         batches = (
             self._prefilled(
                 {number: sources[number] for number in numbers[start : start + self.batch_size]},

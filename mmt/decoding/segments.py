@@ -148,6 +148,7 @@ class SegmentedSearch:
 
     def _run(self, rows: Rows, number: int) -> None:
         """Searches rows to the end of a segment."""
+        number = self._last(rows, number)
         segment = self._segments[number]
         while True:
             fewest = self._fewest(len(rows.sources))
@@ -159,7 +160,8 @@ class SegmentedSearch:
             live = np.asarray(beam_search.live_rows(state))
             if number == len(self._segments) - 1 and live.sum() > fewest:
                 live = np.zeros_like(live)  # at the maximum length
-            self._note(rows, ~live)
+            if not live.all():
+                self._note(rows, ~live)
             rows = rows._replace(sources=np.where(live, rows.sources, -1))
             if not live.any():
                 return
@@ -167,6 +169,22 @@ class SegmentedSearch:
                 self._go_on(rows, number + 1)
                 return
             rows = self._take([rows], np.flatnonzero(live), fewest)
+
+    def _last(self, rows: Rows, number: int) -> int:
+        """Returns the segment after which a batch stops.
+
+        Where few other rows could join it, it goes on while its cache suffices, which spares calls.
+        """
+        segment, size = self._segments[number], self._segments[0].rows
+        if size > _LEAST and 2 * np.count_nonzero(rows.sources >= 0) > segment.rows:
+            return number
+        while (
+            number + 1 < len(self._segments)
+            and self._segments[number + 1].cache_length == segment.cache_length
+            and self._waiting[number + 1] is None
+        ):
+            number += 1
+        return number
 
     def _fewest(self, rows: int) -> int:
         """Returns how many rows of a batch are kept when the others are done; 0: all stay."""
