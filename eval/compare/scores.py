@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from eval import metrics
 from eval.analyses import significance
+from eval.analyses.mean_interval import ConfidenceInterval, mean_interval
 from eval.analyses.significance import Judged
 from eval.compare.compared_run import ComparedRun
 from eval.records.analysis import Paired, SentenceCounts
 from eval.records.analysis_index import SURE
 from eval.records.results import Row
-from eval.report.comparison import ConfidenceInterval, mean_interval
 from mmt.system.progress import track
 
 WON = 5  # languages that are named where a run wins most

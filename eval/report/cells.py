@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
+from eval.analyses.mean_interval import ConfidenceInterval, mean_interval
 from eval.records.analysis_index import RISKY, OutputCheck
-from eval.report.comparison import ConfidenceInterval, Group, Score, mean_interval
+from eval.report.comparison import Group, Score
 
 
 class Estimate(NamedTuple):

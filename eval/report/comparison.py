@@ -8,9 +8,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Literal, NamedTuple, get_args
-
-import numpy as np
+from typing import Literal, get_args
 
 from eval.records import results
 from eval.records.results import Row
@@ -24,19 +22,10 @@ SMALL = 100  # means exclude languages with fewer sentences
 # High, mid and low resource as in M4 (Arivazhagan et al., 2019): 25, 52 and 25 of 102 languages.
 RESOURCES = (("high", 25), ("mid", 52), ("low", 25))
 METRICS = ("bleu", "chrf", "spbleu", "ter")
-RESAMPLES = 2000  # for the interval of a mean
-FEWEST = 5  # least number of values for an interval of their mean
 Score = Literal[
     "bleu", "chrf", "delta", "chrf_delta", "spbleu", "spbleu_delta", "ter", "ter_delta"
 ]
 SCORES: tuple[Score, ...] = get_args(Score)
-
-
-class ConfidenceInterval(NamedTuple):
-    """A 95 % interval."""
-
-    low: float
-    high: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,27 +239,6 @@ def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
     window 2: [1, 3, 5] -> [1, 2, 4].
     """
     return [fmean(around) for around in sliding(values, window)]
-
-
-def mean_interval(values: Sequence[float]) -> ConfidenceInterval | None:
-    """Returns the 95 % interval of a mean over languages; see `interval`."""
-    return interval(np.asarray(values, np.float64), lambda drawn: drawn.mean(axis=1))
-
-
-def interval(
-    values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-) -> ConfidenceInterval | None:
-    """Returns the 95 % interval of a score of many languages, by bootstrap over languages.
-
-    It estimates how the score would vary with other languages of the same kind. It consists of
-    percentiles of 2000 scores with a fixed seed. values: (languages, ...). score: from (RESAMPLES,
-    languages, ...) to (RESAMPLES,). None for fewer than FEWEST languages.
-    """
-    if len(values) < FEWEST:
-        return None
-    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
-    low, high = np.quantile(score(values[drawn]), (0.025, 0.975))
-    return ConfidenceInterval(float(low), float(high))
 
 
 def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:

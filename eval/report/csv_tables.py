@@ -4,10 +4,11 @@ import itertools
 from statistics import fmean
 from typing import TypeAlias
 
+from eval.analyses.mean_interval import mean_interval
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import micro
 from eval.report.cells import Estimate, Grade, Risks, Value, mean
-from eval.report.comparison import METRICS, Comparison, Entry, Group, by_resource, mean_interval
+from eval.report.comparison import METRICS, Comparison, Entry, Group, by_resource
 from eval.report.tables import by_language, comparables_first, pooled
 
 Record: TypeAlias = dict[str, str | int | float | None]  # column -> value

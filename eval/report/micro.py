@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from eval import metrics
+from eval.analyses.mean_interval import ConfidenceInterval, interval
 from eval.records.analysis_index import AnalysisIndex
 from eval.records.results import Row
-from eval.report.comparison import ConfidenceInterval, Group, interval
+from eval.report.comparison import Group
 
 
 class Micro(NamedTuple):

@@ -7,17 +7,12 @@ systems, csv_tables.py those of CSV files.
 import dataclasses
 from collections.abc import Sequence
 
+from eval.analyses.mean_interval import ConfidenceInterval
 from eval.records.analysis_index import AnalysisIndex, shares, sure
 from eval.records.results import Row
 from eval.report import micro
 from eval.report.cells import Column, Estimate, Grade, Risks, Table, Value, averaged, mean
-from eval.report.comparison import (
-    Comparison,
-    ConfidenceInterval,
-    Entry,
-    Group,
-    by_resource,
-)
+from eval.report.comparison import Comparison, Entry, Group, by_resource
 
 _SCORES = (
     ("BLEU", "score"), ("chrF++", "score"), ("spBLEU", "score"), ("TER", "score"),

@@ -213,7 +213,7 @@ def _extend(args: argparse.Namespace) -> None:
     )
     print(made.summary(), file=sys.stderr)
     print(
-        f"train it: mmt train --gin_file={args.out}/config.gin --gin.MODEL_DIR={args.out}-trained",
+        f"train it: mmt train --gin_file={Run(args.out).config} --gin.MODEL_DIR={args.out}-trained",
         file=sys.stderr,
     )
     print(args.out)

@@ -210,7 +210,7 @@ class _Run:
         self.now, self.left, self.failures = 0.0, run.work, 0
         self.repaired: list[float] = []  # times at which hosts come back
         self.parts = dict.fromkeys(
-            ("training", "checkpoints", "lost work", "restarts", "waiting for hosts",
+            ("training", "saves", "lost work", "restarts", "waiting for hosts",
              "fewer hosts"), 0.0,
         )  # fmt: skip
 
@@ -279,7 +279,7 @@ class _Run:
         self.parts["restarts"] += overhead
         self.parts["training"] += work
         self.parts["fewer hosts"] += work / speed - work
-        self.parts["checkpoints"] += saves * self.run.save
+        self.parts["saves"] += saves * self.run.save
 
 
 @functools.cache

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from eval.analyses.mean_interval import mean_interval
 from eval.records.analysis_index import AnalysisIndex
 from eval.report.cells import interval, mean, text
-from eval.report.comparison import Comparison, Entry, mean_interval, sliding
+from eval.report.comparison import Comparison, Entry, sliding
 from eval.report.figures.drawing import (
     PALETTE,
     WIDE,

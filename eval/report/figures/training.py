@@ -8,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from eval.analyses.mean_interval import mean_interval
 from eval.records.analysis import Cost, Curve
 from eval.records.analysis_index import AnalysisIndex, measured
 from eval.report.cells import amount
-from eval.report.comparison import Comparison, mean_interval
+from eval.report.comparison import Comparison
 from eval.report.figures.drawing import (
     PALETTE,
     WIDE,

@@ -2,9 +2,9 @@
 
 import pytest
 
+from eval.analyses.mean_interval import ConfidenceInterval
 from eval.records.analysis_index import OUTPUT_CHECKS
 from eval.report import cells
-from eval.report.comparison import ConfidenceInterval
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from eval.report.comparison import by_resource, by_size, compare, mean_interval, sliding_mean
+from eval.report.comparison import by_resource, by_size, compare, sliding_mean
 from mmt import languages
 from tests.helpers.report_rows import baseline, row, seven
 
@@ -81,16 +81,6 @@ def test_sizes_of_152_languages_are_25_77_and_50():
     assert [group.name for group in groups] == ["largest 25", "middle 77", "smallest 50"]
     assert sum((group.entries for group in groups), ()) == comparison.entries
     assert [len(group.entries) for group in by_size(groups[0])] == [4, 13, 8]
-
-
-def test_the_interval_of_a_mean_is_that_of_a_bootstrap():
-    values = np.random.default_rng(1).normal(5, 2, 60).tolist()
-    low, high = mean_interval(values)
-    assert mean_interval(values) == (low, high) and mean_interval(values[:4]) is None
-    assert mean_interval([3.0] * 5) == (3, 3)
-    rng = np.random.default_rng(7)
-    means = [rng.choice(values, len(values)).mean() for _ in range(4000)]
-    np.testing.assert_allclose([low, high], np.percentile(means, [2.5, 97.5]), atol=0.05)
 
 
 def test_the_primary_system_is_the_best_over_the_baselines():

@@ -4,9 +4,10 @@ import statistics
 
 import pytest
 
+from eval.analyses.mean_interval import mean_interval
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import micro, tables
-from eval.report.comparison import by_resource, compare, mean_interval
+from eval.report.comparison import by_resource, compare
 from tests.helpers.made_up import made_up
 from tests.helpers.report_rows import by_heading, row, seven
 

@@ -5,9 +5,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection
 
+from eval.analyses.mean_interval import mean_interval
 from eval.records.analysis_index import AnalysisIndex
 from eval.report import captions
-from eval.report.comparison import compare, mean_interval
+from eval.report.comparison import compare
 from eval.report.figures import drawing, overlap, scores
 from tests.helpers.made_up import made_up
 from tests.helpers.report_rows import baseline, row, seven, titles
