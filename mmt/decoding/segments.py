@@ -16,7 +16,8 @@ from mmt.decoding import beam_search
 from mmt.decoding.beam_search import Hypotheses, RowLimits, State
 from mmt.decoding.settings import BeamSettings
 
-_STEPS = 8  # of a segment
+_SHORTEST = 16  # tokens of the shortest cache
+_STEPS = 8  # of the shortest segment
 _FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 slowly
 _LEAST = 4  # rows of the batches with long caches
 
@@ -234,19 +235,17 @@ def segments(longest: int, batch_size: int) -> list[SearchSegment]:
     """Returns the segments of a search of `longest` tokens.
 
     A step's time grows with the length of the cache, and most translations are short. So the cache
-    grows, and the batches of a longer one have fewer rows. A length is compiled when the first
-    search reaches it.
+    grows, and the batches of a longer one have fewer rows and longer segments. A length is compiled
+    when the first search reaches it.
 
-    >>> [(segment.end, segment.cache_length, segment.rows) for segment in segments(40, 32)]
-    [(8, 16, 32), (16, 16, 32), (24, 32, 16), (32, 32, 16), (40, 40, 8)]
+    >>> [(segment.end, segment.cache_length, segment.rows) for segment in segments(90, 32)][3:]
+    [(32, 32, 16), (40, 64, 8), (48, 64, 8), (56, 64, 8), (64, 64, 8), (80, 90, 4), (90, 90, 4)]
     """
-    least = min(_LEAST, batch_size)
-    return [
-        SearchSegment(
-            min(end, longest),
-            cache_length=min(_STEPS << doublings, longest),
-            rows=max(least, batch_size >> (doublings - 1)),
-        )
-        for end in range(_STEPS, longest + _STEPS, _STEPS)
-        if (doublings := max(1, (-(-end // _STEPS) - 1).bit_length()))
-    ]
+    found: list[SearchSegment] = []
+    least, end, cache, rows = min(_LEAST, batch_size), 0, _SHORTEST, batch_size
+    while end < longest:
+        if end == cache:
+            cache, rows = 2 * cache, max(least, rows // 2)
+        end = min(end + max(_STEPS, cache // 8), longest)
+        found.append(SearchSegment(end, min(cache, longest), rows))
+    return found

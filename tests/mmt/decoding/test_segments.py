@@ -101,14 +101,16 @@ def test_long_rows_of_many_batches_share_smaller_ones():
     _, batches = search(lengths, fixed=True)
     assert [batches.count((16, end)) for end in (8, 16)] == [8, 2]
     assert [batches.count((8, end)) for end in (24, 32)] == [2, 2]
-    assert [batches.count((4, end)) for end in range(40, 80, 8)] == [2] * 5 and len(batches) == 24
+    assert [batches.count((4, end)) for end in (40, 48, 56, 64, 80)] == [2] * 5
+    assert len(batches) == 24
 
 
 def test_segments_of_one_cache_length_have_batches_of_one_size():
     ends = [each[:2] for each in segments(LONGEST, 16)]
     assert ends == [(8, 16), (16, 16), (24, 32), (32, 32), (40, 64), (48, 64), (56, 64), (64, 64),
-                    (72, 80), (80, 80)]  # fmt: skip
+                    (80, 80)]  # fmt: skip
     assert [each.rows for each in segments(LONGEST, 64)][::2] == [64, 32, 16, 16, 8]
+    assert len(segments(5000, 64)) == 33
     assert segments(5, 4) == [(5, 5, 4)]
 
 
