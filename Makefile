@@ -10,28 +10,22 @@ LINES_TO_SHOW := 'Dienstag, 2. März 2021' '3 Stunden' '5 дней назад' '
 # The model that `make serve` serves.
 SERVED = $(if $(filter command environment,$(origin MODEL)),$(MODEL),runs/demo/multilingual)
 
-.PHONY: help constraints demo serve test test-all test-t5x lint docs bench fuzz bible100 mix150 mix150-model env env-all clean
+.PHONY: help demo serve test test-all test-t5x lint docs bench fuzz bible100 mix150 mix150-model env env-all clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/.data-dev: pyproject.toml constraints.txt
+.venv/.data-dev: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
 	@touch $@
 
 .venv/.all: .venv/.data-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS),beam,parity,plan]'
 	@touch $@
 
-env: .venv/.data-dev  ## .venv for the demo and the tests, with the versions of constraints.txt
+env: .venv/.data-dev  ## .venv for the demo, the tests and the documents
 env-all: .venv/.all  ## the same, with [parity], [plan] and [beam] for `make test-all`
-
-constraints:  ## constraints.txt with the newest versions, from a fresh environment
-	rm -rf build/newest && $(PYTHON) -m venv build/newest
-	build/newest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
-	(head -n 1 constraints.txt; build/newest/bin/python -m pip freeze --exclude-editable) > build/constraints.txt
-	mv build/constraints.txt constraints.txt
 
 demo: env  ## 100+ languages: corpus, training, bilingual baselines, evaluation, report
 	$(BIN)/mmt train --gin_file=gin_configs/examples/demo.gin
