@@ -61,7 +61,7 @@ docs: env  ## the documents, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: env  ## the measurements in benchmarks/, one table each
-	@for file in $$(grep -l 'if __name__ == "__main__"' benchmarks/*.py benchmarks/data/*.py benchmarks/serving/*.py); do \
+	@for file in $$(grep -l 'if __name__ == "__main__"' benchmarks/*.py benchmarks/*/__main__.py benchmarks/data/*.py benchmarks/serving/*.py); do \
 	  name=$$(echo $${file%.py} | tr / .); echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
 
 fuzz: env  ## broken input by the thousand: the long profile of tests/fuzz

@@ -12,13 +12,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mmt import distributed
-from mmt.checkpoint import Checkpoints
+from mmt.checkpoint import Checkpoints, Policy
 from mmt.metrics import Log
 from mmt.step import Batches, Hook, LossHook, RunGuard, Step, position
 from mmt.system import status, termination
 from mmt.trainer import Trainer, TrainState
 
-_SHARE = 0.02  # of the time may be spent on saving by the clock
 _ASK_EVERY = 5.0  # seconds
 
 
@@ -246,7 +245,7 @@ class _Clock:
         """Measures the save that is over; the next one waits until saving is cheap enough."""
         if self._started and not writing:
             seconds = time.perf_counter() - self._started
-            self._interval = max(self._seconds, seconds / _SHARE)
+            self._interval = max(self._seconds, seconds / Policy.saving_share)
             self._started = 0.0
 
 

@@ -37,7 +37,7 @@ class ComparedRun:
     """A run and what its files say. What a file does not say is empty or None.
 
     name: no other compared run has it. bindings: of its configuration. notes: what is missing.
-    faults: which files are damaged, with file and line; what follows a fault is not compared.
+    faults: which files are damaged, with file and line; lines after a fault are not compared.
     """
 
     name: str

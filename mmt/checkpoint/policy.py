@@ -1,6 +1,7 @@
 """`Policy`: when checkpoints are written and which are kept."""
 
 import dataclasses
+from typing import ClassVar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Policy:
     skips: old name of `max_skipped_steps`.
     returns: old name of `max_rollbacks`.
     """
+
+    saving_share: ClassVar[float] = 0.02  # of the time, for the saves of `minutes`
 
     period: int = 1000
     keep: int = 2

@@ -2,7 +2,7 @@
 
 The segments of one cache length have one program, which every row meets in a batch of the same
 shape, whatever rows share it. So its result does not depend on them, and no row waits for another
-one longer than a segment.
+one longer than a cache lasts.
 """
 
 from collections.abc import Iterable, Sequence

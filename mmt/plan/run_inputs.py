@@ -22,7 +22,6 @@ from mmt.plan.goodput import Failures
 from mmt.plan.run_forecast import RunConditions, RunForecast
 from mmt.system.atomic import write_json
 
-_SAVING = 0.02  # the most of the time that saves between checkpoints take, see checkpoint.Policy
 # Bindings without effect on the compiled step.
 _OF_THE_FORECAST = ("run_forecast.", "goodput.", "mixing.", "checkpoint.", "pipeline.", "recipe.",
                     "hooks.", "validation.")  # fmt: skip
@@ -75,9 +74,8 @@ def _saving(made: RunForecast, policy: Policy) -> RunForecast:
     """Returns the forecast with the interval of the policy: of `minutes`, or of the checkpoints."""
     interval = policy.period * made.step_seconds
     if policy.minutes:
-        interval = min(
-            interval, max(policy.minutes * 60, made.checkpoint["save_seconds"] / _SAVING)
-        )
+        least = made.checkpoint["save_seconds"] / policy.saving_share
+        interval = min(interval, max(policy.minutes * 60, least))
     return dataclasses.replace(made, interval=interval)
 
 

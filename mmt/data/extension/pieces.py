@@ -1,7 +1,7 @@
 """New pieces of a BPE vocabulary, learnt on text of new languages.
 
-BPE goes on where the vocabulary ends: text that it has divided into its pieces is merged further.
-New merges come after all old ones, so the ids and the order of the old merges stay. A new piece is
+Text that the vocabulary has divided into its pieces is merged further. New merges come after all
+old ones, so the ids and the order of the old merges stay. A new piece is
 a letter without a piece, or joins two pieces of a word that are often neighbours in the new
 languages, and hardly ever in the old ones: their text keeps its pieces.
 """

@@ -21,6 +21,8 @@ OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("report", "expected RESULTS.jsonl … or --train FILE"),
+        ("report --train study.gin --out x", "the study names all files"),
         ("data prepare", "expected CORPUS and --out DIR, or --gin_file FILE"),
         ("data prepare cldr", "expected --out DIR, or --explain"),
         ("import hf folder --out x --vocabulary v.model", "contains its vocabulary"),

@@ -4,25 +4,11 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from eval.records import analysis
 from mmt.cli.main import main
 from mmt.run import Run
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("report", "expected RESULTS.jsonl … or --train FILE"),
-        ("report --train study.gin --out x", "the study names all files"),
-    ],
-)
-def test_flags_that_do_not_belong_together_are_refused(line, message, capsys):
-    assert main(line.split()) == 1
-    assert message in capsys.readouterr().err
 
 
 def test_compare_prints_what_differs_and_reports_damage(tmp_path, capsys):
