@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from mmt import suggest
 
+_RIGHT_TO_LEFT = frozenset("Adlm Arab Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
 
 @dataclass(frozen=True)
 class Language:
@@ -114,6 +115,15 @@ def name_of(code: str) -> str:
     """
     language = _index().tags.get(_tag_key(code))
     return language.name if language and language.code == code else code
+
+
+def right_to_left(code: str) -> bool:
+    """Returns whether the script of a FLORES code runs from right to left.
+
+    >>> right_to_left("arb_Arab"), right_to_left("uzn_Latn")
+    (True, False)
+    """
+    return code.rpartition("_")[2] in _RIGHT_TO_LEFT
 
 
 def all_languages() -> tuple[Language, ...]:

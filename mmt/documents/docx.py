@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from mmt.documents import archive
+from mmt.documents import archive, docx_languages
 from mmt.documents.document import (
-    FileChange,
     MarkedText,
     Render,
     Segment,
@@ -29,8 +28,6 @@ _OTHERS = re.compile(r"word/(styles|settings)\.xml|docProps/core\.xml")
 _AROUND = frozenset("hyperlink ins moveTo smartTag customXml fldSimple dir bdo".split())
 _OF_OLD_TEXT = ("proofErr", "lastRenderedPageBreak")  # Word's notes, false for another text
 _PROOFING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*/>")  # the format looks the same without
-_LANG = re.compile(r"<\w+:lang\b[^>]*>")
-_NAMES = re.compile(r'(\b\w+:(?:val|eastAsia|bidi))="([\w-]+)"')
 _EMPTY = re.compile(r"<(\w+:rPr)\s*(?:/>|>\s*</\1>)")
 _PREFIX = re.compile(r"<((?:\w+:)?)")
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n"}
@@ -50,18 +47,8 @@ def _paragraphs(locales: Locales, markup: Markup) -> TextDocument:
         if has_letters(paragraph.text.text):
             slot = Slot(paragraph.start, paragraph.end, paragraph.write, paragraph.text)
             entries.append((Segment(paragraph.text), slot))
-    changes = list(archive.named(markup, locales))
-    for index in markup.elements("lang", "themeFontLang"):
-        start, end = markup.tokens[index].start, markup.tokens[index].end
-        tag = markup.text[start:end]
-        if (new := _renamed(tag, locales)) != tag:
-            changes.append(FileChange(start, end, new))
+    changes = [*archive.named(markup, locales), *docx_languages.changes(markup, locales)]
     return TextDocument(markup.text, markup.encoding, entries, changes)
-
-
-def _renamed(tag: str, locales: Locales) -> str:
-    """Returns a tag that names languages, of texts in several scripts, with the target's name."""
-    return _NAMES.sub(lambda match: f'{match[1]}="{locales.renamed(match[2])}"', tag)
 
 
 class _Piece(NamedTuple):
@@ -93,8 +80,7 @@ class _Paragraph:
                 texts[look] = texts.get(look, 0) + len(piece.text)
                 self.runs.setdefault(look, piece.run)
         self.runs = {
-            look: _LANG.sub(lambda match: _renamed(match[0], locales), run)
-            for look, run in self.runs.items()
+            look: docx_languages.run(run, locales) for look, run in self.runs.items()
         }
         self.base = max(texts, key=texts.__getitem__, default="")
         self.starts: dict[int, str] = {}  # offset of a start tag -> the look of its runs

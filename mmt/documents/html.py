@@ -35,6 +35,7 @@ _RAW = frozenset("script style xmp iframe noembed noframes textarea title".split
 _WITHOUT_END = frozenset("p li dt dd td th tr option".split())  # whose end tags may be left out
 _READ = frozenset("alt title placeholder aria-label label summary".split())  # attributes
 _LANGUAGE = frozenset(("lang", "xml:lang"))
+_OTHER = {"ltr": "rtl", "rtl": "ltr"}  # direction -> that of the source
 _NAMING = re.compile(
     r"(?i)\b(?:http-equiv|name|property)\s*=\s*[\"']?"
     r"(?:content-language|language|dc\.language|dcterms\.language|og:locale)(?![\w:.-])"
@@ -116,13 +117,17 @@ def _attributes(markup: Markup) -> Iterator[tuple[Segment, Slot]]:
 
 
 def _named(markup: Markup, locales: Locales) -> Iterator[FileChange]:
-    """Yields the changes of the attributes that name the language of text that is translated."""
+    """Yields the changes of the attributes that name language and direction of translated text."""
     page = next((token for token in markup.tokens if token.name == "html"), None)
     if page:
         own = page.attributes.get("lang") or page.attributes.get("xml:lang") or ""
         locales = locales.or_source(own)
     if not locales.differ:
         return
+    turned = locales.turned
+    if page and turned == "rtl" and "dir" not in page.attributes:
+        end = page.start + len("<html")
+        yield FileChange(end, end, ' dir="rtl"')
     after = 0
     for index, token in enumerate(markup.tokens):
         if index < after or token.kind != "start":
@@ -136,6 +141,8 @@ def _named(markup: Markup, locales: Locales) -> Iterator[FileChange]:
             group = match.lastindex or 1
             if named and group > 1:
                 yield FileChange(*match.span(group), locales.renamed(match[group]))
+            elif turned and match[1].lower() == "dir" and match[group].lower() == _OTHER[turned]:
+                yield FileChange(*match.span(group), turned)
 
 
 class _Part(NamedTuple):

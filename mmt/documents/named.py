@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from babel.core import get_global
 
@@ -38,6 +38,14 @@ class Locales(NamedTuple):
     def differ(self) -> bool:
         """Returns whether both languages are known, and are not the same."""
         return bool(self.source and self.target and self.source != self.target)
+
+    @property
+    def turned(self) -> Literal["", "ltr", "rtl"]:
+        """Returns the direction of the target's script if it is not that of the source."""
+        right = [languages.right_to_left(code) for code in (self.source, self.target)]
+        if not self.differ or right[0] == right[1]:
+            return ""
+        return "rtl" if right[1] else "ltr"
 
     def or_source(self, name: str) -> "Locales":
         """Returns the languages; a file's own name of its language stands in for an unknown source.

@@ -13,6 +13,10 @@ from mmt.documents.tokens import Markup, Token
 _PARTS = re.compile(r"(content|styles)\.xml")
 _META = re.compile(r"meta\.xml")
 _NESTED = frozenset("note annotation frame custom-shape rect line".split())  # with own paragraphs
+_DIRECTED = (
+    "paragraph-properties", "page-layout-properties", "section-properties", "table-properties",
+    "table-cell-properties", "graphic-properties",
+)  # fmt: skip
 _OPAQUE = frozenset("note-citation creator date object math".split())
 _INLINE = frozenset(
     "span a s bookmark bookmark-start bookmark-end bookmark-ref reference-mark reference-ref ruby "
@@ -35,7 +39,9 @@ def _paragraphs(locales: Locales, markup: Markup) -> TextDocument:
             after = markup.tokens[index].partner + 1
             entries += segments(markup, index, after, _SYNTAX)
     entries.sort(key=lambda entry: (entry[1].start, -entry[1].end))
-    changes = [*_styles(markup, locales), *archive.named(markup, locales)]
+    changes = [
+        *_styles(markup, locales), *_turned(markup, locales), *archive.named(markup, locales)
+    ]  # fmt: skip
     return TextDocument(markup.text, markup.encoding, entries, changes)
 
 
@@ -53,6 +59,15 @@ def _styles(markup: Markup, locales: Locales) -> Iterator[FileChange]:
             yield FileChange(*places[0], language)
             if places[1]:
                 yield FileChange(*places[1], country)
+
+
+def _turned(markup: Markup, locales: Locales) -> Iterator[FileChange]:
+    """Yields the changes of the styles that have the direction of the source."""
+    old, new = ("rl", "lr") if locales.turned == "ltr" else ("lr", "rl")
+    for index in markup.elements(*_DIRECTED) if locales.turned else ():
+        place = markup.attribute(markup.tokens[index], "style:writing-mode")
+        if place and markup.text[slice(*place)] in (old, f"{old}-tb"):
+            yield FileChange(*place, markup.text[slice(*place)].replace(old, new))
 
 
 def _role(token: Token) -> Role:

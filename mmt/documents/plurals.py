@@ -22,7 +22,7 @@ _QT = {
     1: "bi my zh dz fj gn hu id ja jv ko ms na om fa su tt th bo tr vi yo za",
     2: "ab aa af sq am as ay az ba eu bn bg ca kw co da nl en eo et fo fi fur fy gl ka de el kl gu "
     "ha he hi ia ie is it kn ks kk km rw ky ku lo la ln lb mg ml mr mn ne nso nb nn oc or ps pt pa "
-    "qu rm rn sn sd si so st es sw ss sv tg ta te to ts tn tk ug ur uz vo wo xh yi zu hy br fr fil "
+    "qu rm rn sn sd si so st es sw ss sv tg ta te to ts tn tk ug ur uz vo wo xh yi zu hy br fr tl "
     "ti wa",
     3: "lv dv iu ik ga gv mi se sm sa sk cs mk lt bs be hr ru sr uk pl ro",
     4: "gd sl mt",

@@ -19,6 +19,7 @@ from mmt.documents.document import (
 from mmt.documents.encoding import decode
 from mmt.documents.named import Locales, code_of
 
+_SUBSTITUTIONS = "substitutions"
 _Entry = tuple[Segment, Slot]
 
 
@@ -68,6 +69,8 @@ def _string(
     if target:
         yield from _more_forms(text, key, target, sources, locales, escape)
         return
+    if any(form.startswith(_SUBSTITUTIONS) for form in sources):
+        return  # a localization without its substitutions would be broken
     place, outer = (entry, True) if found is None else (found, False)
     indent = _indent(text, place.start)
     source = sources.get("")
@@ -148,10 +151,14 @@ def _units(node: JsonNode, form: str) -> Iterator[tuple[str, JsonNode]]:
     value = node.member("stringUnit", "value")
     if value is not None and isinstance(value.value, str):
         yield form, value
-    variations = node.member("variations")
-    for kind, variants in variations.value if variations and variations.value else []:
-        for name, variant in variants.value or []:
-            yield from _units(variant, ".".join(filter(None, (form, kind, name))))
+    for group in ("variations", _SUBSTITUTIONS):
+        members = node.member(group)
+        for kind, variants in members.value if members and members.value else []:
+            if group == _SUBSTITUTIONS:  # numbers of a text, each with its plural forms
+                yield from _units(variants, ".".join(filter(None, (form, group, kind))))
+                continue
+            for name, variant in variants.value or []:
+                yield from _units(variant, ".".join(filter(None, (form, kind, name))))
 
 
 def _unit(

@@ -115,3 +115,18 @@ def test_the_language_of_the_page_is_that_of_its_root():
         assert f"<html lang={expected} ".encode() in new
     document = html.read("a.xhtml", b"<html xml:lang='de'><p lang=de>eins", locales(None, "en"))
     assert document.write([MarkedText("one")]) == b"<html xml:lang='en'><p lang=en>one"
+
+
+def test_the_direction_is_that_of_the_target():
+    """Elements with the direction of the source turn; those with another one stay."""
+    page = (
+        '<html lang="ar" dir="rtl"><p DIR=RTL>نص <bdo dir="ltr">123</bdo><code dir="rtl">x</code>'
+    )
+    document = html.read("a.html", page.encode(), locales("ar", "en"))
+    new = document.write([by_position(s.source, "text") for s in document.segments]).decode()
+    assert new.startswith('<html lang="en" dir="ltr"><p DIR=ltr>')
+    assert '<bdo dir="ltr">' in new and '<code dir="rtl">' in new
+    assert html.read("a.html", page.encode(), locales("ar", "fa")).changes[1:] == []
+    document = html.read("a.html", b"<HTML><p dir=auto>one<p dir=ltr>two", locales("en", "he"))
+    new = document.write([MarkedText("1x"), MarkedText("2x")])
+    assert new == b'<HTML dir="rtl"><p dir=auto>1x<p dir=rtl>2x'

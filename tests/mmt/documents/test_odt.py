@@ -44,3 +44,23 @@ def test_a_document_names_its_new_language():
     found = [tuple(sorted(e.attrib.values())) for e in etree.fromstring(new.read("styles.xml"))]
     assert found == [("US", "en"), ("FR", "fr"), ("en", "none")]
     assert b">en-US<" in new.read("meta.xml")
+
+
+def test_the_direction_is_that_of_the_target():
+    parts = zipfile.ZipFile(io.BytesIO(EXAMPLES["a.odt"]))
+    styles = (
+        '<a xmlns:style="s"><style:paragraph-properties style:writing-mode="rl-tb"/>'
+        '<style:table-properties style:writing-mode="rl"/>'
+        '<style:paragraph-properties style:writing-mode="page"/></a>'
+    )
+    given = {name: parts.read(name) for name in parts.namelist()} | {"styles.xml": styles}
+    content = zipped(**given)
+    for languages, expected in (
+        (("ar", "en"), ["lr-tb", "lr", "page"]),
+        (("ar", "fa"), ["rl-tb", "rl", "page"]),
+    ):
+        document = odt.read("a.odt", content, locales(*languages))
+        given = [by_position(s.source, s.source.text.upper()) for s in document.segments]
+        new = zipfile.ZipFile(io.BytesIO(document.write(given)))
+        modes = [e.get("{s}writing-mode") for e in etree.fromstring(new.read("styles.xml"))]
+        assert modes == expected

@@ -56,4 +56,5 @@ def test_rules_that_are_none():
 def test_numbers_of_forms_in_qt():
     codes = [languages.find(code).code for code in ("en", "ru", "ja", "ar", "lv", "hu")]
     assert [plurals.qt_forms(code) for code in codes] == [2, 3, 1, 6, 3, 1]
+    assert plurals.qt_forms(languages.find("fil").code) == 2
     assert plurals.qt_forms("") == 0

@@ -82,3 +82,26 @@ def test_devices_are_variants_of_a_new_localization():
   "en": {"variations": {"device": {"mac": {"stringUnit": {"value": "Click"}},
     "other": {"stringUnit": {"value": "Tap"}}}}}}}}}"""
     assert forms(content, "en", "de", "tap") == {"mac": "Click!", "other": "Tap!"}
+
+
+def test_substitutions_are_translated_where_the_localization_has_them():
+    """A new localization is not begun: the text would name substitutions that are not there."""
+
+    def localization(text: str, one: str, other: str) -> dict:
+        plural = {"one": {"stringUnit": {"value": one}}, "other": {"stringUnit": {"value": other}}}
+        files = {"argNum": 1, "formatSpecifier": "lld", "variations": {"plural": plural}}
+        return {"stringUnit": {"value": text}, "substitutions": {"files": files}}
+
+    german = localization("%#@files@ hier", "%arg Datei", "%arg Dateien")
+    strings = {"k": {"localizations": {"de": german, "en": localization("", "", "")}}}
+    content = json.dumps({"sourceLanguage": "de", "strings": strings}).encode()
+    document = string_catalogs.read("a.xcstrings", content, locales("de", "en"))
+    assert [(s.source.text, s.form) for s in document.segments] == [
+        ("%#@files@ hier", ""),
+        ("%arg Datei", "substitutions.files.plural.one"),
+        ("%arg Dateien", "substitutions.files.plural.other"),
+    ]
+    new = document.write([MarkedText(t) for t in ("%#@files@ here", "%arg file", "%arg files")])
+    expected = localization("%#@files@ here", "%arg file", "%arg files")
+    assert json.loads(new)["strings"]["k"]["localizations"]["en"] == expected
+    assert not string_catalogs.read("a.xcstrings", content, locales("de", "fr")).segments

@@ -1,0 +1,119 @@
+"""The languages and directions that a Word document names, in the target's."""
+
+import re
+from collections.abc import Iterator
+
+from mmt import languages
+from mmt.documents.document import FileChange
+from mmt.documents.named import Locales
+from mmt.documents.tokens import Markup
+
+_LANG = re.compile(r"<\w+:(?:lang|themeFontLang)\b[^>]*>")
+_NAME = re.compile(r'\b(\w+:)(val|eastAsia|bidi)="([\w-]+)"')
+_RTL = re.compile(r"<(?:\w+:)?rtl\b[^>]*>(?:</(?:\w+:)?rtl>)?")
+_OFF = frozenset(("0", "false", "off"))
+_FROM_RIGHT = {"bidi": ("pPr", "sectPr"), "bidiVisual": ("tblPr",), "rtl": ("rPr",)}
+_AFTER_BIDI = frozenset(  # in the schema's order of the properties of a paragraph
+    "adjustRightInd snapToGrid spacing ind contextualSpacing mirrorIndents suppressOverlap jc "
+    "textDirection textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr "
+    "pPrChange".split()
+)
+_AFTER_RTL = re.compile(
+    r"<(?:\w+:)?(?:cs|em|lang|eastAsianLayout|specVanish|oMath|rPrChange)\b|</(?:\w+:)?rPr>"
+)
+_NO_PROPERTIES = re.compile(r"<(?:\w+:)?rPr\s*/>")
+_RUN = re.compile(r"<(\w+:)?r\b[^>]*>")
+
+
+def changes(markup: Markup, locales: Locales) -> Iterator[FileChange]:
+    """Yields the changes of a part: names of languages, and properties of text from right to left.
+    """
+    for index in markup.elements("lang", "themeFontLang"):
+        start, end = markup.tokens[index].start, markup.tokens[index].end
+        tag = markup.text[start:end]
+        if (new := _renamed(tag, locales)) != tag:
+            yield FileChange(start, end, new)
+    if locales.turned == "ltr":
+        yield from _removed(markup)
+    elif locales.turned == "rtl":
+        yield from _added(markup)
+
+
+def run(start: str, locales: Locales) -> str:
+    """Returns the start of a run, with its properties, for text of the target.
+
+    >>> from mmt.documents.named import locales
+    >>> run('<w:r><w:rPr><w:rtl/><w:lang w:bidi="ar-SA"/></w:rPr>', locales("ar", "en"))
+    '<w:r><w:rPr><w:lang w:val="en-US" w:bidi="ar-SA"/></w:rPr>'
+    """
+    start = _LANG.sub(lambda match: _renamed(match[0], locales), start)
+    if locales.turned == "ltr":
+        return _RTL.sub("", start)
+    if locales.turned != "rtl" or _RTL.search(start):
+        return start
+    tag = _RUN.match(start)
+    assert tag, start
+    prefix = tag[1] or ""
+    if place := _AFTER_RTL.search(start):
+        return f"{start[: place.start()]}<{prefix}rtl/>{start[place.start() :]}"
+    return f"{_NO_PROPERTIES.sub('', start)}<{prefix}rPr><{prefix}rtl/></{prefix}rPr>"
+
+
+def _renamed(tag: str, locales: Locales) -> str:
+    """Returns a tag that names languages, with the target's name if it names the source.
+
+    Word has three names: of East Asian text, of text from right to left, and of all other text.
+    That of the target's kind is changed, or added; of the others, the first one only.
+    """
+    names = {match[2]: match for match in _NAME.finditer(tag)}
+    given = next((m for m in names.values() if locales.renamed(m[3]) != m[3]), None)
+    if given is None:
+        return tag
+    kind, new = _kind(locales.target), locales.renamed(given[3])
+    if kind in names:
+        return tag[: names[kind].start(3)] + new + tag[names[kind].end(3) :]
+    return f'{tag[: given.start()]}{given[1]}{kind}="{new}" {tag[given.start() :]}'
+
+
+def _kind(language: str) -> str:
+    """Returns the attribute of Word that names a language."""
+    if languages.right_to_left(language):
+        return "bidi"
+    return "eastAsia" if language[:3] in ("zho", "yue", "jpn", "kor") else "val"
+
+
+def _removed(markup: Markup) -> Iterator[FileChange]:
+    """Yields the removals of the properties of text from right to left."""
+    tokens = markup.tokens
+    for parent in markup.elements(*{name for names in _FROM_RIGHT.values() for name in names}):
+        for child in markup.children(parent):
+            token = tokens[child]
+            off = any(value in _OFF for value in token.attributes.values())
+            if tokens[parent].name in _FROM_RIGHT.get(token.name, ()) and not off:
+                yield FileChange(token.start, tokens[token.partner].end)
+
+
+def _added(markup: Markup) -> Iterator[FileChange]:
+    """Yields the property of paragraphs from right to left, in its place among the others."""
+    tokens, text = markup.tokens, markup.text
+    for index in markup.elements("p"):
+        start, end = tokens[index], tokens[tokens[index].partner]
+        if end.start == end.end:  # without content
+            continue
+        tag = text[start.start : start.end]
+        prefix = tag[1 : tag.index("p")]
+        children = list(markup.children(index))
+        if not children or tokens[children[0]].name != "pPr":
+            added = f"{tag}<{prefix}pPr><{prefix}bidi/></{prefix}pPr>"
+            yield FileChange(start.start, start.end, added)
+            continue
+        own, last = tokens[children[0]], tokens[tokens[children[0]].partner]
+        inner = [tokens[child] for child in markup.children(children[0])]
+        if any(token.name == "bidi" for token in inner):
+            continue
+        if last.start == last.end:
+            yield FileChange(own.start, own.end, f"<{prefix}pPr><{prefix}bidi/></{prefix}pPr>")
+        else:
+            after = (token.start for token in inner if token.name in _AFTER_BIDI)
+            place = next(after, last.start)
+            yield FileChange(place, place, f"<{prefix}bidi/>")
