@@ -87,13 +87,12 @@ def train_batches(
     chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
     split = Split(cache, "train", drawn, feature_lengths, denoising, alignment)
+    open_rows = OPEN_ROWS if packing else 0
     sampler = CurriculumSampler(
         [_with_examples(split.counts, known, stage) for stage in curriculum],
         split.counts,
         rows=batch_size,
-        density=functools.partial(
-            density, split, seed=seed, open_rows=OPEN_ROWS if packing else 0
-        ),
+        density=functools.partial(density, split, seed=seed, open_rows=open_rows),
     )
     acting = Acting(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
     return TrainBatches(split, acting, process, seed=seed, packing=packing)

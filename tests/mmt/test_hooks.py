@@ -126,6 +126,9 @@ def test_batches_with_stages_receive_every_validation_loss(
         (row["language_validation_loss"], 8 * step)
         for row, step in zip(rows, (2, 4, 6), strict=True)
     ]
+    assert all("language_examples" in row for row in rows)
+    (decided,) = (r for r in read_metrics(tmp_path / "metrics.jsonl") if "decisions" in r)
+    assert decided["step"] == 4 and decided["decisions"][0]["rule"] == "stage"
     error = capsys.readouterr().err
     assert error.count("a stage of the data ends") == 1
     assert "step 4: a stage of the data ends, after 32 examples" in error
