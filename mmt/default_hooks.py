@@ -103,8 +103,12 @@ class Rollback:
                 f"{message}, also after {self._policy.max_rollbacks} rollbacks to step "
                 f"{now.number} (checkpoint.Policy.max_rollbacks): is the learning rate too high?"
             )
+        rows = self._log.rows() if distributed.is_first() else []
         self._log.start(now.number)
         self._log.write({"step": now.number + 1, "returned_from": last})
+        for row in rows:  # decisions on the data hold, as the data are not rewound
+            if row["step"] > now.number and "decisions" in row:
+                self._log.write({"step": now.number + 1, "decisions": row["decisions"]})
         self._log.say(f"{message}: back to step {now.number}, on with the data that come next")
 
 
@@ -308,7 +312,7 @@ def preemption() -> Iterator[Preemption]:
 
 
 def check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:
-    """Raises ValueError where a stage of the data waits for losses that no hook measures.
+    """Raises ValueError where the data wait for losses that no hook measures.
 
     Hands on the warnings of the batches.
     """
@@ -318,8 +322,8 @@ def check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:
         warnings.warn(message, stacklevel=3)
     if batches.waits_for_losses and not any(isinstance(hook, LossHook) for hook in hooks):
         raise ValueError(
-            "a stage ends by its validation_loss (until), but no hook measures it: it would never "
-            "end. Add @hooks.ValidationLoss() to train.train.hooks"
+            "a stage ends by its validation_loss (until), or a schedule changes rates by it, but "
+            "no hook measures it. Add @hooks.ValidationLoss() to train.train.hooks"
         )
 
 

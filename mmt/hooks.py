@@ -73,10 +73,11 @@ class ValidationLoss(_OnHeldOut):
     batches: a finite sequence of batches with `decoder_language_ids`; languages may be mixed.
 
     Writes `validation_loss`, the mean over languages (all with equal weight), and
-    `language_validation_loss`, in nats per token.
+    `language_validation_loss`, in nats per token; `language_examples`, the training examples that
+    were drawn so far; and `decisions`, where the losses change the order of the data.
     """
 
-    gives_losses: ClassVar[bool] = True  # stages of the data may depend on them
+    gives_losses: ClassVar[bool] = True  # the order of the data may depend on them
 
     def _measure(self, now: Step) -> None:
         note_validation(now, _sums(now, self.batches))
@@ -223,21 +224,28 @@ def _by_language(now: Step, total: Meters) -> dict[str, float]:
 
 
 def note_validation(now: Step, total: Meters) -> None:
-    """Writes the validation losses from the sums over all held-out batches."""
-    by_language = _by_language(now, total)
+    """Writes the validation losses from the sums over all held-out batches, and what they change.
+    """
+    by_language, training = distributed.from_first(
+        lambda: [_by_language(now, total), _by_language(now, now.state.meters)]
+    )
     mean = float(np.mean(list(by_language.values())))
+    draw = max(distributed.gather(now.batches.next_draw()))
     now.measured["validation_loss"] = mean
     now.log.write(
         {
             "step": now.number,
             "validation_loss": mean,
             "language_validation_loss": by_language,
+            "language_examples": now.batches.drawn(draw),
         }
     )
     now.log.say(f"step {now.number}: validation loss {mean:.4f}")
-    draw = max(distributed.gather(now.batches.next_draw()))
-    if now.batches.validated(by_language, draw):
-        now.log.say(f"step {now.number}: a stage of the data ends, after {draw:,} examples")
+    decisions = now.batches.validated(by_language, draw, training=training, step=now.number)
+    if decisions:
+        now.log.write({"step": now.number, "decisions": decisions})
+    for decision in decisions:
+        now.log.say(f"step {now.number}: {decision['text']}")
 
 
 @dataclasses.dataclass

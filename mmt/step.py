@@ -25,7 +25,7 @@ class Batches(Protocol):
 
     @property
     def waits_for_losses(self) -> bool:
-        """Whether a stage of the data ends by a validation loss, given to `validated`."""
+        """Whether the order of the data depends on losses that are given to `validated`."""
 
     def __next__(self) -> Rows: ...
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
@@ -38,8 +38,13 @@ class Batches(Protocol):
     def next_draw(self) -> int:
         """The number of examples drawn so far."""
 
-    def validated(self, losses: Mapping[str, float], draw: int) -> bool:
-        """Takes validation losses by language. Returns whether they ended a stage at `draw`."""
+    def drawn(self, draw: int) -> dict[str, int]:
+        """The examples of each language before a draw."""
+
+    def validated(
+        self, losses: Mapping[str, float], draw: int, *, training: Mapping[str, float], step: int
+    ) -> list[dict[str, Any]]:
+        """Takes losses by language. Returns what they change from `draw` on, each with a `text`."""
 
     def warnings(self, steps: int) -> list[str]:
         """Warnings about a run of `steps` steps."""

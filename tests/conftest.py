@@ -88,8 +88,11 @@ class ToyBatches:
     def next_draw(self) -> int:
         return self.rows * self.index
 
-    def validated(self, losses, draw: int) -> bool:
-        return False
+    def drawn(self, draw: int) -> dict[str, int]:
+        return {}
+
+    def validated(self, losses, draw: int, *, training, step: int) -> list:
+        return []
 
     def ledger(self) -> None:
         return None

@@ -91,10 +91,16 @@ class MadeUpRun(NamedTuple):
         }
         rows: list[dict[str, object]] = [
             {"step": step, "validation_loss": float(np.mean(list(held_out.values()))),
-             "language_validation_loss": held_out},
+             "language_validation_loss": held_out,
+             "language_examples": self._by_code(np.round(1000 * step * self._shares))},
             {"step": step, "language_bleu": bleu, "bleu": float(np.mean(list(bleu.values()))),
              "samples": texts},
         ]  # fmt: skip
+        if step == self.steps // 2 // self.validation_period * self.validation_period:
+            rows.append({"step": step, "decisions": [{
+                "step": step, "rule": "lower", "name": self.codes[3], "languages": [self.codes[3]],
+                "before": 0.04, "after": 0.02, "text": "a rate is lowered",
+            }]})  # fmt: skip
         return rows
 
     def _write_expert_load(self, run: Run) -> None:

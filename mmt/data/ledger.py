@@ -143,6 +143,10 @@ class Ledger:
         ends = self._order.sampler.ends
         if any(saved not in (None, end) for saved, end in zip(saved_ends, ends, strict=True)):
             return None  # written before the run restarted from an earlier checkpoint
+        limit = max((shard["next"] for shard in content["position"]["lane"].values()), default=0)
+        changes = [change for change in content["position"].get("changes", []) if change[0] < limit]
+        if changes != [change for change in self._changes() if change[0] < limit]:
+            return None  # so too
         corpora = [(row["language"], row["corpora"]) for row in content["rows"]]
         entries = [(code, name) for code, by_name in corpora for name in by_name]
         complete = all(
@@ -201,7 +205,8 @@ class Ledger:
             "examples": int(total[:, 0].sum()),
             "rows": self._rows(total),
             "position": {"settings": self._digest(), "lanes": state["lanes"]}
-            | {key: state[key] for key in ("stages", "lane") if key in state},
+            | {key: state[key] for key in ("stages", "lane") if key in state}
+            | ({"changes": changes} if (changes := self._changes()) else {}),
         }
         atomic.write_json(Run(directory).ledger, content)
 
@@ -229,8 +234,16 @@ class Ledger:
         return rows
 
     def _digest(self) -> str:
-        text = json.dumps(self._order.settings(), sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        return _hash(self._order.settings())
+
+    def _changes(self) -> list[list[Any]]:
+        """Returns the draw of each change of the mixing rates, and a hash of the new rates."""
+        return [[draw, _hash(factors)] for draw, factors in self._order.sampler.changes]
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 class _Position:

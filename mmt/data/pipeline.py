@@ -15,18 +15,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from grain.experimental import ThreadPrefetchDatasetIterator
 
 from mmt.data.cache import Cache, open_cache
 from mmt.data.cache.manifest import Manifest
+from mmt.data.curriculum import CurriculumSampler
 from mmt.data.denoising import Denoising
 from mmt.data.ledger import Ledger
-from mmt.data.mixing import Mixing, resolve
+from mmt.data.mixing import Mixing
 from mmt.data.packing import Batch, Row
 from mmt.data.process_batches import ProcessBatches, ProcessRows
+from mmt.data.schedule import Acting, Schedule
 from mmt.data.split import Split
-from mmt.data.stages import CurriculumSampler, Stage, planned
+from mmt.data.stages import Stage, planned
 from mmt.data.virtual_shards import SampleOrder, density
 
 MAX_VIRTUAL_SHARDS = 64  # limit of the default number
@@ -47,6 +48,7 @@ def train_batches(
     virtual_shards: int | None = None,
     denoising: Denoising = Denoising(),  # noqa: B008
     alignment: bool = False,
+    schedule: Schedule | None = None,
     lanes: int | None = None,
 ) -> "TrainBatches":
     """Returns the endless training batches of a cache, see `TrainBatches`.
@@ -66,6 +68,7 @@ def train_batches(
       denoising: options of the examples of monolingual text.
       alignment: whether batches have `decoder_alignment`, see `packing.assemble`, from the files of
         `mmt data align`. Monolingual and modified examples have no alignment.
+      schedule: changes the rates of the last stage by validation losses; default: no changes.
       lanes: old name of `virtual_shards`.
 
     Raises:
@@ -84,15 +87,15 @@ def train_batches(
     chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
     split = Split(cache, "train", drawn, feature_lengths, denoising, alignment)
+    open_rows = OPEN_ROWS if packing else 0
     sampler = CurriculumSampler(
         [_with_examples(split.counts, known, stage) for stage in curriculum],
         split.counts,
         rows=batch_size,
-        density=functools.partial(
-            density, split, seed=seed, open_rows=OPEN_ROWS if packing else 0
-        ),
+        density=functools.partial(density, split, seed=seed, open_rows=open_rows),
     )
-    return TrainBatches(SampleOrder(split, sampler, seed), process, packing=packing)
+    acting = Acting(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
+    return TrainBatches(split, acting, process, seed=seed, packing=packing)
 
 
 def _with_examples(counts: Mapping[str, int], known: Sequence[str], stage: Stage) -> Stage:
@@ -146,13 +149,17 @@ class TrainBatches:
     Attributes:
       manifest: the cache's manifest; `decoder_language_ids` are indices into its `languages`.
       order: the order of the examples.
+      schedule: changes the mixing rates by validation losses; None: nothing does.
     """
 
-    def __init__(self, order: SampleOrder, process: ProcessRows, *, packing: bool):
-        self.manifest: Manifest = order.split.cache.manifest
-        self.order = order
+    def __init__(
+        self, split: Split, acting: Acting, process: ProcessRows, *, seed: int, packing: bool
+    ):
+        self.manifest: Manifest = split.cache.manifest
+        self.order = SampleOrder(split, acting.sampler, seed)
         self._packing = packing
-        self._losses: list[float] = []  # validation losses of the current stage, which ends by them
+        self._acting = acting
+        self.schedule = acting.schedule
         self._start(process)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -186,17 +193,15 @@ class TrainBatches:
 
         `lanes` is the number of virtual shards. `lane` has, per virtual shard of this process, the
         next draw and the draws in its open rows. `stages`, if there are several, has the first draw
-        after every stage but the last, and the losses that may end the current one.
+        after every stage but the last, and the losses that may end the current one. `schedule`, if
+        there is one, has its decisions and the losses so far.
         """
-        state = {
+        return {
             "version": STATE_VERSION,
             "settings": self._settings(),
             "lanes": self._process.virtual_shards,
             "lane": json.loads(self._prefetched.get_state()),
-        }
-        if len(self.order.sampler.stages) == 1:
-            return state
-        return state | {"stages": {"ends": self.order.sampler.ends, "losses": self._losses}}
+        } | self._acting.state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continues after the batch at which `state` was saved.
@@ -217,65 +222,72 @@ class TrainBatches:
                     f"the saved data state has {where} {was!r}, this run has {now!r}: "
                     "continue with the same value, or start a new run"
                 )
-        stages = state.get("stages", {"ends": [], "losses": []})
-        resumed = state["lanes"], stages["ends"]
-        if resumed != (self._process.virtual_shards, self.order.sampler.ends):
-            process = self._process._replace(virtual_shards=state["lanes"])
+        self._acting.restore(state)
+        self._resume(state["lanes"], state["lane"])
+
+    def _resume(self, virtual_shards: int, shards: Mapping[str, Any]) -> None:
+        """Continues with the states of these shards, in the order that `Acting` has determined."""
+        sampler = self._acting.sampler
+        if sampler is not self.order.sampler or virtual_shards != self._process.virtual_shards:
+            process = self._process._replace(virtual_shards=virtual_shards)
             process.check()
             self.close()
-            sampler = self.order.sampler.resumed(stages["ends"])
             self.order = SampleOrder(self.order.split, sampler, self.order.seed)
             self._start(process)
-        self._losses = list(stages["losses"])
-        shards = [str(number) for number in self._process.shard_numbers()]
-        missing = [number for number in shards if number not in state["lane"]]
-        if missing:
+        own = [str(number) for number in self._process.shard_numbers()]
+        if missing := [number for number in own if number not in shards]:
             raise ValueError(f"the data state lacks the virtual shards {', '.join(missing)}")
-        self._prefetched.set_state(json.dumps({n: state["lane"][n] for n in shards}))
+        self._prefetched.set_state(json.dumps({number: shards[number] for number in own}))
 
     def next_draw(self) -> int:
         """Returns the first draw that this process's shards have not used for returned batches."""
         return max(shard["next"] for shard in json.loads(self._prefetched.get_state()).values())
 
+    def drawn(self, draw: int) -> dict[str, int]:
+        """Returns how many examples of each language the draws before `draw` are."""
+        before = self.order.sampler.before(draw).tolist()
+        return dict(zip(self.order.sampler.counts, before, strict=True))
+
     @property
     def waits_for_losses(self) -> bool:
-        """Returns whether a stage ends by a validation loss, to be passed to `validated`."""
-        return any(stage.watched() for stage in self.order.sampler.stages)
+        """Returns whether a stage or schedule depends on losses, to be passed to `validated`."""
+        return self._acting.waits
 
-    def validated(self, losses: Mapping[str, float], draw: int) -> bool:
-        """Records validation losses; ends a stage whose losses no longer improve.
+    def validated(
+        self,
+        losses: Mapping[str, float],
+        draw: int,
+        *,
+        training: Mapping[str, float] | None = None,
+        step: int = 0,
+    ) -> list[dict[str, Any]]:
+        """Takes validation losses, which may end a stage or change rates.
 
         Args:
           losses: by FLORES code, in nats per token.
-          draw: the largest `next_draw` of all processes, where the next stage begins.
+          draw: the largest `next_draw` of all processes, from which on a change holds.
+          training: the latest training losses, in the same way.
+          step: of the measurement.
 
         Returns:
-          Whether a stage ended.
+          What changed since the last call, for the log: dictionaries with `step`, `rule` ('stage',
+          'wait', 'enter', 'lower', 'end'), `name` (code or group), `text`; for rates also
+          `languages`, and the rates `before` and `after`.
 
         Raises:
           ValueError: the stage waits for a language that has no loss.
         """
-        sampler = self.order.sampler
-        stage = sampler.watching()
-        watched = stage.watched() if stage else None
-        if watched is None or draw < sampler.parts[-1].start:
-            return False
-        language, patience = watched
-        values = list(losses.values())
-        if language:
-            values = [losses[resolve(language, list(losses))]]
-        self._losses.append(float(np.mean(values)))
-        best = self._losses.index(min(self._losses))
-        if len(self._losses) - 1 - best < patience:
-            return False
-        state = self.get_state()
-        self.set_state(state | {"stages": {"ends": sampler.ended(draw).ends, "losses": []}})
-        return True
+        changes = self._acting.validated(losses, training or {}, draw, step)
+        if self._acting.sampler is not self.order.sampler:
+            shards = json.loads(self._prefetched.get_state())
+            self._resume(self._process.virtual_shards, shards)
+        return changes
 
     def warnings(self, steps: int) -> list[str]:
-        """Returns warnings about a run of `steps`: stages that never begin, caps that are exceeded.
+        """Returns warnings about a run of `steps`: stages that never begin, caps that are exceeded,
+        what the schedule leaves as it is.
         """
-        return self.order.sampler.warnings(steps * self.batch_size)
+        return self.order.sampler.warnings(steps * self.batch_size) + self._acting.warnings()
 
     def ledger(self) -> Ledger:
         """Returns the ledger, which counts the examples that were consumed up to a data state."""
@@ -299,7 +311,7 @@ class TrainBatches:
         return self._holder[0]
 
     def _settings(self) -> dict[str, Any]:
-        return self.order.settings() | {"packing": self._packing}
+        return self.order.settings() | {"packing": self._packing} | self._acting.settings()
 
 
 class EvalBatches:

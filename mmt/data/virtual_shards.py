@@ -15,11 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from mmt.data.cache import records
+from mmt.data.curriculum import CurriculumSampler
 from mmt.data.mixing import is_monolingual, permute
 from mmt.data.modifiers import Ids, Rewriter
 from mmt.data.packing import PackedExample, Packer, Row
 from mmt.data.split import Split
-from mmt.data.stages import CurriculumSampler, Stage
+from mmt.data.stages import Stage
 
 _LOOK_UP = 256  # number of draws that a virtual shard looks up at once
 _REMEMBERED = 1 << 20  # number of changed examples kept for the ledger
@@ -223,7 +224,7 @@ class SampleOrder:
         n. A stage with `max_targets` has epochs of its own, of its n short examples.
         """
         indices = self._permuted(languages, appearances, self.sizes[languages])
-        bases = np.array([part.base for part in self.sampler.parts])
+        bases = np.array([part.base for part in self.sampler.parts[: len(self.sampler.stages)]])
         for number, short in self._short.items():
             before = (bases[: number + 2, languages] <= appearances).sum(axis=0)
             chosen = np.flatnonzero(before == number + 1)  # the appearances in this stage
@@ -237,7 +238,7 @@ class SampleOrder:
     def unlimited_from(self) -> Int[np.ndarray, "languages"]:
         """Returns the appearance of each language after which no stage has `max_targets`."""
         after = max(self._short, default=-1) + 1
-        if after == len(self.sampler.parts):
+        if after == min(len(self.sampler.parts), len(self.sampler.stages)):
             return np.full(len(self.sizes), np.iinfo(np.int64).max // 2)
         return self.sampler.parts[after].base
 

@@ -16,6 +16,7 @@ from typing import Any
 from mmt import config, trainer
 from mmt.checkpoint import Policy
 from mmt.data.mixing import Mixing
+from mmt.data.pipeline import train_batches
 from mmt.plan import corpus_sizes, estimate, step_time, topology
 from mmt.plan.compile import AMOUNT, RUN
 from mmt.plan.goodput import Failures
@@ -24,7 +25,7 @@ from mmt.system.atomic import write_json
 
 # Bindings without effect on the compiled step.
 _OF_THE_FORECAST = ("run_forecast.", "goodput.", "mixing.", "checkpoint.", "pipeline.", "recipe.",
-                    "hooks.", "validation.")  # fmt: skip
+                    "hooks.", "validation.", "schedule.")  # fmt: skip
 _MACROS = ("TOKENS", "PRICE", "CORPUS", "MIXTURE_OR_TASK_NAME", "MODEL_DIR", "TEMPERATURE",
            "TRAIN_STEPS", "CHECKPOINT_PERIOD", "EVAL_PERIOD", "CACHE_DIR")  # fmt: skip
 
@@ -59,6 +60,9 @@ def forecast(
     corpus, mixture = config.macro("CORPUS"), config.configured(Mixing)()
     sizes = corpus_sizes.read(corpus) if corpus else None
     shown = corpus_sizes.exposure(sizes, mixture, float(tokens)) if sizes else None
+    if sizes and config.bound(train_batches, "schedule"):
+        text = "shares and passes are planned ones, which pipeline.train_batches.schedule changes"
+        sizes = dataclasses.replace(sizes, note="; ".join(filter(None, (sizes.note, text))))
     vocabulary = config.macro("VOCAB_SIZE", 32_000)
     target = config.macro("TARGET_VOCAB_SIZE", 0) or vocabulary
     policy = config.configured(Policy)()

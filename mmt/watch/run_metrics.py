@@ -66,6 +66,8 @@ class RunMetrics:
       totals: the numbers of the whole run by field, such as `loss`; each a Track of width 1.
       by_language: the fields that hold a number per language, such as `language_loss`.
       samples: the last `SAMPLES` rows with `samples`, oldest first.
+      decisions: what changed the order of the data, such as a language's rate, oldest first:
+        `step`, `rule`, `name`, `text`, and for rates `languages`, `before` and `after`.
       events: rows with a text, and rollbacks: (step, field, value).
       step: the latest step.
       place, size: bytes that have been read, and bytes of the file when it was last read.
@@ -84,6 +86,7 @@ class RunMetrics:
         self.totals: dict[str, Track] = {}
         self.by_language: dict[str, Track] = {}
         self.samples: list[dict[str, Any]] = []
+        self.decisions: list[dict[str, Any]] = []
         self.events: list[tuple[int, str, Any]] = []
         self.step, self.fault = 0, ""
         self.place = self.size = self._line = 0
@@ -142,7 +145,8 @@ class RunMetrics:
         }
         for field, value in row.items():
             self._check_order(field, step)
-            if field == "samples" and not _are_samples(value):
+            wrong = {"samples": _are_samples, "decisions": _are_decisions}
+            if field in wrong and not wrong[field](value):
                 raise ValueError(f"{field} is {json.dumps(value)[:60]}, an invalid value")
         for field, numbers in by_language.items():
             columns = self._columns_of(tuple(row.pop(field)))
@@ -154,6 +158,8 @@ class RunMetrics:
                 self.events.append((step, field, value))
             elif field == "samples":
                 self.samples = [*self.samples[1 - SAMPLES :], {"step": step, "samples": value}]
+            elif field == "decisions":
+                self.decisions += value
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 self.totals.setdefault(field, Track()).add(step, 0, value)
         self.step = max(self.step, step)
@@ -188,6 +194,16 @@ def _are_samples(value: Any) -> bool:
             for line in lines
         )
         for lines in value.values()
+    )
+
+
+def _are_decisions(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, dict)
+        and type(each.get("step")) is int
+        and all(isinstance(each.get(key), str) for key in ("rule", "name", "text"))
+        and all(isinstance(code, str) for code in each.get("languages", ()))
+        for each in value
     )
 
 

@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from mmt.data.schedule.overfitting import Losses, Overfitting
+from mmt.data.schedule.overfitting import overfitting as onset_of
 from mmt.watch.run_metrics import RunMetrics
 
-PATIENCE = 3  # validations after the best one, all of which are worse, that show overfitting
-WORSE = 1.01  # how much: times the best loss
 EMPTY = 65535  # a point without a value
 
 
@@ -46,6 +46,7 @@ METRICS = {
                        "language_source_use"),
         LanguageMetric("epochs", "Epochs seen", "", "", "language_tokens"),
         LanguageMetric("share", "Share of target tokens", "%", "", "language_tokens"),
+        LanguageMetric("rate", "Mixing rate, consumed", "%", "", "language_examples"),
     )
 }  # fmt: skip
 
@@ -76,8 +77,10 @@ def of_languages(
     if name == "overfitting":
         best = np.fmin.accumulate(values, axis=0)
         values = values - best
-    elif name == "share":
+    elif name in ("share", "rate"):
         known = np.nan_to_num(values)
+        if name == "rate":  # counted from the start of the run
+            known = np.maximum(np.diff(known, axis=0, prepend=np.zeros_like(known[:1])), 0)
         parts = known / np.maximum(known.sum(axis=1, keepdims=True, dtype=np.float64), 1)
         values = (100 * parts).astype(np.float32)
     elif name == "epochs":
@@ -147,49 +150,18 @@ def binned(series: Series, columns: int) -> Bins:
     return Bins(edges, mean, np.where(empty, np.nan, low), np.where(empty, np.nan, high))
 
 
-class Overfitting(NamedTuple):
-    """Where a language has its best validation loss, after which it overfits.
-
-    onset: the step of that loss. best, last: the loss there and the latest one.
-    """
-
-    onset: int
-    best: float
-    last: float
-
-
 def overfitting(metrics: RunMetrics) -> dict[int, Overfitting]:
-    """Returns the languages that overfit, by column.
-
-    These have their best validation loss before the last `PATIENCE` validations, each of which is
-    over 1 % worse, while their training loss went on falling, if it is logged.
-    """
+    """Returns the languages that overfit (`mmt.data.schedule.overfitting`), by column."""
     track = metrics.by_language.get("language_validation_loss")
     if track is None:
         return {}
     training = metrics.by_language.get("language_loss")
     found = {}
     for column in range(track.values.shape[1]):
-        known = np.flatnonzero(np.isfinite(track.values[:, column]))
-        losses, steps = track.values[known, column], track.steps[known]
-        if len(losses) <= PATIENCE:
-            continue
-        best = int(losses.argmin())
-        late = losses[-PATIENCE:]
-        if best >= len(losses) - PATIENCE or late.min() <= WORSE * losses[best]:
-            continue
-        onset = int(steps[best])
-        if training is None or _falls(Series(training.steps, training.values[:, [column]]), onset):
-            found[column] = Overfitting(onset, float(losses[best]), float(losses[-1]))
+        seen = None
+        if training is not None:
+            seen = Losses(training.steps, training.values[:, column])
+        since = onset_of(Losses(track.steps, track.values[:, column]), seen)
+        if since is not None:
+            found[column] = since
     return found
-
-
-def _falls(training: Series, onset: int) -> bool:
-    """Whether the mean training loss of the last rows is below that around `onset`."""
-    values = training.values[:, 0]
-    after = values[np.isfinite(values) & (training.steps > onset)]
-    before = values[np.isfinite(values) & (training.steps <= onset)]
-    if not len(after) or not len(before):
-        return False
-    rows = max(1, min(len(after), len(before), 5))
-    return bool(after[-rows:].mean() < before[-rows:].mean())

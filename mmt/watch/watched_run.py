@@ -28,6 +28,7 @@ HOW = {  # how a run comes to log what it does not
     "source_use": "add @hooks.SourceUse() to train.train.hooks",
     "epochs": "it needs the ledger, which is written with every checkpoint",
     "share": "rows of training have no language_tokens",
+    "rate": "it needs the validation loss",
     "mixing": "it needs the ledger, which is written with every checkpoint",
     "expert_load": "add @hooks.ExpertUse() to train.train.hooks of a model with experts",
     "samples": "add @validation.ValidationBleu() to train.train.hooks",
@@ -321,6 +322,7 @@ class WatchedRun:
                         metrics, self._manifest, self._ledger, self._expert_load
                     )
                 ],
+                "decisions": list(metrics.decisions),
                 "languages": self._languages(),
                 "ledger_step": self._ledger["step"] if self._ledger else None,
                 "expert_load": self._expert_load,

@@ -106,9 +106,11 @@ class StagedBatches(ToyBatches):
         super().__init__()
         self.told = []
 
-    def validated(self, losses, draw):
+    def validated(self, losses, draw, *, training, step):
         self.told.append((losses, draw))
-        return len(self.told) == 2
+        assert step * 8 == draw and set(training) <= set(self.manifest.languages)
+        text = f"a stage of the data ends, after {draw} examples"
+        return [{"step": step, "rule": "stage", "text": text}] if len(self.told) == 2 else []
 
 
 def test_batches_with_stages_receive_every_validation_loss(
@@ -124,6 +126,9 @@ def test_batches_with_stages_receive_every_validation_loss(
         (row["language_validation_loss"], 8 * step)
         for row, step in zip(rows, (2, 4, 6), strict=True)
     ]
+    assert all("language_examples" in row for row in rows)
+    (decided,) = (r for r in read_metrics(tmp_path / "metrics.jsonl") if "decisions" in r)
+    assert decided["step"] == 4 and decided["decisions"][0]["rule"] == "stage"
     error = capsys.readouterr().err
     assert error.count("a stage of the data ends") == 1
     assert "step 4: a stage of the data ends, after 32 examples" in error
@@ -136,7 +141,7 @@ def test_a_stage_that_waits_for_unmeasured_losses_is_refused(
     batches.waits_for_losses = True
     given = {"model_dir": str(tmp_path / "run"), "steps": 1}
     batches.warnings = lambda steps: [f"no cap for {steps}"]
-    refused = pytest.raises(ValueError, match=r"never end. Add @hooks.ValidationLoss\(\)")
+    refused = pytest.raises(ValueError, match=r"no hook measures it. Add @hooks.ValidationLoss\(\)")
     with pytest.warns(UserWarning, match="no cap for 1"), refused:
         train.train(toy_program(), batches, hooks=[lambda now: None], **given)
     batches.warnings = lambda steps: []

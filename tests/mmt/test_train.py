@@ -117,14 +117,17 @@ def test_after_too_many_skipped_steps_the_run_rolls_back_and_passes_those_data(
     return leads to the same.
     """
     program, policy = toy_program(), Policy(period=4, max_skipped_steps=3)
-    bad, seen = {5, 6, 7}, []
+    bad, seen, decided = {5, 6, 7}, [], []
 
     class Killed(Exception):
         pass
 
     def watch(now):
         seen.append((now.number, now.batches.get_state()["index"]))
+        if now.number == 7:
+            now.log.write({"step": 7, "decisions": ["lower"]})
         if seen[-1] == (6, 11):  # after the return, before the next checkpoint
+            decided.extend(row for row in now.log.rows() if "decisions" in row)
             raise Killed
 
     run = {"steps": 10, "policy": policy}
@@ -133,6 +136,7 @@ def test_after_too_many_skipped_steps_the_run_rolls_back_and_passes_those_data(
             program, Poisoned(bad), model_dir=str(tmp_path / "run"), hooks=[watch],
             **run,
         )  # fmt: skip
+    assert decided == [{"step": 5, "decisions": ["lower"]}]  # the data were not rewound
     assert seen == [*((n, n) for n in range(1, 9)), (5, 10), (6, 11)]  # 9 was on the device
     assert Run(tmp_path / "run").checkpoint_steps() == [4]
     again = train.train(

@@ -118,6 +118,11 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
             f"The end of the stage until {dict(stage.until or {})} is not known before training; "
             "this forecast assumes that it never ends."
         )
+    if batches.schedule is not None:
+        notes.append(
+            "The schedule changes rates by validation losses, which are not known before training; "
+            "this forecast has late entries, but neither lower rates nor ends."
+        )
     if any(stage.modifiers for stage in batches.order.sampler.stages):
         estimated = isinstance(split.cache, Estimated)
         more = "; the ends of stages in steps are estimates" if estimated else ""
@@ -165,6 +170,11 @@ class Estimated(Cache):
         """Returns components, each a language and split of a corpus; ValueError if all are empty.
         """
         counts = {code: corpus.count(*part) for code, part in parts.items()}
+        held_out = {
+            code: corpus.count(language, "validation")
+            for code, (language, kind) in parts.items()
+            if kind != MONOLINGUAL
+        }
         if not any(counts.values()):
             raise ValueError(f"corpus {corpus.name} has no training pairs")
         sampled = {}
@@ -176,7 +186,8 @@ class Estimated(Cache):
             sampled[code] = tokens.astype(np.int32)
         manifest = Manifest(
             name=corpus.name, target=corpus.target, languages=tuple(sorted(parts)),
-            counts={"train": counts}, corpus_hash="", vocabulary_hash={}, vocabulary_size={},
+            counts={"train": counts, "validation": held_out}, corpus_hash="", vocabulary_hash={},
+            vocabulary_size={},
         )  # fmt: skip
         return cls(corpus.root, manifest, sampled)
 

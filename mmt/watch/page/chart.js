@@ -94,7 +94,7 @@ function chooseSteps(canvas, stepAt, chosen) {
   return drag;
 }
 
-/** A chart of curves: {name, colour, dash, grid, code, onset}. */
+/** A chart of curves: {name, colour, dash, grid, code, onset, marks}. */
 class Chart {
   constructor(title, {height = 150, steps = () => {}} = {}) {
     this.height = height;
@@ -197,7 +197,7 @@ class Chart {
     }
   }
 
-  curve(context, {grid, code, colour: ink, dash, onset}, x, y) {
+  curve(context, {grid, code, colour: ink, dash, onset, marks = []}, x, y) {
     context.strokeStyle = context.fillStyle = ink;
     context.lineWidth = 1.6;
     if (grid.low && grid.columns > 1) {
@@ -224,6 +224,19 @@ class Chart {
     context.stroke();
     context.setLineDash([]);
     if (points === 1) { context.beginPath(); context.arc(...at, 3, 0, 7); context.fill(); }
+    for (const {step, rule} of marks) {
+      const value = grid.value(code, grid.columnOf(step)), up = rule === "enter" ? -1 : 1;
+      if (Number.isNaN(value)) continue;
+      context.beginPath();
+      context.moveTo(x(step), y(value) + 6 * up);
+      context.lineTo(x(step) - 5, y(value) - 4 * up);
+      context.lineTo(x(step) + 5, y(value) - 4 * up);
+      context.closePath();
+      context.fillStyle = colour("card");
+      context.fill();
+      context.stroke();
+      context.fillStyle = ink;
+    }
     if (onset !== undefined) {
       const value = grid.value(code, grid.columnOf(onset));
       if (Number.isNaN(value)) return;

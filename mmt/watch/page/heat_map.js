@@ -60,7 +60,7 @@ class ColourScale {
 
 function rgb(word) { return [word & 255, word >> 8 & 255, word >> 16 & 255]; }
 
-/** A heat map. `rows`: {code, name, chosen, onset}; `value(code, column)`; `edges` of the columns. */
+/** A heat map. `rows`: {code, name, chosen, onset, marks}; `value(code, column)`; `edges` of the columns. */
 class HeatMap {
   constructor({axis = short, columnText, rowChosen = () => {}, steps = () => {}, tell}) {
     Object.assign(this, {axis, columnText, rowChosen, tell});
@@ -162,6 +162,7 @@ class HeatMap {
         context.fillRect(0, y + 1, 3, rowHeight - 2);
       }
       if (row.onset !== undefined) this.paintOnset(context, row.onset, y);
+      for (const {step, rule} of row.marks || []) this.paintDecision(context, step, rule, y);
     });
     this.placeMark();
   }
@@ -174,6 +175,24 @@ class HeatMap {
     context.fillRect(x - 2, y + 1, 4, this.rowHeight - 2);
     context.fillStyle = "#fff";
     context.fillRect(x - 1, y + 1, 2, this.rowHeight - 2);
+  }
+
+  /** A triangle that points to more or to less of the language. */
+  paintDecision(context, step, rule, y) {
+    const [first, last] = this.domain;
+    if (step < first || step > last) return;
+    const x = this.left + (step - first) / (last - first) * this.width, half = Math.min(5, this.rowHeight / 2);
+    const [point, base] = rule === "enter" ? [y + 1, y + 2 * half - 1] : [y + 2 * half - 1, y + 1];
+    context.beginPath();
+    context.moveTo(x, point);
+    context.lineTo(x - half, base);
+    context.lineTo(x + half, base);
+    context.closePath();
+    context.fillStyle = "#fff";
+    context.fill();
+    context.strokeStyle = "#000";
+    context.lineWidth = 1;
+    context.stroke();
   }
 
   placeMark() {
@@ -213,10 +232,12 @@ class HeatMap {
   rowOf(code) { return this.rows.findIndex(row => row.code === code); }
 
   text({code, column}) {
-    const {name, onset} = this.rows[this.rowOf(code)];
+    const {name, onset, marks = []} = this.rows[this.rowOf(code)];
     const value = this.value(code, column);
     const over = onset === undefined ? "" : `\noverfits since step ${onset.toLocaleString("en")}`;
-    return `${name} (${code})\n${this.columnText(column)}: ${number(value)}${over}`;
+    const here = marks.filter(({step}) => step > this.edges[column] && step <= this.edges[column + 1]);
+    const decided = here.map(({step, text}) => `\nstep ${step.toLocaleString("en")}: ${text}`).join("");
+    return `${name} (${code})\n${this.columnText(column)}: ${number(value)}${over}${decided}`;
   }
 
   cellAt(event) {

@@ -79,6 +79,29 @@ function showWarnings(runs, choose) {
   box.querySelector("ul").replaceChildren(...items);
 }
 
+/** The decisions on a language: {step, rule, text}. */
+function decisionsOn(run, code) {
+  return run.decisions.filter(each => (each.languages || []).includes(code));
+}
+
+/** The last decisions of all runs, the latest first. */
+function showDecisions(runs, choose) {
+  const box = document.getElementById("decisions");
+  const every = runs.flatMap(run => run.decisions.map(each => ({...each, run: run.name})));
+  every.sort((a, b) => b.step - a.step);
+  const items = every.slice(0, 500).map(({step, rule, text, languages, run}) => {
+    const item = element("li", {}, element("span", {className: "kind", textContent: `step ${step.toLocaleString("en")} ${rule}`}),
+      runs.length > 1 ? `${run}: ${text}` : text);
+    if (languages && languages.length)
+      item.append(element("button", {type: "button", textContent: "curve", onclick: () => choose(languages[0])}));
+    return item;
+  });
+  box.hidden = !items.length;
+  box.querySelector("summary").textContent = `${every.length} decision${every.length === 1 ? "" : "s"} on the data` +
+    (every.length > items.length ? `, the last ${items.length}` : "");
+  box.querySelector("ul").replaceChildren(...items);
+}
+
 function showMissing(runs) {
   const box = document.getElementById("missing");
   const of = new Map();

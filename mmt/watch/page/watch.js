@@ -8,8 +8,9 @@ const METRICS = {
   source_use: ["Use of the source", "nats per token", "higher"],
   epochs: ["Epochs seen", "estimate", ""],
   share: ["Share of target tokens", "%", ""],
+  rate: ["Mixing rate, consumed", "% of examples", ""],
 };
-const LOG = ["epochs", "share"];
+const LOG = ["epochs", "share", "rate"];
 const PAUSE = 2000;  // milliseconds between two updates at least
 const byId = id => document.getElementById(id);
 
@@ -160,6 +161,7 @@ function draw() {
   const rows = languageRows();
   byId("runs").replaceChildren(...runCards(runs));
   showWarnings(runs, choose);
+  showDecisions(runs, choose);
   showMissing(runs);
   drawHeat(rows);
   drawCurves();
@@ -217,7 +219,7 @@ function drawHeat(rows) {
     map.scroller.hidden = !grid || !grid.columns;
     if (!grid) return;
     const shown = rows.filter(({code}) => run.byCode.has(code)).map(row => ({
-      code: row.code, name: row.name, onset: run.byCode.get(row.code).onset,
+      code: row.code, name: row.name, onset: run.byCode.get(row.code).onset, marks: decisionsOn(run, row.code),
       chosen: (state.chosen || []).includes(row.code),
     }));
     map.set({
@@ -255,7 +257,7 @@ function drawCurves() {
       const name = nameOf(run, code);
       curves.push({
         name: runs.length > 1 ? `${name}, ${run.name}` : name, grid, code, dash: DASHES[place % DASHES.length],
-        colour: ink(number), onset: run.byCode.get(code).onset,
+        colour: ink(number), onset: run.byCode.get(code).onset, marks: decisionsOn(run, code),
       });
     });
   });

@@ -101,6 +101,7 @@ def test_a_replaced_file_is_read_from_the_start(tmp_path):
         ('{"step": 1, "loss": 2.0}', "loss of step 1 is after that of step 2"),
         ('{"step": 3, "language_loss": {"deu_Latn": "x"}}', 'language_loss of deu_Latn is "x"'),
         ('{"step": 3, "samples": {"deu_Latn": "x"}}', "samples is "),
+        ('{"step": 3, "decisions": [{"step": 3, "rule": "end"}]}', "decisions is "),
     ],
 )
 def test_a_damaged_line_is_named_and_nothing_of_it_counts(line, message, tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mmt.watch import series
 from mmt.watch.run_metrics import RunMetrics
 from mmt.watch.series import METRICS, Series, binned
+from tests.mmt.watch.conftest import SIZE
 
 
 def decoded(content, name, width):
@@ -98,6 +99,9 @@ def test_derived_metrics(made_up):
     tokens = metrics.by_language["language_tokens"].values
     share = series.of_languages(metrics, "share", None)
     np.testing.assert_allclose(share.values.sum(axis=1), 100, rtol=1e-5)
+    rate = series.of_languages(metrics, "rate", None)
+    np.testing.assert_allclose(rate.values.sum(axis=1), 100, rtol=1e-5)
+    np.testing.assert_allclose(rate.values, 100 * SIZE._shares[None] * np.ones((20, 1)), rtol=0.01)
     epoch = np.full(len(metrics.languages), 1e6)
     epoch[3] = np.nan
     epochs = series.of_languages(metrics, "epochs", epoch).values

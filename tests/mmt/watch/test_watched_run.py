@@ -30,6 +30,8 @@ def test_overview_of_a_finished_run(run):
     assert {row["code"] for row in overview["languages"] if "onset" in row} == {
         SIZE.codes[3], SIZE.codes[10],
     }  # fmt: skip
+    (decision,) = overview["decisions"]
+    assert decision["step"] == 2000 and decision["languages"] == [SIZE.codes[3]]
     shares = [(row["planned"], row["consumed"]) for row in overview["languages"]]
     assert sum(planned for planned, _ in shares) == pytest.approx(1)
     assert all(0.9 < planned / consumed < 1.1 for planned, consumed in shares)
@@ -100,7 +102,7 @@ def test_damage_is_named_and_the_rest_is_shown(made_up, tmp_path):
     run.read_all()
     faults = "\n".join(run.overview()["faults"])
     assert f"{directory / 'manifest.json'}:1: broken JSON" in faults
-    assert "no readable ledger.json" in faults and "metrics.jsonl:141: no JSON" in faults
+    assert "no readable ledger.json" in faults and "metrics.jsonl:142: no JSON" in faults
     assert run.overview()["step"] == 4000 and "epochs" not in run.overview()["metrics"]
     with pytest.raises(ValueError, match="manifest.json:1"):
         run.check()

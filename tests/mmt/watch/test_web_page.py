@@ -67,6 +67,8 @@ def test_it_follows_a_run_while_it_is_written(made_up, tmp_path, watched, open_p
         page.locator("#warnings summary").click()
         warnings = page.locator("#warnings").inner_text()
         assert "overfits since step" in warnings and "expert 3 of 4" in warnings
+        page.locator("#decisions summary").click()
+        assert "a rate is lowered" in page.locator("#decisions").inner_text()
         assert "nothing was read of web" in warnings and "no validation set" in warnings
         missing = page.locator("#missing").inner_text()
         assert "Use of the source: add @hooks.SourceUse()" in missing

@@ -6,6 +6,7 @@ import pytest
 
 from mmt.data import mixing, pipeline
 from mmt.data.forecast import forecast
+from mmt.data.schedule import Schedule
 from mmt.data.stages import Stage
 from tests.helpers.streams import LENGTHS, examples_of
 from tests.mmt.data.forecast.conftest import BATCH, COUNTS, STEPS
@@ -70,6 +71,14 @@ def test_a_stage_that_never_begins_is_warned_of(make):
     message = "stage 2 of 2 never begins: the previous one ends after 480 examples, and the run"
     assert make(None, packing=False, stages=two).warnings(60) == [f"{message} draws about 480"]
     assert not make(None, packing=False, stages=two).warnings(61)
+
+
+def test_a_schedule_is_forecast_up_to_what_losses_decide(make):
+    acting = Schedule(steps=STEPS, late_epochs=3.0)
+    foreseen = forecast.forecast(make(None, packing=False, schedule=acting), STEPS)
+    (late,) = (row for row in foreseen.rows if row["language"] == "yor_Latn")
+    assert late["first"] > 20 and late["epochs"] == pytest.approx(3, abs=0.1)
+    assert "neither lower rates nor ends" in foreseen.notes[0]
 
 
 def test_a_description_is_estimated(toy_corpus, tmp_path):

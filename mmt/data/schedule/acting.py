@@ -1,0 +1,261 @@
+"""What validation losses change in the order of a run: ends of stages, and a schedule's decisions.
+
+A change holds from a draw that no virtual shard has used yet. It depends on the losses alone, so
+all processes make the same one.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from mmt import languages
+from mmt.data.curriculum import CurriculumSampler, RateChange
+from mmt.data.mixing import is_monolingual, resolve
+from mmt.data.schedule.late import entries
+from mmt.data.schedule.rules import ENTER, WAIT, Decision, Schedule, Validation
+
+_DIGITS = 6  # of the losses that are kept
+
+
+class Acting:
+    """The losses of a run so far, and what they have changed.
+
+    Args:
+      schedule: None: the rates do not change.
+      sampler: of the run; later the one with all changes so far.
+      known: the codes of the data.
+      held_out: validation examples by code.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule | None,
+        sampler: CurriculumSampler,
+        known: Sequence[str],
+        held_out: Mapping[str, int],
+    ):
+        self.sampler = sampler
+        self.schedule = schedule
+        self._losses: list[float] = []  # of the current stage, which ends by them
+        self._history: list[Validation] = []
+        self._decisions: list[Decision] = []  # by draw; those after the last validation are planned
+        self._reported = -1  # the draw up to which decisions were returned
+        self._silent: list[str] = []  # languages without a validation set
+        self._units: dict[str, list[str]] = {}
+        if schedule is not None:
+            drawn = [code for code, rate in sampler.planned_rates().items() if rate]
+            pairs = [code for code in drawn if not is_monolingual(code)]
+            self._silent = [code for code in pairs if not held_out.get(code)]
+            acting = [code for code in pairs if held_out.get(code)]
+            self._units = schedule.units(known, acting)
+            self._begin()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it depends on validation losses."""
+        stages = self.sampler.stages
+        return self.schedule is not None or any(stage.watched() for stage in stages)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns all settings that determine what losses change; plain JSON."""
+        return {"schedule": self.schedule.settings()} if self.schedule else {}
+
+    def state(self) -> dict[str, Any]:
+        """Returns what losses have changed so far, and the losses that matter; plain JSON."""
+        state: dict[str, Any] = {}
+        if len(self.sampler.stages) > 1:
+            state["stages"] = {"ends": list(self.sampler.ends), "losses": list(self._losses)}
+        if self.schedule is not None:
+            state["schedule"] = {
+                "decisions": [each._asdict() for each in self._decisions],
+                "history": [each._asdict() for each in self._history],
+                "reported": self._reported,
+            }
+        return state
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continues after the validation at which `state` was saved."""
+        stages = state.get("stages", {"ends": [], "losses": []})
+        self._losses = list(stages["losses"])
+        if self.schedule is not None:
+            saved = state["schedule"]
+            self._decisions = [Decision(**each) for each in saved["decisions"]]
+            self._history = [Validation(**each) for each in saved["history"]]
+            self._reported = saved["reported"]
+        self._use(stages["ends"])
+
+    def validated(
+        self, losses: Mapping[str, float], training: Mapping[str, float], draw: int, step: int
+    ) -> list[dict[str, Any]]:
+        """Takes losses by FLORES code, in nats per token. Returns what changes, and what changed
+        since the last validation: see `TrainBatches.validated`.
+        """
+        changed = self._end_stage(losses, draw, step)
+        start = self.sampler.last_start()
+        if self.schedule is None or start is None or draw < start:
+            return changed
+        self._history = [row for row in self._history if row.step < step]  # after a rollback
+        self._history.append(
+            Validation(step, draw, self._means(losses), self._means(training))
+        )
+        self._decide(draw)
+        new = [each for each in self._decisions if self._reported < each.draw <= draw]
+        self._reported = draw
+        return changed + [self._report(each) for each in new]
+
+    def warnings(self) -> list[str]:
+        """Returns warnings of what the schedule leaves as it is."""
+        messages = []
+        if self._silent:
+            messages.append(
+                f"the schedule keeps the rates of {len(self._silent)} languages that have no "
+                f"validation set: {', '.join(self._silent[:10])}"
+            )
+        if self.schedule is not None and not self._units:
+            messages.append("the schedule changes nothing: no language has a validation set")
+        if (epochs := self._impossible()) is not None:
+            messages.append(
+                "schedule.Schedule.late_epochs cannot be kept, so no language enters late: the run "
+                f"shows all pairs together {epochs:.3g} times. Set it to more than this, or to None"
+            )
+        return messages
+
+    def _end_stage(
+        self, losses: Mapping[str, float], draw: int, step: int
+    ) -> list[dict[str, Any]]:
+        """Ends the current stage if its losses no longer improve."""
+        stage = self.sampler.watching()
+        watched = stage.watched() if stage else None
+        if watched is None or draw < self.sampler.parts[-1].start:
+            return []
+        language, patience = watched
+        values = list(losses.values())
+        if language:
+            values = [losses[resolve(language, list(losses))]]
+        self._losses.append(float(np.mean(values)))
+        best = self._losses.index(min(self._losses))
+        if len(self._losses) - 1 - best < patience:
+            return []
+        self._losses = []
+        self.sampler = self.sampler.ended(draw)
+        if self.schedule is not None:
+            self._begin()
+        text = f"a stage of the data ends, after {draw:,} examples"
+        return [{"step": step, "name": "", "rule": "stage", "text": text}]
+
+    def _begin(self) -> None:
+        """Lets languages wait if the last stage has begun."""
+        start = self.sampler.last_start()
+        if start is None or self._impossible() is not None:
+            return
+        for each in self._entries(start, set(self._units)):
+            reason = f"it enters at about step {each.step:,}"
+            wait = Decision(self._step(start), start, each.name, WAIT, 0.0, reason)
+            self._decisions += [wait, each]
+        self._use(self.sampler.ends)
+
+    def _decide(self, draw: int) -> None:
+        """Adds the decisions of the last validation, and plans the entries again."""
+        assert self.schedule is not None
+        made = [each for each in self._decisions if each.draw <= draw]
+        before = self.sampler.before(draw)
+        shown = dict(zip(self.sampler.counts, before.tolist(), strict=True))
+        for name, codes in self._units.items():
+            epochs = sum(shown[code] for code in codes) / self._pairs(name)
+            own = [each for each in made if each.name == name]
+            decision = self.schedule.decide(name, own, self._history, epochs)
+            made += [decision] if decision else []
+        waiting = {each.name for each in self._decisions if each.draw > draw}
+        self._decisions = made
+        planned = self._entries(draw, waiting)
+        now = sorted(waiting - {each.name for each in planned})
+        self._decisions += [*(self._enter(name, draw) for name in now), *planned]
+        self._use(self.sampler.ends)
+
+    def _entries(self, draw: int, waiting: Set[str]) -> list[Decision]:
+        """Plans when those of `waiting` enter that have to wait longer than to `draw`."""
+        epochs = self.schedule.late_epochs if self.schedule else None
+        if epochs is None or not waiting:
+            return []
+        rates = self.sampler.planned_rates()
+        factors = {each.name: each.factor for each in self._decisions}
+        factors |= dict.fromkeys(waiting, 1.0)
+        weights = {
+            name: sum(rates[code] for code in codes) * factors.get(name, 1.0)
+            for name, codes in self._units.items()
+        }
+        pairs = {name: self._pairs(name) for name in self._units}
+        end, acting = self._end(), self._acting_rate()
+        late = entries(weights, pairs, waiting, (end - draw) * acting, epochs)
+        draws = {name: end - int(left / acting) for name, left in late.items()}
+        return [self._enter(name, first) for name, first in draws.items() if first > draw]
+
+    def _enter(self, name: str, draw: int) -> Decision:
+        step = self._step(draw)
+        return Decision(step, draw, name, ENTER, 1.0, "it is repeated as often as late_epochs")
+
+    def _impossible(self) -> float | None:
+        """Returns the epochs of all pairs in the last stage, if languages cannot have fewer."""
+        most = self.schedule.late_epochs if self.schedule else None
+        start = self.sampler.last_start()
+        if most is None or start is None or not self._units:
+            return None
+        pairs = sum(map(self._pairs, self._units))
+        epochs = (self._end() - start) * self._acting_rate() / pairs
+        return epochs if epochs > most else None
+
+    def _use(self, ends: Sequence[int | None]) -> None:
+        """Makes the sampler of these ends and all decisions, if it is another one."""
+        self._decisions.sort(key=lambda each: each.draw)
+        factors = {code: 1.0 for codes in self._units.values() for code in codes}
+        changes = []
+        for draw, decisions in itertools.groupby(self._decisions, key=lambda each: each.draw):
+            for each in decisions:
+                factors |= dict.fromkeys(self._units[each.name], each.factor)
+            changes.append(RateChange(draw, dict(factors)))
+        if (list(ends), tuple(changes)) != (self.sampler.ends, self.sampler.changes):
+            self.sampler = self.sampler.resumed(ends, changes)
+
+    def _report(self, decision: Decision) -> dict[str, Any]:
+        before = self.sampler.rates(decision.draw - 1)
+        if decision.draw == self.sampler.last_start():
+            before = self.sampler.planned_rates()
+        rates = [
+            sum(rates[code] for code in self._units[decision.name])
+            for rates in (before, self.sampler.rates(decision.draw))
+        ]
+        name, (old, new) = languages.name_of(decision.name), rates
+        return {
+            "step": decision.step, "name": decision.name, "rule": decision.rule,
+            "languages": self._units[decision.name], "before": old, "after": new,
+            "text": f"{name}: {decision.rule}, mixing rate {old:.2%} -> {new:.2%}: "
+            f"{decision.reason}",
+        }  # fmt: skip
+
+    def _means(self, losses: Mapping[str, float]) -> dict[str, float]:
+        """Returns the mean loss of each language or group of which losses are known."""
+        known = {
+            name: [losses[code] for code in codes if math.isfinite(losses.get(code, math.nan))]
+            for name, codes in self._units.items()
+        }
+        return {
+            name: round(float(np.mean(each)), _DIGITS) for name, each in known.items() if each
+        }
+
+    def _pairs(self, name: str) -> int:
+        return sum(self.sampler.counts[code] for code in self._units[name])
+
+    def _acting_rate(self) -> float:
+        planned = self.sampler.planned_rates()
+        return sum(planned[code] for codes in self._units.values() for code in codes)
+
+    def _end(self) -> int:
+        """Returns about how many examples the run draws."""
+        steps = self.schedule.steps if self.schedule else None
+        return self.sampler.draws_in((steps or 0) * self.sampler.rows)
+
+    def _step(self, draw: int) -> int:
+        return int(self.sampler.rows_for(draw) // self.sampler.rows)
