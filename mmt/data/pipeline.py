@@ -25,7 +25,7 @@ from mmt.data.ledger import Ledger
 from mmt.data.mixing import Mixing
 from mmt.data.packing import Batch, Row
 from mmt.data.process_batches import ProcessBatches, ProcessRows
-from mmt.data.schedule import Acting, Schedule
+from mmt.data.schedule import Schedule, ScheduleState
 from mmt.data.split import Split
 from mmt.data.stages import Stage, planned
 from mmt.data.virtual_shards import SampleOrder, density
@@ -94,8 +94,8 @@ def train_batches(
         rows=batch_size,
         density=functools.partial(density, split, seed=seed, open_rows=open_rows),
     )
-    acting = Acting(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
-    return TrainBatches(split, acting, process, seed=seed, packing=packing)
+    scheduled = ScheduleState(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
+    return TrainBatches(split, scheduled, process, seed=seed, packing=packing)
 
 
 def _with_examples(counts: Mapping[str, int], known: Sequence[str], stage: Stage) -> Stage:
@@ -153,13 +153,14 @@ class TrainBatches:
     """
 
     def __init__(
-        self, split: Split, acting: Acting, process: ProcessRows, *, seed: int, packing: bool
-    ):
+        self, split: Split, scheduled: ScheduleState, process: ProcessRows, *, seed: int,
+        packing: bool,
+    ):  # fmt: skip
         self.manifest: Manifest = split.cache.manifest
-        self.order = SampleOrder(split, acting.sampler, seed)
+        self.order = SampleOrder(split, scheduled.sampler, seed)
         self._packing = packing
-        self._acting = acting
-        self.schedule = acting.schedule
+        self._scheduled = scheduled
+        self.schedule = scheduled.schedule
         self._start(process)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -201,7 +202,7 @@ class TrainBatches:
             "settings": self._settings(),
             "lanes": self._process.virtual_shards,
             "lane": json.loads(self._prefetched.get_state()),
-        } | self._acting.state()
+        } | self._scheduled.state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continues after the batch at which `state` was saved.
@@ -222,12 +223,12 @@ class TrainBatches:
                     f"the saved data state has {where} {was!r}, this run has {now!r}: "
                     "continue with the same value, or start a new run"
                 )
-        self._acting.restore(state)
+        self._scheduled.restore(state)
         self._resume(state["lanes"], state["lane"])
 
     def _resume(self, virtual_shards: int, shards: Mapping[str, Any]) -> None:
-        """Continues with the states of these shards, in the order that `Acting` has determined."""
-        sampler = self._acting.sampler
+        """Continues with the states of these shards, in the order that losses have determined."""
+        sampler = self._scheduled.sampler
         if sampler is not self.order.sampler or virtual_shards != self._process.virtual_shards:
             process = self._process._replace(virtual_shards=virtual_shards)
             process.check()
@@ -251,7 +252,7 @@ class TrainBatches:
     @property
     def waits_for_losses(self) -> bool:
         """Returns whether a stage or schedule depends on losses, to be passed to `validated`."""
-        return self._acting.waits
+        return self._scheduled.waits
 
     def validated(
         self,
@@ -277,8 +278,8 @@ class TrainBatches:
         Raises:
           ValueError: the stage waits for a language that has no loss.
         """
-        changes = self._acting.validated(losses, training or {}, draw, step)
-        if self._acting.sampler is not self.order.sampler:
+        changes = self._scheduled.validated(losses, training or {}, draw, step)
+        if self._scheduled.sampler is not self.order.sampler:
             shards = json.loads(self._prefetched.get_state())
             self._resume(self._process.virtual_shards, shards)
         return changes
@@ -287,7 +288,7 @@ class TrainBatches:
         """Returns warnings about a run of `steps`: stages that never begin, caps that are exceeded,
         what the schedule leaves as it is.
         """
-        return self.order.sampler.warnings(steps * self.batch_size) + self._acting.warnings()
+        return self.order.sampler.warnings(steps * self.batch_size) + self._scheduled.warnings()
 
     def ledger(self) -> Ledger:
         """Returns the ledger, which counts the examples that were consumed up to a data state."""
@@ -311,7 +312,7 @@ class TrainBatches:
         return self._holder[0]
 
     def _settings(self) -> dict[str, Any]:
-        return self.order.settings() | {"packing": self._packing} | self._acting.settings()
+        return self.order.settings() | {"packing": self._packing} | self._scheduled.settings()
 
 
 class EvalBatches:

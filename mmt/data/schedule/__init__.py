@@ -1,6 +1,6 @@
 """Mixing rates that follow validation losses: languages overfit, end, or enter late."""
 
-from mmt.data.schedule.acting import Acting
 from mmt.data.schedule.rules import Decision, Schedule
+from mmt.data.schedule.state import ScheduleState
 
-__all__ = ["Acting", "Decision", "Schedule"]
+__all__ = ["ScheduleState", "Decision", "Schedule"]

@@ -20,7 +20,7 @@ from mmt.data.schedule.rules import ENTER, WAIT, Decision, Schedule, Validation
 _DIGITS = 6  # of the losses that are kept
 
 
-class Acting:
+class ScheduleState:
     """The losses of a run so far, and what they have changed.
 
     Args:

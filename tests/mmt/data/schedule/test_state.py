@@ -141,10 +141,10 @@ def test_resuming_and_other_processes_change_nothing(whole, directory, journey):
 def test_a_language_without_validation_keeps_its_rate(directory):
     half = Mixing(1.5, languages=["deu", "fra"])
     plain = stream(directory, mixing=half)
-    acting = plain._acting
+    scheduled = plain._scheduled
     del plain
-    assert acting.warnings() == []
-    silent = type(acting)(ACTING, acting.sampler, list(COUNTS), {"fra_Latn": 5})
+    assert scheduled.warnings() == []
+    silent = type(scheduled)(ACTING, scheduled.sampler, list(COUNTS), {"fra_Latn": 5})
     assert silent.warnings() == [
         "the schedule keeps the rates of 1 languages that have no validation set: deu_Latn"
     ]
@@ -152,7 +152,7 @@ def test_a_language_without_validation_keeps_its_rate(directory):
         silent.validated({"deu_Latn": 1.0 + step, "fra_Latn": 1.0 + step}, {}, 10 * step, step)
     planned = silent.sampler.planned_rates()
     assert silent.sampler.rates(10**6) == planned  # it is the only one that acts
-    nobody = type(acting)(ACTING, acting.sampler, list(COUNTS), {})
+    nobody = type(scheduled)(ACTING, scheduled.sampler, list(COUNTS), {})
     assert "no language has a validation set" in nobody.warnings()[1]
 
 
