@@ -96,9 +96,10 @@ def _hung(live: Sequence[Beat], now: float) -> Iterator[HostProblem]:
         at = "; ".join(f"{beat.name} is at step {beat.step} ({beat.activity})" for beat in named)
         text = f"{at}; the others wait at step {furthest.step} ({furthest.activity})"
     else:
+        may = "A device or the network may hang" if furthest.compiled else "They may be compiling"
         text = (
             f"all processes are at step {furthest.step} ({furthest.activity}), so no host can be "
-            "named. A device or the network may hang"
+            f"named. {may}"
         )
         named = []
     processes = tuple(beat.process for beat in named)
@@ -114,9 +115,11 @@ def _place(beat: Beat) -> tuple[int, int]:
 def _slow(live: Sequence[Beat]) -> Iterator[HostProblem]:
     known = [beat for beat in live if beat.steps >= _STEPS]
     for beat in known:
+        if beat.host_seconds < max(_SHARE * beat.step_seconds, _LEAST):
+            continue
         others = [other.host_seconds for other in known if other is not beat]
         usual = float(np.median(others)) if others else np.inf
-        if beat.host_seconds >= max(_SHARE * beat.step_seconds, _RATIO * usual, _LEAST):
+        if beat.host_seconds >= _RATIO * usual:
             text = (
                 f"{beat.name} slows the others down: of a step of {beat.step_seconds:.2f} s it "
                 f"needs {beat.host_seconds:.2f} s for its input and dispatch, other hosts "
@@ -141,17 +144,8 @@ def _disk(beats: Sequence[Beat]) -> Iterator[HostProblem]:
 
 def table(beats: Sequence[Beat], now: float) -> str:
     """Returns a line for each process: host, step, activity, times per step, free space."""
-    heads = (
-        "process",
-        "host",
-        "step",
-        "activity",
-        "idle",
-        "step, s",
-        "own, s",
-        "free, GiB",
-        "seen",
-    )
+    heads = ("process", "host", "step", "activity", "idle", "step, s", "own, s", "free, GiB",
+             "seen")  # fmt: skip
     rows = [heads]
     for beat in beats:
         free = min(beat.free.values(), default=0) / 2**30

@@ -67,13 +67,9 @@ class Heart:
 
 @contextlib.contextmanager
 def beating(
-    heart: Heart,
-    first: Beat,
-    directory: Path,
-    *,
-    say: Callable[[str], None],
+    heart: Heart, first: Beat, directory: Path, *, say: Callable[[str], None],
     watched: tuple[str | Path, ...],
-) -> Iterator[None]:
+) -> Iterator[None]:  # fmt: skip
     """Writes the heartbeats of `heart` inside the `with` statement.
 
     Args:
@@ -129,16 +125,20 @@ class _Pulse:
     def _run(self) -> None:
         while not self._stop.wait(self._health.period):
             self._write()
+            limit = max(60 * self._health.hang_minutes, _PAUSES * self._heart.longest)
+            if self._health.hang_minutes:
+                # A main thread that hangs and never releases the interpreter stops this one too.
+                faulthandler.dump_traceback_later(_COVER * limit, exit=True, file=2)
+            first = not self._first.process
+            if not first and self._heart.idle < limit / 2:
+                continue  # of many hosts, one reads the heartbeats of all while they are well
             now, beats = time.time(), beats_.read(self._directory)
             problems = examine(beats, now)
             alone = any(problem.kind == "missing" for problem in problems)
-            if self._health.hang_minutes and not alone:
-                limit = max(60 * self._health.hang_minutes, _PAUSES * self._heart.longest)
-                # A main thread that hangs and never releases the interpreter stops this one too.
-                faulthandler.dump_traceback_later(_COVER * limit, exit=True, file=2)
-                if stalled(beats, now) > limit or any(beat.ended == HUNG for beat in beats):
-                    self._end(beats, problems)
-            if not self._first.process:
+            hangs = stalled(beats, now) > limit or any(beat.ended == HUNG for beat in beats)
+            if self._health.hang_minutes and hangs and not alone:
+                self._end(beats, problems)
+            if first:
                 self._tell(problems)
 
     def _tell(self, problems: list[HostProblem]) -> None:

@@ -62,6 +62,8 @@ def test_a_run_is_not_hung_while_a_process_makes_progress():
     compiling = beats(idle=everywhere(300.0), compiled=everywhere(False))
     assert named(compiling) == [] and stalled(compiling, NOW) == 76
     assert named(beats(idle=everywhere(300.0))) == [("hung", ())]
+    (compiling,) = examine(beats(idle=everywhere(600.0), compiled=everywhere(False)), NOW)
+    assert "They may be compiling" in compiling.text
 
 
 def test_a_silent_host_is_named():
