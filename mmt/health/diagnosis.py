@@ -37,7 +37,8 @@ def examine(beats: Sequence[Beat], now: float) -> list[HostProblem]:
     """
     live = [beat for beat in beats if not beat.ended]
     return [*_missing(beats, live, now), *_silent(live, now), *_ended(beats, live),
-            *_hung(live, now), *_slow(live), *_disk(beats)]  # fmt: skip
+            *_hung([beat for beat in beats if beat.ended in ("", HUNG)], now), *_slow(live),
+            *_disk(beats)]  # fmt: skip
 
 
 def stalled(beats: Sequence[Beat], now: float) -> float:
@@ -84,15 +85,17 @@ def _ended(beats: Sequence[Beat], live: Sequence[Beat]) -> Iterator[HostProblem]
             yield HostProblem("ended", (beat.process,), text)
 
 
-def _hung(live: Sequence[Beat], now: float) -> Iterator[HostProblem]:
-    if not live or stalled(live, now) <= 60 * live[0].health.warn_minutes:
+def _hung(beats: Sequence[Beat], now: float) -> Iterator[HostProblem]:
+    """beats: of processes that run, or have ended because the run hung."""
+    over = any(beat.ended for beat in beats)
+    if not beats or not over and stalled(beats, now) <= 60 * beats[0].health.warn_minutes:
         return
-    idle = _duration(min(_idle(beat, now) for beat in live))
-    furthest = max(live, key=_place)
-    named = [beat for beat in live if _place(beat) < _place(furthest)] or [
-        beat for beat in live if now - beat.time > beat.health.silence
+    idle = _duration(min(beat.idle if beat.ended else _idle(beat, now) for beat in beats))
+    furthest = max(beats, key=_place)
+    named = [beat for beat in beats if _place(beat) < _place(furthest)] or [
+        beat for beat in beats if not beat.ended and now - beat.time > beat.health.silence
     ]
-    if named and len(named) < len(live):
+    if named and len(named) < len(beats):
         at = "; ".join(f"{beat.name} is at step {beat.step} ({beat.activity})" for beat in named)
         text = f"{at}; the others wait at step {furthest.step} ({furthest.activity})"
     else:

@@ -86,7 +86,13 @@ def test_a_process_that_ended_alone_is_named():
     (ended,) = examine(every, NOW)
     assert ended.processes == (2,) and "No space left" in ended.text
     assert named(beats(ended=everywhere("all is written")), NOW + 10**6) == []
-    assert named(beats(ended=everywhere("hung"))) == [("ended", (n,)) for n in range(4)]
+
+
+def test_a_run_that_has_ended_because_it_hung_still_names_the_host():
+    every = beats(ended=everywhere("hung"), activity={2: "input"})
+    assert named(every, NOW + 10**6) == [*(("ended", (n,)) for n in range(4)), ("hung", (2,))]
+    frozen = beats(2, ended={0: "hung"}, step={1: 98})
+    assert ("hung", (1,)) in named(frozen, NOW + 3600)
 
 
 def test_a_slow_host_is_named_by_its_own_time():
