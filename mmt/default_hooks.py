@@ -1,10 +1,11 @@
 """The hooks that every run has: rollback, preemption, the consumption log and saving."""
 
 import contextlib
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mmt import distributed
-from mmt.checkpoint import Checkpoints, Policy
+from mmt.checkpoint import Checkpoints, Policy, raised_alone
+from mmt.health import Health, Heart, beating, first_beat
 from mmt.metrics import Log
+from mmt.run import Run
 from mmt.step import Batches, Hook, LossHook, RunGuard, Step, position
 from mmt.system import status, termination
+from mmt.system.data_root import data_root
 from mmt.trainer import Trainer, TrainState
 
 _ASK_EVERY = 5.0  # seconds
@@ -124,7 +128,7 @@ class Saving(RunGuard):
 
     def __init__(
         self, checkpoints: Checkpoints, recovery: Checkpoints, rollback: Rollback,
-        preemption: "Preemption", start: int,
+        preemption: "Preemption", start: int, heart: Heart,
     ) -> None:  # fmt: skip
         self._checkpoints, self._recovery = checkpoints, recovery
         self._rollback, self._preemption = rollback, preemption
@@ -132,6 +136,7 @@ class Saving(RunGuard):
         self.last_saved = start  # of either kind
         self._clock = _Clock(checkpoints.policy.minutes)
         self._data: Any = None  # the position before the hooks of this step
+        self._heart = heart
         preemption.nothing_to_lose(self._nothing_to_lose)
         self._unsaved = False
 
@@ -154,6 +159,9 @@ class Saving(RunGuard):
 
     def preempted(self) -> bool:
         return self._preemption.requested()
+
+    def progressed(self, phase: str) -> None:
+        self._heart.progressed(phase)
 
     def interrupted(self, now: Step) -> None:
         self._preemption.stopped = True
@@ -299,6 +307,53 @@ class Preemption:
     def nothing_to_lose(self, answer: Callable[[], bool]) -> None:
         """Has the process end at once where a SIGTERM finds it so, in a compilation for example."""
         self._watched.nothing_to_lose = answer
+
+
+class OpenRun(NamedTuple):
+    """What the loop needs of a run directory that it holds."""
+
+    preemption: Preemption
+    checkpoints: Checkpoints
+    recovery: Checkpoints
+    log: Log
+    heart: Heart
+
+
+@contextlib.contextmanager
+def opened(
+    program: Trainer, languages: Sequence[str], *, model_dir: str, steps: int, policy: Policy,
+    health: Health,
+) -> Iterator[OpenRun]:  # fmt: skip
+    """Holds a run directory for a run of `steps` steps inside the `with` statement.
+
+    At its end all is written.
+    """
+    with (
+        distributed.held(model_dir),
+        preemption() as watched,  # until all is written
+        raised_alone(),
+        Checkpoints(model_dir, policy) as checkpoints,
+        Checkpoints(model_dir, policy, recovery=True) as recovery,
+        Log(model_dir, steps, languages=languages, every=program.log_every,
+            languages_every=program.languages_every) as log,
+        _beating(log, health) as heart,
+    ):  # fmt: skip
+        yield OpenRun(watched, checkpoints, recovery, log, heart)
+
+
+@contextlib.contextmanager
+def _beating(log: Log, health: Health) -> Iterator[Heart]:
+    """Yields what the loop tells its steps. Several processes write heartbeats inside."""
+    heart = Heart(count_dispatch=jax.default_backend() != "cpu")
+    if jax.process_count() == 1:
+        yield heart
+        return
+    start = distributed.from_first(time.time)
+    first = first_beat(start, jax.process_index(), jax.process_count(), health)
+    directory = log.path.parent
+    watched = (directory, data_root(), tempfile.gettempdir())
+    with beating(heart, first, Run(directory).hosts, say=log.say, watched=watched):
+        yield heart
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from mmt.system import lock
+from mmt.system import lock, termination
 
 SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
 _SECONDS_MORE = 60  # until JAX itself gives up and aborts
@@ -31,6 +31,12 @@ _CALLS = itertools.count()  # calls of `preempted`
 _finished = False
 
 T = TypeVar("T")
+
+
+class ProcessLost(ValueError):
+    """Another process of the run has ended. status: the exit status of a command."""
+
+    status = termination.RETRY
 
 
 class Launch(NamedTuple):
@@ -78,6 +84,9 @@ def start(
     try:
         jax.distributed.initialize(
             launch.coordinator, launch.processes, launch.process,
+            local_device_ids=_devices_of_node(os.environ),
+            cluster_detection_method=None if None in launch or _in_slurm(os.environ)
+            else "deactivate",  # in Kubernetes it would ask the API server
             initialization_timeout=timeout + _SECONDS_MORE, heartbeat_timeout_seconds=heartbeat,
         )  # fmt: skip
     except RuntimeError as error:
@@ -93,10 +102,10 @@ def launched(
     """Returns the place of this process by arguments and environment; None if it runs alone.
 
     JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID replace missing arguments; so does
-    JOB_COMPLETION_INDEX in an indexed Job of Kubernetes. Slurm supplies number and index. Raises
-    ValueError if a value is missing or out of range.
+    JOB_COMPLETION_INDEX in an indexed Job of Kubernetes. Slurm and Open MPI supply number and
+    index. Raises ValueError if a value is missing or out of range.
     """
-    slurm = all(name in environment for name in SLURM)
+    slurm = _in_slurm(environment)
     if not coordinator:
         coordinator = environment.get("JAX_COORDINATOR_ADDRESS", "")
     if count is None:
@@ -105,8 +114,13 @@ def launched(
         index = _integer(environment, "JAX_PROCESS_ID")
     if index is None and coordinator:
         index = _integer(environment, "JOB_COMPLETION_INDEX")
+    if not slurm and count is None and index is None:
+        count = _integer(environment, "OMPI_COMM_WORLD_SIZE")
+        index = _integer(environment, "OMPI_COMM_WORLD_RANK")
     if not coordinator:
         if (count or 1) > 1 or index:
+            if "OMPI_MCA_orte_hnp_uri" in environment:
+                return Launch()  # JAX finds the coordinator of Open MPI 4
             raise ValueError(
                 f"process {index} of {count} has no coordinator: set distributed.start.coordinator "
                 "or JAX_COORDINATOR_ADDRESS to host:port of process 0"
@@ -170,17 +184,23 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def losses_named() -> Iterator[None]:
-    """Turns errors caused by the loss of another process into a ValueError that says so."""
+    """Turns errors caused by the loss of another process into a ProcessLost that says so.
+
+    Errors of a disk get the name of the host.
+    """
     try:
         yield
     except Exception as error:
-        lost = re.search(r"(Gloo|NCCL)\b[^\n]*|coordination service[^\n]*", str(error))
-        if jax.process_count() == 1 or not lost or isinstance(error, OSError):
+        if jax.process_count() == 1:
             raise
-        raise ValueError(
-            f"process {jax.process_index()} of {jax.process_count()} lost another one, whose own "
-            "message says why; start the run again to resume from its last checkpoint "
-            f"({lost[0]})"
+        if isinstance(error, OSError):
+            raise OSError(f"{_here()}: {error}") from error
+        lost = re.search(r"(Gloo|NCCL)\b[^\n]*|coordination service[^\n]*", str(error))
+        if not lost:
+            raise
+        raise ProcessLost(
+            f"{_here()} lost another one, whose own message says why; start the run again to "
+            f"resume from its last checkpoint ({lost[0]})"
         ) from error
 
 
@@ -276,6 +296,25 @@ def _on_tpu_pod(environment: Mapping[str, str]) -> bool:
     if hosts is not None:
         return "," in hosts or (_integer(environment, "MEGASCALE_NUM_SLICES") or 1) > 1
     return "TPU_SKIP_MDS_QUERY" not in environment  # else see the VM's metadata
+
+
+def _here() -> str:
+    """Returns index and host of this process."""
+    place = f"process {jax.process_index()} of {jax.process_count()}"
+    return f"{place} on host {socket.gethostname()}"
+
+
+def _in_slurm(environment: Mapping[str, str]) -> bool:
+    return all(name in environment for name in SLURM)
+
+
+def _devices_of_node(environment: Mapping[str, str]) -> list[int] | None:
+    """Returns all GPUs of the node where Slurm has one task per node; JAX would use one of them."""
+    tasks = _integer(environment, "SLURM_NTASKS")
+    nodes = _integer(environment, "SLURM_STEP_NUM_NODES")
+    gpus = _integer(environment, "SLURM_GPUS_ON_NODE")
+    whole = _in_slurm(environment) and tasks == nodes and "JAX_LOCAL_DEVICE_IDS" not in environment
+    return list(range(gpus)) if whole and gpus else None
 
 
 def _integer(environment: Mapping[str, str], name: str) -> int | None:

@@ -85,6 +85,11 @@ class Run:
         return self.directory / "recovery"
 
     @property
+    def hosts(self) -> Path:
+        """The heartbeat and the log of each process, of a run of several; `mmt.health` has them."""
+        return self.directory / "hosts"
+
+    @property
     def results(self) -> Path:
         """The default file for the scores of this run."""
         return self.directory / "results.jsonl"

@@ -66,6 +66,9 @@ class RunGuard:
         """Whether the run is to stop now."""
         return False
 
+    def progressed(self, phase: str) -> None:
+        """Notes that the hook has done a part of its work."""
+
     def before_long(self, now: "Step") -> None:
         """Makes sure that little is lost if the process ends during the hook."""
 
@@ -110,6 +113,7 @@ class Step:
         with self.log.phase(phase):
 
             def advance(language: str, number: int, *, ask: bool = True) -> None:
+                self.guard.progressed(phase)
                 if ask and self.guard.preempted():
                     raise Interrupted
                 if language:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import jax
 
-from mmt import default_hooks, distributed, metrics
-from mmt.checkpoint import Checkpoints, Policy, raised_alone
+from mmt import default_hooks
+from mmt.checkpoint import Policy
+from mmt.health import Health
 from mmt.initial import check, check_parents
 from mmt.optimizer import cooldown, inverse_sqrt, muon, relative_adam, warmup_cosine
 from mmt.step import Batches, Hook, Step, position, run_hooks
@@ -39,13 +40,15 @@ def train(
     model_dir: str,
     steps: int,
     policy: Policy = Policy(),  # noqa: B008  (frozen)
+    health: Health = Health(),  # noqa: B008
     hooks: Sequence[Hook] = (),
 ) -> TrainState:
     """Trains up to `steps` steps in `model_dir`, from its latest good checkpoint if it has one.
 
     A run that is stopped anywhere and started again gives the same numbers as one never stopped,
     bit for bit. Of several processes each calls it and reads its share of the batches; the first
-    writes the metrics.
+    writes the metrics. They watch each other as `health` says, and end with status 75 if none makes
+    progress.
 
     Raises:
       Terminated: after a SIGTERM to any process, once the checkpoint is written.
@@ -56,20 +59,15 @@ def train(
     batches.share(program.layout.rows)
     check(program, batches.manifest, model_dir)
     position(batches)  # raises where the processes read different data
-    with (
-        distributed.held(model_dir),
-        default_hooks.preemption() as preemption,  # until all is written
-        raised_alone(),
-        Checkpoints(model_dir, policy) as checkpoints,
-        Checkpoints(model_dir, policy, recovery=True) as recovery,
-        metrics.Log(model_dir, steps, languages=batches.manifest.languages,
-                    every=program.log_every, languages_every=program.languages_every) as log,
-    ):  # fmt: skip
+    languages = batches.manifest.languages
+    with default_hooks.opened(
+        program, languages, model_dir=model_dir, steps=steps, policy=policy, health=health
+    ) as (preemption, checkpoints, recovery, log, heart):
         rollback = default_hooks.Rollback(program, batches, checkpoints, log)
         state, loss = rollback.start(batches, recovery)
         step = int(state.step)
         first = step if loss is None else step - 1  # the last step whose hooks were called
-        saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, first)
+        saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, first, heart)
         after: list[Hook] = [
             rollback, log_step, saving.recover, *hooks, preemption, saving.decide,
             default_hooks.ConsumptionLog(model_dir), saving.save,
@@ -83,9 +81,13 @@ def train(
         elif step >= steps or log.stopped:
             log.say(f"{model_dir} is trained: step {step} of {steps}")
         while step < steps and not log.stopped:
+            heart.enter("input", step + 1)
             batch = program.place(log.next_batch(batches, loss))
+            heart.enter("dispatch", step + 1)
             now = finished(step + 1, *program.step(state, batch), previous_loss=loss)
+            heart.enter("device", step + 1)
             jax.block_until_ready(loss)  # one step ahead of the device, not more
+            heart.enter("hooks", step + 1)
             state, step, loss = run_hooks(after, now)
         saving.finish(log)
     if preemption.stopped and saving.checkpoint < steps:

@@ -23,22 +23,18 @@ def parser() -> argparse.ArgumentParser:
     _gin_flags(distill)
     distill.set_defaults(run="distill")
 
+    _launch_flags(commands.add_parser("launch", help="start the processes of a run here"))
+
+    _health_flags(commands.add_parser("health", help="which host of a run is at fault"))
+
     _watch_flags(commands.add_parser("watch", help="a page that follows runs per language"))
 
     _translate_flags(commands.add_parser("translate", help="stdin, many files, a document"))
 
     _serve_flags(commands.add_parser("serve", help="LibreTranslate's API and a web page"))
 
-    evaluate = commands.add_parser("evaluate", help="score a model on a test set, per language")
-    _decoding_flags(evaluate)
-    evaluate.add_argument(
-        "--testset", required=True, metavar="NAME_OR_DIR",
-        help="cldr, a corpus (its test split), a folder of FLORES, NTREX-128 or TICO-19, a folder "
-        "with test.de and test.en, or sacrebleu:wmt19/de-en",
-    )  # fmt: skip
-    evaluate.add_argument("--languages", help="comma-separated; default: all of the test set")
-    evaluate.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
-    evaluate.set_defaults(run="evaluate")
+    scored = "score a model on a test set, per language"
+    _evaluate_flags(commands.add_parser("evaluate", help=scored))
 
     _behave_flags(commands.add_parser("behave", help="test behaviours of a model, as a gate"))
 
@@ -75,6 +71,37 @@ def _gin_flags(parser: argparse.ArgumentParser) -> None:
         help="may be repeated; a later file wins; gin_configs/… is found from any folder",
     )  # fmt: skip
     parser.epilog = "--gin.NAME=VALUE overrides a macro or binding of the gin files."
+
+
+def _launch_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--processes", type=int, metavar="N", help="default: that of the file")
+    parser.add_argument(
+        "--file", metavar="FILE", help="a batch script of Slurm, a manifest with a JobSet, or a "
+        "shell script that each process runs",
+    )  # fmt: skip
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT",
+        help="a command of mmt; with --file: what its command gets in addition",
+    )  # fmt: skip
+    parser.epilog = "Processes run on the CPU, unless JAX_PLATFORMS is set."
+    parser.set_defaults(run="launch")
+
+
+def _health_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="RUN", help="the run directory")
+    parser.set_defaults(run="health")
+
+
+def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
+    _decoding_flags(parser)
+    parser.add_argument(
+        "--testset", required=True, metavar="NAME_OR_DIR",
+        help="cldr, a corpus (its test split), a folder of FLORES, NTREX-128 or TICO-19, a folder "
+        "with test.de and test.en, or sacrebleu:wmt19/de-en",
+    )  # fmt: skip
+    parser.add_argument("--languages", help="comma-separated; default: all of the test set")
+    parser.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
+    parser.set_defaults(run="evaluate")
 
 
 def _watch_flags(parser: argparse.ArgumentParser) -> None:

@@ -118,6 +118,33 @@ def _serve(args: argparse.Namespace) -> None:
     )  # fmt: skip
 
 
+def _launch(args: argparse.Namespace) -> int:
+    from mmt.launch import launch
+
+    arguments = args.arguments[1:] if args.arguments[:1] == ["--"] else args.arguments
+    file = Path(args.file) if args.file else None
+    return launch(arguments, file=file, processes=args.processes)
+
+
+def _health(args: argparse.Namespace) -> int:
+    import time
+
+    from mmt import health
+    from mmt.run import Run
+
+    directory = Run(args.directory).hosts
+    beats = health.read(directory)
+    if not beats:
+        raise ValueError(
+            f"{directory} has no heartbeats: only training by several processes writes them"
+        )
+    problems = health.examine(beats, time.time())
+    print(health.table(beats, time.time()))
+    for problem in problems:
+        print(problem.text)
+    return int(bool(problems))
+
+
 def _watch(args: argparse.Namespace) -> None:
     from mmt import watch
 
@@ -266,6 +293,7 @@ def _parameters(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "watch": _watch,
+    "launch": _launch, "health": _health,
     "translate": translate, "serve": _serve,
     "baselines": _baselines,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,

@@ -20,14 +20,17 @@ from mmt.cli.arguments import parser
 from mmt.system import environment, status
 
 _TRAINING = ("train", "distill", "baselines")
-_PROCESS_INDEX = ("JAX_PROCESS_ID", "SLURM_PROCID", "JOB_COMPLETION_INDEX")  # of several
+_PROCESS_INDEX = (  # of several
+    "JAX_PROCESS_ID", "SLURM_PROCID", "JOB_COMPLETION_INDEX", "OMPI_COMM_WORLD_RANK"
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    bindings = [a.removeprefix("--gin.") for a in arguments if a.startswith("--gin.")]
-    args = parser().parse_args([a for a in arguments if not a.startswith("--gin.")])
+    own = arguments if arguments[:1] != ["launch"] else []  # others belong to what it starts
+    bindings = [a.removeprefix("--gin.") for a in own if a.startswith("--gin.")]
+    args = parser().parse_args([a for a in arguments if not own or not a.startswith("--gin.")])
     if bindings and not hasattr(args, "gin_file") and not getattr(args, "train", None):
         print(f"mmt: {args.command} takes no --gin.… bindings", file=sys.stderr)
         return 2
@@ -49,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         message = str(error).split("\n  In call to configurable")[0]  # gin adds the place
         print(f"mmt {args.command}: {message}", file=sys.stderr)
-        return 1
+        return getattr(error, "status", 1)
     except TypeError as error:  # gin bound a value of the wrong type
         fault = re.search(r"(.*)\n  In call to configurable '(\w+)'", str(error))
         if not fault or fault[2] in ("train", "baselines") or os.environ.get("MMT_TRACEBACK"):

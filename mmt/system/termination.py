@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 
 STATUS = 128 + signal.SIGTERM
+RETRY = 75  # exit status of a run that hung or lost a process: EX_TEMPFAIL, start it again
 _PATIENCE = 3.0  # seconds
 
 

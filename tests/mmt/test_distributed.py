@@ -27,6 +27,7 @@ from tests.helpers.processes import (
 from tests.helpers.runs import rows_without_clocks
 
 SLURM = dict.fromkeys(distributed.SLURM, "1") | {"SLURM_NTASKS": "4", "SLURM_PROCID": "2"}
+MPI = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3"}
 ADDRESS = {"JAX_COORDINATOR_ADDRESS": "node0:1234"}
 
 
@@ -51,6 +52,9 @@ def launched(environment, coordinator="", count=None, index=None):
         (SLURM | {"SLURM_NTASKS": "1"}, {}, None),
         (SLURM | ADDRESS, {}, ("node0:1234", None, None)),
         ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, {}, None),  # the batch script, not a step
+        (ADDRESS | MPI, {}, ("node0:1234", 4, 3)),
+        (MPI | {"OMPI_MCA_orte_hnp_uri": "4096.0;tcp://10.0.0.1:5"}, {}, (None, None, None)),
+        (MPI | {"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}, {}, None),
     ],
 )  # fmt: skip
 def test_the_launcher_s_environment_names_the_process(environment, arguments, launch):
@@ -61,6 +65,7 @@ def test_the_launcher_s_environment_names_the_process(environment, arguments, la
     ("environment", "arguments", "message"),
     [
         ({}, {"count": 2, "index": 1}, "process 1 of 2 has no coordinator: set distributed.start"),
+        (MPI, {}, "process 3 of 4 has no coordinator"),
         (ADDRESS, {}, "no process_count .*JAX_NUM_PROCESSES.* and no process_index"),
         (ADDRESS, {"count": 2}, "node0:1234, but no process_index .or JAX_PROCESS_ID.$"),
         ({}, {"coordinator": "node0", "count": 2, "index": 0}, "'node0'; allowed: host:port"),
@@ -75,6 +80,32 @@ def test_contradicting_settings_are_errors(environment, arguments, message):
         launched(environment, **arguments)
     with pytest.raises(ValueError, match="heartbeat is 0; allowed: 1 or more"):
         distributed.start(heartbeat=0)
+
+
+def test_one_task_per_node_uses_all_gpus_of_the_node():
+    node = SLURM | {"SLURM_STEP_NUM_NODES": "4", "SLURM_GPUS_ON_NODE": "8"}
+    assert distributed._devices_of_node(node) == list(range(8))
+    assert distributed._devices_of_node(node | {"SLURM_NTASKS": "32"}) is None  # one per GPU
+    assert distributed._devices_of_node(node | {"JAX_LOCAL_DEVICE_IDS": "3"}) is None
+    assert distributed._devices_of_node(SLURM) is None
+    assert distributed._devices_of_node({}) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "status"),
+    [
+        (RuntimeError("Gloo all-reduce failed: connection reset"), ValueError, 75),
+        (OSError(28, "No space left on device"), OSError, None),
+    ],
+)
+def test_errors_of_several_processes_name_the_host(error, kind, status, monkeypatch):
+    monkeypatch.setattr(distributed.jax, "process_count", lambda: 4)
+    monkeypatch.setattr(distributed.socket, "gethostname", lambda: "node7")
+    with pytest.raises(kind, match="process 0 of 4 on host node7") as raised:
+        with distributed.losses_named():
+            raise error
+    assert str(error).split(":")[0] in str(raised.value)
+    assert getattr(raised.value, "status", None) == status
 
 
 def test_a_single_process_needs_no_coordination():

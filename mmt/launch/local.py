@@ -1,0 +1,134 @@
+"""Processes on this machine that belong together: one log, one end, one exit status."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, NamedTuple
+
+_LAST_WORDS = 10.0  # seconds that the others have after the first failure
+_AFTER_SIGNAL = 120.0  # the same after a SIGTERM: they write a checkpoint
+
+
+class Task(NamedTuple):
+    """A process to start. environment: what is set beside the environment of this process."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Ended(NamedTuple):
+    """How the processes ended. status: of the first that failed, else 0, as a shell has it;
+    signalled: whether SIGTERM or SIGINT came to this process.
+    """
+
+    status: int
+    signalled: bool
+
+
+def run(tasks: Sequence[Task]) -> Ended:
+    """Runs all tasks to their end. Each of their lines is printed with the number of the task.
+
+    SIGTERM and SIGINT are passed on. If a task fails, the others have ten seconds to end by
+    themselves, and are then killed; after a signal they have two minutes.
+
+    Raises ValueError if a command does not exist.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    lock = threading.Lock()
+    with _passed_on(processes) as signals:
+        try:
+            for task in tasks:
+                processes.append(_start(task))
+            printers = [
+                threading.Thread(target=_print, args=(number, source, target, lock), daemon=True)
+                for number, process in enumerate(processes)
+                for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+            ]
+            for printer in printers:
+                printer.start()
+            status = _wait(processes, signals)
+        finally:
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # with the children of a script
+                process.wait()
+    for printer in printers:
+        printer.join(timeout=5)  # a child of a killed task may hold the pipe open
+    return Ended(status, bool(signals))
+
+
+def free_port(low: int = 0, high: int = 0) -> int:
+    """Returns a free port; of those from `low` to `high` where given."""
+    for port in range(low, high + 1):
+        with contextlib.suppress(OSError), socket.socket() as listening:
+            listening.bind(("localhost", port))
+            return int(listening.getsockname()[1])
+    raise ValueError(f"no port from {low} to {high} is free")
+
+
+def _start(task: Task) -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **task.environment}
+    try:
+        # In a session of its own, Ctrl-C reaches a task once: from here.
+        return subprocess.Popen(
+            list(task.command), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise ValueError(f"cannot start {task.command[0]}: {error.strerror}") from error
+
+
+def _wait(processes: Sequence["subprocess.Popen[bytes]"], signals: list[int]) -> int:
+    """Waits for all; returns the status of the first that failed."""
+    first, since = 0, 0.0
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [(number, code) for number, code in enumerate(codes) if code]
+        if failed and not since:
+            number, code = failed[0]
+            first, since = code if code > 0 else 128 - code, time.monotonic()
+            if len(processes) > 1 and not signals:
+                _tell(f"task {number} ended with status {first}; the others end too")
+        if None not in codes:
+            return first
+        if since and time.monotonic() - since > (_AFTER_SIGNAL if signals else _LAST_WORDS):
+            left = [str(number) for number, code in enumerate(codes) if code is None]
+            _tell(f"kills what is left: {', '.join(left)}")
+            return first
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def _passed_on(processes: Sequence["subprocess.Popen[bytes]"]) -> Iterator[list[int]]:
+    """Passes SIGTERM and SIGINT on inside the `with` statement; yields those that came."""
+    came: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        came.append(number)
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print(number: int, source: IO[bytes], target: IO[str], lock: threading.Lock) -> None:
+    for line in source:
+        text = line.decode(errors="replace").rstrip("\r\n")
+        with lock, contextlib.suppress(OSError, ValueError):  # a closed pipe: go on reading
+            print(f"{number}: {text}", file=target, flush=True)
+
+
+def _tell(text: str) -> None:
+    print(f"mmt launch: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,180 @@
+"""A batch script of Slurm on this machine: the script runs as it is, `srun` starts CPU processes.
+
+The script and each of its tasks see the variables that Slurm sets. `srun` and `scontrol requeue`
+are programs of this package (`step`, `requeue`), found first on the PATH.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmt import suggest
+from mmt.launch.local import Task, free_port, run
+
+FOLDER = "MMT_LAUNCH_FOLDER"  # environment variable: files that the programs leave
+_DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[=\s]\s*(\S+))?")
+_SHORT = {"N": "nodes", "n": "ntasks"}
+_SIZES = ("nodes", "ntasks", "ntasks-per-node")
+_PORTS = (65535 - 2**12 + 1, 65535)  # JAX's choice: the first one plus the job's id modulo 4096
+_WITHOUT_VALUE = ("-l", "-u", "-K", "-v", "-q", "-s", "-E")  # short options of srun
+_WITH_VALUE = ("-n", "-N", "-c", "-G", "-p", "-t", "-w", "-J", "-A")
+
+
+def is_script(file: Path) -> bool:
+    """Returns whether a file is a batch script of Slurm."""
+    return any(line.startswith("#SBATCH") for line in _lines(file))
+
+
+def sizes(file: Path) -> tuple[int, int]:
+    """Returns (nodes, tasks of each node) of a batch script.
+
+    Raises ValueError with the line for a number that Slurm would not take, and for a script that
+    does not say how many tasks there are.
+    """
+    given: dict[str, int] = {}
+    for number, line in enumerate(_lines(file), start=1):
+        match = _DIRECTIVE.match(line)
+        name = _SHORT.get(match[1], match[1]) if match else ""
+        if match and name in _SIZES:
+            if not (match[2] or "").isdigit() or not int(match[2]):
+                raise ValueError(f"{file}:{number}: {name} is {match[2]!r}; allowed: 1 or more")
+            given[name] = int(match[2])
+    if "nodes" not in given and "ntasks" not in given:
+        raise ValueError(f"{file}: no #SBATCH --nodes and no --ntasks: how many tasks are there?")
+    nodes = given.get("nodes", 1)
+    each = given.get("ntasks-per-node") or -(-given.get("ntasks", nodes) // nodes)
+    if "ntasks" in given and nodes * each != given["ntasks"]:
+        raise ValueError(f"{file}: {given['ntasks']} tasks on {nodes} nodes of {each} tasks each")
+    return nodes, each
+
+
+def run_script(
+    file: Path, arguments: Sequence[str], processes: int | None, folder: Path, path: str
+) -> int:
+    """Runs the script, again after each `scontrol requeue`; returns its exit status.
+
+    Args:
+      file, arguments: the script and what it gets as "$@".
+      processes: the number of tasks, one per node; by default that of the script.
+      folder: of files that the programs leave. path: the PATH that leads to them.
+
+    Raises:
+      ValueError: as `sizes`.
+    """
+    nodes, each = sizes(file) if processes is None else (processes, 1)
+    restarts = 0
+    while True:
+        job = free_port(*_PORTS) - _PORTS[0]
+        environment = os.environ | {
+            "PATH": path, FOLDER: str(folder), "SLURM_JOB_ID": str(job), "SLURM_JOBID": str(job),
+            "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": str(nodes),
+            "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_NTASKS": str(nodes * each),
+            "SLURM_NTASKS_PER_NODE": str(each), "SLURM_RESTART_COUNT": str(restarts),
+        }  # fmt: skip
+        script = subprocess.Popen(
+            ["bash", str(file), *arguments], env=environment, start_new_session=True
+        )
+        signalled = _wait(script, folder)
+        status = script.returncode if script.returncode >= 0 else 128 - script.returncode
+        requeued = folder / "requeue"
+        if not requeued.exists():
+            return status
+        requeued.unlink()
+        if signalled:
+            print(f"mmt launch: Slurm would start {file} again", file=sys.stderr)
+            return status
+        restarts += 1
+        print(f"mmt launch: {file} is requeued, restart {restarts}", file=sys.stderr, flush=True)
+
+
+def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
+    """Waits for the script. SIGTERM and SIGINT go to its step as SIGTERM, as with --signal=TERM@…;
+    returns whether one came.
+    """
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    passed = 0
+    try:
+        while script.poll() is None:
+            if len(came) > passed:
+                passed = len(came)
+                with contextlib.suppress(OSError, ValueError):  # no step runs
+                    os.kill(int((folder / "step").read_text()), signal.SIGTERM)
+            time.sleep(0.05)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)
+    return bool(came)
+
+
+def step(arguments: Sequence[str]) -> int:
+    """`srun OPTION ... COMMAND`: starts the tasks of the job; returns the exit status."""
+    command = _command(arguments)
+    folder = Path(os.environ[FOLDER])
+    tasks = int(os.environ["SLURM_NTASKS"])
+    each = int(os.environ["SLURM_NTASKS_PER_NODE"])
+    (folder / "step").write_text(str(os.getpid()))
+    try:
+        return run([
+            Task(command, {
+                "SLURM_PROCID": str(number), "SLURM_LOCALID": str(number % each),
+                "SLURM_NODEID": str(number // each), "SLURM_STEP_NODELIST": "localhost",
+                "SLURM_STEP_NUM_NODES": str(tasks // each), "SLURM_STEP_NUM_TASKS": str(tasks),
+                "SLURM_STEP_ID": "0", "SLURMD_NODENAME": f"node{number // each}",
+            })
+            for number in range(tasks)
+        ]).status  # fmt: skip
+    finally:
+        (folder / "step").unlink()
+
+
+def _command(arguments: Sequence[str]) -> list[str]:
+    """Returns the command of srun without its options."""
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in _WITH_VALUE and rest:
+            rest.pop(0)
+        elif not option.startswith("--") and option[:2] not in (*_WITHOUT_VALUE, *_WITH_VALUE):
+            near = suggest.hint(option, (*_WITHOUT_VALUE, *_WITH_VALUE))
+            raise ValueError(f"srun {option}: unknown here{near}; write --option=value")
+    if not rest:
+        raise ValueError(f"srun {' '.join(arguments)}: no command")
+    return rest
+
+
+def requeue(arguments: Sequence[str]) -> int:
+    """`scontrol requeue JOB`: the script is started again when it has ended."""
+    if list(arguments[:1]) != ["requeue"]:
+        raise ValueError(f"scontrol {' '.join(arguments)}: only requeue can be tried here")
+    Path(os.environ[FOLDER], "requeue").touch()
+    return 0
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def main() -> int:
+    """Runs `srun` or `scontrol`, as the first argument says."""
+    program, *arguments = sys.argv[1:]
+    try:
+        return {"srun": step, "scontrol": requeue}[program](arguments)
+    except ValueError as error:
+        print(f"mmt launch: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Heartbeats as files: what is written is read, but not of earlier starts."""
+
+import dataclasses
+import os
+
+import pytest
+
+from mmt.health import Beat, Health, beat, read
+
+
+def write(directory, **fields):
+    directory.mkdir(exist_ok=True)
+    one = Beat(**{"start": 5.0, "process": 0, "processes": 2, "host": "n", "pid": 1, "time": 9.0}
+               | fields)  # fmt: skip
+    handle = os.open(beat.path_of(directory, one.process), os.O_RDWR | os.O_CREAT)
+    beat.write(handle, one)
+    os.close(handle)
+    return one
+
+
+def test_what_is_written_is_read(tmp_path):
+    settings = Health(period=3.0, free_gib=7.0)
+    first = write(tmp_path, step=12, free={"/tmp": 5}, health=settings)
+    second = write(tmp_path, process=1, activity="validating loss", ended="hung")
+    assert read(tmp_path) == [first, second]
+    shorter = write(tmp_path, process=1)
+    assert read(tmp_path) == [first, shorter]  # nothing of the longer one is left
+
+
+def test_heartbeats_of_an_earlier_start_are_left_out(tmp_path):
+    write(tmp_path, process=7, processes=8, start=1.0)
+    assert [one.process for one in read(tmp_path)] == [7]
+    write(tmp_path, process=0, start=2.0)
+    assert [one.process for one in read(tmp_path)] == [0]
+
+
+def test_a_damaged_file_counts_as_missing(tmp_path):
+    one = write(tmp_path)
+    beat.path_of(tmp_path, 1).write_text('{"start": 5.0, "proc')
+    beat.path_of(tmp_path, 2).write_text("[1]")
+    (tmp_path / "notes.json").write_text("{}")
+    assert read(tmp_path) == [one]
+    assert read(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Health)])
+def test_settings_are_checked(name):
+    with pytest.raises(ValueError, match=f"{name}.*-1"):
+        Health(**{name: -1.0})

@@ -1,0 +1,115 @@
+"""Batch scripts of Slurm: the one in docs/ is run as it is, with a stand-in for `mmt`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmt.launch import slurm
+
+ROOT = Path(__file__).resolve().parents[3]
+FILE = ROOT / "docs/launch/slurm.sbatch"
+
+# What the script starts in place of `mmt`: prints where it is, and fails as it is told to.
+MMT = """#!/bin/sh
+echo "$SLURM_PROCID of $SLURM_NTASKS on $SLURMD_NODENAME: $*"
+if test "$SLURM_PROCID" = 1; then exit "$(head -n 1 "$STATUSES")"; fi
+"""
+
+
+def test_the_script_of_the_documents_is_read():
+    assert slurm.is_script(FILE)
+    assert slurm.sizes(FILE) == (4, 1)
+    assert not slurm.is_script(ROOT / "docs/launch/tpu_pod.sh")
+
+
+@pytest.mark.parametrize(
+    ("lines", "sizes"),
+    [
+        ("--nodes=2\n#SBATCH --ntasks-per-node=8", (2, 8)),
+        ("-N 3", (3, 1)), ("-n 5", (1, 5)), ("--nodes 2\n#SBATCH --ntasks 8", (2, 4)),
+    ],
+)  # fmt: skip
+def test_sizes_are_those_of_slurm(tmp_path, lines, sizes):
+    file = tmp_path / "x.sbatch"
+    file.write_text(f"#!/bin/bash\n#SBATCH {lines}\n")
+    assert slurm.sizes(file) == sizes
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("--time=1", "no #SBATCH --nodes and no --ntasks"),
+        ("--nodes=0", "x.sbatch:2: nodes is '0'; allowed: 1 or more"),
+        ("--nodes=1-4", "x.sbatch:2: nodes is '1-4'"),
+        ("--nodes=2\n#SBATCH --ntasks=5", "5 tasks on 2 nodes of 3 tasks"),
+    ],
+)
+def test_sizes_that_cannot_be_are_errors(tmp_path, lines, message):
+    file = tmp_path / "x.sbatch"
+    file.write_text(f"#!/bin/bash\n#SBATCH {lines}\n")
+    with pytest.raises(ValueError, match=message):
+        slurm.sizes(file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ("--label -K --nodes=2 -n 4 mmt train -x", ["mmt", "train", "-x"]),
+        ("mmt", ["mmt"]), ("-n4 mmt", ["mmt"]),
+    ],
+)  # fmt: skip
+def test_options_of_srun_are_skipped(arguments, command):
+    assert slurm._command(arguments.split()) == command
+
+
+@pytest.mark.parametrize(("arguments", "message"), [("-y mmt", "srun -y"), ("-K", "no command")])
+def test_what_srun_would_not_take_is_an_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        slurm._command(arguments.split())
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Starts the script of the documents with a stand-in for `mmt`, which ends with `statuses`."""
+    stand_in = tmp_path / "stand_in"
+    stand_in.write_text(MMT)
+    stand_in.chmod(0o755)
+    script = tmp_path / "run.sbatch"
+    text = FILE.read_text()
+    assert " mmt train " in text
+    script.write_text(text.replace(" mmt train ", f" {stand_in} train ", 1))
+    statuses = tmp_path / "statuses"
+    environment = os.environ | {"STATUSES": str(statuses), "CONFIG": "my.gin", "RUN": "runs/x"}
+
+    def start(status, **variables):
+        statuses.write_text(f"{status}\n")
+        return subprocess.Popen(
+            [sys.executable, "-m", "mmt.cli", "launch", "--file", script, "--processes", "2",
+             "--", "--gin.A=1"],
+            env=environment | variables, cwd=ROOT, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    return start
+
+
+def test_the_script_starts_its_tasks_and_ends_as_they_do(command):
+    for status in (0, 1):
+        process = command(status)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == status, err
+        tail = "train --gin_file=my.gin --gin.MODEL_DIR=runs/x --gin.A=1"
+        assert sorted(out.splitlines()) == [
+            f"0: 0 of 2 on node0: {tail}", f"1: 1 of 2 on node1: {tail}",
+        ]  # fmt: skip
+        assert "requeued" not in err
+
+
+def test_a_run_that_hung_is_requeued_a_few_times(command):
+    process = command(75, MOST_RESTARTS="2")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert len(out.splitlines()) == 6 and err.count("is requeued, restart") == 2, err
