@@ -50,10 +50,11 @@ class Rollback:
     """
 
     def __init__(
-        self, program: Trainer, batches: Batches, checkpoints: Checkpoints, log: Log
+        self, program: Trainer, checkpoints: Checkpoints, log: Log, *, losses: int
     ) -> None:
+        """losses: the number of losses by language, or by language and corpus, that it sums up."""
         self._program, self._log = program, log
-        self._shapes = program.shapes(len(batches.manifest.languages))
+        self._shapes = program.shapes(losses)
         self._checkpoints, self._policy = checkpoints, checkpoints.policy
         self._skipped_in_a_row = self._rollbacks = 0
         self._restored_step = -1

@@ -94,6 +94,7 @@ def assemble(
     eos: int = EOS,
     start: int = PAD,
     alignment: Int32[np.ndarray, "T"] | None = None,
+    corpora: Int32[np.ndarray, "n"] | None = None,
 ) -> Batch:
     """Returns the batch of `rows` (empty rows are padding); `decoded` has their examples.
 
@@ -111,6 +112,7 @@ def assemble(
 
     `alignment` has, per token of `decoded.targets`, the index of its source token in the example,
     or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 -1 3 -1 -1 -1 for 1 0 -1.
+    `corpora` has the corpus id per example, and adds `decoder_corpus_ids`.
     """
     flat = [example for row in rows for example in row]
     count = np.array([len(row) for row in rows], np.int64)
@@ -140,6 +142,8 @@ def assemble(
         "decoder_positions": decoder.fill(decoder.positions),
         "decoder_language_ids": decoder.fill(decoder.spread(languages)),
     }
+    if corpora is not None:
+        batch["decoder_corpus_ids"] = decoder.fill(decoder.spread(corpora))
     if alignment is not None:
         aligned = encoder.in_row(alignment, decoded.target_lengths)
         batch["decoder_alignment"] = decoder.fill(decoder.with_eos(aligned, -1), -1)

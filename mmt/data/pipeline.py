@@ -47,6 +47,7 @@ def train_batches(
     virtual_shards: int | None = None,
     denoising: Denoising = Denoising(),  # noqa: B008
     alignment: bool = False,
+    leave_out: Sequence[str] = (),
     lanes: int | None = None,
 ) -> "TrainBatches":
     """Returns the endless training batches of a cache, see `TrainBatches`.
@@ -66,11 +67,13 @@ def train_batches(
       denoising: options of the examples of monolingual text.
       alignment: whether batches have `decoder_alignment`, see `packing.assemble`, from the files of
         `mmt data align`. Monolingual and modified examples have no alignment.
+      leave_out: corpora whose training examples are omitted, by the names of their entries; for a
+        glob or folder the part of the name before '/'. Mixing rates follow the remaining examples.
       lanes: old name of `virtual_shards`.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
-        an unknown language, a mixture without examples, invalid stages, no alignments.
+        an unknown language or corpus, a mixture without examples, invalid stages, no alignments.
     """
     if virtual_shards is None:
         virtual_shards = lanes
@@ -83,7 +86,12 @@ def train_batches(
     curriculum = planned(stages, mixing)
     chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
-    split = Split(cache, "train", drawn, feature_lengths, denoising, alignment)
+    split = Split(cache, "train", drawn, feature_lengths, denoising, alignment, leave_out)
+    if leave_out and not split.counts:
+        raise ValueError(
+            f"without the corpora {', '.join(leave_out)} (pipeline.train_batches.leave_out), "
+            f"no training example of {cache.directory} remains"
+        )
     sampler = CurriculumSampler(
         [_with_examples(split.counts, known, stage) for stage in curriculum],
         split.counts,
@@ -161,6 +169,15 @@ class TrainBatches:
     def __next__(self) -> Batch:
         """Returns this process's rows of the next batch: the arrays of `packing.assemble`."""
         return next(self._prefetched)
+
+    def add_corpus_ids(self) -> None:
+        """Adds `decoder_corpus_ids` to the batches, indices into `Manifest.corpus_table`.
+
+        Call it before the first batch.
+        """
+        self.close()
+        self.order.split.with_corpora = True
+        self._start(self._process)
 
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
         """Restricts reading and packing to this process's rows of every batch.

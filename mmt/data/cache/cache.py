@@ -23,6 +23,7 @@ from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import records
 from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.data.cache.origins import CorpusOrigin
 from mmt.data.vocabulary import PAD, Vocabulary, sentinel
 from mmt.run import Run
 from mmt.system.atomic import disk_errors, replacing
@@ -132,6 +133,7 @@ def build(
     start: int = PAD,
     processes: int = 1,
     source: str = "",
+    origins: Sequence[CorpusOrigin] = (),
 ) -> Manifest:
     """Writes a cache and returns its manifest.
 
@@ -149,6 +151,7 @@ def build(
       vocabularies: the SentencePiece models of 'source' and 'target'.
       pad, start: ids of padding and of a decoder's first input.
       processes: the number of processes that encode.
+      origins: files and cleaning of the corpora that the examples name.
 
     Raises:
       ValueError: `directory` holds something else, or ids do not fit the vocabularies.
@@ -172,6 +175,7 @@ def build(
         eos=_common_eos(models),
         start=start,
         source=source,
+        origins=list(origins),
     )
     is_same = functools.partial(_is_cache_of, directory, manifest)
     with replacing(directory, unless=is_same) as temporary:
