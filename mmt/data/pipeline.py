@@ -194,6 +194,11 @@ class TrainBatches:
             self._start(process)
 
     @property
+    def leave_out(self) -> tuple[str, ...]:
+        """The corpora whose examples are omitted."""
+        return self.order.split.leave_out
+
+    @property
     def batch_size(self) -> int:
         """The number of rows of the global batch."""
         return self._process.batch_size

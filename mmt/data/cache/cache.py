@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -44,6 +44,12 @@ class Cache:
     directory: Path
     manifest: Manifest
     has_text: ClassVar[bool] = True
+
+    def without(self, corpora: Sequence[str]) -> "Cache":
+        """Returns the cache with a manifest that omits some corpora; it describes a run, see
+        `pipeline.train_batches.leave_out`. The records are those of the whole cache.
+        """
+        return replace(self, manifest=self.manifest.without(corpora))
 
     def records(self, language: str, split: str) -> records.RecordReader:
         """Returns the records of a language and split; their token ids have no EOS.
