@@ -77,7 +77,7 @@ class Split:
                 self._alignments[self._ids[-1]] = alignments.Alignments(cache, code)
         self._warn(split, left_out)
         emptied = [code for code in languages if kept_counts.get(code) == 0]
-        if self.leave_out and emptied:
+        if self.leave_out and self.counts and emptied:
             warnings.warn(
                 f"without the corpora {', '.join(self.leave_out)}, no {split} example remains of "
                 f"{', '.join(emptied)}",

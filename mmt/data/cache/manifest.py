@@ -3,7 +3,6 @@
 `mmt.run` defines its file name; the other files belong to cache.py and to the run.
 """
 
-import functools
 import json
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
@@ -125,7 +124,7 @@ class Manifest:
             for side in self.vocabulary_hash
         }
 
-    @functools.cached_property
+    @property
     def corpus_table(self) -> tuple[tuple[str, str], ...]:
         """Returns (language, corpus) of every corpus id; empty if the names are not known.
 
@@ -145,7 +144,8 @@ class Manifest:
         The manifest must have a `corpus_table`.
         """
         runs = self.corpora.get("train", {}).get(language, [])
-        ids = [self.corpus_table.index((language, name)) for name, _ in runs]
+        number = {at: number for number, at in enumerate(self.corpus_table)}
+        ids = [number[language, name] for name, _ in runs]
         return np.repeat(np.array(ids, np.int32), [count for _, count in runs])
 
     def without(self, corpora: Sequence[str]) -> "Manifest":
@@ -221,18 +221,18 @@ def read_manifest(path: Path) -> Manifest:
     for name, value in content.items():
         if not _has_shape(value, _SHAPES.get(name, int)):
             raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, an invalid value")
-    try:
-        origins = [CorpusOrigin(**origin) for origin in content.get("origins", [])]
-    except TypeError as error:
-        raise ValueError(f"{path}: origins: {str(error).partition(') ')[2]}") from error
-    for origin in origins:
-        for name, value in vars(origin).items():
-            if not _has_shape(value, _ORIGIN[name]):
-                raise ValueError(
-                    f"{path}: {name} of {origin.language} {origin.corpus} is "
-                    f"{json.dumps(value)[:60]}, an invalid value"
-                )
+    origins = [_origin(origin, path) for origin in content.get("origins", [])]
     return Manifest(**{**content, "languages": tuple(content["languages"]), "origins": origins})
+
+
+def _origin(content: dict[str, Any], path: Path) -> CorpusOrigin:
+    if wrong := ({"language", "corpus"} - set(content)) | (set(content) - set(_ORIGIN)):
+        raise ValueError(f"{path}: origins: missing or unknown: {', '.join(sorted(wrong))}")
+    for name, value in content.items():
+        if not _has_shape(value, _ORIGIN[name]):
+            found = f"{name} is {json.dumps(value)[:60]}, an invalid value"
+            raise ValueError(f"{path}: {content['language']} {content['corpus']}: {found}")
+    return CorpusOrigin(**content)
 
 
 _COUNTS = {"split": {"language": int}}
