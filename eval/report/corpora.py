@@ -92,7 +92,7 @@ def _notes(
             " by language, and the second half of a short run may have none",
             _named(use.source for use in unknown),
         ))  # fmt: skip
-    if any(use.of.read is None for use in uses):
+    if any(use.of.read is None for use in uses if not use.of.text):
         notes.append(Note(
             "Corpora without cleaning rules were not compared with test sets; [clean] in the "
             "corpus.toml, or `mmt data prepare`, does that"
