@@ -49,12 +49,9 @@ class Rollback:
     takes the same way. First hook of a run.
     """
 
-    def __init__(
-        self, program: Trainer, checkpoints: Checkpoints, log: Log, *, losses: int
-    ) -> None:
-        """losses: the number of losses by language, or by language and corpus, that it sums up."""
+    def __init__(self, program: Trainer, checkpoints: Checkpoints, log: Log) -> None:
         self._program, self._log = program, log
-        self._shapes = program.shapes(losses)
+        self._shapes = program.shapes(log.losses)
         self._checkpoints, self._policy = checkpoints, checkpoints.policy
         self._skipped_in_a_row = self._rollbacks = 0
         self._restored_step = -1

@@ -93,7 +93,8 @@ class Log:
         self.path = Run(model_dir).metrics
         self._writes = distributed.is_first()
         self.every, self.languages_every = every, languages_every
-        self._languages, self._corpora, self._steps = list(languages), list(corpora), steps
+        self._entries, self._steps = list(corpora) or [(code, "") for code in languages], steps
+        self.losses = len(self._entries)  # that the meters hold
         self._pending: tuple[int, Meters, bool, float] | None = None
         self.stopped = False  # whether a hook stopped an earlier start of this run
         self._waited, self._clock, self._shown = 0.0, clock, shown and self._writes
@@ -229,8 +230,8 @@ class Log:
         }
         row |= {"skipped": skipped} if skipped else {}
         if with_languages:
-            entries = self._corpora or [(code, "") for code in self._languages]
-            row |= _means(entries, meters.language_tokens.tolist(), meters.language_loss.tolist())
+            tokens, losses = meters.language_tokens.tolist(), meters.language_loss.tolist()
+            row |= _means(self._entries, tokens, losses)
         self._show(row)
         self.write(row)
 

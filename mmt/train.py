@@ -11,7 +11,7 @@ import jax
 
 from mmt import default_hooks, distributed, metrics
 from mmt.checkpoint import Checkpoints, Policy, raised_alone
-from mmt.initial import check, check_parents, counted_corpora
+from mmt.initial import add_corpora, check, check_parents
 from mmt.optimizer import cooldown, inverse_sqrt, muon, relative_adam, warmup_cosine
 from mmt.step import Batches, Hook, Step, position, run_hooks
 from mmt.system import termination
@@ -56,8 +56,7 @@ def train(
     batches.share(program.layout.rows)
     check(program, batches.manifest, model_dir)
     position(batches)  # raises where the processes read different data
-    if corpora := counted_corpora(batches.manifest, model_dir):
-        batches.add_corpus_ids()
+    corpora = add_corpora(batches, model_dir)
     with (
         distributed.held(model_dir),
         default_hooks.preemption() as preemption,  # until all is written
@@ -67,8 +66,7 @@ def train(
         metrics.Log(model_dir, steps, languages=batches.manifest.languages, corpora=corpora,
                     every=program.log_every, languages_every=program.languages_every) as log,
     ):  # fmt: skip
-        losses = len(corpora or batches.manifest.languages)
-        rollback = default_hooks.Rollback(program, checkpoints, log, losses=losses)
+        rollback = default_hooks.Rollback(program, checkpoints, log)
         state, loss = rollback.start(batches, recovery)
         step = int(state.step)
         first = step if loss is None else step - 1  # the last step whose hooks were called

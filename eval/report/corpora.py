@@ -19,8 +19,7 @@ from mmt import languages
 
 _OVERLAP = "overlap"
 _NOT_CLEANED, _NOT_CHECKED = "not cleaned", "not checked"
-_ON = {"with": "languages with other corpora too", "only": "languages with nothing else",
-       "others": "languages without it"}  # fmt: skip
+_HAVE = {"with": "Have it and others", "only": "Have only it", "others": "Do not have it"}
 
 
 class Use(NamedTuple):
@@ -169,12 +168,12 @@ def _by_language(uses: Sequence[Use], effects: Sequence[CorpusEffect]) -> Table:
 
 
 def _effects(effects: Sequence[CorpusEffect]) -> Table:
-    """Returns what each corpus gives, as means over groups of languages."""
+    """Returns what each corpus gives, as means over the languages that have it, or do not."""
     columns = [Column("Corpus"), Column("Test set"), Column("Pairs", "count", rank=3)]
     for place, group in enumerate(GROUPS):
-        columns += [Column("BLEU", "difference", _ON[group], rank=1 + place),
-                    Column("chrF++", "difference", _ON[group], rank=2 + place),
-                    Column("number", "count", _ON[group], rank=3 + place)]  # fmt: skip
+        columns += [Column("BLEU", "difference", _HAVE[group], rank=1 + place),
+                    Column("chrF++", "difference", _HAVE[group], rank=2 + place),
+                    Column("languages", "count", _HAVE[group], rank=3 + place)]  # fmt: skip
     rows: list[tuple[Value, ...]] = []
     for at in dict.fromkeys((effect.corpus, effect.testset, effect.target) for effect in effects):
         groups = {effect.group: effect for effect in effects

@@ -94,7 +94,6 @@ def assemble(
     eos: int = EOS,
     start: int = PAD,
     alignment: Int32[np.ndarray, "T"] | None = None,
-    corpora: Int32[np.ndarray, "n"] | None = None,
 ) -> Batch:
     """Returns the batch of `rows` (empty rows are padding); `decoded` has their examples.
 
@@ -112,7 +111,6 @@ def assemble(
 
     `alignment` has, per token of `decoded.targets`, the index of its source token in the example,
     or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 -1 3 -1 -1 -1 for 1 0 -1.
-    `corpora` has the corpus id per example, and adds `decoder_corpus_ids`.
     """
     flat = [example for row in rows for example in row]
     count = np.array([len(row) for row in rows], np.int64)
@@ -142,12 +140,25 @@ def assemble(
         "decoder_positions": decoder.fill(decoder.positions),
         "decoder_language_ids": decoder.fill(decoder.spread(languages)),
     }
-    if corpora is not None:
-        batch["decoder_corpus_ids"] = decoder.fill(decoder.spread(corpora))
     if alignment is not None:
         aligned = encoder.in_row(alignment, decoded.target_lengths)
         batch["decoder_alignment"] = decoder.fill(decoder.with_eos(aligned, -1), -1)
     return batch
+
+
+def of_tokens(
+    values: Int32[np.ndarray, "examples"], rows: Sequence[Row], segments: Int32[np.ndarray, "B T"]
+) -> Int32[np.ndarray, "B T"]:
+    """Returns the value of each token's example, and 0 for padding.
+
+    >>> row = [PackedExample(0, 0, 0, 2, 2), PackedExample(1, 0, 1, 2, 1)]
+    >>> segments = np.array([[1, 1, 2, 0]], np.int32)
+    >>> of_tokens(np.array([7, 9], np.int32), [row], segments).tolist()
+    [[7, 7, 9, 0]]
+    """
+    starts = np.cumsum([0, *map(len, rows)])[:-1]
+    places = np.where(segments > 0, starts[:, None] + segments - 1, -1)
+    return np.append(values, np.int32(0))[places]
 
 
 class _Layout:

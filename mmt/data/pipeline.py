@@ -67,8 +67,7 @@ def train_batches(
       denoising: options of the examples of monolingual text.
       alignment: whether batches have `decoder_alignment`, see `packing.assemble`, from the files of
         `mmt data align`. Monolingual and modified examples have no alignment.
-      leave_out: corpora whose training examples are omitted, by the names of their entries; for a
-        glob or folder the part of the name before '/'. Mixing rates follow the remaining examples.
+      leave_out: corpora whose examples are omitted, by the names of entries, globs or folders.
       lanes: old name of `virtual_shards`.
 
     Raises:
@@ -87,11 +86,6 @@ def train_batches(
     chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
     split = Split(cache, "train", drawn, feature_lengths, denoising, alignment, leave_out)
-    if leave_out and not split.counts:
-        raise ValueError(
-            f"without the corpora {', '.join(leave_out)} (pipeline.train_batches.leave_out), "
-            f"no training example of {cache.directory} remains"
-        )
     sampler = CurriculumSampler(
         [_with_examples(split.counts, known, stage) for stage in curriculum],
         split.counts,

@@ -11,7 +11,7 @@ from mmt.data.cache import Cache, alignments, records
 from mmt.data.cache.origins import in_corpora
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.mixing import is_monolingual
-from mmt.data.packing import Batch, PackedExample, Row, assemble
+from mmt.data.packing import Batch, PackedExample, Row, assemble, of_tokens
 
 
 class Split:
@@ -28,7 +28,7 @@ class Split:
       with_corpora: whether batches have `decoder_corpus_ids`, indices into `Manifest.corpus_table`.
 
     Raises:
-      ValueError: the cache has no corpus of a name in `leave_out`.
+      ValueError: the cache has no corpus of a name in `leave_out`, or nothing without them.
     """
 
     def __init__(
@@ -77,12 +77,11 @@ class Split:
                 self._alignments[self._ids[-1]] = alignments.Alignments(cache, code)
         self._warn(split, left_out)
         emptied = [code for code in languages if kept_counts.get(code) == 0]
-        if self.leave_out and self.counts and emptied:
-            warnings.warn(
-                f"without the corpora {', '.join(self.leave_out)}, no {split} example remains of "
-                f"{', '.join(emptied)}",
-                stacklevel=3,
-            )
+        if self.leave_out and emptied:
+            what = f"without the corpora {', '.join(self.leave_out)}, no {split} example remains"
+            if not self.counts:
+                raise ValueError(f"{what} (pipeline.train_batches.leave_out)")
+            warnings.warn(f"{what} of {', '.join(emptied)}", stacklevel=3)
 
     def _chosen(self, code: str) -> Bool[np.ndarray, "n"] | bool:
         """Returns whether each record of a language is of a corpus that is not left out."""
@@ -122,12 +121,15 @@ class Split:
         raw = [e.changed or self.raw(e.language, e.record) for row in rows for e in row]
         source, target = self.shape
         manifest = self.cache.manifest
-        return assemble(
+        batch = assemble(
             rows, records.decode(raw), source=source, target=target,
             pad=manifest.pad, eos=manifest.eos, start=manifest.start,
             alignment=self._aligned(rows) if self.alignment else None,
-            corpora=self._corpora(rows) if self.with_corpora else None,
         )  # fmt: skip
+        if self.with_corpora:
+            segments = batch["decoder_segment_ids"]
+            batch["decoder_corpus_ids"] = of_tokens(self._corpora(rows), rows, segments)
+        return batch
 
     def _corpora(self, rows: Sequence[Row]) -> Int32[np.ndarray, "examples"]:
         """Returns the corpus id of each example."""

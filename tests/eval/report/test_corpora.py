@@ -53,8 +53,8 @@ def test_each_language_and_corpus_has_its_effect():
     assert rows[1]["Gives BLEU"] is None and rows[2]["Gives BLEU"].value == 9.5
     assert (rows[0]["Share of the language"], rows[0]["Epochs"]) == (0.7, 10.0)
     (effect,) = [by_heading(made.effects, place) for place in range(len(made.effects.rows))]
-    assert effect["languages with other corpora too BLEU"].value == 1.25
-    assert effect["languages with other corpora too number"] == 2
+    assert effect["Have it and others BLEU"].value == 1.25
+    assert effect["Have it and others languages"] == 2
     assert "Without web, no training data remain: Swahili." in notes(made)
     assert "was not measured" not in notes(made)
 
