@@ -1,6 +1,8 @@
 """A split of a cache: the examples that fit into a row, and the arrays of rows."""
 
+import bisect
 import functools
+import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -46,7 +48,7 @@ class Split:
         self.alignment = alignment
         self.leave_out = tuple(leave_out)
         self.with_corpora = False
-        self._corpus_ids: dict[int, np.ndarray] = {}  # by language id
+        self._corpus_runs: dict[int, tuple[list[int], list[int]]] = {}  # by language id: ends, ids
         self.counts: dict[str, int] = {}
         self._kept: list[np.ndarray | None] = []  # indices [n], None for all
         self._lengths: list[np.ndarray] = []  # [n, 2], of all
@@ -133,15 +135,16 @@ class Split:
 
     def _corpora(self, rows: Sequence[Row]) -> Int32[np.ndarray, "examples"]:
         """Returns the corpus id of each example."""
-        ids = [self._ids_of(e.language)[e.record] for row in rows for e in row]
-        return np.array(ids, np.int32)
+        return np.array([self._corpus(e.language, e.record) for row in rows for e in row], np.int32)
 
-    def _ids_of(self, language_id: int) -> Int32[np.ndarray, "_"]:
-        if language_id not in self._corpus_ids:
+    def _corpus(self, language_id: int, record: int) -> int:
+        if language_id not in self._corpus_runs:
             manifest = self.cache.manifest
-            ids = manifest.corpus_ids(manifest.languages[language_id])
-            self._corpus_ids[language_id] = ids
-        return self._corpus_ids[language_id]
+            runs = manifest.corpus_runs(manifest.languages[language_id])
+            ends = list(itertools.accumulate(count for _, count in runs))
+            self._corpus_runs[language_id] = ends, [number for number, _ in runs]
+        ends, ids = self._corpus_runs[language_id]
+        return ids[bisect.bisect_right(ends, record)]
 
     def _aligned(self, rows: Sequence[Row]) -> Int32[np.ndarray, "T"]:
         """Returns the index of the source token of all target tokens without EOS, or -1."""

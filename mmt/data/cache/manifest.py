@@ -129,7 +129,7 @@ class Manifest:
         """Returns (language, corpus) of every corpus id; empty if the names are not known.
 
         The training examples of a language are consecutive runs of one corpus each (`corpora`), so
-        the id of an example follows from its record number; see `corpus_ids`.
+        the id of an example follows from its record number; see `corpus_runs`.
         """
         counts, runs = self.counts.get("train", {}), self.corpora.get("train", {})
         for code, count in counts.items():
@@ -138,15 +138,19 @@ class Manifest:
         names = {code: dict.fromkeys(name for name, _ in runs.get(code, ())) for code in counts}
         return tuple((code, name) for code in self.languages for name in names.get(code, ()))
 
-    def corpus_ids(self, language: str) -> Int[np.ndarray, "n"]:
-        """Returns the corpus id of each training example of a language, in order of the records.
+    def corpus_runs(self, language: str) -> list[tuple[int, int]]:
+        """Returns (corpus id, examples) of each run of a language, in order of the records.
 
         The manifest must have a `corpus_table`.
         """
-        runs = self.corpora.get("train", {}).get(language, [])
         number = {at: number for number, at in enumerate(self.corpus_table)}
-        ids = [number[language, name] for name, _ in runs]
-        return np.repeat(np.array(ids, np.int32), [count for _, count in runs])
+        runs = self.corpora.get("train", {}).get(language, [])
+        return [(number[language, name], count) for name, count in runs]
+
+    def corpus_ids(self, language: str) -> Int[np.ndarray, "n"]:
+        """Returns the corpus id of each training example of a language, as `corpus_runs` does."""
+        ids, counts = np.array(self.corpus_runs(language), np.int64).reshape(-1, 2).T
+        return np.repeat(ids.astype(np.int32), counts)
 
     def without(self, corpora: Sequence[str]) -> "Manifest":
         """Returns the manifest without the training examples of some corpora; all languages stay.
