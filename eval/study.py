@@ -7,6 +7,7 @@ its own process. Run the same study again to resume; finished runs are skipped.
 import dataclasses
 import inspect
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -19,13 +20,15 @@ from rich.console import Console
 from rich.table import Table
 
 from eval import testsets
+from eval.analyses.corpus_effects import effects
 from eval.analyses.train_overlap import TrainingTargets
 from eval.analyses.update import update
 from eval.metrics import Metrics
 from eval.records import analysis, results
 from eval.report import check_folder, report
 from mmt import config
-from mmt.data import corpora
+from mmt.data import corpora, recipe
+from mmt.data.cache.manifest import read_manifest
 from mmt.data.cleaning import prepare
 from mmt.decoding import Decoding
 from mmt.run import Run
@@ -45,6 +48,8 @@ class Study:
     corpus: whose training targets a system may recite; "" looks for none.
     examples: whether the report shows sentences.
     remarks: what the report's recipe notes say: heading -> text.
+    leave_out: corpora, by the names of their entries. The first run, a `train`, is trained again
+        without each of them, as system `without:NAME`; the report shows what each corpus gives.
 
     Studies of earlier versions have settings as text, which still count: `NAME=VALUE` after a run's
     file, the same for all runs in `bindings`, and lists such as `['beam=1']` in `decoding` and
@@ -61,9 +66,10 @@ class Study:
     corpus: str = ""
     examples: bool = True
     remarks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    leave_out: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("runs", "testsets", "decoding", "scores", "bindings"):
+        for name in ("runs", "testsets", "decoding", "scores", "bindings", "leave_out"):
             value = getattr(self, name)
             if isinstance(value, Decoding | Metrics):
                 continue
@@ -74,6 +80,11 @@ class Study:
         if not isinstance(self.remarks, Mapping):
             raise ValueError(f"Study.remarks: {self.remarks!r}; expected headings with their texts")
         self._check_runs()
+        if self.leave_out and not self.runs[0].lstrip().startswith("train"):
+            raise ValueError(
+                f"Study.leave_out: its corpora are left out of the first run, {self.runs[0]!r}; "
+                "expected a run of the command train"
+            )
         if old := self._settings_as_text():
             warnings.warn(
                 f"{', '.join(old)}: settings as text; since this version a study's run names a gin "
@@ -111,6 +122,8 @@ class Study:
         raised without a report; the next start resumes that run.
         """
         runs = list(map(self._run, self.runs))
+        without = {corpus: self._without(corpus, runs[0]) for corpus in self.leave_out}
+        runs += without.values()
         self._check(runs)
         judged = [f"--gin.{name}" for name in self._judged]
         for run in runs:
@@ -124,6 +137,11 @@ class Study:
         training = TrainingTargets(targets(self.corpus)) if self.corpus else None
         update([Path(self.results)], training=training)
         analysis.add(analysis.beside(Path(self.results)), self._remarks())
+        if without:
+            systems = {corpus: run.directory.name for corpus, run in without.items()}
+            manifest = read_manifest(Run(runs[0].directory).manifest)
+            given = effects(Path(self.results), runs[0].directory.name, systems, manifest)
+            analysis.add(analysis.beside(Path(self.results)), given)
         return report([self.results], Path(self.out), examples=self.examples)
 
     def _run(self, run: str) -> "PlannedRun":
@@ -150,6 +168,21 @@ class Study:
         languages = config.macro("BASELINE_LANGUAGES", 0)
         count = languages if isinstance(languages, int) else len(languages)
         return PlannedRun(command, file, bindings, directory, steps, count)
+
+    def _without(self, corpus: str, whole: "PlannedRun") -> "PlannedRun":
+        """Returns the run `whole` without a corpus. Raises ValueError if its data do not have it.
+        """
+        command, file, *bindings = shlex.split(self.runs[0])
+        config.load([file], [*self.bindings, *bindings])
+        try:
+            config.configured(recipe.CacheConfig)().check_leave_out([corpus])
+        except ValueError as error:
+            raise ValueError(f"Study.leave_out: {error}") from error
+        name = re.sub(r"[^\w.-]+", "_", corpus)
+        directory = whole.directory.with_name(f"without:{name}")
+        bindings += [f"MODEL_DIR={str(directory)!r}",
+                     f"pipeline.train_batches.leave_out={[corpus]!r}"]  # fmt: skip
+        return self._run(shlex.join([command, file, *bindings]))
 
     @property
     def _judged(self) -> list[str]:

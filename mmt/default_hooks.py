@@ -53,11 +53,9 @@ class Rollback:
     takes the same way. First hook of a run.
     """
 
-    def __init__(
-        self, program: Trainer, batches: Batches, checkpoints: Checkpoints, log: Log
-    ) -> None:
+    def __init__(self, program: Trainer, checkpoints: Checkpoints, log: Log) -> None:
         self._program, self._log = program, log
-        self._shapes = program.shapes(len(batches.manifest.languages))
+        self._shapes = program.shapes(log.losses)
         self._checkpoints, self._policy = checkpoints, checkpoints.policy
         self._skipped_in_a_row = self._rollbacks = 0
         self._restored_step = -1
@@ -321,8 +319,8 @@ class OpenRun(NamedTuple):
 
 @contextlib.contextmanager
 def opened(
-    program: Trainer, languages: Sequence[str], *, model_dir: str, steps: int, policy: Policy,
-    health: Health,
+    program: Trainer, languages: Sequence[str], corpora: Sequence[tuple[str, str]], *,
+    model_dir: str, steps: int, policy: Policy, health: Health,
 ) -> Iterator[OpenRun]:  # fmt: skip
     """Holds a run directory for a run of `steps` steps inside the `with` statement.
 
@@ -334,7 +332,7 @@ def opened(
         raised_alone(),
         Checkpoints(model_dir, policy) as checkpoints,
         Checkpoints(model_dir, policy, recovery=True) as recovery,
-        Log(model_dir, steps, languages=languages, every=program.log_every,
+        Log(model_dir, steps, languages=languages, corpora=corpora, every=program.log_every,
             languages_every=program.languages_every) as log,
         _beating(log, health) as heart,
     ):  # fmt: skip

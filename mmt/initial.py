@@ -110,9 +110,31 @@ def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
             )
     if config.languages:
         _check_languages(program, manifest, model_dir)
-    checkpoint.check_model(model_dir, program.shapes(len(manifest.languages)).items())
+    counted = _counted_corpora(manifest, model_dir) or manifest.languages
+    checkpoint.check_model(model_dir, program.shapes(len(counted)).items())
     if program.teacher is not None:
         program.teacher.check(program.model, manifest)
+
+
+def add_corpora(batches: Any, model_dir: str | Path) -> tuple[tuple[str, str], ...]:
+    """Returns the corpora whose losses a run sums up, and has the batches name them."""
+    corpora = _counted_corpora(batches.manifest, model_dir)
+    if corpora:
+        batches.add_corpus_ids()
+    return corpora
+
+
+def _counted_corpora(manifest: Any, model_dir: str | Path) -> tuple[tuple[str, str], ...]:
+    """Returns (language, corpus) of each loss that a run sums up; () if it does so by language.
+
+    It does so by language if no language has several corpora, and if it was begun so: a run of an
+    earlier version goes on as it was.
+    """
+    table = manifest.corpus_table
+    if len(table) == len({code for code, _ in table}):
+        return ()
+    begun = checkpoint.meter_size(model_dir)
+    return table if begun in (None, len(table)) else ()
 
 
 def _check_languages(program: Any, manifest: Any, model_dir: str | Path) -> None:

@@ -73,6 +73,7 @@ class Log:
     them. Other rows hold the results of a hook, such as validation. Rows that a full disk refuses
     stay in memory until they can be written, and training continues.
 
+    corpora: (language, corpus) of each loss that the meters hold; () if they hold one per language.
     clock: returns seconds; the clock of a run that shares the machine is slower.
     shown: whether rows appear on the screen.
     """
@@ -85,13 +86,15 @@ class Log:
         languages: Sequence[str],
         every: int,
         languages_every: int,
+        corpora: Sequence[tuple[str, str]] = (),
         clock: Callable[[], float] = time.perf_counter,
         shown: bool = True,
     ) -> None:
         self.path = Run(model_dir).metrics
         self._writes = distributed.is_first()
         self.every, self.languages_every = every, languages_every
-        self._languages, self._steps = list(languages), steps
+        self._entries, self._steps = list(corpora) or [(code, "") for code in languages], steps
+        self.losses = len(self._entries)  # that the meters hold
         self._pending: tuple[int, Meters, bool, float] | None = None
         self.stopped = False  # whether a hook stopped an earlier start of this run
         self._waited, self._clock, self._shown = 0.0, clock, shown and self._writes
@@ -227,14 +230,8 @@ class Log:
         }
         row |= {"skipped": skipped} if skipped else {}
         if with_languages:
-            counts = zip(self._languages, meters.language_tokens.tolist(), strict=True)
-            row["language_tokens"] = {code: count for code, count in counts if count}
-            losses = zip(self._languages, meters.language_loss.tolist(), strict=True)
-            row["language_loss"] = {
-                code: loss / row["language_tokens"][code]
-                for code, loss in losses
-                if code in row["language_tokens"]
-            }
+            tokens, losses = meters.language_tokens.tolist(), meters.language_loss.tolist()
+            row |= _means(self._entries, tokens, losses)
         self._show(row)
         self.write(row)
 
@@ -362,6 +359,27 @@ class _Events:
             yield
         except OSError:
             self._writer = None
+
+
+def _means(
+    entries: Sequence[tuple[str, str]], tokens: Sequence[float], losses: Sequence[float]
+) -> dict[str, Any]:
+    """Returns tokens and mean loss by language, and by corpus of the languages with several.
+
+    entries: (language, corpus) of each number; those of a language follow each other.
+    """
+    row: dict[str, dict[str, Any]] = {"language_tokens": {}, "language_loss": {}}
+    numbers = zip(entries, tokens, losses, strict=True)
+    for code, group in itertools.groupby(numbers, key=lambda number: number[0][0]):
+        of_corpora = {corpus: (count, loss) for (_, corpus), count, loss in group}
+        if seen := {corpus: pair for corpus, pair in of_corpora.items() if pair[0]}:
+            count, loss = (sum(column) for column in zip(*seen.values(), strict=True))
+            row["language_tokens"][code], row["language_loss"][code] = count, loss / count
+        if seen and len(of_corpora) > 1:
+            means = {corpus: loss / count for corpus, (count, loss) in seen.items()}
+            row.setdefault("corpus_tokens", {})[code] = {c: seen[c][0] for c in seen}
+            row.setdefault("corpus_loss", {})[code] = means
+    return row
 
 
 @jax.jit

@@ -21,13 +21,16 @@ class Batches(Protocol):
 
     @property
     def manifest(self) -> Any:
-        """Has `languages` and `vocabulary_size`."""
+        """Has `languages`, `vocabulary_size` and `corpus_table`."""
 
     @property
     def waits_for_losses(self) -> bool:
         """Whether the order of the data depends on losses that are given to `validated`."""
 
     def __next__(self) -> Rows: ...
+    def add_corpus_ids(self) -> None:
+        """Adds `decoder_corpus_ids`, indices into `manifest.corpus_table`, to the batches."""
+
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
         """Restricts reading to `rows(batch_size)`, the rows of this process."""
 

@@ -12,7 +12,7 @@ import jax
 from mmt import default_hooks
 from mmt.checkpoint import Policy
 from mmt.health import Health
-from mmt.initial import check, check_parents
+from mmt.initial import add_corpora, check, check_parents
 from mmt.optimizer import cooldown, inverse_sqrt, muon, relative_adam, warmup_cosine
 from mmt.step import Batches, Hook, Step, position, run_hooks
 from mmt.system import termination
@@ -59,11 +59,12 @@ def train(
     batches.share(program.layout.rows)
     check(program, batches.manifest, model_dir)
     position(batches)  # raises where the processes read different data
-    languages = batches.manifest.languages
+    corpora = add_corpora(batches, model_dir)
     with default_hooks.opened(
-        program, languages, model_dir=model_dir, steps=steps, policy=policy, health=health
-    ) as (preemption, checkpoints, recovery, log, heart):
-        rollback = default_hooks.Rollback(program, batches, checkpoints, log)
+        program, batches.manifest.languages, corpora, model_dir=model_dir, steps=steps,
+        policy=policy, health=health,
+    ) as (preemption, checkpoints, recovery, log, heart):  # fmt: skip
+        rollback = default_hooks.Rollback(program, checkpoints, log)
         state, loss = rollback.start(batches, recovery)
         step = int(state.step)
         first = step if loss is None else step - 1  # the last step whose hooks were called

@@ -17,6 +17,7 @@ import tasks
 from mmt.data import cache, corpora, mixing
 from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.data.cleaning import provenance
 from mmt.data.recipe import CacheConfig
 from mmt.run import Run
 from mmt.system import status
@@ -115,6 +116,7 @@ def build_cache(
         vocabularies=mixture.vocabulary_files(),
         pad=pad,
         start=start,
+        origins=provenance.origins(mixture.corpora),
         processes=processes or min(len(os.sched_getaffinity(0)), 1 + total // _EXAMPLES_EACH),
     )
 

@@ -52,8 +52,9 @@ class ToyBatches:
     """Three made-up languages whose translation is the source reversed; position is one integer."""
 
     manifest = types.SimpleNamespace(
-        languages=("aaa_Latn", "bbb_Latn", "ccc_Latn"), vocabulary_size={"source": 20, "target": 20}
-    )
+        languages=("aaa_Latn", "bbb_Latn", "ccc_Latn"), corpus_table=(),
+        vocabulary_size={"source": 20, "target": 20},
+    )  # fmt: skip
 
     def __init__(self, rows: int = 8, length: int = 6) -> None:
         self.index, self.rows, self.length = 0, rows, length
@@ -78,6 +79,9 @@ class ToyBatches:
         }
 
     waits_for_losses = False
+
+    def add_corpus_ids(self) -> None:
+        pass
 
     def share(self, rows) -> None:
         pass

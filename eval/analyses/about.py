@@ -1,8 +1,8 @@
-"""The rows of analysis.jsonl that describe an evaluated run: cost, recipe, routing, reliability."""
+"""The rows of analysis.jsonl that describe an evaluated run, such as its cost and its corpora."""
 
 from typing import Any
 
-from eval.analyses import cost, routing
+from eval.analyses import cost, provenance, routing
 from eval.records.analysis import Reliability
 from eval.systems import System
 from eval.testsets import TestSet
@@ -17,7 +17,8 @@ def rows(run: Run, system: System, translator: Translator, testset: TestSet) -> 
         translator, testset, system=system.name, checkpoint=system.checkpoint,
         **routing.as_trained(run.directory),
     )  # fmt: skip
-    return [*cost.cost(run.directory, system), *routed, *_reliability(run, system)]
+    used = provenance.uses(run.directory, system)
+    return [*cost.cost(run.directory, system), *used, *routed, *_reliability(run, system)]
 
 
 def _reliability(run: Run, system: System) -> list[Reliability]:

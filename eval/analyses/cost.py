@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from eval.records.analysis import Cost, Curve, SystemRecipe
 from eval.systems import System
 from mmt import config, train
@@ -103,10 +105,18 @@ def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     manifest = read_manifest(Run(model_dir).manifest)
     if opened.manifest.corpus_hash != manifest.corpus_hash:
         return {}
+    trained_on = set(manifest.corpus_table)
+    left_out = [
+        number
+        for number, entry in enumerate(opened.manifest.corpus_table if trained_on else ())
+        if entry[0] in manifest.languages and entry not in trained_on
+    ]
     passes = {}
     for code, tokens in seen.items():
         if mixing.is_monolingual(code):
             continue
-        whole = int((opened.lengths(code, "train")[:, 1] + 1).sum())
-        passes[code] = round(tokens / whole, 3)
+        lengths = opened.lengths(code, "train")[:, 1] + 1
+        if left_out:
+            lengths = lengths[~np.isin(opened.manifest.corpus_ids(code), left_out)]
+        passes[code] = round(tokens / int(lengths.sum()), 3)
     return passes

@@ -100,6 +100,24 @@ def paired(system: Judged, against: Judged) -> Paired:
     )
 
 
+def mean_difference(pairs: Sequence[tuple[Judged, Judged]]) -> dict[str, float]:
+    """Returns the differences of BLEU and chrF++ of two systems, as means over languages.
+
+    `bleu_low` to `bleu_high` and `chrf_low` to `chrf_high` are 95 % intervals by paired bootstrap
+    over the sentences of each language.
+
+    pairs: of each language, both systems on the same sentences.
+    """
+    made: dict[str, float] = {}
+    for name in ("bleu", "chrf"):
+        scores = [getattr(a.row, name) - getattr(b.row, name) for a, b in pairs]
+        drawn = [getattr(a, f"{name}s") - getattr(b, f"{name}s") for a, b in pairs]
+        low, high = _middle(np.mean(drawn, axis=0))
+        mean = round(float(np.mean(scores)), 4)
+        made |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return made
+
+
 def corrected(p_values: Sequence[float]) -> list[float]:
     """Returns p-values corrected by Benjamini and Hochberg (1995).
 

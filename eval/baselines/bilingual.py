@@ -91,6 +91,11 @@ def baselines(
 def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache) -> None:
     """Raises ValueError for settings that cannot train these languages."""
     with candidate.configured() as (program, plan):
+        if left_out := config.value(pipeline.train_batches, "leave_out"):
+            raise ValueError(
+                f"pipeline.train_batches.leave_out = {left_out}: baselines are trained on all "
+                "corpora of a language; allowed: []"
+            )
         ids = program.model.config
         for code in codes:
             text = _text(opened, program, plan, code)

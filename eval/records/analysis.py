@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias, get_args
 from eval import metrics
 from eval.records import results, rows
 from eval.records.behaviour import BehaviourShares
+from eval.records.provenance import CorpusEffect, CorpusUses
 from mmt.checked import HUGE, within
 
 FILE = "analysis.jsonl"
@@ -338,7 +339,7 @@ class Reliability(rows.AnalysisRow):
 Row: TypeAlias = (
     Interval | OutputChecks | Comet | Paired | SentenceCounts | TestsetDescription
     | TestsetQuality | TrainOverlap | ExpertLoad | Curve | Cost | SystemRecipe | Remark
-    | Reliability | BehaviourShares
+    | Reliability | BehaviourShares | CorpusUses | CorpusEffect
 )  # fmt: skip
 _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
 

@@ -27,6 +27,7 @@ from eval.records.analysis import (
     TrainOverlap,
 )
 from eval.records.behaviour import BehaviourShares
+from eval.records.provenance import CorpusEffect, CorpusUses
 from eval.records.results import Row
 
 SURE = 0.05  # a difference is significant if both p-values are below
@@ -169,6 +170,14 @@ class AnalysisIndex:
     def curve(self, system: str) -> Curve | None:
         """Returns its training curve."""
         return next(iter(self._of_system.get(("curve", system), [])), None)
+
+    def corpora(self, system: str) -> Sequence[CorpusUses]:
+        """Returns the corpora that it was trained on, a row per language."""
+        return self._of_system.get(("corpora", system), [])
+
+    def corpus_effects(self, system: str) -> Sequence[CorpusEffect]:
+        """Returns what each corpus gives to it, by language and by group of languages."""
+        return self._of_system.get(("corpus_effect", system), [])
 
     def reliability(self, system: str) -> Reliability | None:
         """Returns the chrF of its lines by their confidence."""

@@ -17,7 +17,16 @@ from matplotlib.figure import Figure
 from eval.records import analysis, results
 from eval.records.analysis_index import OUTPUT_CHECKS, RISKY, AnalysisIndex
 from eval.records.results import Row
-from eval.report import captions, cells, csv_tables, recipes, render, system_tables, tables
+from eval.report import (
+    captions,
+    cells,
+    corpora,
+    csv_tables,
+    recipes,
+    render,
+    system_tables,
+    tables,
+)
 from eval.report import caveats as notes
 from eval.report import examples as sentences
 from eval.report.caveats import Note
@@ -159,6 +168,7 @@ def report(
         "sections": sections, "behaviours": behaviours, "training": training, "files": counts,
         "tables": tables, "systems": system_tables, "guards": OUTPUT_CHECKS, "risky": RISKY,
         "small": SMALL, "analyses": analyses, "captions": captions, "recipes": recipes,
+        "corpora": corpora.parts(analyses, rows),
     }  # fmt: skip
     pages = {
         "report.html": render.template("report.html.j2").render(context).encode(),

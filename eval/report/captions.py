@@ -25,6 +25,17 @@ BEHAVIOURS = (
     "none; languages with the most passed cases come first. Hover over a row, or tap it, for its "
     "values."
 )
+CORPORA = (
+    "Examples seen are those of the whole run, with repeats. The training loss is the mean over "
+    "the target tokens of the second half of the steps, in nats, with dropout. A pair that "
+    "overlaps several test sets is counted once in the tables."
+)
+CORPUS_EFFECTS = (
+    "The scores of the system less those of the same system trained without the corpus, in as "
+    "many steps; the other corpora take its place. Above zero the corpus helps. Intervals are "
+    "95 %, by paired bootstrap over the test sentences. They do not contain the effect of the "
+    "training seed, and the languages are fixed."
+)
 SOURCE_USE = (
     "What the source tells, against target tokens",
     "The validation loss with another line's source less the loss with its own. At 0 the model "

@@ -2,7 +2,7 @@
 
 from mmt.checkpoint.average import average
 from mmt.checkpoint.policy import Policy
-from mmt.checkpoint.restore import check_model, read_params, restore_params
+from mmt.checkpoint.restore import check_model, meter_size, read_params, restore_params
 from mmt.checkpoint.save import Checkpoints, write_params
 from mmt.checkpoint.streaming import raised_alone, write_tree
 
@@ -11,6 +11,7 @@ __all__ = [
     "Policy",
     "average",
     "check_model",
+    "meter_size",
     "raised_alone",
     "read_params",
     "restore_params",

@@ -20,6 +20,7 @@ from mmt.run import Run
 
 ARRAYS = ("params", "optimizer", "progress")
 JSON = ("data", "measured")
+_METER = "meters/language_loss"
 
 
 class Damaged(ValueError):
@@ -137,6 +138,23 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
     else:
         return
     _refuse(directory, wrong)
+
+
+def meter_size(model_dir: str | Path) -> int | None:
+    """Returns the number of losses that the latest readable checkpoint of a run sums up.
+
+    None without such a checkpoint.
+    """
+    run = Run(model_dir)
+    directories = [run.checkpoint(step) for step in run.checkpoint_steps()]
+    if run.recovery.is_dir():
+        directories += [path for path in sorted(run.recovery.iterdir()) if path.name.isdigit()]
+    for directory in reversed(directories):
+        with contextlib.suppress(OSError, ValueError):  # damaged: `restore` reports it
+            stored = ocp.StandardCheckpointHandler().metadata((directory / "progress").absolute())
+            if shape := _by_name(stored.tree).get(_METER):
+                return shape[0]
+    return None
 
 
 def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = None) -> Any:

@@ -70,7 +70,8 @@ def _train_loaded(command: str) -> int:
     if parent := initial.takes_vocabulary_of(program, directory):
         batches.manifest.check_vocabulary_of(parent)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():
-        run.describe(cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory)))
+        opened = cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory))
+        run.describe(opened.without(batches.leave_out))
         make_identifier(run)
     try:
         config.configured(train.train)(program, batches)

@@ -32,7 +32,7 @@ def publish(
         for file in {run.config, *run.vocabularies().values(), *optional}:
             shutil.copyfile(file, temporary / file.name)
         # The names of the corpus files are paths of the machine that trained.
-        dataclasses.replace(read_manifest(run.manifest), corpora={}).write(temporary)
+        dataclasses.replace(read_manifest(run.manifest), corpora={}, origins=[]).write(temporary)
         published.write_weights(temporary, params, step=step, dtype=dtype)
         weights = new.weights(step)
         text = card(published.sha256(weights), weights.stat().st_size)

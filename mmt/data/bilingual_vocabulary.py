@@ -68,6 +68,7 @@ def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> C
             {(split, language): functools.partial(examples, split) for split in manifest.counts},
             name=manifest.name, target=manifest.target, source=manifest.source,
             corpus_hash=manifest.corpus_hash, vocabularies=files,
+            origins=manifest.only([language]).origins,
         )  # fmt: skip
     return cache.open_cache(directory)
 

@@ -146,6 +146,21 @@ def assemble(
     return batch
 
 
+def of_tokens(
+    values: Int32[np.ndarray, "examples"], rows: Sequence[Row], segments: Int32[np.ndarray, "B T"]
+) -> Int32[np.ndarray, "B T"]:
+    """Returns the value of each token's example, and 0 for padding.
+
+    >>> row = [PackedExample(0, 0, 0, 2, 2), PackedExample(1, 0, 1, 2, 1)]
+    >>> segments = np.array([[1, 1, 2, 0]], np.int32)
+    >>> of_tokens(np.array([7, 9], np.int32), [row], segments).tolist()
+    [[7, 7, 9, 0]]
+    """
+    starts = np.cumsum([0, *map(len, rows)])[:-1]
+    places = np.where(segments > 0, starts[:, None] + segments - 1, -1)
+    return np.append(values, np.int32(0))[places]
+
+
 class _Layout:
     """Positions of the tokens of one side: the examples of a row follow each other."""
 

@@ -49,6 +49,7 @@ def train_batches(
     denoising: Denoising = Denoising(),  # noqa: B008
     alignment: bool = False,
     schedule: Schedule | None = None,
+    leave_out: Sequence[str] = (),
     lanes: int | None = None,
 ) -> "TrainBatches":
     """Returns the endless training batches of a cache, see `TrainBatches`.
@@ -69,14 +70,14 @@ def train_batches(
       alignment: whether batches have `decoder_alignment`, see `packing.assemble`, from the files of
         `mmt data align`. Monolingual and modified examples have no alignment.
       schedule: changes the rates of the last stage by validation losses; default: no changes.
+      leave_out: corpora whose examples are omitted, by the names of entries, globs or folders.
       lanes: old name of `virtual_shards`.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
-        an unknown language, a mixture without examples, invalid stages, no alignments.
+        an unknown language or corpus, a mixture without examples, invalid stages, no alignments.
     """
-    if virtual_shards is None:
-        virtual_shards = lanes
+    virtual_shards = lanes if virtual_shards is None else virtual_shards
     if virtual_shards is None:
         virtual_shards = max(n for n in range(1, MAX_VIRTUAL_SHARDS + 1) if batch_size % n == 0)
     process = ProcessRows(batch_size, virtual_shards, (range(batch_size),))
@@ -86,7 +87,7 @@ def train_batches(
     curriculum = planned(stages, mixing)
     chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
     drawn = [code for code in known if code in chosen]
-    split = Split(cache, "train", drawn, feature_lengths, denoising, alignment)
+    split = Split(cache, "train", drawn, feature_lengths, denoising, alignment, leave_out)
     open_rows = OPEN_ROWS if packing else 0
     sampler = CurriculumSampler(
         [_with_examples(split.counts, known, stage) for stage in curriculum],
@@ -170,6 +171,13 @@ class TrainBatches:
         """Returns this process's rows of the next batch: the arrays of `packing.assemble`."""
         return next(self._prefetched)
 
+    def add_corpus_ids(self) -> None:
+        """Adds `decoder_corpus_ids` (indices into `Manifest.corpus_table`) from the first batch on.
+        """
+        self.close()
+        self.order.split.with_corpora = True
+        self._start(self._process)
+
     def share(self, rows: Callable[[int], Sequence[range]]) -> None:
         """Restricts reading and packing to this process's rows of every batch.
 
@@ -183,6 +191,11 @@ class TrainBatches:
             process.check()
             self.close()
             self._start(process)
+
+    @property
+    def leave_out(self) -> tuple[str, ...]:
+        """The corpora whose examples are omitted."""
+        return self.order.split.leave_out
 
     @property
     def batch_size(self) -> int:

@@ -5,10 +5,12 @@ Configs name this module `recipe`: `recipe.CacheConfig`, in older configs `recip
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmt.data import cache, corpora
 from mmt.data import vocabulary as vocab
+from mmt.data.cache import origins
 from mmt.run import Run
 from mmt.system.data_root import data_root
 
@@ -74,6 +76,26 @@ class CacheConfig:
                     "since it was made. Remove that directory, or set CACHE_DIR to another"
                 )
         return True
+
+    def check_leave_out(self, names: Sequence[str]) -> None:
+        """Checks the corpora of `pipeline.train_batches.leave_out` before a cache exists.
+
+        Raises:
+          ValueError: a corpus that the training data do not have, with the nearest name, or nothing
+            remains without them.
+        """
+        if Run(self.directory).manifest.is_file():
+            table = cache.open_cache(Path(self.directory)).manifest.corpus_table
+        elif not self.corpus:
+            return  # the names of a module's tasks are known when the cache is built
+        else:
+            corpus = corpora.load(self.corpus)
+            table = tuple(
+                (code, name) for code in corpus.languages for name in corpus.entries(code, "train")
+            )
+        origins.check_corpora(names, [name for _, name in table])
+        if all(origins.in_corpora(name, names) for _, name in table):
+            raise ValueError(f"without {', '.join(names)} no training example remains")
 
 
 Recipe = CacheConfig  # the name in older configs

@@ -1,16 +1,19 @@
 """A split of a cache: the examples that fit into a row, and the arrays of rows."""
 
+import bisect
 import functools
+import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Int, Int32
+from jaxtyping import Bool, Int, Int32
 
 from mmt.data.cache import Cache, alignments, records
+from mmt.data.cache.origins import in_corpora
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.mixing import is_monolingual
-from mmt.data.packing import Batch, PackedExample, Row, assemble
+from mmt.data.packing import Batch, PackedExample, Row, assemble, of_tokens
 
 
 class Split:
@@ -23,12 +26,17 @@ class Split:
       shape: tokens of a source and of a target row, with EOS.
       denoising: options of the examples of monolingual text, which determine their lengths.
       alignment: whether batches have `decoder_alignment`, the alignments of unchanged pairs.
+      leave_out: corpora whose examples are omitted.
+      with_corpora: whether batches have `decoder_corpus_ids`, indices into `Manifest.corpus_table`.
+
+    Raises:
+      ValueError: the cache has no corpus of a name in `leave_out`, or nothing without them.
     """
 
     def __init__(
         self, cache: Cache, split: str, languages: Sequence[str],
         feature_lengths: Mapping[str, int], denoising: Denoising = Denoising(),  # noqa: B008
-        alignment: bool = False,
+        alignment: bool = False, leave_out: Sequence[str] = (),
     ):  # fmt: skip
         if set(feature_lengths) != {"inputs", "targets"}:
             raise ValueError(
@@ -38,12 +46,16 @@ class Split:
         self.shape = (feature_lengths["inputs"], feature_lengths["targets"])
         self.denoising = denoising
         self.alignment = alignment
+        self.leave_out = tuple(leave_out)
+        self.with_corpora = False
+        self._corpus_runs: dict[int, tuple[list[int], list[int]]] = {}  # by language id: ends, ids
         self.counts: dict[str, int] = {}
         self._kept: list[np.ndarray | None] = []  # indices [n], None for all
         self._lengths: list[np.ndarray] = []  # [n, 2], of all
         self._readers: dict[int, records.RecordReader] = {}  # by language id
         self._alignments: dict[int, alignments.Alignments] = {}
         self._ids: list[int] = []
+        kept_counts = cache.manifest.without(self.leave_out).counts.get(split, {})
         left_out: dict[str, int] = {}
         for code in languages:
             lengths = np.asarray(cache.lengths(code, split))
@@ -51,19 +63,35 @@ class Split:
                 continue
             if is_monolingual(code):
                 lengths = self.denoiser.lengths(lengths[:, 1])
-            fits = (lengths < np.array(self.shape)).all(axis=1)  # EOS takes one more
-            if missing := int((~fits).sum()):
+            chosen = self._chosen(code)
+            fits = chosen & (lengths < np.array(self.shape)).all(axis=1)  # EOS takes one more
+            count = int(fits.sum())
+            if missing := kept_counts[code] - count:
                 left_out[code] = missing
-            if missing == len(lengths):
+            if not count:
                 continue
-            self.counts[code] = len(lengths) - missing
-            self._kept.append(np.flatnonzero(fits) if missing else None)
+            self.counts[code] = count
+            self._kept.append(np.flatnonzero(fits) if count < len(lengths) else None)
             self._lengths.append(lengths)
             self._ids.append(cache.manifest.languages.index(code))
             self._readers[self._ids[-1]] = cache.records(code, split)
             if alignment and not is_monolingual(code):
                 self._alignments[self._ids[-1]] = alignments.Alignments(cache, code)
         self._warn(split, left_out)
+        emptied = [code for code in languages if kept_counts.get(code) == 0]
+        if self.leave_out and emptied:
+            what = f"without the corpora {', '.join(self.leave_out)}, no {split} example remains"
+            if not self.counts:
+                raise ValueError(f"{what} (pipeline.train_batches.leave_out)")
+            warnings.warn(f"{what} of {', '.join(emptied)}", stacklevel=3)
+
+    def _chosen(self, code: str) -> Bool[np.ndarray, "n"] | bool:
+        """Returns whether each record of a language is of a corpus that is not left out."""
+        if not self.leave_out:
+            return True
+        manifest = self.cache.manifest
+        kept = [not in_corpora(name, self.leave_out) for _, name in manifest.corpus_table]
+        return np.array(kept, bool)[manifest.corpus_ids(code)]
 
     @functools.cached_property
     def denoiser(self) -> Denoiser:
@@ -95,11 +123,28 @@ class Split:
         raw = [e.changed or self.raw(e.language, e.record) for row in rows for e in row]
         source, target = self.shape
         manifest = self.cache.manifest
-        return assemble(
+        batch = assemble(
             rows, records.decode(raw), source=source, target=target,
             pad=manifest.pad, eos=manifest.eos, start=manifest.start,
             alignment=self._aligned(rows) if self.alignment else None,
         )  # fmt: skip
+        if self.with_corpora:
+            segments = batch["decoder_segment_ids"]
+            batch["decoder_corpus_ids"] = of_tokens(self._corpora(rows), rows, segments)
+        return batch
+
+    def _corpora(self, rows: Sequence[Row]) -> Int32[np.ndarray, "examples"]:
+        """Returns the corpus id of each example."""
+        return np.array([self._corpus(e.language, e.record) for row in rows for e in row], np.int32)
+
+    def _corpus(self, language_id: int, record: int) -> int:
+        if language_id not in self._corpus_runs:
+            manifest = self.cache.manifest
+            runs = manifest.corpus_runs(manifest.languages[language_id])
+            ends = list(itertools.accumulate(count for _, count in runs))
+            self._corpus_runs[language_id] = ends, [number for number, _ in runs]
+        ends, ids = self._corpus_runs[language_id]
+        return ids[bisect.bisect_right(ends, record)]
 
     def _aligned(self, rows: Sequence[Row]) -> Int32[np.ndarray, "T"]:
         """Returns the index of the source token of all target tokens without EOS, or -1."""

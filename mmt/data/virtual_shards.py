@@ -281,6 +281,8 @@ class SampleOrder:
             "inputs": inputs,
             "targets": targets,
         } | self.sampler.settings()
+        if self.split.leave_out:
+            settings["leave_out"] = sorted(self.split.leave_out)
         if self._texts.any():
             settings["denoising"] = dataclasses.asdict(self.split.denoising)
         return settings

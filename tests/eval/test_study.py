@@ -199,3 +199,49 @@ def test_a_file_that_describes_no_study_is_named(folder):
     with pytest.raises(ValueError, match=r"it has no study\.Study\.results"):
         study.load("s.gin")
     assert study.load("s.gin", ["study.Study.results='r.jsonl'"]).testsets == ["one"]
+
+
+@pytest.fixture
+def corpora_folder(folder):
+    """A gin file whose corpus has the entries news and my/web."""
+    text = 'name = "toys"\n[train]\nde = [{ pairs = "n.tsv", name = "news" }, '
+    text += '{ pairs = "w.tsv", name = "my/web" }]\n'
+    (folder / "toys").mkdir()
+    (folder / "toys/corpus.toml").write_text(text)
+    for name in "nw":
+        (folder / f"toys/{name}.tsv").write_text("Zug\ttrain\n")
+    head = "from __gin__ import dynamic_registration\nfrom mmt.data import pipeline\n"
+    head += "from mmt.data import recipe\nMODEL_DIR = 'runs/moe'\nTRAIN_STEPS = 50\n"
+    head += "recipe.CacheConfig.directory = 'none'\nrecipe.CacheConfig.mixture = 'toys_to_eng'\n"
+    (folder / "e.gin").write_text(head + "recipe.CacheConfig.corpus = 'toys'\n")
+    return folder
+
+
+def test_the_first_run_is_repeated_without_each_corpus(commands, corpora_folder, monkeypatch):
+    given = []
+    monkeypatch.setattr(study, "read_manifest", lambda path: path)
+    monkeypatch.setattr(study, "effects", lambda *arguments: given.append(arguments) or [])
+    make(runs=["train e.gin", RUNS[2]], testsets=["one"], leave_out=["my/web", "news"]).finish()
+    assert [command for command in commands if command.startswith("train")] == [
+        "train --gin_file=e.gin",
+        *(f"train --gin_file=e.gin --gin.MODEL_DIR='runs/without:{name}' "
+          f"--gin.pipeline.train_batches.leave_out=['{corpus}']"
+          for name, corpus in (("my_web", "my/web"), ("news", "news"))),
+    ]  # fmt: skip
+    assert sum("evaluate --model runs/without:" in command for command in commands) == 2
+    ((_, system, without, manifest),) = given
+    assert (system, str(manifest)) == ("moe", "runs/moe/manifest.json")
+    assert without == {"my/web": "without:my_web", "news": "without:news"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"leave_out": ["newz"]}, "Study.leave_out: no corpus 'newz' .*nearest: news"),
+     ({"leave_out": "news"}, "Study.leave_out: 'news'; expected a list of texts"),
+     ({"leave_out": ["news"], "runs": ["distill e.gin"]}, "expected a run of the command train"),
+     ({"leave_out": ["my/web", "my_web"]}, "no corpus 'my_web'")],
+)  # fmt: skip
+def test_faults_of_leave_out_are_errors_before_training(commands, corpora_folder, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**{"runs": ["train e.gin"]} | changes).finish()
+    assert not commands

@@ -83,3 +83,20 @@ def test_two_starts_in_one_second_have_two_files_of_events(tmp_path, monkeypatch
             log.start(start)
             log.write({"step": start + 1, "bleu": 1.0})
     assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 4
+
+
+def test_losses_of_corpora_are_means_and_add_up_to_their_language(tmp_path):
+    corpora = [("aaa", "web"), ("aaa", "books"), ("bbb", "web"), ("ccc", "web"), ("ccc", "books")]
+    meters = metrics.Meters(
+        {"steps": 1.0, "loss": 9.0, "target_tokens": 9.0, "tokens": 18.0},
+        np.array([6.0, 4.0, 3.0, 5.0, 0.0]), np.array([2.0, 4.0, 1.0, 2.0, 0.0]),
+    )  # fmt: skip
+    sizes = {"languages": ["aaa", "bbb", "ccc"], "every": 1, "languages_every": 1}
+    with metrics.Log(tmp_path, 1, **sizes, corpora=corpora, shown=False) as log:
+        log.start(0)
+        log.train_step(1, meters, last=True)
+    (row,) = read_metrics(log.path)
+    assert row["language_tokens"] == {"aaa": 6.0, "bbb": 1.0, "ccc": 2.0}
+    assert row["language_loss"] == {"aaa": 10 / 6, "bbb": 3.0, "ccc": 2.5}
+    assert row["corpus_tokens"] == {"aaa": {"web": 2.0, "books": 4.0}, "ccc": {"web": 2.0}}
+    assert row["corpus_loss"] == {"aaa": {"web": 3.0, "books": 1.0}, "ccc": {"web": 2.5}}

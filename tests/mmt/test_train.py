@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 import time
+import types
 
 import jax
 import numpy as np
@@ -247,3 +248,58 @@ def test_a_run_does_not_overwrite_its_initial_model(tmp_path, toy_program, toy_b
     program = toy_program(initial_model_dir=str(tmp_path))
     with pytest.raises(ValueError, match="which the run starts or learns from"):
         train.train(program, toy_batches(), model_dir=f"{tmp_path}/../{tmp_path.name}", steps=1)
+
+
+class ToyCorpora(ToyBatches):
+    """The toy batches with two corpora in the first language: rows that begin with an even token
+    are of `even`.
+    """
+
+    corpora = (("aaa_Latn", "even"), ("aaa_Latn", "odd"), ("bbb_Latn", "x"), ("ccc_Latn", "x"))
+    manifest = types.SimpleNamespace(**vars(ToyBatches.manifest) | {"corpus_table": corpora})
+    with_ids = False
+
+    def add_corpus_ids(self):
+        self.with_ids = True
+
+    def __next__(self):
+        batch = super().__next__()
+        odd, language = batch["encoder_input_tokens"][:, :1] % 2, batch["decoder_language_ids"]
+        if self.with_ids:
+            batch["decoder_corpus_ids"] = np.where(language == 0, odd, language + 1)
+        return batch
+
+
+def test_losses_by_corpus_change_no_number_of_training(tmp_path, toy_program, toy_batches):
+    program = toy_program(languages_every=5)
+    plain = train.train(program, toy_batches(), model_dir=str(tmp_path / "plain"), steps=10)
+    state = train.train(program, ToyCorpora(), model_dir=str(tmp_path / "corpora"), steps=10)
+    assert equal_trees(plain.params, state.params)
+    rows = training_rows(tmp_path / "corpora")
+    for row, former in zip(rows, training_rows(tmp_path / "plain"), strict=True):
+        assert row["loss"] == former["loss"] and row["language_tokens"] == former["language_tokens"]
+        for code, loss in former["language_loss"].items():
+            assert row["language_loss"][code] == pytest.approx(loss, rel=1e-5)
+    batches, tokens = toy_batches(), {"even": 0, "odd": 0}
+    for _ in range(5):
+        batch = next(batches)
+        for source, language in zip(batch["encoder_input_tokens"], batch["decoder_language_ids"],
+                                    strict=True):  # fmt: skip
+            if language[0] == 0:
+                tokens["odd" if source[0] % 2 else "even"] += len(language)
+    assert rows[0]["corpus_tokens"] == {"aaa_Latn": tokens}
+    assert set(rows[0]["corpus_loss"]["aaa_Latn"]) == {"even", "odd"}
+
+
+def test_a_run_of_an_earlier_version_goes_on_by_language(tmp_path, toy_program, toy_batches):
+    """Its checkpoints hold a sum per language."""
+    program = toy_program(languages_every=5)
+    whole = train.train(program, toy_batches(), model_dir=str(tmp_path / "whole"), steps=15)
+    for batches, steps in ((toy_batches(), 8), (ToyCorpora(), 15)):
+        state = train.train(program, batches, model_dir=str(tmp_path / "parts"), steps=steps)
+    assert equal_trees(whole, state)
+    assert training_rows(tmp_path / "parts")[-1] == training_rows(tmp_path / "whole")[-1]
+    train.train(program, ToyCorpora(), model_dir=str(tmp_path / "new"), steps=8)
+    train.train(program, ToyCorpora(), model_dir=str(tmp_path / "new"), steps=15)
+    rows = training_rows(tmp_path / "new")
+    assert rows[-1]["step"] == 15 and "corpus_loss" in rows[-1]

@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +23,7 @@ from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import records
 from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.data.cache.origins import CorpusOrigin
 from mmt.data.vocabulary import PAD, Vocabulary, sentinel
 from mmt.run import Run
 from mmt.system.atomic import disk_errors, replacing
@@ -43,6 +44,12 @@ class Cache:
     directory: Path
     manifest: Manifest
     has_text: ClassVar[bool] = True
+
+    def without(self, corpora: Sequence[str]) -> "Cache":
+        """Returns the cache with a manifest that omits some corpora; it describes a run, see
+        `pipeline.train_batches.leave_out`. The records are those of the whole cache.
+        """
+        return replace(self, manifest=self.manifest.without(corpora))
 
     def records(self, language: str, split: str) -> records.RecordReader:
         """Returns the records of a language and split; their token ids have no EOS.
@@ -132,6 +139,7 @@ def build(
     start: int = PAD,
     processes: int = 1,
     source: str = "",
+    origins: Sequence[CorpusOrigin] = (),
 ) -> Manifest:
     """Writes a cache and returns its manifest.
 
@@ -149,6 +157,7 @@ def build(
       vocabularies: the SentencePiece models of 'source' and 'target'.
       pad, start: ids of padding and of a decoder's first input.
       processes: the number of processes that encode.
+      origins: files and cleaning of the corpora that the examples name.
 
     Raises:
       ValueError: `directory` holds something else, or ids do not fit the vocabularies.
@@ -172,6 +181,7 @@ def build(
         eos=_common_eos(models),
         start=start,
         source=source,
+        origins=list(origins),
     )
     is_same = functools.partial(_is_cache_of, directory, manifest)
     with replacing(directory, unless=is_same) as temporary:

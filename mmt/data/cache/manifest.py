@@ -9,7 +9,11 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Int
+
 from mmt.data import mixing
+from mmt.data.cache.origins import CorpusOrigin, check_corpora, in_corpora
 from mmt.data.vocabulary import EOS, PAD
 from mmt.run import Run
 
@@ -34,6 +38,7 @@ class Manifest:
       corpora: split -> language -> [[corpus name, examples], ...] in the order of the records;
         empty if the names are not known.
       source: FLORES code of the source, if pairs are from it into `languages`; else ''.
+      origins: files and cleaning of the training corpora, where they are known.
     """
 
     name: str
@@ -49,6 +54,7 @@ class Manifest:
     start: int = PAD
     corpora: dict[str, dict[str, list[list[Any]]]] = field(default_factory=dict)
     source: str = ""
+    origins: list[CorpusOrigin] = field(default_factory=list)
 
     def check_ids(self, *, pad: int, eos: int, start: int) -> None:
         """Raises ValueError if a model's special ids differ from those of the data."""
@@ -118,6 +124,56 @@ class Manifest:
             for side in self.vocabulary_hash
         }
 
+    @property
+    def corpus_table(self) -> tuple[tuple[str, str], ...]:
+        """Returns (language, corpus) of every corpus id; empty if the names are not known.
+
+        The training examples of a language are consecutive runs of one corpus each (`corpora`), so
+        the id of an example follows from its record number; see `corpus_runs`.
+        """
+        counts, runs = self.counts.get("train", {}), self.corpora.get("train", {})
+        for code, count in counts.items():
+            if sum(number for _, number in runs.get(code, ())) != count:
+                return ()
+        names = {code: dict.fromkeys(name for name, _ in runs.get(code, ())) for code in counts}
+        return tuple((code, name) for code in self.languages for name in names.get(code, ()))
+
+    def corpus_runs(self, language: str) -> list[tuple[int, int]]:
+        """Returns (corpus id, examples) of each run of a language, in order of the records.
+
+        The manifest must have a `corpus_table`.
+        """
+        number = {at: number for number, at in enumerate(self.corpus_table)}
+        runs = self.corpora.get("train", {}).get(language, [])
+        return [(number[language, name], count) for name, count in runs]
+
+    def corpus_ids(self, language: str) -> Int[np.ndarray, "n"]:
+        """Returns the corpus id of each training example of a language, as `corpus_runs` does."""
+        ids, counts = np.array(self.corpus_runs(language), np.int64).reshape(-1, 2).T
+        return np.repeat(ids.astype(np.int32), counts)
+
+    def without(self, corpora: Sequence[str]) -> "Manifest":
+        """Returns the manifest without the training examples of some corpora; all languages stay.
+
+        Raises ValueError as `check_corpora` does.
+        """
+        if not corpora:
+            return self
+        check_corpora(corpora, [name for _, name in self.corpus_table])
+        runs = {
+            code: [[name, count] for name, count in runs if not in_corpora(name, corpora)]
+            for code, runs in self.corpora["train"].items()
+        }
+        counts = self.counts["train"] | {
+            code: sum(count for _, count in runs[code]) for code in runs
+        }
+        return replace(
+            self,
+            counts=self.counts | {"train": counts},
+            corpora=self.corpora | {"train": runs},
+            origins=[origin for origin in self.origins if not in_corpora(origin.corpus, corpora)],
+        )
+
     def only(self, languages: Sequence[str]) -> "Manifest":
         """Returns the manifest restricted to some languages, given by their codes."""
 
@@ -128,7 +184,11 @@ class Manifest:
             }
 
         return replace(
-            self, languages=tuple(languages), counts=kept(self.counts), corpora=kept(self.corpora)
+            self,
+            languages=tuple(languages),
+            counts=kept(self.counts),
+            corpora=kept(self.corpora),
+            origins=[origin for origin in self.origins if origin.language in languages],
         )
 
     def write(self, directory: Path) -> None:
@@ -165,14 +225,29 @@ def read_manifest(path: Path) -> Manifest:
     for name, value in content.items():
         if not _has_shape(value, _SHAPES.get(name, int)):
             raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, an invalid value")
-    return Manifest(**{**content, "languages": tuple(content["languages"])})
+    origins = [_origin(origin, path) for origin in content.get("origins", [])]
+    return Manifest(**{**content, "languages": tuple(content["languages"]), "origins": origins})
+
+
+def _origin(content: dict[str, Any], path: Path) -> CorpusOrigin:
+    if wrong := ({"language", "corpus"} - set(content)) | (set(content) - set(_ORIGIN)):
+        raise ValueError(f"{path}: origins: missing or unknown: {', '.join(sorted(wrong))}")
+    for name, value in content.items():
+        if not _has_shape(value, _ORIGIN[name]):
+            found = f"{name} is {json.dumps(value)[:60]}, an invalid value"
+            raise ValueError(f"{path}: {content['language']} {content['corpus']}: {found}")
+    return CorpusOrigin(**content)
 
 
 _COUNTS = {"split": {"language": int}}
 _SHAPES: dict[str, Any] = {  # types of JSON: of an object's values, of a list's items
     "name": str, "source": str, "target": str, "languages": [str], "counts": _COUNTS,
     "corpus_hash": str, "vocabulary_hash": {"side": str}, "vocabulary_size": {"side": int},
-    "corpora": {"split": {"language": [(str, int)]}},
+    "corpora": {"split": {"language": [(str, int)]}}, "origins": [{"field": object}],
+}  # fmt: skip
+_ORIGIN: dict[str, Any] = {
+    "language": str, "corpus": str, "files": {"file": str}, "read": int, "kept": int,
+    "dropped": {"reason": int}, "changed": {"rule": int}, "tests": [str], "listed": str,
 }  # fmt: skip
 
 
@@ -185,4 +260,4 @@ def _has_shape(value: Any, shape: Any) -> bool:
     if isinstance(shape, dict):
         (inner,) = shape.values()
         return isinstance(value, dict) and all(_has_shape(item, inner) for item in value.values())
-    return type(value) is shape
+    return shape is object or type(value) is shape

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mmt.data.cache.origins import OVERLAP
 from mmt.data.cleaning.rules import About, Dropped, Rule, normalised
 from mmt.data.pair import Pair
 
@@ -135,7 +136,7 @@ def overlap(about: About, *, words: int = 8) -> Rule:
         overlapped = overlaps(pair)
         if not overlapped:
             return pair
-        return Dropped("overlap: " + " + ".join(overlapped), "; ".join(overlapped.values()))
+        return Dropped(OVERLAP + " + ".join(overlapped), "; ".join(overlapped.values()))
 
     return rule
 

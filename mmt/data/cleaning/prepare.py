@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mmt.data.cleaning import cascade, rulebook
+from mmt.data.cleaning import cascade, overlap_list, provenance, rulebook
 from mmt.data.cleaning.cascade import Cleaner, Tally
 from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
-from mmt.data.cleaning.report import Report
+from mmt.data.cleaning.report import REPORT, Report
 from mmt.data.cleaning.rulebook import Rulebook
 from mmt.data.cleaning.rules import About
 from mmt.data.corpora import Corpus, load
@@ -35,7 +35,6 @@ from mmt.system.atomic import packed, read_json, working, write_json
 from mmt.system.data_root import data_root
 from mmt.system.processes import workers
 
-REPORT = "report.json"
 _VERSION = 1
 _FLAT = str.maketrans("\t\n\r", "   ")  # characters that TSV does not allow
 _BREAK = re.compile("[\t\n\r]")
@@ -191,9 +190,11 @@ class _Run:
         for item, tally_json in zip(self.train, itertools.chain.from_iterable(joined), strict=True):
             at = item.language, self.job.name(item)
             tallies[at] = tallies.get(at, Tally()).plus(Tally.from_json(tally_json))
+        job = self.job
         report = Report(
-            self.job.corpus.name, self.job.book.text(), learnt, tallies, key, self._unlearnt(learnt)
-        )
+            job.corpus.name, job.book.text(), learnt, tallies, key, self._unlearnt(learnt),
+            *provenance.of_entries(job.corpus, job.book, job.tests),
+        )  # fmt: skip
         if not report.kept:
             raise ValueError(
                 f"the rules drop all pairs of the corpus {self.job.corpus.name}: "
@@ -203,6 +204,8 @@ class _Run:
             if not any(tally.kept for (language, _), tally in tallies.items() if language == code):
                 warnings.warn(f"the rules drop all pairs of {code}", stacklevel=2)
         _describe(self.job, self.items)
+        parts = [self.job.file("part", item, ".overlap.zst") for item in self.train]
+        overlap_list.join(parts, self.job.work / "corpus")
         return report
 
     def _unlearnt(self, learnt: Mapping[str, Learnt]) -> tuple[str, ...]:
@@ -241,15 +244,15 @@ def _filter(
     job: CleaningJob, item: EntryWork, done: Callable[[int], None], *, learnt: Mapping[str, Learnt]
 ) -> dict[str, Any]:
     """Applies the rules of single pairs to an entry; writes lines of number, id, source, target."""
-    file = job.file("part", item, ".json")
-    if file.exists():
+    file, listed = job.file("part", item, ".json"), job.file("part", item, ".overlap.zst")
+    if file.exists() and listed.exists():
         done(read_json(file)["read"])
         return read_json(file)
     settings = job.book.settings(item.language, job.name(item)) if item.split == "train" else {}
     alone = {name: options for name, options in settings.items() if name not in rulebook.TOGETHER}
     cleaner = Cleaner(alone, job.about(item.language, learnt=learnt.get(item.language)))
     tally = Tally()
-    with packed(job.file("part", item, ".tsv.zst")) as write:
+    with packed(job.file("part", item, ".tsv.zst")) as write, packed(listed) as write_overlap:
         for pair in job.pairs(item):
             outcome = cleaner(pair)
             tally.add(pair, outcome)
@@ -257,6 +260,8 @@ def _filter(
                 kept = outcome.result
                 texts = _flat(kept.source), _flat(kept.target)
                 write("\t".join((str(pair.line), pair.id, *texts)))
+            elif row := overlap_list.row(pair, outcome.result):
+                write_overlap(row)
             if tally.read % _EVERY == 0 and item.split == "train":
                 done(_EVERY)
     if item.split == "train":

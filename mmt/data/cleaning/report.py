@@ -5,16 +5,19 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import jinja2
 
 from mmt import languages
+from mmt.data.cache.origins import OVERLAP, overlapped
 from mmt.data.cleaning.cascade import Tally
 from mmt.data.cleaning.corpus_rules import Learnt
+
+REPORT = "report.json"
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Report:
       tallies: (FLORES code, entry name) -> counts.
       key: a hash of text, rules and test sets.
       unlearnt: languages with too few pairs for the rule `ratio`, which was not applied.
+      files: (FLORES code, entry name) -> file -> hash, before cleaning; empty in older reports.
+      tests: (FLORES code, entry name) -> the test sets that its pairs were compared with.
     """
 
     name: str
@@ -36,6 +41,8 @@ class Report:
     tallies: Mapping[tuple[str, str], Tally]
     key: str
     unlearnt: tuple[str, ...] = ()
+    files: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    tests: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
     @property
     def read(self) -> int:
@@ -63,8 +70,8 @@ class Report:
         overlaps: dict[str, dict[str, int]] = {}
         for (code, _), tally in self.tallies.items():
             for reason, count in tally.dropped.items():
-                if reason.startswith("overlap: "):
-                    for test in reason.removeprefix("overlap: ").split(" + "):
+                if reason.startswith(OVERLAP):
+                    for test in overlapped(reason):
                         counts = overlaps.setdefault(test, {})
                         counts[code] = counts.get(code, 0) + count
         return overlaps
@@ -129,12 +136,15 @@ class Report:
             "key": self.key, "name": self.name, "rules": self.rules, "learnt": self.learnt,
             "unlearnt": self.unlearnt,
             "entries": [
-                {"language": code, "corpus": entry, **tally.to_json()}
-                for (code, entry), tally in self.tallies.items()
+                {
+                    "language": at[0], "corpus": at[1], **tally.to_json(),
+                    "files": self.files.get(at, {}), "tests": list(self.tests.get(at, ())),
+                }
+                for at, tally in self.tallies.items()
             ],
         }  # fmt: skip
         text = json.dumps(content, ensure_ascii=False, indent=1)
-        (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+        (folder / REPORT).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def read_from(cls, file: Path) -> "Report":
@@ -147,7 +157,15 @@ class Report:
         learnt = {code: Learnt(*values) for code, values in content["learnt"].items()}
         names = "name", "rules", "key"
         given = {name: content[name] for name in names}
-        return cls(**given, learnt=learnt, tallies=tallies, unlearnt=tuple(content["unlearnt"]))
+        files, tests = (
+            {(entry["language"], entry["corpus"]): entry[name]
+             for entry in content["entries"] if name in entry}
+            for name in ("files", "tests")
+        )  # fmt: skip
+        return cls(
+            **given, learnt=learnt, tallies=tallies, unlearnt=tuple(content["unlearnt"]),
+            files=files, tests=tests,
+        )  # fmt: skip
 
     def _counts(self, tally: Tally) -> list[str]:
         counts = [tally.changed.get(rule, 0) for rule in self.changed]

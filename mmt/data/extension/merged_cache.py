@@ -13,6 +13,7 @@ from mmt.data import cache
 from mmt.data import vocabulary as vocab
 from mmt.data.cache import Cache
 from mmt.data.cache.manifest import Manifest
+from mmt.data.cleaning import provenance
 from mmt.data.corpora import Corpus
 from mmt.data.pair import SPLITS
 from mmt.data.vocabulary import Tokeniser, Vocabulary
@@ -70,6 +71,7 @@ class MergedCache:
             directory, parts, name=f"{old.name}_{self.corpus.name}", target=old.target,
             corpus_hash=hashlib.sha256(both).hexdigest()[:16], vocabularies=vocabularies,
             pad=old.pad, start=old.start,
+            origins=[*old.only(self.languages).origins, *provenance.origins([self.corpus])],
         )  # fmt: skip
 
     def _old(self, split: str, language: str, source: Path) -> Iterator[cache.Tokens]:

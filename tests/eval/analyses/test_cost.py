@@ -32,8 +32,11 @@ def run(tmp_path):
     """A function that makes a run directory, as far as this looks into it; with its cache."""
     vocabulary.train(["eins zwei", "one two"], tmp_path / "v.model", size=280, tags=["<2eng>"])
     examples = {
-        ("train", "deu_Latn"): lambda: [([5], [6] * 9)] * 90,  # 900 target tokens with the ends
-        ("train", "swh_Latn"): lambda: [([5], [6] * 4)] * 10,  # 50
+        # 900 target tokens with the ends, a third of them in books; and 50
+        ("train", "deu_Latn"): lambda: [
+            ([5], [6] * 9, name) for name in ["web"] * 60 + ["books"] * 30
+        ],
+        ("train", "swh_Latn"): lambda: [([5], [6] * 4, "web")] * 10,
     }
     cache.build(
         tmp_path / "cache", examples, name="toy", target="eng_Latn", corpus_hash="0",
@@ -41,10 +44,10 @@ def run(tmp_path):
     )  # fmt: skip
     opened = cache.open_cache(tmp_path / "cache")
 
-    def make(rows, languages=("deu_Latn", "swh_Latn")):
+    def make(rows, languages=("deu_Latn", "swh_Latn"), leave_out=()):
         folder = tmp_path / "run"
         folder.mkdir()
-        opened.manifest.only(languages).write(folder)
+        opened.without(leave_out).manifest.only(languages).write(folder)
         files = ["gin_configs/models/tiny_moe.gin", "gin_configs/runs/train.gin"]
         settings = {
             "MODEL_DIR": folder, "TRAIN_STEPS": 9, "MIXTURE_OR_TASK_NAME": "toy", "SEED": 7,
@@ -124,3 +127,9 @@ def test_what_is_not_known_is_left_out(run, tmp_path):
     assert cost.cost(folder, system)[0].epochs == {}
     (folder / "environment.json").unlink()
     assert cost.cost(folder, system) == []
+
+
+def test_epochs_are_passes_over_the_corpora_that_are_not_left_out(run):
+    folder = run(metrics(200), leave_out=["books"])
+    (spent, *_) = cost.cost(folder, system_of(folder, step=200))
+    assert spent.epochs == {"deu_Latn": 3.0, "swh_Latn": 4.0}

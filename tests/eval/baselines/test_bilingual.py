@@ -134,9 +134,16 @@ def test_training_may_begin_with_a_stage_of_copying(toy):
     assert read[-1].startswith("<2eng> eins zwei") and "one" not in read[-1]
 
 
-def test_a_cache_of_other_special_ids_is_refused_before_anything_is_written(toy, tmp_path):
-    load("transformer.Config.eos_id=2")
-    with pytest.raises(ValueError, match=r"the cache has the eos id 1, the model 2"):
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [("transformer.Config.eos_id=2", "the cache has the eos id 1, the model 2"),
+     ("pipeline.train_batches.leave_out=['web']", "baselines are trained on all corpora")],
+)  # fmt: skip
+def test_what_does_not_fit_baselines_is_refused_before_anything_is_written(
+    toy, tmp_path, binding, message
+):
+    load(binding)
+    with pytest.raises(ValueError, match=message):
         baselines(
             1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=Judging(),
         )  # fmt: skip

@@ -170,3 +170,45 @@ def test_the_command_prints_the_consumption(directory, tmp_path, capsys):
     assert "no readable ledger.json" in capsys.readouterr().err
     assert main(["data", "ledger", str(tmp_path / "none")]) == 1
     assert "no readable ledger.json" in capsys.readouterr().err
+
+
+def test_batches_name_the_corpus_of_every_token(directory):
+    """The ids are those of the examples themselves, which encode their index."""
+    stream = pipeline.train_batches(directory, feature_lengths=LENGTHS, batch_size=8)
+    plain = pipeline.train_batches(directory, feature_lengths=LENGTHS, batch_size=8)
+    stream.add_corpus_ids()
+    table = stream.manifest.corpus_table
+    for _ in range(4):
+        batch, same = next(stream), next(plain)
+        ids = batch.pop("decoder_corpus_ids")
+        assert all(np.array_equal(batch[name], same[name]) for name in same)
+        assert (ids.shape, ids.dtype) == (batch["decoder_language_ids"].shape, np.int32)
+        named = Counter()
+        for number, count in zip(*np.unique(ids[same["decoder_loss_weights"] > 0],
+                                            return_counts=True), strict=True):  # fmt: skip
+            named[table[number]] += count
+        tokens = Counter()
+        for (code, name, field), number in seen([batch]).items():
+            if field == "target_tokens":
+                tokens[code, name] += number
+        assert named == tokens
+    for made in (stream, plain):
+        made.close()
+
+
+def test_a_corpus_that_is_left_out_is_not_consumed(directory, tmp_path):
+    run = Run(directory, tmp_path, feature_lengths=LENGTHS, leave_out=("news",))
+    run.start(1)
+    run.train(20)
+    state, batches = run.checkpoint()
+    assert {name for _, name, _ in seen(batches)} == {"bible", "web"}
+    assert written(tmp_path) == seen(batches)
+    run.close()
+    other = pipeline.train_batches(directory, feature_lengths=LENGTHS, batch_size=16)
+    with pytest.raises(ValueError, match=r"has leave_out \['news'\], this run has None"):
+        other.set_state(state)
+    other.close()
+    with pytest.raises(ValueError, match="the corpora .*, no train example remains .*leave_out"):
+        pipeline.train_batches(
+            directory, feature_lengths=LENGTHS, batch_size=8, leave_out=list(CORPORA)
+        )

@@ -80,3 +80,21 @@ def test_the_cache_of_another_vocabulary_is_refused(cached, tmp_path):
     vocabulary.train(["Zug train"] * 9, parent / "vocabulary.model", size=300, tags=["<2fra>"])
     with pytest.raises(ValueError, match=r"has another source vocabulary .* than .*parent"):
         dataclasses.replace(cache_config, vocabulary_from=str(parent)).present()
+
+
+def test_corpora_to_leave_out_are_those_of_the_description_or_of_the_cache(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.tsv").write_text("Zug\ttrain\n")
+    text = '[train]\nde = [{ pairs = "a.tsv", name = "news" }, "b.tsv"]\n'
+    (tmp_path / "corpus.toml").write_text(text)
+    described = recipe.CacheConfig(str(tmp_path / "no cache"), "x_to_eng", corpus=str(tmp_path))
+    described.check_leave_out(["news"])
+    with pytest.raises(ValueError, match="no corpus 'newz' .* known: b.tsv, news; nearest: news"):
+        described.check_leave_out(["newz"])
+    with pytest.raises(ValueError, match="without news, b.tsv no training example remains"):
+        described.check_leave_out(["news", "b.tsv"])
+
+
+def test_a_cache_that_names_no_corpora_cannot_leave_one_out(cached):
+    with pytest.raises(ValueError, match="the cache names no corpora .* build it again"):
+        cached[0].check_leave_out(["de.tsv"])

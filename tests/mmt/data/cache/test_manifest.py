@@ -6,6 +6,7 @@ import json
 import pytest
 
 from mmt.data.cache.manifest import Manifest, read_manifest
+from mmt.data.cache.origins import CorpusOrigin
 from mmt.run import MANIFEST, Run
 
 WHOLE = Manifest(
@@ -13,6 +14,10 @@ WHOLE = Manifest(
     counts={"train": {"deu_Latn": 3, "swh_Latn": 1}}, corpus_hash="c0ffee",
     vocabulary_hash={"source": "a", "target": "b"}, vocabulary_size={"source": 9, "target": 8},
     corpora={"train": {"deu_Latn": [["bible", 2], ["news", 1]], "swh_Latn": [["bible", 1]]}},
+    origins=[
+        CorpusOrigin("deu_Latn", "bible", {"b.tsv": "0a"}, read=4, kept=2, dropped={"empty": 2}),
+        CorpusOrigin("swh_Latn", "bible"),
+    ],
 )  # fmt: skip
 
 
@@ -27,14 +32,34 @@ def test_a_manifest_round_trips(file):
     german = WHOLE.only(["deu_Latn"])
     assert german.languages == ("deu_Latn",) and german.counts == {"train": {"deu_Latn": 3}}
     assert german.corpora == {"train": {"deu_Latn": [["bible", 2], ["news", 1]]}}
+    assert german.origins == WHOLE.origins[:1]
+
+
+def test_each_example_has_a_corpus():
+    names = ("deu_Latn", "bible"), ("deu_Latn", "news"), ("swh_Latn", "bible")
+    assert WHOLE.corpus_table == names
+    assert WHOLE.corpus_ids("deu_Latn").tolist() == [0, 0, 1]
+    assert WHOLE.corpus_ids("swh_Latn").tolist() == [2]
+    partly = {"train": {"deu_Latn": [["bible", 3]]}}  # as in a cache that names some of them
+    assert dataclasses.replace(WHOLE, corpora=partly).corpus_table == ()
+
+
+def test_without_a_corpus_its_examples_are_not_counted():
+    left = WHOLE.without(["bible"])
+    assert left.counts == {"train": {"deu_Latn": 1, "swh_Latn": 0}}
+    assert left.languages == WHOLE.languages and left.corpus_table == (("deu_Latn", "news"),)
+    assert not left.origins and WHOLE.without([]) is WHOLE
+    with pytest.raises(ValueError, match="no corpus 'bibel' .*nearest: bible"):
+        WHOLE.without(["bibel"])
 
 
 def test_an_older_manifest_has_the_default_ids(file):
     old = {name: value for name, value in json.loads(file.read_text()).items()
-           if name not in ("pad", "eos", "start", "corpora", "source")}  # fmt: skip
+           if name not in ("pad", "eos", "start", "corpora", "source", "origins")}  # fmt: skip
     file.write_text(json.dumps(old))
     manifest = read_manifest(file)
     assert (manifest.pad, manifest.eos, manifest.start, manifest.corpora) == (0, 1, 0, {})
+    assert manifest.corpus_table == () and manifest.origins == []
 
 
 def test_ids_are_those_of_the_model(tmp_path):
@@ -75,6 +100,12 @@ def test_a_broken_manifest_is_named(file):
     check(json.dumps(json.loads(content) | {"colour": 1}), "missing or unknown: colour")
     for key, value in (("languages", 5), ("counts", {"train": 3}), ("pad", "0"), ("corpora", [1])):
         check(json.dumps(json.loads(content) | {key: value}), f"{key} is .*, an invalid value")
+    origin = {"language": "deu_Latn", "corpus": "bible"}
+    for changes, message in (
+        ({"colour": 1}, "origins: missing or unknown: colour"),
+        ({"dropped": {"empty": "2"}}, "deu_Latn bible: dropped is .*, an invalid value"),
+    ):
+        check(json.dumps(json.loads(content) | {"origins": [origin | changes]}), message)
     for broken in (b"[" * 100_000, b"\xff{}"):
         check(broken, "broken JSON")
 

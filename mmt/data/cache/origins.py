@@ -1,0 +1,81 @@
+"""The corpora of a cache: their names, and what is known of their files and their cleaning.
+
+A corpus is an entry of a corpus's description. The manifest has a `CorpusOrigin` per language and
+corpus; `mmt.data.cleaning.provenance` makes them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mmt import suggest
+
+OVERLAP = "overlap: "  # begins the reasons of pairs that were dropped for overlap with test sets
+_LISTED = 12  # names in an error message
+
+
+@dataclass(frozen=True)
+class CorpusOrigin:
+    """What is known of one corpus of a language: its files, and what cleaning decided.
+
+    Attributes:
+      language: FLORES code; monolingual text counts as a language.
+      corpus: the name of an entry of the corpus's description, as in `Pair.corpus`.
+      files: file -> the first 16 hex digits of its SHA-256, before cleaning where that is known.
+      read, kept: pairs before and after cleaning; both are -1 if no rules were applied.
+      dropped, changed: reason or rule -> pairs.
+      tests: the names of the test sets that the pairs were compared with.
+      listed: folder and file that list the pairs removed for overlap; '' if there is no list.
+    """
+
+    language: str
+    corpus: str
+    files: dict[str, str] = field(default_factory=dict)
+    read: int = -1
+    kept: int = -1
+    dropped: dict[str, int] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    tests: list[str] = field(default_factory=list)
+    listed: str = ""
+
+    @property
+    def overlap(self) -> dict[str, int]:
+        """Returns test set -> pairs removed because they overlap it; one may overlap several."""
+        counts = dict.fromkeys(self.tests, 0)
+        for reason, count in self.dropped.items():
+            for test in overlapped(reason) if reason.startswith(OVERLAP) else ():
+                counts[test] = counts.get(test, 0) + count
+        return counts
+
+
+def overlapped(reason: str) -> list[str]:
+    """Returns the test sets in a reason that begins with OVERLAP.
+
+    >>> overlapped("overlap: flores + my_corpus test")
+    ['flores', 'my_corpus test']
+    """
+    return reason.removeprefix(OVERLAP).split(" + ")
+
+
+def in_corpora(name: str, corpora: Iterable[str]) -> bool:
+    """Returns whether a corpus is one of `corpora`, or a file of a glob or folder among them.
+
+    >>> in_corpora("news/a.tmx", ["news"]), in_corpora("newsletter", ["news"])
+    (True, False)
+    """
+    return any(name == corpus or name.startswith(f"{corpus}/") for corpus in corpora)
+
+
+def check_corpora(corpora: Iterable[str], known: Iterable[str]) -> None:
+    """Raises ValueError for a corpus that is not among the `known` names, with the nearest."""
+    names = sorted({"/".join(name.split("/")[:end]) for name in known
+                    for end in range(1, name.count("/") + 2)})  # fmt: skip
+    for corpus in corpora:
+        if not names:
+            raise ValueError(
+                f"no corpus {corpus!r}: the cache names no corpora (it was built by an earlier "
+                "version or from SeqIO's cache); build it again from the text"
+            )
+        if corpus not in names:
+            listed = ", ".join(names[:12]) + (f", … ({len(names)})" if len(names) > 12 else "")
+            near = suggest.hint(corpus, names, cutoff=0.0)
+            raise ValueError(f"no corpus {corpus!r} in the training data; known: {listed}{near}")

@@ -1,0 +1,115 @@
+"""The origins of a corpus's training examples: hashes of its files, and what cleaning decided.
+
+`tasks.build` writes them into the manifest of a cache.
+"""
+
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from mmt.data import mixing, readers
+from mmt.data.cache.origins import CorpusOrigin
+from mmt.data.cleaning import overlap_list
+from mmt.data.cleaning.report import REPORT, Report
+from mmt.data.cleaning.rulebook import Rulebook
+from mmt.data.corpora import Corpus
+from mmt.data.entries import MONOLINGUAL
+from mmt.data.readers.files import Files
+
+At = tuple[str, str]  # FLORES code and name of an entry
+_DIGITS = 16
+
+
+def _hashes(entries: Iterable[Files], root: Path) -> dict[str, str]:
+    """Returns file -> the first 16 hex digits that `sha256sum` prints for it.
+
+    A file is named by its path in the folder `root`, or by its name if it is elsewhere.
+    """
+    made = {}
+    for path in (path for entry in entries for path in entry.paths):
+        inside, stat = path.is_relative_to(root), path.stat()
+        name = path.relative_to(root).as_posix() if inside else path.name
+        made[name] = _hash(path, stat.st_mtime_ns, stat.st_size)
+    return made
+
+
+def origins(corpora: Sequence[Corpus]) -> list[CorpusOrigin]:
+    """Returns the origins of the training examples of corpora, as `prepare.cleaned` returns them.
+
+    The counts are those of `report.json` in the folder of a cleaned corpus. Counts of an entry that
+    has another number of pairs by now are left out, because the corpus was changed after cleaning.
+
+    Raises ValueError for a report that is damaged.
+    """
+    made = [origin for corpus in corpora for origin in _of_corpus(corpus)]
+    return sorted(made, key=lambda origin: origin.language)
+
+
+def of_entries(
+    corpus: Corpus, book: Rulebook, tests: Iterable[str]
+) -> tuple[dict[At, dict[str, str]], dict[At, list[str]]]:
+    """Returns the hashes of the files of each training entry, and the test sets of its rules.
+
+    Both are by FLORES code and entry name.
+    """
+    files: dict[At, dict[str, str]] = {}
+    of_rules: dict[At, list[str]] = {}
+    for code, entries in corpus.files["train"].items():
+        for entry in entries:
+            at = code, entry.name
+            files[at] = files.get(at, {}) | _hashes([entry], corpus.root)
+            of_rules[at] = list(tests) if "overlap" in book.settings(*at) else []
+    return files, of_rules
+
+
+def _of_corpus(corpus: Corpus) -> list[CorpusOrigin]:
+    report, listed = _report(corpus.root / REPORT), ""
+    if report and (corpus.root / overlap_list.FILE).is_file():
+        listed = f"{corpus.root.absolute().name}/{overlap_list.FILE}"
+    made = []
+    for code in corpus.languages:
+        entries: dict[str, list[Files]] = {}
+        for entry in corpus.files.get("train", {}).get(code, ()):
+            if not (corpus.reverse and entry.back_translated):
+                entries.setdefault(entry.name, []).append(entry)
+        for name, of_name in entries.items():
+            files = _hashes(of_name, corpus.root)
+            made.append(_origin((code, name), of_name, files, report, listed))
+    for code in corpus.monolingual:
+        for entry in corpus.files[MONOLINGUAL][code]:
+            text = mixing.monolingual(code)
+            made.append(CorpusOrigin(text, entry.name, files=_hashes([entry], corpus.root)))
+    return made
+
+
+def _origin(
+    at: At, entries: Sequence[Files], files: dict[str, str], report: Report | None, listed: str
+) -> CorpusOrigin:
+    """Returns the origin of one corpus of a language, with its entries and hashes of their files.
+    """
+    tally = report.tallies.get(at) if report else None
+    pairs = sum(readers.count(entry._replace(sample=0)) for entry in entries) if tally else 0
+    if report is None or tally is None or pairs != tally.kept:
+        return CorpusOrigin(*at, files=files)
+    return CorpusOrigin(
+        *at, files=dict(report.files.get(at, files)), read=tally.read, kept=tally.kept,
+        dropped=dict(tally.dropped), changed=dict(tally.changed),
+        tests=list(report.tests.get(at, ())), listed=listed,
+    )  # fmt: skip
+
+
+def _report(file: Path) -> Report | None:
+    """Returns the report of a cleaned corpus, or None without one."""
+    if not file.is_file():
+        return None
+    try:
+        return Report.read_from(file)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file} is damaged ({error}): clean the corpus again") from error
+
+
+@functools.lru_cache(maxsize=1 << 16)  # languages often share the English file
+def _hash(path: Path, _modified: int, _size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:_DIGITS]
