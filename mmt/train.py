@@ -47,8 +47,7 @@ def train(
 
     A run that is stopped anywhere and started again gives the same numbers as one never stopped,
     bit for bit. Of several processes each calls it and reads its share of the batches; the first
-    writes the metrics. They watch each other as `health` says, and end with status 75 if none makes
-    progress.
+    writes the metrics. If none makes progress, they end with status 75, see `health`.
 
     Raises:
       Terminated: after a SIGTERM to any process, once the checkpoint is written.

@@ -62,7 +62,7 @@ def train_batches(
       mixing: mixing rates of the languages; default `Mixing()`, all languages at T = 5.
       stages: mixtures over time, each with this `mixing` or another; default: one, without end.
       packing: whether several examples share a row.
-      seed: determines the order of each language's examples, which differs in every epoch.
+      seed: of the order of each language's examples, which differs in every epoch.
       virtual_shards: number of streams that are packed separately: a divisor of batch_size, and a
         multiple of every number of processes that may share the run. Default: the largest divisor
         of batch_size up to 64.
@@ -91,10 +91,9 @@ def train_batches(
     open_rows = OPEN_ROWS if packing else 0
     sampler = CurriculumSampler(
         [_with_examples(split.counts, known, stage) for stage in curriculum],
-        split.counts,
-        rows=batch_size,
+        split.counts, rows=batch_size,
         density=functools.partial(density, split, seed=seed, open_rows=open_rows),
-    )
+    )  # fmt: skip
     scheduled = ScheduleState(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
     return TrainBatches(split, scheduled, process, seed=seed, packing=packing)
 
