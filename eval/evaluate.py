@@ -23,6 +23,8 @@ from eval.testsets import TestSet
 from mmt.decoding import DEFAULT, Decoding
 from mmt.system.progress import SENTENCES, progress_bar
 
+GREEDY = Decoding(beam=1, alpha=0.0)
+
 
 class Translates(Protocol):
     """The part of `mmt.translate.Translator` that an evaluation uses."""
@@ -109,16 +111,17 @@ def _describe(testset: TestSet, file: Path) -> None:
         analysis.add(file, [description])
 
 
-def validation_translations(translator: Translates, testset: TestSet) -> dict[str, list[str]]:
-    """Returns greedy translations per language, for validation during training.
+def validation_translations(
+    translator: Translates, testset: TestSet, *, decoding: Decoding = GREEDY
+) -> dict[str, list[str]]:
+    """Returns translations per language, for validation during training.
 
     testset: a few sentences per language, such as `testsets.from_cache` returns. Nothing is
     written.
     """
     lines = (line for sentences in testset.languages.values() for line in sentences.sources)
-    greedy = Decoding(beam=1, alpha=0.0)
     options = _options(translator, testset, list(testset.languages))
-    stream = translator.translate(lines, decoding=greedy, **options)
+    stream = translator.translate(lines, decoding=decoding, **options)
     return {
         code: [next(stream).hypotheses[0].text for _ in sentences.sources]
         for code, sentences in testset.languages.items()

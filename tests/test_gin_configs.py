@@ -20,6 +20,7 @@ OPEN = {
     "MODEL_DIR": "runs/x", "MIXTURE_OR_TASK_NAME": "x_to_eng", "TRAIN_STEPS": "1000",
     "RESULTS": "runs/results.jsonl", "CORPUS": "x", "INITIAL_MODEL_DIR": "runs/parent",
     "TEACHER_DIR": "runs/teacher", "TEACHER_CORPUS": "x", "NEW_LANGUAGES": "['deu']",
+    "LANGUAGES": "['deu']",
 }  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def _notes(
             " all text of a language counts as one corpus"
         ))  # fmt: skip
     if any(use.of.examples is None for use in uses):
-        notes.append(Note("The examples seen are not known: the run has no ledger.json"))
+        notes.append(Note("The examples seen are not known: the run counted none"))
     unknown = [use for use in uses if use.of.examples and use.of.loss is None]
     if unknown:
         notes.append(Note(

@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _export_flags(commands.add_parser("export", help="write a model for other programs"))
 
-    part = "a part of a model: a language's experts, or the target pieces of a corpus"
+    part = "a part of a model: the experts of languages, or the target pieces of a corpus"
     _extract_flags(commands.add_parser("extract", help=part))
 
     _extend_flags(commands.add_parser("extend", help="add languages to a trained model"))
@@ -309,15 +309,30 @@ def _extract_flags(parser: argparse.ArgumentParser) -> None:
     part = parser.add_mutually_exclusive_group(required=True)
     part.add_argument(
         "--languages",
-        help="comma-separated, with the same experts, of a model that routes by language: their "
-        "experts as a dense model",
+        help="comma-separated: with --experts the experts that they use most; without, of a model "
+        "that routes by language, their experts as a dense model",
     )
     part.add_argument(
         "--pieces", metavar="CORPUS",
         help="a model that writes only the target pieces of the corpus's training text, faster",
     )  # fmt: skip
+    parser.add_argument(
+        "--experts", type=int, metavar="N",
+        help="experts of a layer that are kept: those with most load; 1: a dense model",
+    )  # fmt: skip
+    parser.add_argument(
+        "--corpus", metavar="CORPUS", help="text to measure the load on; default: the run's corpus"
+    )
+    parser.add_argument(
+        "--testset", metavar="NAME_OR_DIR",
+        help="text to score the model on, as of evaluate; default: the corpus's test split",
+    )  # fmt: skip
+    parser.add_argument(
+        "--baseline", metavar="RUN", help="a dense model: print the share of the gain over it"
+    )
     parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
-    parser.set_defaults(run="extract")
+    parser.epilog = "--gin.Pruning.merge=average makes a dense model of several experts."
+    parser.set_defaults(run="extract", gin_file=())
 
 
 def _extend_flags(parser: argparse.ArgumentParser) -> None:

@@ -199,6 +199,13 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _extract(args: argparse.Namespace) -> None:
+    if args.experts is not None and args.languages:
+        return _extract_experts(args)
+    for flag in ("experts", "corpus", "testset", "baseline"):
+        if getattr(args, flag) is not None:
+            raise ValueError(f"--{flag} belongs to --languages with --experts N")
+    if args.bindings:
+        raise ValueError(f"--gin.{args.bindings[0]} belongs to --languages with --experts N")
     if args.pieces:
         from mmt.convert import trim
         from mmt.data import corpora
@@ -211,6 +218,37 @@ def _extract(args: argparse.Namespace) -> None:
     from mmt.convert import extract
 
     extract.extract(args.model, args.languages.split(","), args.out)
+    print(args.out)
+
+
+def _extract_experts(args: argparse.Namespace) -> None:
+    status.begin("loading libraries")
+    from eval import extraction
+    from mmt import config
+    from mmt.convert import expert_pruning
+    from mmt.data import corpora
+    from mmt.run import Run
+
+    config.bind(args.bindings, [expert_pruning.Pruning])
+    options, run = config.configured(expert_pruning.Pruning)(), Run(args.model)
+    codes = expert_pruning.check(run, args.languages.split(","), args.experts, options)
+    if args.baseline:
+        Run(args.baseline).best_step()
+    name = args.corpus or expert_pruning.corpus_of(run)
+    testset = extraction.scoring_set(args.testset, name, codes)
+    status.begin("measuring the load of the experts")
+    made = expert_pruning.prune(
+        args.model, codes, args.experts, args.out, corpus=corpora.load(name), options=options
+    )
+    status.end()
+    print(made.table())
+    if testset is not None:
+        status.begin("translating the test set")
+        compared = extraction.compare(args.model, args.out, testset, baseline=args.baseline)
+        status.end()
+        print(compared.table())
+    command = expert_pruning.recovery_command(run, args.out, codes)
+    print(f"train it further: {command}", file=sys.stderr)
     print(args.out)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mmt import checked, checkpoint, config, languages
+from mmt import checked, config, languages
 from mmt.checked import within
 from mmt.convert import derived
 from mmt.convert.hf import check_new, staged
@@ -23,9 +23,7 @@ from mmt.data.extension import pieces
 from mmt.data.extension.merged_cache import MergedCache
 from mmt.data.mixing import Mixing
 from mmt.data.vocabulary import Vocabulary
-from mmt.model import parameter_names
 from mmt.model.config import Config
-from mmt.model.transformer import parameter_shapes
 from mmt.run import SIDES, Run
 
 CONFIG = "gin_configs/runs/extend.gin"
@@ -164,7 +162,7 @@ def extend(
         made.config.write_text(derived.gin_text(run, bindings, out, CONFIG), encoding="utf-8")
         if run.environment.is_file():
             shutil.copyfile(run.environment, made.environment)
-        flat = _parameters(run, c)
+        flat = derived.parameters(run)
         _add_rows(flat, c, vocabulary, new)
         _add_routes(flat, c, before, manifest)
         derived.write_parameters(temporary, flat)
@@ -215,13 +213,6 @@ def _training(corpus: Corpus, steps: int, rehearsal: float) -> list[str]:
         f"CHECKPOINT_PERIOD = {-(-steps // 4)}",
         f"EVAL_PERIOD = {-(-steps // 4)}",
     ]
-
-
-def _parameters(run: Run, c: Config) -> dict[str, np.ndarray]:
-    params = checkpoint.restore_params(
-        run.directory, parameter_shapes(run.model()), step=run.best_step()
-    )
-    return {name: np.asarray(leaf) for name, leaf in parameter_names.to_flat(params, c).items()}
 
 
 def _add_rows(

@@ -5,21 +5,18 @@ the same weights. Their sum is one MLP: the hidden units side by side, the outpu
 by the gates. Logits stay the same, and translation costs what a dense model costs.
 """
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 
-from mmt import checkpoint, languages
+from mmt import languages
 from mmt.convert import derived
-from mmt.convert.hf import staged
 from mmt.data.cache.manifest import Manifest, read_manifest
-from mmt.model import parameter_names
 from mmt.model.balance import NAME as BIAS
 from mmt.model.config import Config
-from mmt.model.transformer import parameter_shapes
+from mmt.model.expert_load import token_weights
 from mmt.run import Run
 
 _STACKS = ("encoder", "decoder")
@@ -44,35 +41,24 @@ def extract(model_dir: str | Path, names: Sequence[str], out: str | Path) -> Non
     run = Run(model_dir)
     model, manifest = run.model(), read_manifest(run.manifest)
     _check(model.config, run)
-    codes = _codes(names, manifest)
-    params = checkpoint.restore_params(model_dir, parameter_shapes(model))
-    flat = {
-        name: np.asarray(leaf)
-        for name, leaf in parameter_names.to_flat(params, model.config).items()
-    }
+    codes = codes_of(names, manifest)
+    flat = derived.parameters(run)
     mlps = _routed_mlps(flat, model.config)
     _check_together(codes, {mlp: _gates(flat, mlp, model.config) for mlp in mlps}, manifest)
     language = manifest.languages.index(codes[0])
     for mlp in mlps:
-        _merge(flat, mlp, _gates(flat, mlp, model.config)[language], model.config)
-    width = _pad(flat)
-    with staged(Path(out)) as temporary:
-        made = Run(temporary)
-        bindings = _bindings(model.config, width)
-        made.config.write_text(derived.gin_text(run, bindings, out), encoding="utf-8")
-        manifest.only(codes).write(temporary)
-        for file in {*run.vocabularies().values(), run.environment, run.identifier}:
-            if file.is_file():
-                shutil.copyfile(file, temporary / file.name)
-        derived.write_parameters(temporary, flat)
+        merge(flat, mlp, _gates(flat, mlp, model.config)[language], model.config)
+    width = pad(flat)
+    bindings = _bindings(model.config, width)
+    derived.write_run(run, out, bindings, manifest.only(codes), flat)
 
 
 def _check(c: Config, run: Run) -> None:
     if not c.languages:
         raise ValueError(
             f"{run.directory} does not route by language, so no experts belong to one; allowed: a "
-            "model with Config.encoder_routing or decoder_routing = language. To get a dense model "
-            "from another one, distil it (`mmt distill`)"
+            "model with Config.encoder_routing or decoder_routing = language. From a model that "
+            "routes by token take the experts that the languages use most (--experts N)"
         )
     if c.moe.gate_budget:
         raise ValueError(
@@ -82,7 +68,7 @@ def _check(c: Config, run: Run) -> None:
         )
 
 
-def _codes(names: Sequence[str], manifest: Manifest) -> list[str]:
+def codes_of(names: Sequence[str], manifest: Manifest) -> list[str]:
     """Returns the codes of languages in the order of the manifest."""
     found = [languages.find(name) for name in names]
     for language in found:
@@ -107,16 +93,14 @@ def _routed_mlps(flat: _Weights, c: Config) -> list[str]:
 def _gates(flat: _Weights, mlp: str, c: Config) -> np.ndarray:
     """Returns the weight of each expert for each language [L E] in translation, by the router."""
     dtype = float if c.moe.router_dtype == "float32" else jnp.bfloat16
-    table = jnp.asarray(flat[f"{mlp}/router"]).astype(dtype)[None]
-    options = {"bias": jnp.asarray(flat[f"{mlp}/{BIAS}"])} if c.moe.balance_rate else {}
-    routing = c.moe.router(
-        table, jnp.ones(table.shape[:2], bool), capacity_factor=float(c.moe.num_experts),
-        uniform=jnp.zeros(table.shape[:2]), **options,
-    )  # fmt: skip
-    gate, expert = np.asarray(routing.gate * routing.dispatched)[0], np.asarray(routing.expert)[0]
-    weights = np.zeros(table.shape[1:], gate.dtype)
-    np.add.at(weights, (np.arange(len(gate))[:, None], expert), gate)
-    return weights * (1 - c.moe.output_masking) * (1 - c.moe.final_output_masking)
+    bias = jnp.asarray(flat[f"{mlp}/{BIAS}"]) if c.moe.balance_rate else None
+    weights = token_weights(c.moe, jnp.asarray(flat[f"{mlp}/router"]).astype(dtype), bias)
+    return np.asarray(weights) * output_scale(c)
+
+
+def output_scale(c: Config) -> float:
+    """Returns the factor of the experts' output in translation, by expert output masking."""
+    return (1 - c.moe.output_masking) * (1 - c.moe.final_output_masking)
 
 
 def _check_together(codes: Sequence[str], gates: dict[str, np.ndarray], manifest: Manifest) -> None:
@@ -134,7 +118,7 @@ def _check_together(codes: Sequence[str], gates: dict[str, np.ndarray], manifest
         )
 
 
-def _merge(flat: _Weights, mlp: str, gates: np.ndarray, c: Config) -> None:
+def merge(flat: _Weights, mlp: str, gates: np.ndarray, c: Config) -> None:
     """Replaces a layer's experts, router and added shared MLP by one MLP of the used experts."""
     used = np.flatnonzero(gates)
     for i in range(len(c.mlp_activations)):
@@ -150,7 +134,7 @@ def _merge(flat: _Weights, mlp: str, gates: np.ndarray, c: Config) -> None:
         flat.pop(f"{mlp}/{name}", None)
 
 
-def _pad(flat: _Weights) -> int:
+def pad(flat: _Weights) -> int:
     """Adds hidden units of zeros, so that all dense MLPs have one width; returns the width."""
     dense = {name for name, leaf in flat.items() if "/mlp/w" in name and leaf.ndim == 2}
     outputs = [name for name in dense if name.endswith("/wo")]

@@ -1,11 +1,15 @@
-"""How many tokens of each language each expert gets, in every layer with experts."""
+"""How much each expert of every layer is used: by how many tokens, and with which gates."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
+
+from mmt.model import balance, parameter_names
+from mmt.model.config import Config
+from mmt.model.moe import MoeConfig
 
 STACKS = ("encoder", "decoder")
 
@@ -53,3 +57,86 @@ def _languages(
     of_segment = jnp.zeros((len(ids), ids.shape[1] + 1), ids.dtype)
     of_segment = of_segment.at[rows, target_segments].set(ids)
     return jnp.take_along_axis(of_segment, segments, axis=1)
+
+
+class GateMass(NamedTuple):
+    """How much some tokens use each expert of a layer, in translation.
+
+    Attributes:
+        mass: sum of the gates of each expert, the weights of its output. With conditional routing
+            the token's own gate multiplies them.
+        tokens: number of tokens that choose each expert.
+        total: number of tokens; with conditional routing, the sum of their gates.
+        replaced: sum of the gates that all experts of the layer had for the tokens of each expert,
+            in proportion to its gates. It differs from `mass` only where experts are left out.
+    """
+
+    mass: Float[Array, "E"]
+    tokens: Float[Array, "E"]
+    total: Float[Array, ""]
+    replaced: Float[Array, "E"]
+
+
+def gate_mass(
+    model: Any, params: Any, features: Mapping[str, Any],
+    kept: Mapping[str, Bool[Array, "E"]],
+) -> dict[str, GateMass]:  # fmt: skip
+    """Returns the gates of a batch without dropout, by layer ('encoder/1/mlp').
+
+    Where experts are left out, the layer's input is still that of the whole model.
+
+    Args:
+        model: a model with experts.
+        params: its parameters.
+        features: the model's inputs, with the segments of both sides. Padding does not count.
+        kept: by layer, whether the router may choose an expert.
+    """
+    collections = ["router", "routing"]
+    _, sown = model.apply({"params": params}, **features, mutable=collections)
+    flat, c = parameter_names.to_flat(params, model.config), model.config
+    token_gates = dict(_by_layer(sown["routing"], "moe_gate", c))
+    masses = {}
+    for mlp, logits in _by_layer(sown["router"], "logits", c):
+        real = (features[f"{mlp.partition('/')[0]}_segment_ids"] > 0).ravel()
+        weight = real * token_gates[mlp].ravel() if mlp in token_gates else real.astype(float)
+        bias = flat.get(f"{mlp}/{balance.NAME}")
+        whole = token_weights(c.moe, logits, bias)
+        none = jnp.where(kept[mlp], 0.0, -jnp.inf).astype(logits.dtype)  # a column that is cut
+        some = token_weights(c.moe, logits + none, None if bias is None else bias + none)
+        share = some / jnp.sum(some, axis=1, keepdims=True)
+        masses[mlp] = GateMass(
+            mass=weight @ some, tokens=real.astype(float) @ (some > 0), total=weight.sum(),
+            replaced=weight @ (share * whole.sum(axis=1, keepdims=True)),
+        )  # fmt: skip
+    return masses
+
+
+def token_weights(
+    moe: MoeConfig, logits: Float[Array, "N E"], bias: Float[Array, "E"] | None = None
+) -> Float[Array, "N E"]:
+    """Returns the weight of each expert's output for each token in translation, by the router.
+
+    It is 0 for experts that the token does not use. Expert output masking is left out.
+
+    bias: of the choice, where `MoeConfig.balance_rate` is set.
+    """
+    experts = logits.shape[1]
+    options = {} if bias is None else {"bias": bias}
+    routing = moe.router(
+        logits[None], jnp.ones((1, len(logits)), bool), capacity_factor=float(experts),
+        uniform=jnp.zeros((1, len(logits))), **options,
+    )  # fmt: skip
+    gate = (routing.gate * routing.dispatched)[0]
+    token = jnp.arange(len(logits))[:, None]
+    return jnp.zeros(logits.shape, gate.dtype).at[token, routing.expert[0]].add(gate)
+
+
+def _by_layer(collection: Any, name: str, config: Config) -> Iterator[tuple[str, Array]]:
+    """Yields (prefix of the layer's parameters, array) of what layers with experts sow."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(collection):
+        keys = [str(part.key) for part in path if hasattr(part, "key")]
+        if keys[-1] != name:
+            continue
+        names = parameter_names.members("/".join([*keys[:-1], "router"]), config)
+        for member, array in zip(names, leaf, strict=True):
+            yield member.removesuffix("/router"), array

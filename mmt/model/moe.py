@@ -93,8 +93,9 @@ def measures(config: MoeConfig) -> tuple[str, ...]:
 class MoeMlp(nn.Module):
     """`layers.Mlp` with experts: the same signature, the same activations.
 
-    Sows its router's measures under 'intermediates', which `summarize` reads. Under 'routing', if
-    that collection is mutable: the experts and positions of every token, and its gate (CMR).
+    Sows its router's measures under 'intermediates', which `summarize` reads. If these collections
+    are mutable: under 'routing' the experts and positions of every token, and its gate (CMR); under
+    'router' the logits of every token [N E].
 
     With `languages` above 0, the router's logits of a token are the row of its language in a
     learned table (task-level routing, Kudugunta et al. 2021): the tokens of a language share
@@ -169,6 +170,7 @@ class MoeMlp(nn.Module):
             uniform_key, noise = jax.random.split(self.make_rng("dropout"))
             uniform = jax.random.uniform(uniform_key, uniform.shape)
         logits = self._logits(flat, language_ids, noise)
+        self.sow("router", "logits", logits)
         options = {}
         if c.balance_rate:
             zeros, shape = nn.initializers.zeros_init(), (c.num_experts,)

@@ -184,7 +184,9 @@ class Stack(nn.Module):
         if c.scan_layers:  # other models are for decoding
             block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
         over_layers = {
-            "variable_axes": {"params": 0, "intermediates": 0, "routing": 0, "attention": 0},
+            "variable_axes": dict.fromkeys(
+                ("params", "intermediates", "routing", "router", "attention"), 0
+            ),
             "split_rngs": {"params": True, "dropout": True},
             "length": depth // size,
             "unroll": c.unroll,

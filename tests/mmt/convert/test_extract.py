@@ -7,15 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mmt import checkpoint
 from mmt.convert import ctranslate2, extract, hf
 from mmt.data.cache.manifest import read_manifest
 from mmt.model import moe
-from mmt.model.transformer import Transformer, parameter_shapes
+from mmt.model.transformer import Transformer
 from mmt.run import Run
 from tests.helpers import hf_runs
+from tests.helpers.hf_runs import make_expert_run
 
-CODES = ("deu_Latn", "fra_Latn", "nya_Latn", "swh_Latn")
 BOTH = {"encoder_routing": "language", "decoder_routing": "language"}
 DECODER = {"encoder_routing": "token", "decoder_routing": "language"}
 GSHARD = {"router": "@moe.gshard_top2", "num_experts": 5}
@@ -31,55 +30,25 @@ FORMS = {
 }
 
 
-def made_run(directory, routing=BOTH, experts=GSHARD):
-    """Makes a random run whose second language has the routing of its last one."""
-    options = {"moe_period": 2, "decoder_layers": 4, "mlp_activations": ("gelu", "linear")}
-    hf_runs.make_run(directory, **options)
-    more = [f"transformer.Config.{name} = {value!r}" for name, value in routing.items()]
-    more += [f"transformer.Config.languages = {len(CODES)}"]
-    more += [f"moe.MoeConfig.{name} = {value}" for name, value in experts.items()]
-    config = directory / "config.gin"
-    config.write_text("\n".join([config.read_text(), *more, "MODEL_DIR = 'old'", ""]))
-    manifest = read_manifest(Run(directory).manifest)
-    dataclasses.replace(manifest, languages=CODES).write(directory)
-    random = np.random.default_rng(0)
-
-    def leaf(path, shape):
-        array = random.normal(size=shape.shape, scale=0.3).astype(np.float32)
-        if path.endswith("/mlp/router") and routing[f"{path.split('/')[0]}_routing"] == "language":
-            array[..., 1, :] = array[..., 3, :]
-        return array
-
-    (directory / "checkpoints/0").rename(directory / "unused")
-    checkpoint.write_params(directory, parameter_shapes(Run(directory).model()), leaf)
-    return directory
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return made_run(tmp_path_factory.mktemp("extract") / "run")
+    return make_expert_run(tmp_path_factory.mktemp("extract") / "run", BOTH, GSHARD)
 
 
 def logits(directory, language):
     """Logits in float64 of three rows of one language."""
-    config = dataclasses.replace(Run(directory).model().config)
+    config = Run(directory).model().config
     params = hf_runs.parameters(directory)
     with jax.enable_x64(True):
         model = Transformer(dataclasses.replace(config, dtype="float64"))
         params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), params)
-        random = np.random.default_rng(1)
-        source, target = random.integers(2, 90, (3, 6)), random.integers(2, 90, (3, 5))
-        source[1, 3:] = 0
-        ids = jnp.full(target.shape, language)
-        return np.asarray(
-            jax.jit(model.apply)({"params": params}, source, target, decoder_language_ids=ids)
-        )
+        return hf_runs.logits(model, params, language)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_dense_model_has_the_logits_of_its_language(form, tmp_path):
     routing, experts = FORMS[form]
-    whole = made_run(tmp_path / "run", routing, experts)
+    whole = make_expert_run(tmp_path / "run", routing, experts)
     extract.extract(whole, ["Swahili"], tmp_path / "out")
     of_swahili, of_german = logits(whole, 3), logits(whole, 0)
     np.testing.assert_allclose(logits(tmp_path / "out", 0), of_swahili, rtol=2e-5, atol=2e-5)
@@ -128,6 +97,7 @@ def test_models_without_experts_of_a_language_are_refused(tmp_path):
     dense = hf_runs.make_run(tmp_path / "dense")
     with pytest.raises(ValueError, match="does not route by language"):
         extract.extract(dense, ["deu"], tmp_path / "out")
-    gated = made_run(tmp_path / "gated", BOTH, GSHARD | {"shared_mlp_dim": 4, "gate_budget": 0.8})
+    gate = {"shared_mlp_dim": 4, "gate_budget": 0.8}
+    gated = make_expert_run(tmp_path / "gated", BOTH, GSHARD | gate)
     with pytest.raises(ValueError, match="gate_budget = 0.8"):
         extract.extract(gated, ["deu"], tmp_path / "out")

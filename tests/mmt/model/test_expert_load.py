@@ -1,11 +1,15 @@
-"""Choices of experts by language, against counts of one token after another."""
+"""Choices of experts by language, and their gates, against sums of one token after another."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from flax import linen as nn
 
 from mmt.model import moe, transformer
-from mmt.model.expert_load import expert_load
+from mmt.model.expert_load import expert_load, gate_mass
 
 LANGUAGES = 3
 
@@ -53,3 +57,58 @@ def test_every_token_counts_for_its_language():
                         expected[layer, language, choice] += 1
         np.testing.assert_array_equal(load[stack], expected)
         assert load[stack].sum() == layers * (segments > 0).sum() * expert.shape[-1]
+
+
+@pytest.mark.parametrize("router", [moe.gshard_top2, moe.switch_top1])
+def test_gates_are_those_of_the_papers(router):
+    """The softmax of each token's logits, its one or two largest, without experts left out."""
+    experts = moe.MoeConfig(num_experts=4, router=router)
+    model = transformer.Transformer(dataclasses.replace(CONFIG, moe=experts))
+    random = np.random.default_rng(0)
+    tokens = {"encoder": random.integers(3, 30, (3, 6)), "decoder": random.integers(3, 30, (3, 5))}
+    real = {"encoder": np.ones((3, 6), int), "decoder": np.ones((3, 5), int)}
+    real["encoder"][1, 2:] = real["decoder"][2, 4:] = 0
+    features = {f"{stack}_input_tokens": jnp.asarray(ids) for stack, ids in tokens.items()}
+    features |= {f"{stack}_segment_ids": jnp.asarray(ids) for stack, ids in real.items()}
+    layers = {"encoder/0/mlp": [1, 1, 0, 1], "encoder/1/mlp": [0, 1, 0, 0],
+              "decoder/0/mlp": [1, 1, 1, 1]}  # fmt: skip
+    kept = {mlp: jnp.asarray(mask, bool) for mlp, mask in layers.items()}
+
+    @jax.jit
+    def both():
+        made = model.init(jax.random.key(0), *map(jnp.asarray, tokens.values()))["params"]
+        params = jax.tree.map(lambda leaf: leaf * 3, nn.unbox(made))  # gates that differ
+        _, seen = model.apply(
+            {"params": params}, **features, mutable=["intermediates"],
+            capture_intermediates=lambda module, _: module.name == "mlp_norm",
+        )  # fmt: skip
+        return params, seen["intermediates"], gate_mass(model, params, features, kept)
+
+    params, seen, masses = jax.tree.map(np.asarray, both())
+    assert masses.keys() == layers.keys()
+    for mlp, mask in layers.items():
+        stack, number, _ = mlp.split("/")
+        inputs = seen[stack]["blocks"]["layers_0"]["mlp_norm"]["__call__"][0][int(number)]
+        columns = params[stack]["blocks"]["layers_0"]["mlp"]["router"][int(number)]
+        expected = {name: np.zeros(4) for name in ("mass", "tokens", "replaced")}
+        for row, position in zip(*np.nonzero(real[stack]), strict=True):
+            logits = inputs[row, position].astype(float) @ columns
+            whole, some = (weights_of(logits, allowed, router) for allowed in ([1] * 4, mask))
+            for expert, weight in some.items():
+                expected["mass"][expert] += weight
+                expected["tokens"][expert] += 1
+                expected["replaced"][expert] += weight / sum(some.values()) * sum(whole.values())
+        assert masses[mlp].total == real[stack].sum()
+        for name, values in expected.items():
+            np.testing.assert_allclose(getattr(masses[mlp], name), values, rtol=1e-4, atol=1e-5)
+
+
+def weights_of(logits, allowed, router):
+    """The weights of a token's experts among those that are allowed, by expert."""
+    powers = {i: np.exp(logits[i]) for i in range(len(logits)) if allowed[i]}
+    gates = {i: power / sum(powers.values()) for i, power in powers.items()}
+    best = sorted(gates, key=gates.get, reverse=True)
+    if router is moe.switch_top1:
+        return {best[0]: gates[best[0]]}
+    both = sum(gates[i] for i in best[:2])
+    return {i: gates[i] / both for i in best[:2]}

@@ -1,0 +1,171 @@
+"""Compares a model with the part that `mmt extract` has taken out of it: size, speed and scores."""
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval import evaluate, metrics, testsets
+from eval.metrics import Scores
+from eval.testsets import Sentences, TestSet
+from mmt.data import corpora
+from mmt.decoding import DEFAULT, Decoding
+from mmt.model import parameter_names
+from mmt.run import Run
+from mmt.translate import Translator
+
+ORIGINAL, EXTRACTED, BASELINE = "original", "extracted", "baseline"
+_TIMED_LINES = 128  # of all languages together
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class ExtractionScores:
+    """Sizes, times and scores of the models 'original', 'extracted' and, if given, 'baseline'.
+
+    Attributes:
+      parameters: number of parameters by model.
+      seconds: of the same lines by model: the median of several rounds in turn, all warm.
+      lines: the number of these lines.
+      scores: model -> FLORES code -> scores.
+    """
+
+    parameters: Mapping[str, int]
+    seconds: Mapping[str, float]
+    lines: int
+    scores: Mapping[str, Mapping[str, Scores]]
+
+    def mean(self, model: str, metric: str) -> float:
+        """Returns the mean of a score ('bleu', 'chrf') over the languages."""
+        return statistics.fmean(getattr(score, metric) for score in self.scores[model].values())
+
+    def kept(self, metric: str) -> float | None:
+        """Returns the share of the gain over the baseline that the extracted model keeps.
+
+        It is (extracted - baseline) / (original - baseline), of means over the languages. None
+        without a baseline, or if the original is not better.
+        """
+        if BASELINE not in self.scores:
+            return None
+        gain = self.mean(ORIGINAL, metric) - self.mean(BASELINE, metric)
+        if gain <= 0:
+            return None
+        return (self.mean(EXTRACTED, metric) - self.mean(BASELINE, metric)) / gain
+
+    def table(self) -> str:
+        """Returns a text table: a row per model, then a row per language if there are several."""
+        rows = ["model\tparameters\tMB (float32)\tseconds\tBLEU\tchrF++"]
+        rows += [
+            f"{name}\t{count:,}\t{count * 4 / 1e6:.1f}\t{self.seconds[name]:.2f}\t"
+            f"{self.mean(name, 'bleu'):.2f}\t{self.mean(name, 'chrf'):.2f}"
+            for name, count in self.parameters.items()
+        ]
+        speed = self.seconds[ORIGINAL] / self.seconds[EXTRACTED]
+        smaller = self.parameters[EXTRACTED] / self.parameters[ORIGINAL]
+        rows.append(
+            f"extracted: {smaller:.0%} of the size, {speed:.2f} times as fast ({self.lines} lines)"
+        )
+        if BASELINE in self.scores:
+            rows.append(f"share of the experts' gain that is kept: {self._kept()}")
+        if len(self.scores[ORIGINAL]) > 1:
+            rows.append("language\tmodel\tBLEU\tchrF++")
+            rows += [
+                f"{code}\t{name}\t{scores[code].bleu:.2f}\t{scores[code].chrf:.2f}"
+                for code in self.scores[ORIGINAL]
+                for name, scores in self.scores.items()
+            ]
+        return "\n".join(rows)
+
+    def _kept(self) -> str:
+        shares = {"BLEU": self.kept("bleu"), "chrF++": self.kept("chrf")}
+        return ", ".join(
+            f"{name} {'- (the original is not better)' if share is None else f'{share:.0%}'}"
+            for name, share in shares.items()
+        )
+
+
+def scoring_set(given: str | None, corpus: str, codes: Sequence[str]) -> TestSet | None:
+    """Returns the sentences of languages in a test set, by default the test split of a corpus.
+
+    If the corpus has no test lines of them, this is said on stderr, and None is returned.
+
+    Args:
+        given: a test set as for `testsets.load`, or None.
+        corpus: a corpus as for `corpora.load`.
+        codes: FLORES codes.
+
+    Raises:
+        ValueError: there is no such test set or corpus, or the given one lacks a language.
+    """
+    if given is not None:
+        return testsets.load(given).only(codes)
+    read = corpora.load(corpus)
+    if missing := [code for code in codes if not read.count(code, "test")]:
+        print(
+            f"no scores: the corpus {read.name} has no test lines of {', '.join(missing)}; "
+            "--testset names a test set", file=sys.stderr,
+        )  # fmt: skip
+        return None
+    return testsets.load(corpus).only(codes)
+
+
+def compare(
+    original: str | Path, extracted: str | Path, testset: TestSet,
+    *, baseline: str | Path | None = None, decoding: Decoding = DEFAULT,
+) -> ExtractionScores:  # fmt: skip
+    """Returns sizes, times and scores of run directories on a test set, in float32.
+
+    Args:
+        original: the model with all experts.
+        extracted: the one that was taken out.
+        testset: sentences of the extracted languages.
+        baseline: a dense model, over which the original gains.
+        decoding: options of the search.
+
+    Raises:
+        ValueError: a directory holds no model, or its model lacks a language.
+    """
+    places = {ORIGINAL: original, EXTRACTED: extracted}
+    if baseline is not None:
+        places[BASELINE] = baseline
+    translators = {
+        name: Translator.load(place, weights="float32") for name, place in places.items()
+    }
+    scores = {}
+    for name, translator in translators.items():
+        texts = evaluate.validation_translations(translator, testset, decoding=decoding)
+        scores[name] = {
+            code: metrics.score(texts[code], sentences.references)
+            for code, sentences in testset.languages.items()
+        }
+    timed = _timed(testset)
+    seconds: dict[str, list[float]] = {name: [] for name in translators}
+    for _ in range(_ROUNDS):
+        for name, translator in translators.items():
+            start = time.perf_counter()
+            evaluate.validation_translations(translator, timed, decoding=decoding)
+            seconds[name].append(time.perf_counter() - start)
+    return ExtractionScores(
+        {name: _parameters(place) for name, place in places.items()},
+        {name: statistics.median(of_model) for name, of_model in seconds.items()},
+        sum(len(sentences.sources) for sentences in timed.languages.values()),
+        scores,
+    )
+
+
+def _parameters(model_dir: str | Path) -> int:
+    shapes = parameter_names.shapes(Run(model_dir).model())
+    return sum(map(math.prod, shapes.values()))
+
+
+def _timed(testset: TestSet) -> TestSet:
+    """Returns the first lines of each language, which `compare` has translated before."""
+    most = max(_TIMED_LINES // len(testset.languages), 1)
+    some = {
+        code: Sentences(sentences.sources[:most], sentences.references[:most])
+        for code, sentences in testset.languages.items()
+    }
+    return TestSet(testset.name, testset.target, some)

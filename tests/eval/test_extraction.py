@@ -1,0 +1,45 @@
+"""Sizes and scores of an extracted model beside the whole one."""
+
+import pytest
+
+from eval import metrics
+from eval.extraction import BASELINE, EXTRACTED, ORIGINAL, ExtractionScores, scoring_set
+
+
+def scores(**bleu):
+    """Scores of two languages by model; BLEU of the second is two more."""
+    def of(value):
+        return metrics.Scores(value, "", value + 10, "")
+
+    by_model = {name: {"deu": of(value), "swh": of(value + 2)} for name, value in bleu.items()}
+    seconds = {ORIGINAL: 3.0, EXTRACTED: 1.5, BASELINE: 1.0}
+    sizes = {ORIGINAL: 4_000_000, EXTRACTED: 1_000_000, BASELINE: 1_000_000}
+    return ExtractionScores(
+        *({name: table[name] for name in bleu} for table in (sizes, seconds)), 64, by_model
+    )
+
+
+def test_the_share_of_the_gain_is_relative_to_the_baseline():
+    made = scores(original=30.0, extracted=27.0, baseline=20.0)
+    assert made.mean(EXTRACTED, "bleu") == 28.0
+    assert made.kept("bleu") == pytest.approx(0.7)
+    text = made.table()
+    assert "extracted: 25% of the size, 2.00 times as fast (64 lines)" in text
+    assert "share of the experts' gain that is kept: BLEU 70%, chrF++ 70%" in text
+    assert "original\t4,000,000\t16.0\t3.00\t31.00\t41.00" in text
+    assert "swh\textracted\t29.00\t39.00" in text
+
+
+def test_there_is_no_share_without_a_gain():
+    assert scores(original=30.0, extracted=27.0).kept("bleu") is None
+    worse = scores(original=19.0, extracted=18.0, baseline=20.0)
+    assert worse.kept("chrf") is None
+    assert "BLEU - (the original is not better)" in worse.table()
+
+
+def test_the_corpus_is_the_test_set(toy_corpus, capsys):
+    assert list(scoring_set(None, str(toy_corpus), ["deu_Latn"]).languages) == ["deu_Latn"]
+    assert scoring_set(None, str(toy_corpus), ["nya_Latn"]) is None
+    assert "no test lines of nya_Latn; --testset" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="has no nya_Latn"):
+        scoring_set(str(toy_corpus), str(toy_corpus), ["nya_Latn"])
