@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from mmt import distributed
 from mmt.checkpoint import Checkpoints, Policy, raised_alone
-from mmt.health import Health, Heart, beating, first_beat
+from mmt.health import Health, StepProgress, first_heartbeat, heartbeats
 from mmt.metrics import Log
 from mmt.run import Run
 from mmt.step import Batches, Hook, LossHook, RunGuard, Step, position
@@ -126,7 +126,7 @@ class Saving(RunGuard):
 
     def __init__(
         self, checkpoints: Checkpoints, recovery: Checkpoints, rollback: Rollback,
-        preemption: "Preemption", start: int, heart: Heart,
+        preemption: "Preemption", start: int, progress: StepProgress,
     ) -> None:  # fmt: skip
         self._checkpoints, self._recovery = checkpoints, recovery
         self._rollback, self._preemption = rollback, preemption
@@ -134,7 +134,7 @@ class Saving(RunGuard):
         self.last_saved = start  # of either kind
         self._clock = _Clock(checkpoints.policy.minutes)
         self._data: Any = None  # the position before the hooks of this step
-        self._heart = heart
+        self._progress = progress
         preemption.nothing_to_lose(self._nothing_to_lose)
         self._unsaved = False
 
@@ -159,7 +159,7 @@ class Saving(RunGuard):
         return self._preemption.requested()
 
     def progressed(self, phase: str) -> None:
-        self._heart.progressed(phase)
+        self._progress.progressed(phase)
 
     def interrupted(self, now: Step) -> None:
         self._preemption.stopped = True
@@ -314,7 +314,7 @@ class OpenRun(NamedTuple):
     checkpoints: Checkpoints
     recovery: Checkpoints
     log: Log
-    heart: Heart
+    progress: StepProgress
 
 
 @contextlib.contextmanager
@@ -334,24 +334,24 @@ def opened(
         Checkpoints(model_dir, policy, recovery=True) as recovery,
         Log(model_dir, steps, languages=languages, corpora=corpora, every=program.log_every,
             languages_every=program.languages_every) as log,
-        _beating(log, health) as heart,
+        _heartbeats(log, health) as progress,
     ):  # fmt: skip
-        yield OpenRun(watched, checkpoints, recovery, log, heart)
+        yield OpenRun(watched, checkpoints, recovery, log, progress)
 
 
 @contextlib.contextmanager
-def _beating(log: Log, health: Health) -> Iterator[Heart]:
+def _heartbeats(log: Log, health: Health) -> Iterator[StepProgress]:
     """Yields what the loop tells its steps. Several processes write heartbeats inside."""
-    heart = Heart(count_dispatch=jax.default_backend() != "cpu")
+    progress = StepProgress(count_dispatch=jax.default_backend() != "cpu")
     if jax.process_count() == 1:
-        yield heart
+        yield progress
         return
     start = distributed.from_first(time.time)
-    first = first_beat(start, jax.process_index(), jax.process_count(), health)
+    first = first_heartbeat(start, jax.process_index(), jax.process_count(), health)
     directory = log.path.parent
     watched = (directory, data_root(), tempfile.gettempdir())
-    with beating(heart, first, Run(directory).hosts, say=log.say, watched=watched):
-        yield heart
+    with heartbeats(progress, first, Run(directory).hosts, say=log.say, watched=watched):
+        yield progress
 
 
 @contextlib.contextmanager

@@ -62,12 +62,12 @@ def train(
     with default_hooks.opened(
         program, batches.manifest.languages, corpora, model_dir=model_dir, steps=steps,
         policy=policy, health=health,
-    ) as (preemption, checkpoints, recovery, log, heart):  # fmt: skip
+    ) as (preemption, checkpoints, recovery, log, progress):  # fmt: skip
         rollback = default_hooks.Rollback(program, checkpoints, log)
         state, loss = rollback.start(batches, recovery)
         step = int(state.step)
         first = step if loss is None else step - 1  # the last step whose hooks were called
-        saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, first, heart)
+        saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, first, progress)
         after: list[Hook] = [
             rollback, log_step, saving.recover, *hooks, preemption, saving.decide,
             default_hooks.ConsumptionLog(model_dir), saving.save,
@@ -81,13 +81,13 @@ def train(
         elif step >= steps or log.stopped:
             log.say(f"{model_dir} is trained: step {step} of {steps}")
         while step < steps and not log.stopped:
-            heart.enter("input", step + 1)
+            progress.enter("input", step + 1)
             batch = program.place(log.next_batch(batches, loss))
-            heart.enter("dispatch", step + 1)
+            progress.enter("dispatch", step + 1)
             now = finished(step + 1, *program.step(state, batch), previous_loss=loss)
-            heart.enter("device", step + 1)
+            progress.enter("device", step + 1)
             jax.block_until_ready(loss)  # one step ahead of the device, not more
-            heart.enter("hooks", step + 1)
+            progress.enter("hooks", step + 1)
             state, step, loss = run_hooks(after, now)
         saving.finish(log)
     if preemption.stopped and saving.checkpoint < steps:

@@ -1,10 +1,10 @@
 """Health of a run of several processes: heartbeats, and which host is at fault."""
 
-from mmt.health.beat import Beat, Health, read
 from mmt.health.diagnosis import HostProblem, examine, stalled, table
-from mmt.health.heartbeat import Heart, beating, first_beat
+from mmt.health.heartbeat import Health, Heartbeat, read
+from mmt.health.heartbeat_thread import StepProgress, first_heartbeat, heartbeats
 
 __all__ = [
-    "Beat", "Health", "Heart", "HostProblem", "beating", "examine", "first_beat", "read",
-    "stalled", "table",
+    "Health", "Heartbeat", "HostProblem", "StepProgress", "examine", "first_heartbeat",
+    "heartbeats", "read", "stalled", "table",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmt.health.beat import DEVICE, DISPATCH, INPUT, Beat
+from mmt.health.heartbeat import DEVICE, DISPATCH, INPUT, Heartbeat
 
 _SHARE = 0.5  # of a step: a host that needs more of it for itself sets the pace
 _RATIO = 2.0  # to the median of the other hosts
@@ -28,7 +28,7 @@ class HostProblem(NamedTuple):
     text: str
 
 
-def examine(beats: Sequence[Beat], now: float) -> list[HostProblem]:
+def examine(beats: Sequence[Heartbeat], now: float) -> list[HostProblem]:
     """Returns the problems of a run, the gravest first.
 
     Args:
@@ -41,7 +41,7 @@ def examine(beats: Sequence[Beat], now: float) -> list[HostProblem]:
             *_disk(beats)]  # fmt: skip
 
 
-def stalled(beats: Sequence[Beat], now: float) -> float:
+def stalled(beats: Sequence[Heartbeat], now: float) -> float:
     """Returns the seconds in which no process that runs has made progress; 0 if none runs.
 
     Until all have compiled the first step, they count as a quarter.
@@ -51,11 +51,13 @@ def stalled(beats: Sequence[Beat], now: float) -> float:
     return idle if all(beat.compiled for beat in live) else idle / _COMPILING
 
 
-def _idle(beat: Beat, now: float) -> float:
+def _idle(beat: Heartbeat, now: float) -> float:
     return beat.idle + max(now - beat.time, 0.0)
 
 
-def _missing(beats: Sequence[Beat], live: Sequence[Beat], now: float) -> Iterator[HostProblem]:
+def _missing(
+    beats: Sequence[Heartbeat], live: Sequence[Heartbeat], now: float
+) -> Iterator[HostProblem]:
     if not live or now - live[0].start < live[0].health.silence:
         return
     missing = sorted(set(range(live[0].processes)) - {beat.process for beat in beats})
@@ -67,7 +69,7 @@ def _missing(beats: Sequence[Beat], live: Sequence[Beat], now: float) -> Iterato
         yield HostProblem("missing", tuple(missing), text)
 
 
-def _silent(live: Sequence[Beat], now: float) -> Iterator[HostProblem]:
+def _silent(live: Sequence[Heartbeat], now: float) -> Iterator[HostProblem]:
     for beat in live:
         silence = now - beat.time
         if silence > beat.health.silence:
@@ -78,14 +80,14 @@ def _silent(live: Sequence[Beat], now: float) -> Iterator[HostProblem]:
             yield HostProblem("silent", (beat.process,), text)
 
 
-def _ended(beats: Sequence[Beat], live: Sequence[Beat]) -> Iterator[HostProblem]:
+def _ended(beats: Sequence[Heartbeat], live: Sequence[Heartbeat]) -> Iterator[HostProblem]:
     for beat in beats:
         if beat.ended and (live or beat.ended != DONE):
             text = f"{beat.name} ended at step {beat.step}: {beat.ended}"
             yield HostProblem("ended", (beat.process,), text)
 
 
-def _hung(beats: Sequence[Beat], now: float) -> Iterator[HostProblem]:
+def _hung(beats: Sequence[Heartbeat], now: float) -> Iterator[HostProblem]:
     """beats: of processes that run, or have ended because the run hung."""
     over = any(beat.ended for beat in beats)
     if not beats or not over and stalled(beats, now) <= 60 * beats[0].health.warn_minutes:
@@ -109,13 +111,13 @@ def _hung(beats: Sequence[Beat], now: float) -> Iterator[HostProblem]:
     yield HostProblem("hung", processes, f"no progress for {idle}: {text}")
 
 
-def _place(beat: Beat) -> tuple[int, int]:
+def _place(beat: Heartbeat) -> tuple[int, int]:
     """How far a process is: its step, and the part of the step; hooks come last."""
     parts = {"starting": 0, INPUT: 0, DISPATCH: 1, DEVICE: 2}
     return beat.step, parts.get(beat.activity, 3)
 
 
-def _slow(live: Sequence[Beat]) -> Iterator[HostProblem]:
+def _slow(live: Sequence[Heartbeat]) -> Iterator[HostProblem]:
     known = [beat for beat in live if beat.steps >= _STEPS]
     for beat in known:
         if beat.host_seconds < max(_SHARE * beat.step_seconds, _LEAST):
@@ -131,8 +133,8 @@ def _slow(live: Sequence[Beat]) -> Iterator[HostProblem]:
             yield HostProblem("slow", (beat.process,), text)
 
 
-def _disk(beats: Sequence[Beat]) -> Iterator[HostProblem]:
-    low: dict[str, list[Beat]] = {}
+def _disk(beats: Sequence[Heartbeat]) -> Iterator[HostProblem]:
+    low: dict[str, list[Heartbeat]] = {}
     for beat in beats:
         for directory, free in beat.free.items():
             if free < beat.health.free_gib * 2**30:
@@ -145,7 +147,7 @@ def _disk(beats: Sequence[Beat]) -> Iterator[HostProblem]:
         yield HostProblem("disk", tuple(beat.process for beat in hosts), text)
 
 
-def table(beats: Sequence[Beat], now: float) -> str:
+def table(beats: Sequence[Heartbeat], now: float) -> str:
     """Returns a line for each process: host, step, activity, times per step, free space."""
     heads = ("process", "host", "step", "activity", "idle", "step, s", "own, s", "free, GiB",
              "seen")  # fmt: skip

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mmt.health import Beat, Health, examine, stalled, table
+from mmt.health import Health, Heartbeat, examine, stalled, table
 
 NOW = 1_000_000.0
 GIB = 2**30
@@ -17,7 +17,7 @@ def beats(count=4, *, health=Health(), **fields):  # noqa: B008
             "step_seconds": 1.0, "host_seconds": 0.05, "time": NOW - 4,
             "free": {"/shared": 900 * GIB}}  # fmt: skip
     return [
-        Beat(start=NOW - 5000, process=process, processes=count, host=f"node{process}", pid=7,
+        Heartbeat(start=NOW - 5000, process=process, processes=count, host=f"node{process}", pid=7,
              health=health, **base | {name: of[process] for name, of in fields.items()
                                       if process in of})
         for process in range(count)
