@@ -19,8 +19,9 @@ def test_cost_comes_before_routing_of_the_batches_of_training(monkeypatch, tmp_p
     monkeypatch.setattr(about.routing, "routing", routing)
     monkeypatch.setattr(about.routing, "as_trained", lambda directory: {"rows": 7})
     monkeypatch.setattr(about.cost, "cost", lambda directory, system: ["cost", system.name])
+    monkeypatch.setattr(about.provenance, "uses", lambda directory, system: ["corpora"])
     system = types.SimpleNamespace(name="mine", checkpoint="mine/3")
-    assert about.rows(Run(tmp_path), system, None, "set") == ["cost", "mine", "routing"]
+    assert about.rows(Run(tmp_path), system, None, "set") == ["cost", "mine", "corpora", "routing"]
     assert seen == {"rows": 7, "system": "mine", "checkpoint": "mine/3", "testset": "set"}
 
 
@@ -28,6 +29,7 @@ def test_a_calibrated_run_has_its_reliability(monkeypatch, tmp_path):
     monkeypatch.setattr(about.routing, "routing", lambda *_, **options: [])
     monkeypatch.setattr(about.routing, "as_trained", lambda directory: {})
     monkeypatch.setattr(about.cost, "cost", lambda directory, system: [])
+    monkeypatch.setattr(about.provenance, "uses", lambda directory, system: [])
     weights = dict.fromkeys(Signals._fields, 0.0)
     bins = [[0.1, 0.15, 7.0], [0.4, 0.35, 6.0]]
     Calibration(weights, 0.0, decode="beam:1", reliability=bins).save(tmp_path)

@@ -67,7 +67,7 @@ def test_what_is_missing_is_said():
     unknown = dataclasses.replace(BOOKS, examples=None, loss=None, tokens=None)
     old = dataclasses.replace(GERMAN, named=False, corpora=(unknown,))
     text = notes(part(old))
-    assert "names no corpora" in text and "no ledger.json" in text
+    assert "names no corpora" in text and "the run counted none" in text
     by_language = dataclasses.replace(BOOKS, loss=None, tokens=None)
     text = notes(part(dataclasses.replace(GERMAN, corpora=(WEB, by_language))))
     assert "loss of some corpora is not known" in text and "German" in text

@@ -19,7 +19,8 @@ from mmt.model import parameter_names
 from mmt.run import Run
 from mmt.translate import Translator
 from tests.helpers import hf_runs
-from tests.mmt.convert.test_extract import BOTH, GSHARD, made_run
+from tests.helpers.hf_runs import make_expert_run
+from tests.mmt.convert.test_extract import BOTH, GSHARD
 
 ENGLISH = "zero one two three four".split()
 WORDS = {
@@ -168,7 +169,7 @@ def test_what_cannot_be_extended_is_an_error(dense_toy_run, toy_corpus, new_corp
 
 
 def test_a_new_language_routes_as_the_nearest(tmp_path):
-    whole = made_run(tmp_path / "run", BOTH, GSHARD)
+    whole = make_expert_run(tmp_path / "run", BOTH, GSHARD)
     run = Run(whole)
     vocabulary = Vocabulary.load(run.vocabularies()["source"])
     text = run.config.read_text() + (

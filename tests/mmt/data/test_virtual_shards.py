@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmt.data import ledger, mixing, stages, virtual_shards
+from mmt.data import curriculum, ledger, mixing, stages, virtual_shards
 from mmt.data.split import Split
 from tests.mmt.data.conftest import COUNTS
 
@@ -10,7 +10,7 @@ SHAPE = {"inputs": 16, "targets": 16}
 
 
 def drawn(split, mixture):
-    sampler = stages.CurriculumSampler([stages.Stage(mixing=mixture)], split.counts)
+    sampler = curriculum.CurriculumSampler([stages.Stage(mixing=mixture)], split.counts)
     return virtual_shards.SampleOrder(split, sampler, 0)
 
 
@@ -54,7 +54,7 @@ def staged(opened, end, limit=5, last=None):
     split = Split(opened, "train", list(COUNTS), SHAPE)
     first = stages.Stage({"examples": end}, mixing.Mixing(temperature=2.0), max_targets=limit)
     both = [first, stages.Stage(mixing=mixing.Mixing(temperature=2.0), max_targets=last)]
-    return virtual_shards.SampleOrder(split, stages.CurriculumSampler(both, split.counts), 0)
+    return virtual_shards.SampleOrder(split, curriculum.CurriculumSampler(both, split.counts), 0)
 
 
 def test_a_stage_of_short_lines_repeats_none_before_all_were_drawn(opened):
@@ -86,8 +86,8 @@ def test_the_ledger_counts_stages_of_short_lines(opened, last):
 
 def test_a_stage_of_short_lines_has_some_of_every_language(opened):
     split = Split(opened, "train", list(COUNTS), SHAPE)
-    sampler = stages.CurriculumSampler([stages.Stage(max_targets=1)], split.counts)
+    sampler = curriculum.CurriculumSampler([stages.Stage(max_targets=1)], split.counts)
     with pytest.raises(ValueError, match=r"max_targets = 1, but .* deu_Latn has 2; allowed: 2"):
         virtual_shards.SampleOrder(split, sampler, 0)
     with pytest.raises(ValueError, match=r"max_targets = 0; allowed: a number of tokens, 1"):
-        stages.CurriculumSampler([stages.Stage(max_targets=0)], split.counts)
+        curriculum.CurriculumSampler([stages.Stage(max_targets=0)], split.counts)

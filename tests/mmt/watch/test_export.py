@@ -43,4 +43,4 @@ def test_a_damaged_run_writes_nothing(made_up, tmp_path, capsys):
         file.write("{broken\n")
     file = tmp_path / "watch.html"
     assert main(["watch", str(made_up), str(directory), "--export", str(file)]) == 1
-    assert "metrics.jsonl:141: no JSON" in capsys.readouterr().err and not file.exists()
+    assert "metrics.jsonl:142: no JSON" in capsys.readouterr().err and not file.exists()
