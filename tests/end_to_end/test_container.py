@@ -69,8 +69,8 @@ def test_the_wheel_serves_outside_the_checkout(installed, tmp_path):
         else:
             raise AssertionError("".join(lines))
         port = int(address[1])
-        answer = translate(port, "Vi behöver mer tid.", source="sv")
-        assert answer.json == {"translatedText": "We need more time."}
+        answer = translate(port, "Jag behöver en ny bil.", source="sv")
+        assert answer.json == {"translatedText": "I need a new car."}
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
     finally:

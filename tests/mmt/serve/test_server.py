@@ -23,7 +23,7 @@ from tests.mmt.translate.test_risk import CALIBRATION
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "benchmarks/mix150/model"
-LINE = "Vi behöver mer tid."
+LINE = "Jag behöver en ny bil."
 
 
 @contextlib.contextmanager
@@ -59,7 +59,7 @@ def server():
 def expected(server):
     """The translation of LINE."""
     translation = translate(server[1], LINE, source="sv").json["translatedText"]
-    assert translation == "We need more time."
+    assert translation == "I need a new car."
     return translation
 
 
@@ -99,9 +99,9 @@ def test_risk_is_that_of_the_command_line(tmp_path, monkeypatch, capsys):
 
 
 def test_tags_go_to_the_words_that_the_model_attends_to(server, expected):
-    page = "<p>Vi <i>behöver</i> mer <b>tid</b>.</p>"
+    page = "<p>Jag <i>behöver</i> en ny <b>bil</b>.</p>"
     answer = translate(server[1], page, source="sv", format="html").json["translatedText"]
-    assert answer == "<p>We <i>need</i> more <b>time</b>.</p>"
+    assert answer == "<p>I <i>need</i> a new <b>car</b>.</p>"
     assert re.sub("<.*?>", "", answer) == expected
 
 
