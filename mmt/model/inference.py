@@ -42,7 +42,8 @@ def for_inference(model: Transformer, params: Any, weights: str) -> tuple[Transf
         raise ValueError(f"weights: {weights!r}; allowed: {', '.join(WEIGHTS)}")
     model = Transformer(dataclasses.replace(model.config, scan_layers=False, dtype="float32"))
     separate = jax.tree_util.tree_map_with_path(
-        lambda path, leaf: _stored([key.key for key in path], leaf, weights), unscanned(params)
+        lambda path, leaf: _stored([key.key for key in path], jnp.asarray(leaf), weights),
+        unscanned(params),
     )
     return model, separate
 
