@@ -12,7 +12,7 @@ from mmt.launch import slurm
 ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "docs/launch/slurm.sbatch"
 
-# What the script starts in place of `mmt`: prints where it is, and fails as it is told to.
+# The script starts this in place of `mmt`. It prints its process, and fails on request.
 MMT = """#!/bin/sh
 echo "$SLURM_PROCID of $SLURM_NTASKS on $SLURMD_NODENAME: $*"
 if test "$SLURM_PROCID" = 1; then exit "$(head -n 1 "$STATUSES")"; fi
