@@ -227,7 +227,7 @@ def note_validation(now: Step, total: Meters) -> None:
     """Writes the validation losses from the sums over all held-out batches, and what they change.
     """
     by_language, training = distributed.from_first(
-        lambda: [_by_language(now, total), _by_language(now, now.state.meters)]
+        lambda: [_by_language(now, total), now.log.language_losses(now.state.meters)]
     )
     mean = float(np.mean(list(by_language.values())))
     draw = max(distributed.gather(now.batches.next_draw()))

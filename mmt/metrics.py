@@ -230,10 +230,14 @@ class Log:
         }
         row |= {"skipped": skipped} if skipped else {}
         if with_languages:
-            tokens, losses = meters.language_tokens.tolist(), meters.language_loss.tolist()
-            row |= _means(self._entries, tokens, losses)
+            row |= _means(self._entries, meters)
         self._show(row)
         self.write(row)
+
+    def language_losses(self, meters: Meters) -> dict[str, float]:
+        """Returns the mean training loss in `meters` of each language that has tokens."""
+        losses: dict[str, float] = _means(self._entries, meters)["language_loss"]
+        return losses
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Appends a row to the file and its numbers to TensorBoard."""
@@ -361,13 +365,13 @@ class _Events:
             self._writer = None
 
 
-def _means(
-    entries: Sequence[tuple[str, str]], tokens: Sequence[float], losses: Sequence[float]
-) -> dict[str, Any]:
+def _means(entries: Sequence[tuple[str, str]], meters: Meters) -> dict[str, Any]:
     """Returns tokens and mean loss by language, and by corpus of the languages with several.
 
     entries: (language, corpus) of each number; those of a language follow each other.
     """
+    both = meters.language_tokens, meters.language_loss
+    tokens, losses = (np.asarray(array).tolist() for array in both)
     row: dict[str, dict[str, Any]] = {"language_tokens": {}, "language_loss": {}}
     numbers = zip(entries, tokens, losses, strict=True)
     for code, group in itertools.groupby(numbers, key=lambda number: number[0][0]):

@@ -95,6 +95,7 @@ def test_losses_of_corpora_are_means_and_add_up_to_their_language(tmp_path):
     with metrics.Log(tmp_path, 1, **sizes, corpora=corpora, shown=False) as log:
         log.start(0)
         log.train_step(1, meters, last=True)
+        assert log.language_losses(meters) == {"aaa": 10 / 6, "bbb": 3.0, "ccc": 2.5}
     (row,) = read_metrics(log.path)
     assert row["language_tokens"] == {"aaa": 6.0, "bbb": 1.0, "ccc": 2.0}
     assert row["language_loss"] == {"aaa": 10 / 6, "bbb": 3.0, "ccc": 2.5}
