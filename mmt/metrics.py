@@ -41,8 +41,8 @@ class Meters:
     """
 
     sums: dict[str, Any]  # float32 [] each
-    language_loss: Any  # float32 [languages]: nats of every language's target tokens
-    language_tokens: Any  # float32 [languages]
+    language_loss: Any  # float32 [languages], or [corpora]: nats of the target tokens of each
+    language_tokens: Any  # float32, of the same shape
 
     def add(self, other: "Meters") -> "Meters":
         return jax.tree.map(jnp.add, self, other)
