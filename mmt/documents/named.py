@@ -4,8 +4,6 @@ import functools
 import re
 from typing import Literal, NamedTuple
 
-from babel.core import get_global
-
 from mmt import languages
 
 _TAG = re.compile(
@@ -116,6 +114,8 @@ def code_of(name: str) -> str:
 
 def _region(tag: str) -> str:
     """Returns the region of most readers of a language, '' for an unknown one."""
+    from babel.core import get_global  # a machine that only trains has no Babel
+
     likely = get_global("likely_subtags")
     language = tag.partition("-")[0]
     found = likely.get(tag.replace("-", "_")) or likely.get(language) or ""

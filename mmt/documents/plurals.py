@@ -4,14 +4,13 @@ import functools
 import gettext
 import re
 from collections.abc import Collection
-from typing import NamedTuple
-
-from babel import Locale, UnknownLocaleError
-from babel.messages.plurals import PLURALS
-from babel.plural import PluralRule, to_gettext
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmt import languages
 from mmt.documents.named import Locales
+
+if TYPE_CHECKING:  # a machine that only trains has no Babel
+    from babel import Locale
 
 CATEGORIES = ("zero", "one", "two", "few", "many", "other")
 _COUNTS = range(1000)  # that tell rules apart
@@ -87,6 +86,9 @@ def categories(code: str, ordinal: bool = False) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=1 << 10)
 def gettext_rule(code: str) -> GettextRule | None:
     """Returns gettext's rule of a language, that of CLDR where it has none; None without either."""
+    from babel.messages.plurals import PLURALS
+    from babel.plural import PluralRule, to_gettext
+
     locale = _locale(code)
     if locale is None:
         return None
@@ -128,7 +130,9 @@ def _agree(expression: str, other: str) -> bool:
     return all(one(number) == two(number) for number in _COUNTS)
 
 
-def _locale(code: str) -> Locale | None:
+def _locale(code: str) -> "Locale | None":
+    from babel import Locale, UnknownLocaleError
+
     if not code:
         return None
     try:
