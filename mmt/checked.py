@@ -204,3 +204,23 @@ PYTHON = Words(
 JSON = Words(
     "{name} is {value}; expected {allowed}", "{name} is {value}; allowed: {allowed}", _json
 )
+
+
+def difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """Returns the key of the first difference between two settings, and both values.
+
+    >>> difference("stages", [{"until": {"steps": 5}}], [{"until": {"steps": 9}}])
+    ('stages[0].until.steps', 5, 9)
+    """
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in sorted(was.keys() & now.keys()):
+            if was[key] != now[key]:
+                return difference(f"{where}.{key}", was[key], now[key])
+    if isinstance(was, list) and isinstance(now, list):
+        if len(was) == len(now) and isinstance([*was, ""][0], dict):
+            index = next(index for index, item in enumerate(was) if item != now[index])
+            return difference(f"{where}[{index}]", was[index], now[index])
+        less, more = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
+        if less or more:
+            return f"{where} (without equal parts)", less, more
+    return where, was, now

@@ -6,7 +6,6 @@ stream does not depend on the number of processes. Nothing here knows the model.
 
 import bisect
 import copy
-import dataclasses
 import functools
 import itertools
 import json
@@ -17,6 +16,7 @@ from typing import Any
 
 from grain.experimental import ThreadPrefetchDatasetIterator
 
+from mmt import checked
 from mmt.data.cache import Cache, open_cache
 from mmt.data.cache.manifest import Manifest
 from mmt.data.curriculum import CurriculumSampler
@@ -24,13 +24,12 @@ from mmt.data.denoising import Denoising
 from mmt.data.ledger import Ledger
 from mmt.data.mixing import Mixing
 from mmt.data.packing import Batch, Row
-from mmt.data.process_batches import ProcessBatches, ProcessRows
+from mmt.data.process_batches import ProcessBatches, ProcessRows, WorkerBatches
 from mmt.data.schedule import Schedule, ScheduleState
 from mmt.data.split import Split
 from mmt.data.stages import Stage, planned
 from mmt.data.virtual_shards import SampleOrder, density
 
-MAX_VIRTUAL_SHARDS = 64  # limit of the default number
 OPEN_ROWS = 8
 PREFETCH = 4  # batches made ahead by a thread
 STATE_VERSION = 1
@@ -50,6 +49,7 @@ def train_batches(
     alignment: bool = False,
     schedule: Schedule | None = None,
     leave_out: Sequence[str] = (),
+    workers: int = 0,
     lanes: int | None = None,
 ) -> "TrainBatches":
     """Returns the endless training batches of a cache, see `TrainBatches`.
@@ -71,17 +71,15 @@ def train_batches(
         `mmt data align`. Monolingual and modified examples have no alignment.
       schedule: changes the rates of the last stage by validation losses; default: no changes.
       leave_out: corpora whose examples are omitted, by the names of entries, globs or folders.
+      workers: processes that read and pack; 0: a thread of this one. The batches are the same.
       lanes: old name of `virtual_shards`.
 
     Raises:
       ValueError: no cache, an unknown or missing feature, numbers that do not divide each other,
         an unknown language or corpus, a mixture without examples, invalid stages, no alignments.
     """
-    virtual_shards = lanes if virtual_shards is None else virtual_shards
-    if virtual_shards is None:
-        virtual_shards = max(n for n in range(1, MAX_VIRTUAL_SHARDS + 1) if batch_size % n == 0)
-    process = ProcessRows(batch_size, virtual_shards, (range(batch_size),))
-    process.check()
+    arguments = {**locals(), "workers": 0}  # of a worker
+    process = ProcessRows.whole(batch_size, lanes if virtual_shards is None else virtual_shards)
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
     known = cache.manifest.languages
     curriculum = planned(stages, mixing)
@@ -90,20 +88,20 @@ def train_batches(
     split = Split(cache, "train", drawn, feature_lengths, denoising, alignment, leave_out)
     open_rows = OPEN_ROWS if packing else 0
     sampler = CurriculumSampler(
-        [_with_examples(split.counts, known, stage) for stage in curriculum],
+        [stage.with_examples(split.counts, known) for stage in curriculum],
         split.counts, rows=batch_size,
         density=functools.partial(density, split, seed=seed, open_rows=open_rows),
     )  # fmt: skip
     scheduled = ScheduleState(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
-    return TrainBatches(split, scheduled, process, seed=seed, packing=packing)
+    made = functools.partial(_in_worker, arguments)
+    return TrainBatches(split, scheduled, process, seed, packing, made, workers)
 
 
-def _with_examples(counts: Mapping[str, int], known: Sequence[str], stage: Stage) -> Stage:
-    """Returns the stage without the languages of which no example fits."""
-    if stage.mixing is None or stage.mixing.languages is None:
-        return stage
-    codes = [code for code in stage.mixing.choose(known) if code in counts]
-    return dataclasses.replace(stage, mixing=dataclasses.replace(stage.mixing, languages=codes))
+def _in_worker(arguments: Mapping[str, Any], with_corpora: bool) -> "TrainBatches":
+    batches = train_batches(**arguments)
+    if with_corpora:
+        batches.add_corpus_ids()
+    return batches
 
 
 def eval_batches(
@@ -129,8 +127,7 @@ def eval_batches(
     Raises:
       ValueError: as `train_batches`, and for a limit below 1.
     """
-    process = ProcessRows(batch_size, batch_size, (range(batch_size),))
-    process.check()
+    process = ProcessRows.whole(batch_size, batch_size)
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be positive, or None for all examples, got {limit}")
     cache = open_cache(Path(cache_dir))
@@ -153,10 +150,12 @@ class TrainBatches:
     """
 
     def __init__(
-        self, split: Split, scheduled: ScheduleState, process: ProcessRows, *, seed: int,
-        packing: bool,
+        self, split: Split, scheduled: ScheduleState, process: ProcessRows, seed: int,
+        packing: bool, make: Callable[[bool], "TrainBatches"], workers: int,
     ):  # fmt: skip
         self.manifest: Manifest = split.cache.manifest
+        self._make = make
+        self._workers = workers
         self.order = SampleOrder(split, scheduled.sampler, seed)
         self._packing = packing
         self._scheduled = scheduled
@@ -209,11 +208,14 @@ class TrainBatches:
         after every stage but the last, and the losses that may end the current one. `schedule`, if
         there is one, has its decisions and the losses so far.
         """
+        return self._common_state() | {"lane": json.loads(self._prefetched.get_state())}
+
+    def _common_state(self) -> dict[str, Any]:
+        """Returns the state without `lane`."""
         return {
             "version": STATE_VERSION,
             "settings": self._settings(),
             "lanes": self._process.virtual_shards,
-            "lane": json.loads(self._prefetched.get_state()),
         } | self._scheduled.state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -230,7 +232,7 @@ class TrainBatches:
         current, saved = self._settings(), state["settings"]
         for key in sorted(current.keys() | saved.keys(), key=lambda key: key != "stages"):
             if saved.get(key) != current.get(key):
-                where, was, now = _difference(key, saved.get(key), current.get(key))
+                where, was, now = checked.difference(key, saved.get(key), current.get(key))
                 raise ValueError(
                     f"the saved data state has {where} {was!r}, this run has {now!r}: "
                     "continue with the same value, or start a new run"
@@ -312,10 +314,15 @@ class TrainBatches:
 
     def _start(self, process: ProcessRows) -> None:
         self._process = process
-        batches = ProcessBatches(self.order, process, OPEN_ROWS if self._packing else 0)
+        rows = ProcessBatches(self.order, process, OPEN_ROWS if self._packing else 0)
+        batches: ProcessBatches | WorkerBatches = rows
+        if self._workers:
+            make = functools.partial(self._make, self.order.split.with_corpora)
+            state = self._common_state() | {"lane": json.loads(rows.get_state())}
+            batches = WorkerBatches(make, process, self._workers, state)
         self._holder = [ThreadPrefetchDatasetIterator(batches, PREFETCH)]
         # Grain's iterator must stop before Python's modules are torn down.
-        self._stop = weakref.finalize(self, _stop, self._holder)
+        self._stop = weakref.finalize(self, _stop, self._holder, batches.close)
 
     @property
     def _prefetched(self) -> ThreadPrefetchDatasetIterator:
@@ -373,26 +380,7 @@ class EvalBatches:
             yield self._split.batch([rows[number] for number in local_rows])
 
 
-def _difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """Returns the key of the first difference between two settings, and both values.
-
-    >>> _difference("stages", [{"until": {"steps": 5}}], [{"until": {"steps": 9}}])
-    ('stages[0].until.steps', 5, 9)
-    """
-    if isinstance(was, dict) and isinstance(now, dict):
-        for key in sorted(was.keys() & now.keys()):
-            if was[key] != now[key]:
-                return _difference(f"{where}.{key}", was[key], now[key])
-    if isinstance(was, list) and isinstance(now, list):
-        if len(was) == len(now) and isinstance([*was, ""][0], dict):
-            index = next(index for index, item in enumerate(was) if item != now[index])
-            return _difference(f"{where}[{index}]", was[index], now[index])
-        less, more = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
-        if less or more:
-            return f"{where} (without equal parts)", less, more
-    return where, was, now
-
-
-def _stop(holder: list[ThreadPrefetchDatasetIterator]) -> None:
+def _stop(holder: list[ThreadPrefetchDatasetIterator], close: Callable[[], None]) -> None:
     while holder:
         holder.pop().close()
+        close()

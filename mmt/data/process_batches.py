@@ -1,10 +1,19 @@
-"""The rows of one process: which virtual shards it packs, and its batches without prefetching."""
+"""The rows of one process: which virtual shards it packs, alone or in worker processes."""
 
 import json
-from typing import NamedTuple
+import multiprocessing
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from mmt.data.packing import Batch
 from mmt.data.virtual_shards import SampleOrder, VirtualShard
+
+MAX_VIRTUAL_SHARDS = 64  # limit of the default number
 
 
 class ProcessRows(NamedTuple):
@@ -16,6 +25,19 @@ class ProcessRows(NamedTuple):
     batch_size: int
     virtual_shards: int
     rows: tuple[range, ...]
+
+    @classmethod
+    def whole(cls, batch_size: int, virtual_shards: int | None = None) -> "ProcessRows":
+        """Returns the rows of a single process, checked.
+
+        `virtual_shards` is by default the largest divisor of batch_size up to 64.
+        """
+        if virtual_shards is None:
+            divisors = range(1, MAX_VIRTUAL_SHARDS + 1)
+            virtual_shards = max((n for n in divisors if batch_size % n == 0), default=1)
+        process = cls(batch_size, virtual_shards, (range(batch_size),))
+        process.check()
+        return process
 
     def check(self) -> None:
         """Raises ValueError if the rows are not those of whole virtual shards."""
@@ -40,6 +62,17 @@ class ProcessRows(NamedTuple):
         each = self.batch_size // self.virtual_shards
         return sorted({row // each for rows in self.rows for row in rows})
 
+    def parts(self, count: int) -> list[list[range]]:
+        """Returns the rows in at most `count` parts of whole virtual shards, in order.
+
+        >>> ProcessRows(8, 4, (range(8),)).parts(3)
+        [[range(0, 2), range(2, 4)], [range(4, 6)], [range(6, 8)]]
+        """
+        each = self.batch_size // self.virtual_shards
+        numbers = self.shard_numbers()
+        parts = np.array_split(np.array(numbers), min(count, len(numbers)))
+        return [[range(n * each, (n + 1) * each) for n in part.tolist()] for part in parts]
+
 
 class ProcessBatches:
     """The batches of one process, without prefetching; the state is a string (cheap to copy)."""
@@ -63,3 +96,126 @@ class ProcessBatches:
     def set_state(self, state: str) -> None:
         for number, saved in json.loads(state).items():
             self._shards[number].set_state(saved)
+
+    def close(self) -> None:
+        """Does nothing: there are no worker processes."""
+
+
+class Shareable(Protocol):
+    """The batches that a worker process reads: `pipeline.TrainBatches`."""
+
+    def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
+    def set_state(self, state: Mapping[str, Any]) -> None: ...
+    def get_state(self) -> dict[str, Any]: ...
+    def __iter__(self) -> Iterator[Batch]: ...
+
+
+class WorkerBatches:
+    """The batches of `ProcessBatches`, read and packed by worker processes.
+
+    Each worker has some of the virtual shards, so the batches are the same for any number of
+    workers. They start at the first batch, and end with this process.
+
+    Args:
+      make: returns batches of all rows; pickled for each worker.
+      process: the rows of this process.
+      workers: number of worker processes, at most one per virtual shard.
+      state: the state of `make()` at which they start.
+    """
+
+    def __init__(
+        self, make: Callable[[], Shareable], process: ProcessRows, workers: int,
+        state: Mapping[str, Any],
+    ):  # fmt: skip
+        if workers < 1:
+            raise ValueError(f"pipeline.train_batches.workers is {workers}; allowed: 0 or more")
+        self._make = make
+        self._parts = process.parts(workers)
+        self._state = state
+        self._shards = json.dumps(state["lane"])
+        self._workers: list[_Worker] = []
+
+    def __next__(self) -> Batch:
+        """Returns the next batch.
+
+        Raises:
+          OSError: a worker was killed.
+          Exception: the first error of a worker.
+        """
+        if not self._workers:
+            state = {**self._state, "lane": json.loads(self._shards)}
+            self._workers = [_Worker.started(self._make, part, state) for part in self._parts]
+        received = [worker.receive() for worker in self._workers]
+        shards = {number: one for _, part in received for number, one in part.items()}
+        self._shards = json.dumps(shards)
+        batches = [batch for batch, _ in received]
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+    def get_state(self) -> str:
+        return self._shards
+
+    def set_state(self, state: str) -> None:
+        self.close()
+        self._shards = state
+
+    def close(self) -> None:
+        """Ends the workers."""
+        while self._workers:
+            self._workers.pop().close()
+
+
+class _Worker(NamedTuple):
+    process: Any  # of multiprocessing
+    results: Connection
+
+    @classmethod
+    def started(
+        cls, make: Callable[[], Shareable], rows: Sequence[range], state: dict[str, Any]
+    ) -> "_Worker":
+        context = multiprocessing.get_context("spawn")  # forking a process with threads may hang
+        results, sender = context.Pipe(duplex=False)
+        process = context.Process(
+            target=_send_batches, args=(make, rows, state, sender), daemon=True
+        )
+        process.start()
+        sender.close()
+        return cls(process, results)
+
+    def receive(self) -> tuple[Batch, dict[str, Any]]:
+        """Returns the next batch of the worker's rows, and the state of its shards."""
+        try:
+            result = self.results.recv()
+        except EOFError:
+            self.process.join()
+            raise OSError(
+                "a worker process of pipeline.train_batches ended with status "
+                f"{self.process.exitcode} (too little memory?)"
+            ) from None
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def close(self) -> None:
+        self.results.close()
+        self.process.kill()
+        self.process.join()
+
+
+def _send_batches(
+    make: Callable[[], Shareable], rows: Sequence[range], state: dict[str, Any], sender: Connection
+) -> None:
+    """Sends batches and the states of their shards, or an error, until the parent ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent answers them
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the parent has shown them
+            batches = make()
+        batches.share(lambda _: rows)
+        batches.set_state(state)
+        for batch in batches:
+            sender.send((batch, batches.get_state()["lane"]))
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    except Exception as error:
+        sender.send(error)

@@ -48,6 +48,13 @@ class Stage:
                 return key[len(LOSS) + 1 :], int(value)
         return None
 
+    def with_examples(self, counts: Mapping[str, int], known: Sequence[str]) -> "Stage":
+        """Returns the stage without the languages of `known` of which `counts` has no examples."""
+        if self.mixing is None or self.mixing.languages is None:
+            return self
+        codes = [code for code in self.mixing.choose(known) if code in counts]
+        return replace(self, mixing=replace(self.mixing, languages=codes))
+
 
 def planned(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stage]:
     """Returns the stages of a run, by default one; each has a mixture, by default the run's.

@@ -121,8 +121,7 @@ def _backward(dtype: Any, operands: tuple[Array, Array], dy: Array) -> tuple[Arr
     x, kernel = operands
     dy = dy.astype(x.dtype)
     dx = _dot(dy, kernel.astype(x.dtype), -1, -1)
-    # In memory as well: of a transposed kernel (tied logits) XLA would swap the operands, and has no
-    # such product.
+    # Also in memory: for a transposed kernel (tied logits) XLA would swap the operands, and fail.
     dkernel = _in_memory(_dot(_in_memory(jnp.swapaxes(x, -1, -2)), dy, -1, -2))
     return dx.astype(x.dtype), dkernel.astype(kernel.dtype)
 

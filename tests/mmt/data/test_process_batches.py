@@ -1,10 +1,22 @@
 """Processes own whole virtual shards: every row once; the error names the possible numbers."""
 
+import gc
+import json
+import multiprocessing
+import os
+import signal
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmt.data.process_batches import ProcessRows
+from mmt.data import pipeline
+from mmt.data.process_batches import ProcessRows, WorkerBatches
+from mmt.data.stages import Stage
+from tests.helpers.streams import LENGTHS, write_cache
+
+COUNTS = {"deu_Latn": 200, "fra_Latn": 70, "swh_Latn": 8}
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 8))
@@ -25,3 +37,113 @@ def test_rows_of_half_a_virtual_shard_are_refused():
         ProcessRows(8, 2, (range(2),)).check()
     with pytest.raises(ValueError, match="batch_size 8 must be a positive multiple"):
         ProcessRows(8, 3, (range(8),)).check()
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_cache(tmp_path_factory.mktemp("data"), COUNTS)
+
+
+@pytest.fixture
+def batches(directory):
+    """Makes TrainBatches of 8 rows and closes them."""
+    made = []
+
+    def make(**options):
+        made.append(
+            pipeline.train_batches(directory, feature_lengths=LENGTHS, batch_size=8, **options)
+        )
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def assert_go_on_alike(one, other, count):
+    for _ in range(count):
+        mine, yours = next(one), next(other)
+        assert mine.keys() == yours.keys()
+        for name in mine:
+            np.testing.assert_array_equal(mine[name], yours[name], err_msg=name)
+        assert one.get_state() == other.get_state()
+
+
+@pytest.mark.parametrize("workers", [1, 3, 20])
+def test_batches_and_states_are_those_of_a_thread(batches, workers):
+    alone, shared = batches(), batches(workers=workers)
+    assert alone.get_state() == shared.get_state()
+    assert_go_on_alike(alone, shared, 12)
+    resumed = batches(workers=2)
+    resumed.set_state(json.loads(json.dumps(shared.get_state())))
+    assert_go_on_alike(alone, resumed, 3)
+    resumed.set_state(alone.get_state())  # goes on after it has begun, too
+    assert_go_on_alike(alone, resumed, 3)
+
+
+def test_workers_follow_a_stage_that_losses_end(batches):
+    stages = [Stage(until={"validation_loss": 1}), Stage(max_targets=8)]
+    alone, shared = batches(stages=stages), batches(stages=stages, workers=2)
+    assert_go_on_alike(alone, shared, 3)
+    draw = alone.next_draw()
+    for loss in (2.0, 3.0):
+        changed = [one.validated(dict.fromkeys(COUNTS, loss), draw) for one in (alone, shared)]
+    assert changed[0] == changed[1] != []
+    assert_go_on_alike(alone, shared, 6)
+
+
+def test_workers_read_the_share_of_a_process(batches):
+    alone, shared = batches(), batches(workers=2)
+    for one in (alone, shared):
+        one.share(lambda _: [range(4, 8)])
+        one.add_corpus_ids()
+    assert len(next(shared)["decoder_corpus_ids"]) == 4
+    next(alone)
+    assert_go_on_alike(alone, shared, 3)
+
+
+def test_workers_end_with_the_batches(batches):
+    shared = batches(workers=2)
+    next(shared)
+    assert len(multiprocessing.active_children()) == 2
+    shared.close()
+    assert not multiprocessing.active_children()
+
+
+def test_workers_end_with_batches_that_nothing_refers_to(directory):
+    shared = pipeline.train_batches(
+        directory, feature_lengths=LENGTHS, batch_size=8, workers=2
+    )  # fmt: skip
+    next(shared)
+    del shared
+    gc.collect()
+    assert not multiprocessing.active_children()
+
+
+def test_a_killed_worker_is_an_error(batches):
+    shared = batches(workers=2)
+    next(shared)
+    for child in multiprocessing.active_children():
+        os.kill(child.pid, signal.SIGTERM)  # the parent answers it
+    next(shared)
+    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    with pytest.raises(OSError, match=r"a worker process .* ended with status -9"):
+        for _ in range(100):
+            next(shared)
+
+
+def broken():
+    raise ValueError("no such cache")
+
+
+def test_the_error_of_a_worker_is_raised_here():
+    rows = ProcessRows(8, 8, (range(8),))
+    shared = WorkerBatches(broken, rows, 2, {"lane": {}})
+    with pytest.raises(ValueError, match="no such cache"):
+        next(shared)
+    shared.close()
+
+
+def test_a_negative_number_of_workers_is_an_error(batches):
+    with pytest.raises(ValueError, match="workers is -1; allowed: 0 or more"):
+        batches(workers=-1)

@@ -51,6 +51,23 @@ def test_products_of_bfloat16_accumulate_in_float32(x_shape, kernel_shape, fast)
     np.testing.assert_allclose(dx.astype(np.float32), want[1], rtol=2**-8, atol=1e-5)
 
 
+def test_a_transposed_kernel_has_both_gradients(fast):
+    """The kernel of tied logits is the transposed table of embeddings."""
+    x, kernel, dy = arrays((24, 8), (8, 5), jnp.bfloat16)
+    table = kernel.T.astype(jnp.float32)
+
+    @jax.jit
+    def gradients(x, table):
+        return jax.vjp(lambda x, table: product(x, table.T, jnp.float32), x, table)[1](
+            dy.astype(jnp.float32)
+        )
+
+    dx, dtable = gradients(x, table)
+    _, exact_dx, exact_dkernel = exact(x, kernel, dy)
+    np.testing.assert_allclose(np.asarray(dx, np.float64), exact_dx, rtol=2**-8, atol=2**-8)
+    np.testing.assert_allclose(dtable, exact_dkernel.T, rtol=1e-5, atol=1e-5)
+
+
 def test_the_kernel_gradient_is_not_rounded_to_bfloat16(fast):
     """JAX's own gradient of x @ kernel.astype(bfloat16) is a rounded one."""
     x, kernel, dy = arrays((512, 8), (8, 8), jnp.bfloat16)
