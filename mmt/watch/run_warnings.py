@@ -67,7 +67,10 @@ def _faults(metrics: RunMetrics) -> Iterator[RunWarning]:
     if waiting is not None:
         share = float(np.nanmean(waiting.values[-_RECENT:]))
         if share > _WAITING:
-            text = f"{share:.0%} of the time of the last rows was spent waiting for data"
+            text = (
+                f"{share:.0%} of the time of the last rows was spent waiting for data: set "
+                "pipeline.train_batches.workers"
+            )
             yield RunWarning("waiting", "", int(waiting.steps[-1]), text)
 
 
