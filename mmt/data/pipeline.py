@@ -79,6 +79,10 @@ def train_batches(
         an unknown language or corpus, a mixture without examples, invalid stages, no alignments.
     """
     arguments = {**locals(), "workers": 0}  # of a worker
+    if type(workers) is not int or workers < 0:
+        raise ValueError(
+            f"pipeline.train_batches.workers is {workers!r}; allowed: whole numbers from 0 on"
+        )
     process = ProcessRows.whole(batch_size, lanes if virtual_shards is None else virtual_shards)
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
     known = cache.manifest.languages

@@ -12,6 +12,7 @@ import numpy as np
 
 from mmt.data.packing import Batch
 from mmt.data.virtual_shards import SampleOrder, VirtualShard
+from mmt.system import termination
 
 MAX_VIRTUAL_SHARDS = 64  # limit of the default number
 
@@ -110,6 +111,12 @@ class Shareable(Protocol):
     def __iter__(self) -> Iterator[Batch]: ...
 
 
+class WorkerKilled(OSError):
+    """A signal ended a worker process. status: the exit status of a command; it may be repeated."""
+
+    status = termination.RETRY
+
+
 class WorkerBatches:
     """The batches of `ProcessBatches`, read and packed by worker processes.
 
@@ -127,8 +134,6 @@ class WorkerBatches:
         self, make: Callable[[], Shareable], process: ProcessRows, workers: int,
         state: Mapping[str, Any],
     ):  # fmt: skip
-        if workers < 1:
-            raise ValueError(f"pipeline.train_batches.workers is {workers}; allowed: 0 or more")
         self._make = make
         self._parts = process.parts(workers)
         self._state = state
@@ -139,12 +144,14 @@ class WorkerBatches:
         """Returns the next batch.
 
         Raises:
-          OSError: a worker was killed.
+          WorkerKilled: a signal ended a worker.
+          OSError: a worker could not start.
           Exception: the first error of a worker.
         """
         if not self._workers:
             state = {**self._state, "lane": json.loads(self._shards)}
-            self._workers = [_Worker.started(self._make, part, state) for part in self._parts]
+            for part in self._parts:
+                self._workers.append(_Worker.started(self._make, part, state))
         received = [worker.receive() for worker in self._workers]
         shards = {number: one for _, part in received for number, one in part.items()}
         self._shards = json.dumps(shards)
@@ -185,11 +192,18 @@ class _Worker(NamedTuple):
         """Returns the next batch of the worker's rows, and the state of its shards."""
         try:
             result = self.results.recv()
-        except EOFError:
+        except (EOFError, OSError):  # between two messages, or in one
             self.process.join()
+            status = self.process.exitcode
+            if status < 0:
+                raise WorkerKilled(
+                    "a worker process of pipeline.train_batches was killed by signal "
+                    f"{-status} (too little memory?)"
+                ) from None
             raise OSError(
-                "a worker process of pipeline.train_batches ended with status "
-                f"{self.process.exitcode} (too little memory?)"
+                f"a worker process of pipeline.train_batches ended with status {status}; its own "
+                'message is above. A script needs `if __name__ == "__main__":` around code that '
+                "starts processes, and must be a file"
             ) from None
         if isinstance(result, Exception):
             raise result

@@ -5,6 +5,10 @@ import json
 import multiprocessing
 import os
 import signal
+import struct
+import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -12,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmt.data import pipeline
-from mmt.data.process_batches import ProcessRows, WorkerBatches
+from mmt.data.process_batches import ProcessRows, WorkerBatches, _Worker
 from mmt.data.stages import Stage
 from tests.helpers.streams import LENGTHS, write_cache
 
@@ -127,9 +131,33 @@ def test_a_killed_worker_is_an_error(batches):
         os.kill(child.pid, signal.SIGTERM)  # the parent answers it
     next(shared)
     os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
-    with pytest.raises(OSError, match=r"a worker process .* ended with status -9"):
+    with pytest.raises(OSError, match=r"a worker process .* was killed by signal 9") as error:
         for _ in range(100):
             next(shared)
+    assert error.value.status == 75  # of the command: it may be repeated
+
+
+def test_a_worker_that_is_killed_while_it_sends_a_batch_is_the_same_error():
+    results, sender = multiprocessing.Pipe(duplex=False)
+    os.write(sender.fileno(), struct.pack("!i", 1000) + b"the beginning of a message")
+    sender.close()
+    killed = subprocess.Popen(["sleep", "60"])
+    killed.kill()
+    process = types.SimpleNamespace(join=killed.wait, exitcode=-signal.SIGKILL)
+    with pytest.raises(OSError, match=r"a worker process .* was killed by signal 9"):
+        _Worker(process, results).receive()
+
+
+def test_a_script_without_a_guard_is_told_what_workers_need(directory, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"from mmt.data import pipeline\n"
+        f"next(pipeline.train_batches({str(directory)!r}, feature_lengths={LENGTHS}, "
+        f"batch_size=8, workers=1))\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert 'A script needs `if __name__ == "__main__":`' in ended.stderr.splitlines()[-1]
 
 
 def broken():
@@ -144,6 +172,7 @@ def test_the_error_of_a_worker_is_raised_here():
     shared.close()
 
 
-def test_a_negative_number_of_workers_is_an_error(batches):
-    with pytest.raises(ValueError, match="workers is -1; allowed: 0 or more"):
-        batches(workers=-1)
+def test_a_wrong_number_of_workers_is_an_error(batches, as_users_have_it):
+    for workers in (-1, 1.5, True, "two"):
+        with pytest.raises(ValueError, match=f"workers is {workers!r}; allowed: whole numbers"):
+            batches(workers=workers)
