@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmt import config
+from mmt import config, suggest
 from mmt.system import environment
 
 if TYPE_CHECKING:
@@ -158,7 +158,18 @@ class Run:
         """
         for file in files or (self.config, self.manifest):
             if not file.is_file():
-                raise ValueError(f"{self.directory} is no model directory: it has no {file.name}")
+                raise ValueError(
+                    f"{self.directory} is no model directory: it has no {file.name}"
+                    f"{self.nearest()}"
+                )
+
+    def nearest(self) -> str:
+        """Returns the end of an error message with the nearest directory if there is none here."""
+        if self.directory.is_dir() or not self.directory.parent.is_dir():
+            return ""
+        parent = self.directory.parent
+        names = [path.name for path in parent.iterdir() if path.is_dir()]
+        return suggest.hint(self.directory.name, names, show=lambda name: str(parent / name))
 
     def model(self) -> "Transformer":
         """Returns the model of the configuration. Raises ValueError if it has none."""

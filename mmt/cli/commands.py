@@ -133,11 +133,13 @@ def _health(args: argparse.Namespace) -> int:
     from mmt import health
     from mmt.run import Run
 
-    directory = Run(args.directory).hosts
-    beats = health.read(directory)
+    run = Run(args.directory)
+    if not run.directory.is_dir():
+        raise ValueError(f"{run.directory}: no such directory{run.nearest()}")
+    beats = health.read(run.hosts)
     if not beats:
         raise ValueError(
-            f"{directory} has no heartbeats: only training by several processes writes them"
+            f"{run.hosts} has no heartbeats: only training by several processes writes them"
         )
     problems = health.examine(beats, time.time())
     print(health.table(beats, time.time()))

@@ -21,6 +21,10 @@ FAULTS = (
     SyntaxError, AttributeError, ImportError, NameError, TypeError, ValueError,
     tokenize.TokenError, *_TOO_DEEP,
 )  # fmt: skip
+_PLAIN_TEXT = re.compile(r"[\w./~:+-]+")
+# A path may have spaces and signs. Outside of quotes and references, no literal has a slash.
+_PATH = re.compile(r"(?![rRbBuUfF]{0,2}['\"])[\w.~/][^()]*/[^()]*|/[^()]*")
+_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _hint = functools.partial(suggest.hint, cutoff=0.5)
 _hint_by_end = functools.partial(suggest.hint_by_end, cutoff=0.5)
 
@@ -110,6 +114,8 @@ def _parse(imports: str, name: str, binding: str) -> None:
         raise ValueError(f"--gin.{binding}: {str(error).splitlines()[0]}{near}") from error
     except FAULTS as error:
         near = hint_of_parameter(str(error))
+        if " " in binding and isinstance(error, ValueError | SyntaxError):
+            near += f"; text with spaces needs quotes: \"--gin.{name}='a b'\""
         raise ValueError(f"--gin.{binding}: {in_words(error).splitlines()[0]}{near}") from error
 
 
@@ -181,10 +187,10 @@ def _check_types(bindings: Sequence[str]) -> None:
 
 
 def _literal(binding: str) -> str:
-    """Quotes a value that is no gin literal: MODEL_DIR=runs/a becomes MODEL_DIR = 'runs/a'."""
+    """Quotes text and paths without quotes: MODEL_DIR=runs/a becomes MODEL_DIR = 'runs/a'."""
     name, value = _halves(binding)
-    plain = re.fullmatch(r"[\w./~:+-]+", value) and not re.fullmatch(
-        r"True|False|None|[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?", value
+    plain = (_PLAIN_TEXT.fullmatch(value) or _PATH.fullmatch(value)) and not (
+        value in ("True", "False", "None") or _NUMBER.fullmatch(value)
     )
     return f"{name} = {value!r}" if plain else f"{name} = {value}"
 

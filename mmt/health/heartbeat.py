@@ -105,13 +105,15 @@ def write(handle: int, beat: Heartbeat) -> None:
 def read(directory: Path) -> list[Heartbeat]:
     """Returns the heartbeats in a directory of the latest start of the run, by process.
 
-    Files of an earlier start are left out; so is a file that is being written.
+    Files of an earlier start are left out; so is a file that is damaged or being written.
     """
     beats = []
     for file in directory.glob("*.json") if directory.is_dir() else ():
         if re.fullmatch(r"\d{5}\.json", file.name):
-            with contextlib.suppress(OSError, ValueError, TypeError):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 content = json.loads(file.read_bytes())
-                beats.append(Heartbeat(**content | {"health": Health(**content["health"])}))
+                beat = Heartbeat(**content | {"health": Health(**content["health"])})
+                checked.check(beat, most=None)
+                beats.append(beat)
     latest = max((beat.start for beat in beats), default=0.0)
     return sorted((b for b in beats if b.start == latest), key=lambda beat: beat.process)

@@ -95,6 +95,10 @@ def _jobset(file: Path) -> tuple[str, str, _Field]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ValueError(f"{file}:{line}: {error.problem}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ValueError(f"{file}: nested too deeply") from error
     kinds = [one.get("kind") if isinstance(one, dict) else None for one in documents]
     if kinds.count("JobSet") != 1:
         shown = ", ".join(map(str, filter(None, kinds))) or "nothing"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
 _LAST_WORDS = 10.0  # seconds that the others have after the first failure
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # a scheduler, Ctrl-C, a closed terminal
 _AFTER_SIGNAL = 120.0  # the same after a SIGTERM: they write a checkpoint
 
 
@@ -24,7 +25,7 @@ class Task(NamedTuple):
 
 class Ended(NamedTuple):
     """How the processes ended. status: of the first that failed, else 0, as a shell has it;
-    signalled: whether SIGTERM or SIGINT came to this process.
+    signalled: whether one of SIGNALS came to this process.
     """
 
     status: int
@@ -34,8 +35,9 @@ class Ended(NamedTuple):
 def run(tasks: Sequence[Task]) -> Ended:
     """Runs all tasks to their end. Each of their lines is printed with the number of the task.
 
-    SIGTERM and SIGINT are passed on. If a task fails, the others have ten seconds to end by
-    themselves, and are then killed; after a signal they have two minutes.
+    Each of SIGNALS is passed on as SIGTERM, and a second SIGINT kills the tasks. If a task fails,
+    the others have ten seconds to end by themselves, and are then killed; after a signal they have
+    two minutes.
 
     Raises ValueError if a command does not exist.
     """
@@ -97,6 +99,9 @@ def _wait(processes: Sequence["subprocess.Popen[bytes]"], signals: list[int]) ->
                 _tell(f"task {number} ended with status {first}; the others end too")
         if None not in codes:
             return first
+        if signals.count(signal.SIGINT) > 1:
+            _tell("a second Ctrl-C: kills what is left")
+            return first or 128 + signal.SIGINT
         if since and time.monotonic() - since > (_AFTER_SIGNAL if signals else _LAST_WORDS):
             left = [str(number) for number, code in enumerate(codes) if code is None]
             _tell(f"kills what is left: {', '.join(left)}")
@@ -106,16 +111,16 @@ def _wait(processes: Sequence["subprocess.Popen[bytes]"], signals: list[int]) ->
 
 @contextlib.contextmanager
 def _passed_on(processes: Sequence["subprocess.Popen[bytes]"]) -> Iterator[list[int]]:
-    """Passes SIGTERM and SIGINT on inside the `with` statement; yields those that came."""
+    """Passes signals on as SIGTERM inside the `with` statement; yields those that came."""
     came: list[int] = []
 
     def pass_on(number: int, _: object) -> None:
         came.append(number)
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(number)
+                process.send_signal(signal.SIGTERM)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
     try:
         yield came
     finally:

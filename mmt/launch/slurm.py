@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmt import suggest
-from mmt.launch.local import Task, free_port, run
+from mmt.launch.local import SIGNALS, Task, free_port, run
 
 FOLDER = "MMT_LAUNCH_FOLDER"  # environment variable: files that the programs leave
 _DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[=\s]\s*(\S+))?")
@@ -94,21 +94,21 @@ def run_script(
 
 
 def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
-    """Waits for the script. SIGTERM and SIGINT go to its step as SIGTERM, as with --signal=TERM@…;
-    returns whether one came.
+    """Waits for the script. Signals go to its step, as with --signal=TERM@…; returns whether one
+    came.
     """
     came: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGTERM, signal.SIGINT)
+        for number in SIGNALS
     }
     passed = 0
     try:
         while script.poll() is None:
-            if len(came) > passed:
-                passed = len(came)
+            for number in came[passed:]:
+                passed += 1
                 with contextlib.suppress(OSError, ValueError):  # no step runs
-                    os.kill(int((folder / "step").read_text()), signal.SIGTERM)
+                    os.kill(int((folder / "step").read_text()), number)
             time.sleep(0.05)
     finally:
         for number, handler in before.items():
@@ -163,7 +163,7 @@ def requeue(arguments: Sequence[str]) -> int:
 
 
 def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines()
+    return file.read_text(encoding="utf-8", errors="replace").splitlines()  # any, as for bash
 
 
 def main() -> int:

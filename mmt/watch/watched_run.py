@@ -100,9 +100,7 @@ def _check_is_run(path: Path) -> None:
     if any(file.is_file() for file in (run.metrics, run.config, run.manifest)):
         return
     if not path.is_dir():
-        siblings = [other.name for other in path.parent.glob("*") if other.is_dir()]
-        near = suggest.hint(path.name, siblings, show=lambda name: str(path.parent / name))
-        raise ValueError(f"{path}: no such directory{near}")
+        raise ValueError(f"{path}: no such directory{run.nearest()}")
     inside = sorted(str(file.parent) for file in path.glob(f"*/{run.metrics.name}"))
     hint = f"; runs in it: {', '.join(inside[:5])}" if inside else ""
     raise ValueError(f"{path} is no run directory: it has no {run.metrics.name}{hint}")

@@ -92,6 +92,16 @@ def checkpoints(run, losses):
         (folder / "metadata").write_text(json.dumps(measured))
 
 
+def test_a_missing_directory_gets_the_nearest_name(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "notes.txt").touch()
+    assert Run(tmp_path / "mime").nearest() == f"; nearest: {tmp_path / 'mine'}"
+    assert Run(tmp_path / "mine").nearest() == Run(tmp_path / "no/mine").nearest() == ""
+    assert Run(tmp_path / "other").nearest() == ""
+    with pytest.raises(ValueError, match="no model directory: it has no config.gin; nearest"):
+        Run(tmp_path / "mime").check_is_model()
+
+
 def test_only_complete_checkpoints_count(tmp_path):
     assert Run(tmp_path).checkpoint_steps() == []
     checkpoints(tmp_path, {10: None, 9: None})

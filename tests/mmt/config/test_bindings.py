@@ -31,6 +31,18 @@ def test_plain_text_needs_no_quotes():
     assert config.macro("MODEL_DIR") == "x"
 
 
+@pytest.mark.parametrize("path", ["my runs/it's, a=b", "/data/ä #1/x", "./a b/c d", "~/[1]/x"])
+def test_a_path_needs_no_quotes(path):
+    config.load([TINY, TRAIN], [*OPEN, f"MODEL_DIR={path}", "CORPUS='a b/c'"])
+    assert config.macro("MODEL_DIR") == path
+    assert config.macro("CORPUS") == "a b/c"
+
+
+def test_text_with_spaces_is_told_to_be_quoted():
+    with pytest.raises(ValueError, match="not a literal; text with spaces needs quotes: .*'a b'"):
+        config.load([TINY, TRAIN], [*OPEN, "CORPUS=my corpus"])
+
+
 def test_bindings_alone_are_for_the_doors_that_are_named():
     doors = [Decoding, Translator.load]
     config.bind(

@@ -1,6 +1,7 @@
 """Heartbeats as files: what is written is read, but not of earlier starts."""
 
 import dataclasses
+import json
 import os
 
 import pytest
@@ -38,6 +39,10 @@ def test_a_damaged_file_counts_as_missing(tmp_path):
     one = write(tmp_path)
     heartbeat.path_of(tmp_path, 1).write_text('{"start": 5.0, "proc')
     heartbeat.path_of(tmp_path, 2).write_text("[1]")
+    heartbeat.path_of(tmp_path, 3).write_text("{}")
+    for number, wrong in enumerate([{"time": "now"}, {"free": []}, {"step": 1.5}], start=4):
+        damaged = dataclasses.asdict(one) | {"process": number} | wrong
+        heartbeat.path_of(tmp_path, number).write_text(json.dumps(damaged))
     (tmp_path / "notes.json").write_text("{}")
     assert read(tmp_path) == [one]
     assert read(tmp_path / "none") == []

@@ -76,3 +76,18 @@ def test_broken_yaml_is_named_by_its_line(tmp_path):
     file.write_text("a: 1\nb: [1\nc: 2\n")
     with pytest.raises(ValueError, match=r"x.yaml:3: "):
         jobset.tasks(file, [], None, PLACE)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: \x01", "x.yaml: unacceptable character"),
+        (b"a: \xff", "x.yaml: 'utf-8' codec can't decode byte 0xff"),
+        (b"[" * 5000, "x.yaml: nested too deeply"),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_named(tmp_path, content, message):
+    file = tmp_path / "x.yaml"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        jobset.tasks(file, [], None, PLACE)

@@ -42,17 +42,26 @@ def test_others_may_end_by_themselves_after_a_failure(tmp_path):
     assert (tmp_path / "x").exists()
 
 
-def test_sigterm_is_passed_on_and_all_may_finish(capfd):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_is_passed_on_as_sigterm_and_all_may_finish(number, capfd):
     code = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), print('saved'), sys.exit(143)))"
         "\nprint('ready', flush=True)\nwhile True: time.sleep(0.05)"
     )
-    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    before = signal.getsignal(signal.SIGTERM)
+    threading.Timer(1.5, os.kill, (os.getpid(), number)).start()
+    before = signal.getsignal(number)
     assert run([python(code), python(code)]) == (143, True)
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(number) is before
     assert sorted(capfd.readouterr().out.splitlines())[1::2] == ["0: saved", "1: saved"]
+
+
+def test_a_second_ctrl_c_kills_tasks_that_do_not_end(capfd):
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    for seconds in (1.0, 1.2):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    assert run([python(code), python(code)]) == (130, True)
+    assert "a second Ctrl-C" in capfd.readouterr().err
 
 
 def test_no_child_survives(tmp_path):

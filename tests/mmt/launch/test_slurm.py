@@ -38,6 +38,13 @@ def test_sizes_are_those_of_slurm(tmp_path, lines, sizes):
     assert slurm.sizes(file) == sizes
 
 
+def test_a_script_may_have_any_encoding(tmp_path):
+    file = tmp_path / "x.sbatch"
+    file.write_bytes(b"#!/bin/bash\n# Gr\xf6\xdfe\n#SBATCH --nodes=2\n")
+    assert slurm.is_script(file)
+    assert slurm.sizes(file) == (2, 1)
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
