@@ -79,10 +79,7 @@ def train_batches(
         an unknown language or corpus, a mixture without examples, invalid stages, no alignments.
     """
     arguments = {**locals(), "workers": 0}  # of a worker
-    if type(workers) is not int or workers < 0:
-        raise ValueError(
-            f"pipeline.train_batches.workers is {workers!r}; allowed: whole numbers from 0 on"
-        )
+    _check_types(schedule, workers)
     process = ProcessRows.whole(batch_size, lanes if virtual_shards is None else virtual_shards)
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
     known = cache.manifest.languages
@@ -99,6 +96,19 @@ def train_batches(
     scheduled = ScheduleState(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
     made = functools.partial(_in_worker, arguments)
     return TrainBatches(split, scheduled, process, seed, packing, made, workers)
+
+
+def _check_types(schedule: Any, workers: Any) -> None:
+    """Raises ValueError for values that gin takes and that have no type of these settings."""
+    for name, value, right, allowed in (
+        ("schedule", schedule, isinstance(schedule, Schedule | None),
+         "@schedule.Schedule(), with its brackets, or None"),
+        ("workers", workers, type(workers) is int and workers >= 0, "whole numbers from 0 on"),
+    ):  # fmt: skip
+        if not right:
+            raise ValueError(
+                f"pipeline.train_batches.{name} is {checked.short(value)}; allowed: {allowed}"
+            )
 
 
 def _in_worker(arguments: Mapping[str, Any], with_corpora: bool) -> "TrainBatches":

@@ -55,7 +55,7 @@ class Split:
         self._readers: dict[int, records.RecordReader] = {}  # by language id
         self._alignments: dict[int, alignments.Alignments] = {}
         self._ids: list[int] = []
-        kept_counts = cache.manifest.without(self.leave_out).counts.get(split, {})
+        kept_counts = cache.manifest.without(leave_out).counts.get(split, {})
         left_out: dict[str, int] = {}
         for code in languages:
             lengths = np.asarray(cache.lengths(code, split))

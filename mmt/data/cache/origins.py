@@ -66,7 +66,11 @@ def in_corpora(name: str, corpora: Iterable[str]) -> bool:
 
 
 def check_corpora(corpora: Iterable[str], known: Iterable[str]) -> None:
-    """Raises ValueError for a corpus that is not among the `known` names, with the nearest."""
+    """Raises ValueError for a corpus that is not among the `known` names, with the nearest; and for
+    what is no list of names.
+    """
+    if isinstance(corpora, str) or not all(isinstance(corpus, str) for corpus in corpora):
+        raise ValueError(f"corpora to leave out: {corpora!r}; allowed: a list, such as ['web']")
     names = sorted({"/".join(name.split("/")[:end]) for name in known
                     for end in range(1, name.count("/") + 2)})  # fmt: skip
     for corpus in corpora:

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mmt.data import cache, mixing, pipeline
+from mmt.data import cache, mixing, pipeline, schedule
 from mmt.data import vocabulary as vocab
 from mmt.data.cache import alignments, records
 from tests.helpers.streams import LENGTHS, example, examples_of, part, rows_of, write_cache
@@ -280,6 +280,19 @@ def test_examples_that_do_not_fit_are_left_out_and_counted(batches):
 )
 def test_bad_settings_are_errors(batches, options, message):
     with pytest.raises(ValueError, match=message):
+        batches(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schedule": schedule.Schedule}, "schedule is <class .*; allowed: @schedule.Schedule()"),
+        ({"schedule": 5}, "schedule is 5; allowed"),
+        ({"workers": 1.5}, "workers is 1.5; allowed: whole numbers from 0 on"),
+    ],
+)
+def test_values_of_a_wrong_type_are_errors(batches, options, message, as_users_have_it):
+    with pytest.raises(ValueError, match=f"pipeline.train_batches.{message}"):
         batches(**options)
 
 

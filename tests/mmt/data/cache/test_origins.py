@@ -25,3 +25,9 @@ def test_a_pair_that_overlaps_two_test_sets_counts_for_both():
         dropped={"overlap: flores + own test": 2, "overlap: flores": 4, "duplicates": 1},
     )  # fmt: skip
     assert origin.overlap == {"flores": 6, "own test": 2, "ntrex": 0}
+
+
+@pytest.mark.parametrize("names", ["web", [5]])
+def test_what_is_no_list_of_names_is_an_error(names):
+    with pytest.raises(ValueError, match=r"corpora to leave out: .*; allowed: a list"):
+        check_corpora(names, ["web"])
