@@ -28,6 +28,6 @@ def test_a_pair_that_overlaps_two_test_sets_counts_for_both():
 
 
 @pytest.mark.parametrize("names", ["web", [5]])
-def test_what_is_no_list_of_names_is_an_error(names):
+def test_what_is_no_list_of_names_is_an_error(names, as_users_have_it):
     with pytest.raises(ValueError, match=r"corpora to leave out: .*; allowed: a list"):
         check_corpora(names, ["web"])
