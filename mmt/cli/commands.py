@@ -235,6 +235,7 @@ def _extract_experts(args: argparse.Namespace) -> None:
     options, run = config.configured(expert_pruning.Pruning)(), Run(args.model)
     codes = expert_pruning.check(run, args.languages.split(","), args.experts, options)
     if args.baseline:
+        Run(args.baseline).check_is_model()
         Run(args.baseline).best_step()
     name = args.corpus or expert_pruning.corpus_of(run)
     testset = extraction.scoring_set(args.testset, name, codes)
@@ -243,14 +244,14 @@ def _extract_experts(args: argparse.Namespace) -> None:
         args.model, codes, args.experts, args.out, corpus=corpora.load(name), options=options
     )
     status.end()
-    print(made.table())
+    print(made.table(), flush=True)
+    command = expert_pruning.recovery_command(run, args.out, codes)
+    print(f"train it further: {command}", file=sys.stderr)
     if testset is not None:
         status.begin("translating the test set")
         compared = extraction.compare(args.model, args.out, testset, baseline=args.baseline)
         status.end()
         print(compared.table())
-    command = expert_pruning.recovery_command(run, args.out, codes)
-    print(f"train it further: {command}", file=sys.stderr)
     print(args.out)
 
 

@@ -1,7 +1,7 @@
 """The languages and directions that a Word document names, in the target's."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from mmt import languages
 from mmt.documents.document import FileChange
@@ -18,6 +18,11 @@ _AFTER_BIDI = frozenset(  # in the schema's order of the properties of a paragra
     "textDirection textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr "
     "pPrChange".split()
 )
+_AFTER_VISUAL = frozenset(  # of a table
+    "tblStyleRowBandSize tblStyleColBandSize tblW jc tblCellSpacing tblInd tblBorders shd "
+    "tblLayout tblCellMar tblLook tblCaption tblDescription tblPrChange".split()
+)
+_AFTER_SECTION = frozenset(("rtlGutter", "docGrid", "printerSettings", "sectPrChange"))
 _AFTER_RTL = re.compile(
     r"<(?:\w+:)?(?:cs|em|lang|eastAsianLayout|specVanish|oMath|rPrChange)\b|</(?:\w+:)?rPr>"
 )
@@ -49,11 +54,14 @@ def run(start: str, locales: Locales) -> str:
     start = _LANG.sub(lambda match: _renamed(match[0], locales), start)
     if locales.turned == "ltr":
         return _RTL.sub("", start)
-    if locales.turned != "rtl" or _RTL.search(start):
+    if locales.turned != "rtl":
         return start
     tag = _RUN.match(start)
     assert tag, start
     prefix = tag[1] or ""
+    if given := _RTL.search(start):
+        off = any(f'val="{value}"' in given[0] for value in _OFF)
+        return _RTL.sub(f"<{prefix}rtl/>", start) if off else start
     if place := _AFTER_RTL.search(start):
         return f"{start[: place.start()]}<{prefix}rtl/>{start[place.start() :]}"
     return f"{_NO_PROPERTIES.sub('', start)}<{prefix}rPr><{prefix}rtl/></{prefix}rPr>"
@@ -94,26 +102,44 @@ def _removed(markup: Markup) -> Iterator[FileChange]:
 
 
 def _added(markup: Markup) -> Iterator[FileChange]:
-    """Yields the property of paragraphs from right to left, in its place among the others."""
+    """Yields the properties of paragraphs, tables and sections from right to left."""
     tokens, text = markup.tokens, markup.text
     for index in markup.elements("p"):
         start, end = tokens[index], tokens[tokens[index].partner]
         if end.start == end.end:  # without content
             continue
-        tag = text[start.start : start.end]
-        prefix = tag[1 : tag.index("p")]
         children = list(markup.children(index))
-        if not children or tokens[children[0]].name != "pPr":
+        if children and tokens[children[0]].name == "pPr":
+            yield from _on(markup, children[0], "bidi", _AFTER_BIDI)
+        else:
+            tag = text[start.start : start.end]
+            prefix = tag[1 : tag.index("p")]
             added = f"{tag}<{prefix}pPr><{prefix}bidi/></{prefix}pPr>"
             yield FileChange(start.start, start.end, added)
-            continue
-        own, last = tokens[children[0]], tokens[tokens[children[0]].partner]
-        inner = [tokens[child] for child in markup.children(children[0])]
-        if any(token.name == "bidi" for token in inner):
-            continue
-        if last.start == last.end:
-            yield FileChange(own.start, own.end, f"<{prefix}pPr><{prefix}bidi/></{prefix}pPr>")
-        else:
-            after = (token.start for token in inner if token.name in _AFTER_BIDI)
-            place = next(after, last.start)
-            yield FileChange(place, place, f"<{prefix}bidi/>")
+    for index in markup.elements("tbl"):
+        own = [child for child in markup.children(index) if tokens[child].name == "tblPr"]
+        for child in own:
+            yield from _on(markup, child, "bidiVisual", _AFTER_VISUAL)
+    earlier = {child for i in markup.elements("sectPrChange") for child in markup.children(i)}
+    for index in markup.elements("sectPr"):
+        if index not in earlier:
+            yield from _on(markup, index, "bidi", _AFTER_SECTION)
+
+
+def _on(markup: Markup, index: int, name: str, later: Set[str]) -> Iterator[FileChange]:
+    """Yields the change that turns a property on, in its place before the `later` ones."""
+    tokens = markup.tokens
+    own, last = tokens[index], tokens[tokens[index].partner]
+    tag = markup.text[own.start : own.end]
+    prefix = tag[1 : tag.index(own.name)]
+    added = f"<{prefix}{name}/>"
+    inner = [tokens[child] for child in markup.children(index)]
+    if given := next((token for token in inner if token.name == name), None):
+        if any(value in _OFF for value in given.attributes.values()):
+            yield FileChange(given.start, tokens[given.partner].end, added)
+    elif last.start == last.end:
+        # Only "/>" is replaced, since a property may be added before the element.
+        yield FileChange(own.end - 2, own.end, f">{added}</{prefix}{own.name}>")
+    else:
+        place = next((token.start for token in inner if token.name in later), last.start)
+        yield FileChange(place, place, added)

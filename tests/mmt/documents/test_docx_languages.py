@@ -37,6 +37,32 @@ def test_paragraphs_and_runs_are_turned_to_the_right():
     assert runs == [["rtl"], ["b", "rtl"], ["sz", "rtl", "lang"]]
 
 
+def test_directions_that_are_switched_off_are_turned_too():
+    """Google Docs writes them so for every paragraph and run."""
+    run = '<w:r><w:rPr><w:b/><w:rtl w:val="0"/></w:rPr><w:t>one</w:t></w:r>'
+    text = f'<w:p><w:pPr><w:bidi w:val="0"/><w:jc w:val="left"/></w:pPr>{run}</w:p>'
+    tree = body(written(docx.read("a.docx", made(text), locales("en", "he")), lambda _: "אחת"))
+    for name in ("bidi", "rtl"):
+        assert [dict(e.attrib) for e in tree.iter(f"{NAME}{name}")] == [{}]
+
+
+def test_tables_and_sections_are_turned_to_the_right():
+    cell = "<w:tr><w:tc><w:p><w:r><w:t>one</w:t></w:r></w:p></w:tc></w:tr>"
+    text = (
+        f'<w:tbl><w:tblPr><w:tblStyle w:val="a"/><w:tblW w:w="5"/></w:tblPr>{cell}</w:tbl>'
+        f"<w:tbl><w:tblPr/>{cell}</w:tbl><w:p><w:pPr><w:sectPr/></w:pPr></w:p>"
+        '<w:sectPr w:rsidR="7"><w:cols/><w:docGrid/><w:sectPrChange><w:sectPr/></w:sectPrChange>'
+        "</w:sectPr>"
+    )
+    tree = body(written(docx.read("a.docx", made(text), locales("en", "he")), lambda _: "אחת"))
+    names = [[e.tag.removeprefix(NAME) for e in found] for found in tree.iter(f"{NAME}tblPr")]
+    assert names == [["tblStyle", "bidiVisual", "tblW"], ["bidiVisual"]]
+    names = [[e.tag.removeprefix(NAME) for e in found] for found in tree.iter(f"{NAME}sectPr")]
+    assert names == [["bidi"], ["cols", "bidi", "docGrid", "sectPrChange"], []]
+    names = [[e.tag.removeprefix(NAME) for e in found] for found in tree.iter(f"{NAME}pPr")]
+    assert names == [["bidi"], ["bidi"], ["bidi", "sectPr"]]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "given", "expected"),
     [
