@@ -24,7 +24,7 @@ from mmt.data.denoising import Denoising
 from mmt.data.ledger import Ledger
 from mmt.data.mixing import Mixing
 from mmt.data.packing import Batch, Row
-from mmt.data.process_batches import ProcessBatches, ProcessRows, WorkerBatches
+from mmt.data.process_batches import ProcessBatches, ProcessRows, WorkerBatches, check_workers
 from mmt.data.schedule import Schedule, ScheduleState
 from mmt.data.split import Split
 from mmt.data.stages import Stage, planned
@@ -79,7 +79,6 @@ def train_batches(
         an unknown language or corpus, a mixture without examples, invalid stages, no alignments.
     """
     arguments = {**locals(), "workers": 0}  # of a worker
-    _check_types(schedule, workers)
     process = ProcessRows.whole(batch_size, lanes if virtual_shards is None else virtual_shards)
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
     known = cache.manifest.languages
@@ -96,19 +95,6 @@ def train_batches(
     scheduled = ScheduleState(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
     made = functools.partial(_in_worker, arguments)
     return TrainBatches(split, scheduled, process, seed, packing, made, workers)
-
-
-def _check_types(schedule: Any, workers: Any) -> None:
-    """Raises ValueError for values that gin takes and that have no type of these settings."""
-    for name, value, right, allowed in (
-        ("schedule", schedule, isinstance(schedule, Schedule | None),
-         "@schedule.Schedule(), with its brackets, or None"),
-        ("workers", workers, type(workers) is int and workers >= 0, "whole numbers from 0 on"),
-    ):  # fmt: skip
-        if not right:
-            raise ValueError(
-                f"pipeline.train_batches.{name} is {checked.short(value)}; allowed: {allowed}"
-            )
 
 
 def _in_worker(arguments: Mapping[str, Any], with_corpora: bool) -> "TrainBatches":
@@ -167,6 +153,7 @@ class TrainBatches:
         self, split: Split, scheduled: ScheduleState, process: ProcessRows, seed: int,
         packing: bool, make: Callable[[bool], "TrainBatches"], workers: int,
     ):  # fmt: skip
+        check_workers(workers)
         self.manifest: Manifest = split.cache.manifest
         self._make = make
         self._workers = workers

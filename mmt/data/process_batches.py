@@ -111,6 +111,14 @@ class Shareable(Protocol):
     def __iter__(self) -> Iterator[Batch]: ...
 
 
+def check_workers(workers: Any) -> None:
+    """Raises ValueError for a wrong number of worker processes."""
+    if type(workers) is not int or workers < 0:
+        raise ValueError(
+            f"pipeline.train_batches.workers is {workers!r}; allowed: whole numbers from 0 on"
+        )
+
+
 class WorkerKilled(OSError):
     """A signal ended a worker process. status: the exit status of a command; it may be repeated."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mmt import languages
+from mmt import checked, languages
 from mmt.data.curriculum import CurriculumSampler, RateChange
 from mmt.data.mixing import is_monolingual, resolve
 from mmt.data.schedule.late import entries
@@ -28,6 +28,8 @@ class ScheduleState:
       sampler: of the run; later the one with all changes so far.
       known: the codes of the data.
       held_out: validation examples by code.
+
+    Raises ValueError for a schedule of another type, as of a gin reference without brackets.
     """
 
     def __init__(
@@ -37,6 +39,11 @@ class ScheduleState:
         known: Sequence[str],
         held_out: Mapping[str, int],
     ):
+        if not isinstance(schedule, Schedule | None):
+            raise ValueError(
+                f"pipeline.train_batches.schedule is {checked.short(schedule)}; allowed: "
+                "@schedule.Schedule(), with its brackets, or None"
+            )
         self.sampler = sampler
         self.schedule = schedule
         self._losses: list[float] = []  # of the current stage, which ends by them
