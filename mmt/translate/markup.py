@@ -20,7 +20,7 @@ from mmt.documents import MarkedText, Tag, by_attention, by_position
 from mmt.translate import alignment as alignments
 from mmt.translate import source_language, words
 from mmt.translate.alignment import Alignment
-from mmt.translate.context import ContextTranslator, History, Sentence
+from mmt.translate.context import ContextTranslator, History, SentenceInContext
 from mmt.translate.sentences import SegmentedText, has_space, segment_text
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Hypothesis, Translation
@@ -186,7 +186,7 @@ def translate(
             [(unit, [history.add(s) for s in unit.sentences.sentences]) for unit in of_segment]
             for of_segment in units
         ]
-        found: dict[str | None, dict[tuple[Sentence, bool], Hypothesis]] = {}
+        found: dict[str | None, dict[tuple[SentenceInContext, bool], Hypothesis]] = {}
         for language in dict.fromkeys(sources):
             both = zip(placed, sources, strict=True)
             of_language = [
@@ -260,11 +260,11 @@ def _sources(
 
 def _hypotheses(
     translator: Translator,
-    sentences: Iterable[tuple[Sentence, bool]],
+    sentences: Iterable[tuple[SentenceInContext, bool]],
     source: str | None,
     options: dict[str, Any],
     context: ContextTranslator | None,
-) -> dict[tuple[Sentence, bool], Hypothesis]:
+) -> dict[tuple[SentenceInContext, bool], Hypothesis]:
     """Returns the best translation of each sentence, aligned (True) or not (False)."""
     different = dict.fromkeys(sentences)
     lines = list(dict.fromkeys(sentence for sentence, _ in different))

@@ -16,7 +16,7 @@ from mmt.translate.translation import Hypothesis, Translation, join
 from mmt.translate.translator import Translator, windows
 
 
-class Sentence(NamedTuple):
+class SentenceInContext(NamedTuple):
     """A sentence, and the sentences before it in its document, the last one last."""
 
     text: str
@@ -26,7 +26,7 @@ class Sentence(NamedTuple):
     def joined(self) -> str:
         """Returns the source: the sentences with separators between them.
 
-        >>> Sentence("Sie lacht.", ("Eva kam.",)).joined
+        >>> SentenceInContext("Sie lacht.", ("Eva kam.",)).joined
         'Eva kam. ||| Sie lacht.'
         """
         return f" {SEPARATOR} ".join([*self.before, self.text])
@@ -43,14 +43,14 @@ class History:
     def __init__(self, lines: int) -> None:
         self._before: deque[str] = deque(maxlen=lines)
 
-    def add(self, text: str) -> Sentence:
+    def add(self, text: str) -> SentenceInContext:
         """Returns the next sentence with its context.
 
         One without a letter or digit, or with the separator, has no context and is none.
         """
         if not sentences.has_words(text) or SEPARATOR in text:
-            return Sentence(text)
-        sentence = Sentence(text, tuple(self._before))
+            return SentenceInContext(text)
+        sentence = SentenceInContext(text, tuple(self._before))
         self._before.append(text)
         return sentence
 
@@ -102,7 +102,7 @@ class ContextTranslator:
                 self._parts(line, language or "", decoding, history)
                 for line, language in zip(window, sources, strict=True)
             ]
-            found: dict[str | None, dict[Sentence, Translation]] = {}
+            found: dict[str | None, dict[SentenceInContext, Translation]] = {}
             for language in dict.fromkeys(sources):
                 both = zip(parts, sources, strict=True)
                 of_language = [each for of, given in both if given == language for each in of]
@@ -115,8 +115,8 @@ class ContextTranslator:
                 number += 1
 
     def sentences(
-        self, items: Iterable[Sentence], *, decoding: Decoding, **options: Any
-    ) -> dict[Sentence, Translation]:
+        self, items: Iterable[SentenceInContext], *, decoding: Decoding, **options: Any
+    ) -> dict[SentenceInContext, Translation]:
         """Returns the translation of each different sentence.
 
         Args:
@@ -132,7 +132,7 @@ class ContextTranslator:
         kept = list(dict.fromkeys(items))
         fitting = self._fitting(kept, options.get("target"))
         whole = dataclasses.replace(decoding, split="long")
-        found: dict[Sentence, Translation] = {}
+        found: dict[SentenceInContext, Translation] = {}
         places = [place for place, sentence in enumerate(fitting) if sentence.before]
         joined = [fitting[place].joined for place in places]
         translations = self.translator.translate(joined, decoding=whole, **options)
@@ -168,7 +168,7 @@ class ContextTranslator:
 
     def _parts(
         self, line: str, language: str, decoding: Decoding, history: History
-    ) -> list[Sentence]:
+    ) -> list[SentenceInContext]:
         """Returns the sentences of a line with their context."""
         if not line.strip():
             history.end_document()
@@ -177,7 +177,9 @@ class ContextTranslator:
         parts = sentences.segment(line, language) if by_sentence else [line]
         return [history.add(part.strip()) for part in parts if part.strip()]
 
-    def _fitting(self, items: Sequence[Sentence], target: str | None) -> list[Sentence]:
+    def _fitting(
+        self, items: Sequence[SentenceInContext], target: str | None
+    ) -> list[SentenceInContext]:
         """Returns the sentences with as much of their context as fits the model."""
         fitting = list(items)
         places = [place for place, sentence in enumerate(fitting) if sentence.before]
@@ -192,7 +194,7 @@ class ContextTranslator:
         return fitting
 
 
-def _own(sentence: Sentence, whole: Hypothesis, decoding: Decoding) -> Hypothesis | None:
+def _own(sentence: SentenceInContext, whole: Hypothesis, decoding: Decoding) -> Hypothesis | None:
     """Returns what of a translation with its context belongs to the sentence; None if unclear."""
     *before, own = (part.strip() for part in whole.text.split(SEPARATOR))
     if len(before) != len(sentence.before) or not own:
