@@ -93,9 +93,11 @@ def _rows_of(args: argparse.Namespace) -> "TranslateLines":
 
 def _context(args: argparse.Namespace, translator: Any) -> "ContextTranslator | None":
     """Returns the translator of --context; None without it."""
+    if args.context is None:
+        return None
     from mmt.translate.context import ContextTranslator
 
-    return None if args.context is None else ContextTranslator(translator, args.context)
+    return ContextTranslator(translator, args.context)
 
 
 def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":

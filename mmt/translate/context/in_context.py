@@ -99,7 +99,7 @@ class ContextTranslator:
         for window in windows(lines):
             sources, detected = self._sources(window, source)
             parts = [
-                self._parts(line, language or "", decoding, history)
+                self._parts(line, language or self.translator.manifest.source, decoding, history)
                 for line, language in zip(window, sources, strict=True)
             ]
             found: dict[str | None, dict[SentenceInContext, Translation]] = {}

@@ -1,6 +1,7 @@
 """Each sentence goes in with what is before it, and only its own translation comes out."""
 
 import dataclasses
+import types
 
 import pytest
 
@@ -30,6 +31,7 @@ class UpperCaseTranslator(Translator):
             yield Translation(line, tuple(hypotheses[: decoding.nbest]))
 
     default_decoding = LINES
+    manifest = types.SimpleNamespace(source="deu_Latn")
 
     def source_tokens(self, texts, target=None):
         return [len(text.split()) for text in texts]
