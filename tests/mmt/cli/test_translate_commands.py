@@ -124,12 +124,16 @@ def test_faults_are_found_before_anything_is_written(
     assert sorted(path.name for path in texts.iterdir()) == ["a.de", "b.de"]
 
 
-def test_context_needs_a_run_that_was_trained_with_it(tmp_path, monkeypatch, capsys):
+def test_context_needs_a_run_that_was_trained_with_it(monkeypatch, capsys):
     status, _, err = typed("--context 1", TEXT, monkeypatch, capsys)
     assert status == 1 and "no stage in" in err and "the modifier 'context'" in err
     for more in ("--corpus x --out y", "--risk", "--retry"):
         status, _, err = typed(f"--context 1 {more}", TEXT, monkeypatch, capsys)
         assert status == 1 and "--context" in err
+
+
+@pytest.mark.slow
+def test_lines_whose_context_fails_are_those_without_context(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("mmt.translate.context.trained.trained_lines", lambda _: 1)
     flags = "--beam 1 --weights float32 --from de"
     status, printed, _ = typed(flags, TEXT, monkeypatch, capsys)
