@@ -34,7 +34,7 @@ class TaskSource(Protocol):
     def corpus_name(self) -> str: ...
 
     def examples(self, split: str) -> Stream:
-        """Yields (inputs, targets, corpus name) of a split, or functions that return lists of them.
+        """Yields the examples of a split as `cache.Tokens`, or functions that return lists of them.
 
         They are in the source's order: token ids without EOS.
         """
@@ -67,7 +67,8 @@ class CorpusTask:
         for chunk in self.source.chunks(split):
             sources, targets = (chunk[key].tolist() for key in FEATURES)
             names = chunk.get("corpus", np.array([self.corpus_name] * len(sources)))
-            yield functools.partial(tokenise, sources, targets, names.tolist())
+            follows = chunk.get("follows", np.zeros(len(sources), bool))
+            yield functools.partial(tokenise, sources, targets, names.tolist(), follows.tolist())
 
 
 @dataclass(frozen=True)

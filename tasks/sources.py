@@ -30,8 +30,9 @@ class LanguageSource(Protocol):
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
         """Yields the examples in order, in chunks.
 
-        A chunk has 'inputs' and 'targets' as arrays of UTF-8 bytes, and 'corpus', the names of
-        their corpora, unless all are `corpus.name`.
+        A chunk has 'inputs' and 'targets' as arrays of UTF-8 bytes, and may have 'corpus', the
+        names of their corpora (default: `corpus.name`), and 'follows' (default: false), whether the
+        example before is the previous line of the document.
         """
 
     def num_input_examples(self, split: str) -> int: ...
@@ -90,10 +91,8 @@ class CorpusSource(seqio.DataSource):
             dataset = dataset.shuffle(self.window, seed=seed)
         return dataset.unbatch()
 
-    def chunks(
-        self, split: str, part: tuple[int, int] = (0, 1)
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the pairs in order, `chunk` at a time: UTF-8 bytes of both sides, and entry names.
+    def chunks(self, split: str, part: tuple[int, int] = (0, 1)) -> Iterator[dict[str, np.ndarray]]:
+        """Yields the pairs in order, `chunk` at a time, as `LanguageSource` describes.
 
         For a part (i, n), only every n-th entry is read, from the i-th. Back-translated sources
         have their mark.
@@ -104,6 +103,7 @@ class CorpusSource(seqio.DataSource):
                 "inputs": np.array([_source(pair).encode() for pair in batch], object),
                 "targets": np.array([pair.target.encode() for pair in batch], object),
                 "corpus": np.array([pair.corpus for pair in batch], object),
+                "follows": np.array([pair.follows for pair in batch], bool),
             }
 
     def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[Pair]:

@@ -141,6 +141,11 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retry", action="store_true", help="translate risky lines again in other ways"
     )
+    parser.add_argument(
+        "--context", type=int, metavar="N",
+        help="translate each sentence with up to N previous ones of its document, for a model that "
+        "was trained with the modifier context; an empty line ends a document",
+    )  # fmt: skip
     parser.add_argument("--file", help="translate a document or catalogue: .docx, .html, .po, ...")
     parser.add_argument(
         "--overwrite", action="store_true", help="with --file: also entries with a translation"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mmt.decoding import Decoding
     from mmt.documents import Locales
     from mmt.translate.bulk import TranslateLines
+    from mmt.translate.context import ContextTranslator
 
 _OF_BULK = ("shard_lines", "beam_runner", "pipeline_options")
 
@@ -57,9 +58,8 @@ def _rows_of(args: argparse.Namespace) -> "TranslateLines":
     glossary = translate.Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
     translator = _loaded(args)
-    options: dict[str, Any] = {
-        "source": args.source, "target": args.target, "glossary": glossary, "decoding": decoding,
-    }  # fmt: skip
+    of_search = {"source": args.source, "target": args.target, "decoding": decoding}
+    options: dict[str, Any] = of_search | {"glossary": glossary}
     if args.risk or args.retry:
         from mmt.translate import retry, risk
 
@@ -73,7 +73,11 @@ def _rows_of(args: argparse.Namespace) -> "TranslateLines":
         )
 
     def rows(lines: Iterable[str], first: int) -> Iterator[str]:
-        for translation in translated(lines):
+        if context := _context(args, translator):
+            translations = context.translate(lines, **of_search)
+        else:
+            translations = translated(lines)
+        for translation in translations:
             translation = translation._replace(line=translation.line + first)
             if not args.risk:
                 translation = translation._replace(risk=None)
@@ -81,8 +85,19 @@ def _rows_of(args: argparse.Namespace) -> "TranslateLines":
                 yield as_json(translate.to_json(translation))
             else:
                 yield translate.format_text(translation, nbest=decoding.nbest)
+        if context:
+            print(context.report(), file=sys.stderr)
 
     return rows
+
+
+def _context(args: argparse.Namespace, translator: Any) -> "ContextTranslator | None":
+    """Returns the translator of --context; None without it."""
+    if args.context is None:
+        return None
+    from mmt.translate.context import ContextTranslator
+
+    return ContextTranslator(translator, args.context)
 
 
 def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
@@ -90,6 +105,14 @@ def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
     decoding = _by_sentences(_decoding_of(args))
     if (args.risk or args.retry) and decoding.nbest > 1:
         raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
+    if args.context is not None:
+        from mmt.translate.context import check_trained_lines
+
+        given = {"--risk": args.risk, "--retry": args.retry, "--glossary": args.glossary}
+        given["--gin.Decoding.prefix"] = decoding.prefix
+        if excluded := [name for name, value in given.items() if value]:
+            raise ValueError(f"--context excludes {', '.join(excluded)}")
+        check_trained_lines(args.model, args.context)
     return decoding
 
 
@@ -163,6 +186,7 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
         "format": args.format,
         "retry": args.retry,
         "risk": args.risk,
+        **({} if args.context is None else {"context": args.context}),
         **{name: _digest(Path(path)) if path else None for name, path in files.items()},
     }
 
@@ -187,13 +211,19 @@ def _translate_file(args: argparse.Namespace) -> None:
 
     glossary = Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
+    translator = _loaded(args)
+    options: dict[str, Any] = {"glossary": glossary} if glossary else {}
+    if context := _context(args, translator):
+        options = {"context": context}
     translate = functools.partial(
-        markup.translate, _loaded(args),
-        source=args.source, target=args.target, decoding=decoding, glossary=glossary,
+        markup.translate, translator,
+        source=args.source, target=args.target, decoding=decoding, **options,
     )  # fmt: skip
     atomic.write_bytes(
         out, files.translate_document(document, translate, overwrite=args.overwrite)
     )
+    if context:
+        print(context.report(), file=sys.stderr)
     print(out)
 
 
@@ -220,10 +250,11 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    for_stdin = ("source", "nbest", "glossary", "risk", "retry")
+    for_stdin = ("source", "nbest", "glossary", "risk", "retry", "context")
     if args.format != "text" or any(getattr(args, name) for name in for_stdin):
         raise ValueError(
-            "--from, --nbest, --format, --glossary, --risk and --retry are not for --corpus"
+            "--from, --nbest, --format, --glossary, --risk, --retry and --context are not for "
+            "--corpus"
         )
     translator, decoding = translator_of(args, [back_translation.BackTranslation])
     into = args.target.split(",") if args.target else ()

@@ -13,6 +13,7 @@
     ibo = { pairs = "ibo.jsonl", columns = ["ig", "en"] }         # source and target column
     hau = { pairs = "news/*.tmx.gz", name = "news" }              # a glob; the entry's name
     twi = { pairs = "twi.tsv", back_translated = true }           # sources are made by a model
+    ita = { pairs = "ita.tsv", documents = true }                 # an empty line ends a document
     "*" = { locales = "app/locales" }                             # each language of a folder
     [validation]                                                  # as [train]; also [test]
     [monolingual]                                                 # text without a translation
@@ -201,11 +202,16 @@ class Corpus:
         return tuple(entry for entry in files if not (self.reverse and entry.back_translated)), code
 
     def _read(self, files: Files, language: str) -> Iterator[Pair]:
+        last = 0
         for line, source, target, name in readers.read(files):
             source = "" if files.text else source
             if self.reverse and not files.text:
                 source, target = target, source
-            yield Pair(source, target, language, files.name, line, name, files.back_translated)
+            follows = files.documents and last > 0 and line == last + 1
+            last = line
+            yield Pair(
+                source, target, language, files.name, line, name, files.back_translated, follows
+            )
 
 
 def load(path: str | Path) -> Corpus:

@@ -230,6 +230,7 @@ class CurriculumSampler:
         others = [
             {"until": dict(stage.until or {}), "modifiers": dict(stage.modifiers or {})}
             | ({"max_targets": stage.max_targets} if stage.max_targets else {})
+            | ({"context_lines": stage.context_lines} if stage.context_lines > 1 else {})
             for stage in self.stages
         ]
         return {"stages": [mixture | rest for mixture, rest in zip(mixtures, others, strict=True)]}

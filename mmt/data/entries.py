@@ -21,7 +21,7 @@ from mmt.system import compression
 
 _KEYS = (
     "source", "target", "pairs", "mtdata", "join", "sample", "columns", "name", "back_translated",
-    "locales", "markup",
+    "locales", "markup", "documents",
 )  # fmt: skip
 _TEXT_KEYS = ("text", "column", "sample", "name")
 _RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
@@ -160,7 +160,7 @@ def _texts(name: str, place: Place) -> list[Path]:
 
 
 def _options(table: Mapping[str, object], *, two: bool) -> Files:
-    """Checks join, sample, columns, name and back_translated."""
+    """Checks join, sample, columns, name, back_translated, markup and documents."""
     join, sample = table.get("join"), table.get("sample", 0)
     if join not in (None, "id") or (join and not two):
         raise ValueError(f"join is {join!r}; allowed: 'id', of `source` and `target`")
@@ -176,9 +176,15 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
     markup = table.get("markup", "keep")
     if markup not in catalogues.MARKUP:
         raise ValueError(f"markup is {markup!r}; allowed: {', '.join(catalogues.MARKUP)}")
+    documents = table.get("documents", False)
+    if type(documents) is not bool or (documents and sample):
+        with_sample = f" with sample = {sample}" if sample else ""
+        raise ValueError(
+            f"documents is {documents!r}{with_sample}; allowed: true, false; true without `sample`"
+        )
     return Files(
         Path(), join=join == "id", sample=sample, columns=columns, name=name, back_translated=made,
-        markup=str(markup),
+        markup=str(markup), documents=documents,
     )  # fmt: skip
 
 
@@ -203,6 +209,7 @@ def _named(files: Files, options: Files, place: Place, count: int) -> Files:
         join=options.join, sample=options.sample, columns=options.columns or files.columns,
         languages=place.languages, name=name, text=options.text,
         back_translated=options.back_translated, markup=options.markup,
+        documents=options.documents,
     )  # fmt: skip
 
 

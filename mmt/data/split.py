@@ -22,6 +22,7 @@ class Split:
     A warning counts the examples that do not fit.
 
     Attributes:
+      name: 'train', 'validation' or 'test'.
       counts: FLORES code -> examples that fit. The id of a language is its index here.
       shape: tokens of a source and of a target row, with EOS.
       denoising: options of the examples of monolingual text, which determine their lengths.
@@ -43,6 +44,7 @@ class Split:
                 f"feature_lengths must give 'inputs' and 'targets', got {dict(feature_lengths)}"
             )
         self.cache = cache
+        self.name = split
         self.shape = (feature_lengths["inputs"], feature_lengths["targets"])
         self.denoising = denoising
         self.alignment = alignment
@@ -55,6 +57,7 @@ class Split:
         self._readers: dict[int, records.RecordReader] = {}  # by language id
         self._alignments: dict[int, alignments.Alignments] = {}
         self._ids: list[int] = []
+        self._follows: dict[int, np.ndarray | None] = {}  # by index in `counts`
         kept_counts = cache.manifest.without(leave_out).counts.get(split, {})
         left_out: dict[str, int] = {}
         for code in languages:
@@ -104,6 +107,23 @@ class Split:
         record = index if kept is None else int(kept[index])
         source, target = self._lengths[language][record].tolist()
         return PackedExample(draw, self._ids[language], record, source + 1, target + 1)
+
+    def preceding(self, language: int, index: int, most: int) -> list[PackedExample]:
+        """Returns the lines before an example in its document, at most `most`, the last one last.
+
+        They may be too long for a row.
+        """
+        if language not in self._follows:
+            self._follows[language] = self.cache.follows(list(self.counts)[language], self.name)
+        follows = self._follows[language]
+        last = first = self.example(0, language, index).record
+        while follows is not None and last - first < most and follows[first]:
+            first -= 1
+        sizes = self._lengths[language][first:last].tolist()
+        return [
+            PackedExample(0, self._ids[language], record, source + 1, target + 1)
+            for record, (source, target) in enumerate(sizes, first)
+        ]
 
     def records(self, language: int, indices: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         """Returns the record numbers of the language's examples that fit."""

@@ -33,6 +33,7 @@ class Stage:
         {'validation_loss/swh': 3}: the same for one language.
       mixing: the mixture; default: that of the run.
       modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers.py`.
+      context_lines: maximum lines before a line that the modifier `context` joins with it.
       max_targets: the stage draws only examples of at most this many target tokens, with EOS.
     """
 
@@ -40,6 +41,7 @@ class Stage:
     mixing: Mixing | None = None
     modifiers: Modifiers | None = None
     max_targets: int | None = None
+    context_lines: int = 1
 
     def watched(self) -> tuple[str, int] | None:
         """Returns the language ('': mean) whose loss ends the stage, and the patience; or None."""
@@ -100,6 +102,12 @@ def check_stages(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
             raise ValueError(
                 f"{where}: max_targets = {stage.max_targets}; allowed: a number of tokens, 1 or "
                 "more, or None"
+            )
+        used = "context" in (stage.modifiers or {})
+        if stage.context_lines < 1 or (stage.context_lines > 1 and not used):
+            raise ValueError(
+                f"{where}: context_lines = {stage.context_lines}; allowed: 1 or more, with the "
+                "modifier 'context'"
             )
         drawn = stage_rates(stage, counts)
         if stage.until is not None:

@@ -65,7 +65,7 @@ class SampleOrder:
         # One key per language, which every epoch changes.
         self._keys = np.array([_key(f"{seed}/{code}") for code in split.counts], np.uint64)
         self._rewriters = [
-            Rewriter(stage.modifiers, split.cache, list(split.counts), seed)
+            Rewriter(stage.modifiers, split.cache, list(split.counts), seed, stage.context_lines)
             if stage.modifiers
             else None
             for stage in sampler.stages
@@ -184,9 +184,29 @@ class SampleOrder:
             np.concatenate([appearances, appearances[merged] + 1]),
         )
         tokens, after = tokens[: len(draws)], tokens[len(draws) :]
-        return rewriter.rewrite(
-            draws, kinds, tokens, dict(zip(merged.tolist(), after, strict=True))
-        )
+        following = dict(zip(merged.tolist(), after, strict=True))
+        lines = rewriter.context(draws, kinds)
+        preceding = self._preceding(np.flatnonzero(lines), languages, appearances, lines)
+        return rewriter.rewrite(draws, kinds, tokens, following, preceding)
+
+    def _preceding(
+        self,
+        places: Int[np.ndarray, "m"],
+        languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"],
+        most: Int[np.ndarray, "n"],
+    ) -> dict[int, list[tuple[Ids, Ids]]]:
+        """Returns the tokens of the lines before some appearances in their documents, by place."""
+        if not places.size:
+            return {}
+        indices = self.indices(languages[places], appearances[places])
+        of_place = zip(languages[places], indices, most[places], strict=True)
+        before = [self.split.preceding(*map(int, each)) for each in of_place]
+        tokens = iter(self._read([example for lines in before for example in lines]))
+        return {
+            place: [next(tokens) for _ in lines]
+            for place, lines in zip(places.tolist(), before, strict=True)
+        }
 
     def _changed(
         self, example: PackedExample, language: int, tokens: tuple[Ids, Ids] | None
@@ -209,7 +229,10 @@ class SampleOrder:
         """Returns source and target of these appearances, as cached."""
         indices = self.indices(languages, appearances)
         pairs = zip(languages.tolist(), indices.tolist(), strict=True)
-        examples = [self.split.example(0, *pair) for pair in pairs]
+        return self._read([self.split.example(0, *pair) for pair in pairs])
+
+    def _read(self, examples: Sequence[PackedExample]) -> list[tuple[Ids, Ids]]:
+        """Returns source and target of these examples, as cached."""
         read = records.decode([self.split.raw(e.language, e.record) for e in examples])
         sides = (read.inputs, read.input_lengths), (read.targets, read.target_lengths)
         cut = [_cut(flat.tolist(), lengths.tolist()) for flat, lengths in sides]

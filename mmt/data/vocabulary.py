@@ -293,15 +293,15 @@ class Tokeniser:
     target: Path
 
     def __call__(
-        self, sources: Sequence[bytes], targets: Sequence[bytes], names: Sequence[str]
-    ) -> list[tuple[list[int], list[int], str]]:
-        """Returns (source ids, target ids, name) of each pair of UTF-8 texts, without EOS."""
+        self, sources: Sequence[bytes], targets: Sequence[bytes], *more: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        """Returns (source ids, target ids, *more) of each pair of UTF-8 texts, without EOS."""
         prefix = self.prefix.encode()
         ids = (
             _loaded(self.source).encode_all([prefix + text for text in sources], threads=1),
             _loaded(self.target).encode_all(targets, threads=1),
         )
-        return list(zip(*ids, names, strict=True))
+        return list(zip(*ids, *more, strict=True))
 
 
 def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str:

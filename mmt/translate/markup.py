@@ -20,6 +20,7 @@ from mmt.documents import MarkedText, Tag, by_attention, by_position
 from mmt.translate import alignment as alignments
 from mmt.translate import source_language, words
 from mmt.translate.alignment import Alignment
+from mmt.translate.context import ContextTranslator, History, SentenceInContext
 from mmt.translate.sentences import SegmentedText, has_space, segment_text
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Hypothesis, Translation
@@ -154,6 +155,7 @@ def translate(
     source: str | None = None,
     target: str | None = None,
     decoding: Decoding | None = None,
+    context: ContextTranslator | None = None,
     **options: Any,
 ) -> Iterator[MarkedText]:
     """Yields the translation of each segment, sentence by sentence, with its tags and white space.
@@ -164,12 +166,15 @@ def translate(
         source, target: languages, as of `Translator.translate`; 'auto' detects that of a segment.
         decoding: options of the search; None is the default, by sentence. With `split` 'long',
             segments are only cut into lines.
+        context: translates each sentence with the previous ones of the segments, which are one
+            document, instead of `translator`; without further `options`.
         options: others of `Translator.translate`, such as `glossary`.
     """
     if decoding is None:
         decoding = dataclasses.replace(translator.default_decoding, split="sentences")
     whole_lines = decoding.split == "long"
     options |= {"target": target, "decoding": dataclasses.replace(decoding, split="long")}
+    history = History(context.lines if context else 0)
     iterator = iter(segments)
     while window := list(itertools.islice(iterator, WINDOW)):
         sources = _sources(translator, window, source)
@@ -177,15 +182,23 @@ def translate(
             cut(segment, language or "", whole_lines=whole_lines)
             for segment, language in zip(window, sources, strict=True)
         ]
-        found: dict[str | None, dict[tuple[str, bool], Hypothesis]] = {}
+        placed = [
+            [(unit, [history.add(s) for s in unit.sentences.sentences]) for unit in of_segment]
+            for of_segment in units
+        ]
+        found: dict[str | None, dict[tuple[SentenceInContext, bool], Hypothesis]] = {}
         for language in dict.fromkeys(sources):
-            both = zip(units, sources, strict=True)
-            of_language = [unit for of, given in both if given == language for unit in of]
-            found[language] = _hypotheses(translator, of_language, language, options)
-        for of_segment, language in zip(units, sources, strict=True):
+            both = zip(placed, sources, strict=True)
+            of_language = [
+                (sentence, unit.aligns)
+                for of, given in both if given == language
+                for unit, of_unit in of for sentence in of_unit
+            ]  # fmt: skip
+            found[language] = _hypotheses(translator, of_language, language, options, context)
+        for of_segment, language in zip(placed, sources, strict=True):
             yield joined(
-                unit.write([found[language][s, unit.aligns] for s in unit.sentences.sentences])
-                for unit in of_segment
+                unit.write([found[language][s, unit.aligns] for s in of_unit])
+                for unit, of_unit in of_segment
             )
 
 
@@ -246,20 +259,29 @@ def _sources(
 
 
 def _hypotheses(
-    translator: Translator, units: Iterable[Unit], source: str | None, options: dict[str, Any]
-) -> dict[tuple[str, bool], Hypothesis]:
+    translator: Translator,
+    sentences: Iterable[tuple[SentenceInContext, bool]],
+    source: str | None,
+    options: dict[str, Any],
+    context: ContextTranslator | None,
+) -> dict[tuple[SentenceInContext, bool], Hypothesis]:
     """Returns the best translation of each sentence, aligned (True) or not (False)."""
-    sentences = dict.fromkeys((s, unit.aligns) for unit in units for s in unit.sentences.sentences)
-    lines = list(dict.fromkeys(sentence for sentence, _ in sentences))
-    translations = list(translator.translate(lines, source=source, **options))
-    found = {
-        (line, False): translation.hypotheses[0]
-        for line, translation in zip(lines, translations, strict=True)
-    }
-    tagged = [t for line, t in zip(lines, translations, strict=True) if (line, True) in sentences]
-    best = [translation._replace(hypotheses=translation.hypotheses[:1]) for translation in tagged]
-    for translation in aligned(translator, best, source=source, target=options["target"]):
-        found[translation.source, True] = translation.hypotheses[0]
+    different = dict.fromkeys(sentences)
+    lines = list(dict.fromkeys(sentence for sentence, _ in different))
+    if context is None:
+        texts = [line.text for line in lines]
+        translated = translator.translate(texts, source=source, **options)
+        translations = dict(zip(lines, translated, strict=True))
+    else:
+        translations = context.sentences(lines, source=source, **options)
+    found = {(line, False): translations[line].hypotheses[0] for line in lines}
+    tagged = [line for line in lines if (line, True) in different]
+    best = [
+        translations[line]._replace(hypotheses=translations[line].hypotheses[:1]) for line in tagged
+    ]
+    of_tagged = aligned(translator, best, source=source, target=options["target"])
+    for line, translation in zip(tagged, of_tagged, strict=True):
+        found[line, True] = translation.hypotheses[0]
     return found
 
 

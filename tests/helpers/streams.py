@@ -11,6 +11,7 @@ from mmt.data import vocabulary as vocab
 from mmt.data.forecast import forecast
 
 LENGTHS = {"inputs": 24, "targets": 20}
+DOCUMENT = 4
 
 
 def example(language: int, index: int) -> tuple[list[int], list[int]]:
@@ -57,7 +58,10 @@ def maker(directory, batch):
 
 
 def write_text_cache(folder, counts):
-    """The cache of made-up sentences, which are pairs of texts in `pairs` by language and index."""
+    """The cache of made-up sentences, which are pairs of texts in `pairs` by language and index.
+
+    Every DOCUMENT sentences are a document.
+    """
     random = np.random.default_rng(0)
     words = [language.name.lower() for language in languages.all_languages()]
 
@@ -75,8 +79,9 @@ def write_text_cache(folder, counts):
     vocabulary = vocab.Vocabulary.load(folder / "vocabulary.model")
 
     def made(code):
-        for source, target in pairs[code]:
-            yield vocabulary.encode(f"<2eng> {source}"), vocabulary.encode(target)
+        for index, (source, target) in enumerate(pairs[code]):
+            ids = vocabulary.encode(f"<2eng> {source}"), vocabulary.encode(target)
+            yield *ids, "toy", index % DOCUMENT > 0
 
     cache.build(
         folder / "cache", {("train", code): functools.partial(made, code) for code in counts},

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Bool, Int32
 
 from mmt import suggest
 from mmt.data import mixing
@@ -30,7 +30,9 @@ from mmt.system.atomic import disk_errors, replacing
 from mmt.system.processes import streaming
 from mmt.system.progress import COUNT, ELAPSED, progress_bar
 
-Tokens = Sequence[Any]  # (inputs, targets) or (inputs, targets, name of the corpus)
+# (inputs, targets), then if known the corpus's name, and whether the example before is the previous
+# line of the document
+Tokens = Sequence[Any]
 Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; must be picklable
 Examples = Callable[[], Iterable[Tokens | Piece]]
 
@@ -89,6 +91,26 @@ class Cache:
                 f"{(count, 2)}: build the cache again"
             )
         return lengths
+
+    def follows(self, language: str, split: str) -> Bool[np.ndarray, "n"] | None:
+        """Returns whether each example follows the one before it in a document; memory-mapped.
+
+        None if the corpora of the language mark no documents.
+        """
+        file = self.directory / split / f"{language}.follows.npy"
+        if not file.is_file():
+            return None
+        count = self._count(language, split)
+        try:
+            follows = np.load(file, mmap_mode="r")
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
+        if follows.shape != (count,) or follows.dtype != bool:
+            raise ValueError(
+                f"{file} is damaged: it has {follows.dtype} {follows.shape}, by its manifest it is "
+                f"bool {(count,)}: build the cache again"
+            )
+        return follows
 
     def sentinels(self) -> tuple[int, ...]:
         """Returns the ids of the sentinels for noise spans in monolingual text.
@@ -149,8 +171,8 @@ def build(
 
     Args:
       directory: the cache's directory.
-      examples: (split, language) -> a function that yields (inputs, targets) or (inputs, targets,
-        corpus name), or functions that return lists of these, which the processes call.
+      examples: (split, language) -> a function that yields `Tokens`, or functions that return
+        lists of these, which the processes call.
       name: name of the mixture.
       target, source: FLORES code of the one target (or source) language; else ''.
       corpus_hash: identifies the text.
@@ -256,6 +278,7 @@ class _Block(NamedTuple):
     encoded: list[bytes]
     lengths: Int32[np.ndarray, "n 2"]
     runs: list[tuple[str, int]]
+    follows: list[bool]
     fault: tuple[int, str] | None = None
 
 
@@ -284,16 +307,18 @@ def _encoded(manifest: Manifest, item: tuple[tuple[str, str], Piece | list[Token
     encoded: list[bytes] = []
     lengths: list[tuple[int, int]] = []
     names: list[str] = []
+    follows: list[bool] = []
     fault = None
-    for inputs, targets, *name in piece() if callable(piece) else piece:
+    for inputs, targets, *known in piece() if callable(piece) else piece:
         if wrong := _wrong_ids((inputs, targets), manifest, mixing.is_monolingual(key[1])):
             fault = len(encoded), wrong
             break
         encoded.append(records.encode(inputs, targets, language))
         lengths.append((len(inputs), len(targets)))
-        names += name
+        names += known[:1]
+        follows.append(bool(known[1:] and known[1]))
     runs = [(name, len(list(some))) for name, some in itertools.groupby(names)]
-    return _Block(key, encoded, np.array(lengths, np.int32).reshape(-1, 2), runs, fault)
+    return _Block(key, encoded, np.array(lengths, np.int32).reshape(-1, 2), runs, follows, fault)
 
 
 def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> None:
@@ -302,17 +327,23 @@ def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> Non
         (directory / split).mkdir(exist_ok=True)
         number = manifest.languages.index(language)
         runs: list[list[Any]] = []
+        follows: list[np.ndarray] = []
         with records.RecordWriter(directory / split, language, number) as writer:
             for block in language_blocks:
                 if block.fault:
                     at = f"{split}/{language}, example {writer.count + block.fault[0]}"
                     raise ValueError(f"{at}: {block.fault[1]}")
                 writer.add_all(block.encoded, block.lengths)
+                follows.append(np.array(block.follows, bool))
                 for corpus, count in block.runs:
                     if [corpus] != [run[0] for run in runs[-1:]]:
                         runs.append([corpus, 0])
                     runs[-1][1] += count
         manifest.counts[split][language] = writer.count
+        if any(part.any() for part in follows):
+            file = directory / split / f"{language}.follows.npy"
+            with disk_errors(file):
+                np.save(file, np.concatenate(follows))
         if runs:
             manifest.corpora.setdefault(split, {})[language] = runs
 

@@ -64,7 +64,11 @@ class CleaningJob:
 
     def name(self, item: EntryWork) -> str:
         """Returns the entry's name."""
-        return self.corpus.files[item.split][item.language][item.entry].name
+        return self.files(item).name
+
+    def files(self, item: EntryWork) -> Files:
+        """Returns the entry's files."""
+        return self.corpus.files[item.split][item.language][item.entry]
 
     def file(self, what: str, item: EntryWork, suffix: str) -> Path:
         """Returns a file for the work on an item."""
@@ -301,16 +305,23 @@ def _part(job: CleaningJob, item: EntryWork) -> Iterator[Pair]:
 
 
 def _finish(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> None:
-    """Writes the final files of an entry, pairs and their line numbers, unless it is empty."""
+    """Writes the final files of an entry, pairs and their line numbers, unless it is empty.
+
+    An entry with documents has an empty line wherever the next pair was not the next line.
+    """
     stem = str(job.work / "corpus" / _stem(job, item))
     with contextlib.ExitStack() as stack:
         files: list[Callable[[str], None]] = []
+        documents, last = job.files(item).documents, 0
         for pair in pairs:
             if not files:
                 sides = [".source", ".target"] if pair.id else [""]
                 names = [f"{stem}{side}.tsv.zst" for side in sides] + [f"{stem}.lines.zst"]
                 files = [stack.enter_context(packed(Path(name))) for name in names]
-            texts = [f"{pair.source}\t{pair.target}"]
+            if documents and last and pair.line != last + 1:
+                files[0]("")
+                files[-1]("")  # of ids, the targets have no order
+            last, texts = pair.line, [f"{pair.source}\t{pair.target}"]
             if pair.id:
                 texts = [f"{pair.id}\t{pair.source}", f"{pair.id}\t{pair.target}"]
             for write, text in zip(files, [*texts, str(pair.line)], strict=True):
@@ -330,8 +341,8 @@ def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
     tables: dict[str, dict[str, list[str]]] = {}
     for item in items:
         stem, name = _stem(job, item), json.dumps(job.name(item), ensure_ascii=False)
-        if corpus.files[item.split][item.language][item.entry].back_translated:
-            name += ", back_translated = true"
+        options = ("back_translated", "documents")
+        name += "".join(f", {each} = true" for each in options if getattr(job.files(item), each))
         entries = tables.setdefault(item.split, {}).setdefault(item.language, [])
         if (job.work / "corpus" / f"{stem}.tsv.zst").exists():
             entries.append(f'{{ pairs = "{stem}.tsv.zst", name = {name} }}')

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mmt.data import cache
 from mmt.data import vocabulary as vocab
@@ -80,7 +81,12 @@ class MergedCache:
         after = Vocabulary.load(source)
         records = self.old.records(language, split)
         runs = self.old.manifest.corpora.get(split, {}).get(language, [])
-        names = itertools.chain.from_iterable(itertools.repeat((name,), n) for name, n in runs)
+        follows = self.old.follows(language, split)
+        known: Iterator[tuple[Any, ...]] = itertools.chain.from_iterable(
+            itertools.repeat((name,), n) for name, n in runs
+        )
+        if follows is not None:
+            known = ((*name, bool(each)) for name, each in zip(known, follows, strict=True))
         for start in range(0, len(records), _TOGETHER):
             batch = [records[i] for i in range(start, min(start + _TOGETHER, len(records)))]
             kept = [record["inputs"].tolist() for record in batch]
@@ -89,7 +95,7 @@ class MergedCache:
             for record, (ids, same, new) in zip(batch, again, strict=True):
                 changed = ids == same and ids != new  # text that is not encoded alike stays
                 self.changed += changed and split == "train"
-                yield new if changed else ids, record["targets"].tolist(), *next(names, ())
+                yield new if changed else ids, record["targets"].tolist(), *next(known, ())
 
     def _new(
         self, split: str, language: str, vocabularies: Mapping[str, Path]
@@ -106,4 +112,5 @@ class MergedCache:
                 [vocab.marked(p.source, back_translated=p.back_translated).encode() for p in batch],
                 [p.target.encode() for p in batch],
                 [p.corpus for p in batch],
+                [p.follows for p in batch],
             )

@@ -4,6 +4,6 @@ A modifier changes an example with some probability (as in OpusTrainer, Barreau 
 """
 
 from mmt.data.modifiers.rewriter import Ids, Rewriter
-from mmt.data.modifiers.texts import KINDS, TextSides
+from mmt.data.modifiers.texts import CONTEXT, KINDS, SEPARATOR, TextSides
 
-__all__ = ["KINDS", "Ids", "Rewriter", "TextSides"]
+__all__ = ["CONTEXT", "KINDS", "SEPARATOR", "Ids", "Rewriter", "TextSides"]

@@ -18,7 +18,17 @@ from mmt.data import mixing
 from mmt.data.cache import Cache
 from mmt.data.modifiers import romanise
 from mmt.data.modifiers.bpe_dropout import BpeDropout
-from mmt.data.modifiers.texts import BPE_DROPOUT, KINDS, ROMANISED, Chance, TextSides, joined
+from mmt.data.modifiers.texts import (
+    BPE_DROPOUT,
+    CONTEXT,
+    KINDS,
+    ROMANISED,
+    SEPARATOR,
+    Chance,
+    TextSides,
+    in_context,
+    joined,
+)
 from mmt.data.stages import Modifiers, Number
 from mmt.data.vocabulary import Vocabulary
 
@@ -33,24 +43,34 @@ class Rewriter:
     Args:
       probabilities: {'upper_case': 0.05, 'typos': {'deu': 0.1, 'fra': 0.05}}: the probability of a
         modifier of `KINDS` in all languages, or per language (by any name). `merged` joins a
-        sentence with the next one of its language; `bpe_dropout` keeps the text and divides it into
-        other pieces. An example may get several modifiers.
+        sentence with the next one of its language; `context` puts the lines before it in its
+        document before it; `bpe_dropout` keeps the text and divides it into other pieces. An
+        example may get several modifiers.
       cache: the cache whose vocabularies decode and encode.
       codes: FLORES codes; a language is identified by its position there.
       seed: of the run.
+      context_lines: maximum lines of `context`; each number from 1 is as frequent.
 
     Raises:
       ValueError: an unknown modifier or language, a probability outside 0 ... 1, `bpe_dropout` with
-        a vocabulary that is not BPE, `romanised` without uroman.
+        a vocabulary that is not BPE, `romanised` without uroman, `context` for languages without
+        documents.
     """
 
-    def __init__(self, probabilities: Modifiers, cache: Cache, codes: Sequence[str], seed: int):
+    def __init__(
+        self,
+        probabilities: Modifiers,
+        cache: Cache,
+        codes: Sequence[str],
+        seed: int,
+        context_lines: int = 1,
+    ):
         if not isinstance(probabilities, Mapping):
             raise ValueError(
                 f"modifiers = {probabilities!r}; allowed: {{NAME: PROBABILITY, ...}}, the names "
                 f"{', '.join(KINDS)}"
             )
-        self._cache, self._codes = cache, codes
+        self._cache, self._codes, self._context_lines = cache, codes, context_lines
         self._kinds = [kind for kind in KINDS if kind in probabilities]
         self._odds = np.zeros((len(self._kinds), len(codes)))
         for kind, odds in probabilities.items():
@@ -73,6 +93,8 @@ class Rewriter:
             _ = self._bpe_dropout  # its error belongs here
         if ROMANISED in self._kinds:
             romanise.load()
+        if CONTEXT in self._kinds and cache.has_text:
+            self._check_context(probabilities[CONTEXT])
 
     def chosen(
         self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"]
@@ -87,12 +109,23 @@ class Rewriter:
             return np.zeros(0, np.int64)
         return np.flatnonzero(chosen[self._kinds.index("merged")])
 
+    def context(
+        self, draws: Int[np.ndarray, "n"], chosen: Bool[np.ndarray, "kinds n"]
+    ) -> Int[np.ndarray, "n"]:
+        """Returns how many lines before it each example needs, if its document has them."""
+        if CONTEXT not in self._kinds:
+            return np.zeros(len(draws), np.int64)
+        key = np.uint64(self._keys[-1])
+        lines = 1 + (mixing.uniform(draws.astype(np.uint64) ^ key) * self._context_lines)
+        return np.where(chosen[self._kinds.index(CONTEXT)], lines.astype(np.int64), 0)
+
     def rewrite(
         self,
         draws: Int[np.ndarray, "n"],
         chosen: Bool[np.ndarray, "kinds n"],
         pairs: Sequence[tuple[Ids, Ids]],
         following: Mapping[int, tuple[Ids, Ids]],
+        preceding: Mapping[int, Sequence[tuple[Ids, Ids]]],
     ) -> list[tuple[Ids, Ids] | None]:
         """Returns the tokens of modified examples; the tag stays first on the source.
 
@@ -104,9 +137,10 @@ class Rewriter:
           pairs: their tokens.
           following: the tokens of the next example of the language, by index, for those of
             `merged`.
+          preceding: the tokens of the examples before it, by index, for those of `context`.
         """
         chances = [random.Random(self._keys[-1] ^ int(draw)).random for draw in draws]
-        rewritten = self._changed_texts(chosen, pairs, following, chances)
+        rewritten = self._changed_texts(chosen, pairs, following, preceding, chances)
         if BPE_DROPOUT in self._kinds:
             for place in np.flatnonzero(chosen[self._kinds.index(BPE_DROPOUT)]).tolist():
                 sides = zip(self._bpe_dropout, rewritten[place] or pairs[place], strict=True)
@@ -120,6 +154,7 @@ class Rewriter:
         chosen: Bool[np.ndarray, "kinds n"],
         pairs: Sequence[tuple[Ids, Ids]],
         following: Mapping[int, tuple[Ids, Ids]],
+        preceding: Mapping[int, Sequence[tuple[Ids, Ids]]],
         chances: Sequence[Chance],
     ) -> list[tuple[Ids, Ids] | None]:
         """Returns the tokens of the changed texts, None for others; see `rewrite`."""
@@ -127,11 +162,14 @@ class Rewriter:
             return [None] * len(pairs)
         before = self._texts(pairs)
         others = dict(zip(following, self._texts([*following.values()]), strict=True))
+        contexts = self._contexts(preceding)
         kept: list[tuple[int, str, TextSides]] = []
         for place, (tag, texts) in enumerate(before):
             made = texts
             for index in np.flatnonzero(chosen[:, place]).tolist():
-                if self._kinds[index] == "merged":
+                if self._kinds[index] == CONTEXT:
+                    made = in_context(made, contexts[place])
+                elif self._kinds[index] == "merged":
                     made = joined(made, others[place][1])
                 else:
                     made = KINDS[self._kinds[index]](made, chances[place])
@@ -145,6 +183,15 @@ class Rewriter:
             rewritten[place] = new[0], new[1]
         return rewritten
 
+    def _contexts(
+        self, preceding: Mapping[int, Sequence[tuple[Ids, Ids]]]
+    ) -> dict[int, list[TextSides]]:
+        """Returns the texts before each example; none if one of them is not known."""
+        texts = iter(self._texts([pair for pairs in preceding.values() for pair in pairs]))
+        contexts = {place: [next(texts)[1] for _ in pairs] for place, pairs in preceding.items()}
+        unknown = [place for place, pairs in preceding.items() if any(map(self._unknown, pairs))]
+        return contexts | {place: [] for place in unknown}
+
     def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, TextSides]]:
         """Returns the tag of each source, and the texts."""
         sides = zip(self._vocabularies, (0, 1), strict=True)
@@ -154,6 +201,26 @@ class Rewriter:
         cuts = [tag.end() if (tag := _TAG.match(text)) else 0 for text in sources]
         parts = zip(sources, targets, cuts, strict=True)
         return [(source[:cut], TextSides(source[cut:], target)) for source, target, cut in parts]
+
+    def _check_context(self, odds: Number | Mapping[str, Number]) -> None:
+        """Checks that languages have documents, and vocabularies the separator."""
+        row = self._odds[self._kinds.index(CONTEXT)]
+        without = np.array([self._cache.follows(code, "train") is None for code in self._codes])
+        lacking = np.flatnonzero(without & (row > 0))
+        if lacking.size and (isinstance(odds, Mapping) or lacking.size == np.count_nonzero(row)):
+            names = ", ".join(self._codes[place] for place in lacking[:5].tolist())
+            raise ValueError(
+                f"the modifier {CONTEXT!r} needs documents, which the training text of {names} in "
+                f"{self._cache.directory} does not have; add documents = true to the entries of "
+                "corpus.toml whose lines are in order, and build the cache again"
+            )
+        row[without] = 0
+        for side, vocabulary in zip(("source", "target"), self._vocabularies, strict=True):
+            if vocabulary.unk in vocabulary.encode(f" {SEPARATOR} "):
+                raise ValueError(
+                    f"the modifier {CONTEXT!r} joins lines with {SEPARATOR!r}, which the {side} "
+                    "vocabulary cannot write"
+                )
 
     def _unknown(self, pair: tuple[Ids, Ids]) -> bool:
         """Returns whether the tokens include UNK, so that the text is not known."""

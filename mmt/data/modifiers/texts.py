@@ -16,6 +16,7 @@ _SPACELESS = {  # first words of the Unicode names of letters in scripts without
 }  # fmt: skip
 _MARKUP = ("b", "i", "u", "em", "strong", "a", "span", "p")
 _SIGNS = "★☆♥♪→←✓✗©®™§¶†‡•※♦☀☺😀😂👍🎉🔥🙏💡"
+SEPARATOR = "|||"  # between lines of a document; ASCII, which every vocabulary can write
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz0123456789#@_-/"
 
 
@@ -102,6 +103,20 @@ def copied(texts: TextSides, chance: Chance) -> TextSides:
     return TextSides(texts.target, texts.target)
 
 
+def in_context(texts: TextSides, before: Sequence[TextSides]) -> TextSides:
+    """Returns a line behind the lines before it, on both sides, with `SEPARATOR` between them.
+
+    Texts that contain the separator stay alone (Tiedemann and Scherrer 2017).
+
+    >>> in_context(TextSides("Sie lacht.", "She laughs."), [TextSides("Eva kam.", "Eva came.")])
+    TextSides(source='Eva kam. ||| Sie lacht.', target='Eva came. ||| She laughs.')
+    """
+    lines = [*before, texts]
+    if any(SEPARATOR in side for line in lines for side in line):
+        return texts
+    return TextSides(*map(f" {SEPARATOR} ".join, zip(*lines, strict=True)))
+
+
 def joined(texts: TextSides, others: TextSides) -> TextSides:
     """Returns two sentences as one text, with a space if their script has spaces."""
 
@@ -145,10 +160,12 @@ def romanised(texts: TextSides, chance: Chance) -> TextSides:
 
 
 BPE_DROPOUT = "bpe_dropout"
+CONTEXT = "context"
 ROMANISED = "romanised"
-# In the order in which they are applied. `Rewriter` does `merged`, which needs a second pair, and
-# `bpe_dropout`, which changes pieces.
+# In the order in which they are applied. `Rewriter` does `context` and `merged`, which need other
+# pairs, and `bpe_dropout`, which changes pieces.
 KINDS: Mapping[str, Callable[[TextSides, Chance], TextSides]] = {
+    CONTEXT: lambda texts, chance: texts,
     "numbers": numbers,
     "merged": lambda texts, chance: texts,
     "copied": copied,

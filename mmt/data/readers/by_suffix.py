@@ -77,7 +77,8 @@ def read(files: Files) -> Iterator[Sides]:
     """Yields the pairs in the order of the source's lines, or units.
 
     A side has no line feed: formats that allow them replace them by spaces (`files.one_line`). A
-    tab or carriage return in a line of plain text is text, which writers of TSV replace.
+    tab or carriage return in a line of plain text is text, which writers of TSV replace. Empty
+    lines between documents are left out.
 
     Raises:
       ValueError: with file and line, for files of different lengths, an empty side, a side with a
@@ -86,7 +87,10 @@ def read(files: Files) -> Iterator[Sides]:
     """
     format = reader(files)
     chosen, number = _chosen(files), 0
-    for number, sides in enumerate(format.read(files), 1):
+    pairs = format.read(files)
+    if files.documents:
+        pairs = (sides for sides in pairs if sides.source.strip() or sides.target.strip())
+    for number, sides in enumerate(pairs, 1):
         source, target = sides.source, sides.target
         empty = not source or not target or source.isspace() or target.isspace()
         if not files.empty and (empty or "\0" in source or "\0" in target):
@@ -100,7 +104,7 @@ def read(files: Files) -> Iterator[Sides]:
 def count(files: Files) -> int:
     """Returns the number of pairs that `read` yields, without decoding if the format allows it."""
     format = reader(files)
-    number = format.count(files)
+    number = sum(1 for _ in read(files)) if files.documents else format.count(files)
     if not number:
         raise _nothing(files, format)
     if files.sample > number:

@@ -33,6 +33,7 @@ class Files(NamedTuple):
       text: whether the text is monolingual; as a pair, it is both sides.
       back_translated: whether a model made the sources.
       markup: of catalogues, 'keep' or 'strip'.
+      documents: whether the lines are in the order of documents, which empty lines separate.
     """
 
     source: Path
@@ -46,6 +47,7 @@ class Files(NamedTuple):
     text: bool = False
     back_translated: bool = False
     markup: str = "keep"
+    documents: bool = False
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -65,6 +67,8 @@ class Files(NamedTuple):
             options["columns"] = self.columns
         if self.back_translated:
             options["back_translated"] = True
+        if self.documents:
+            options["documents"] = True
         if self.markup != "keep":
             options["markup"] = self.markup
         sides = (self.source, self.target) if self.target else (self.source,)

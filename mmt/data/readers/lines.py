@@ -18,10 +18,16 @@ def count(files: Files) -> int:
 
 
 def columns(files: Files) -> Iterator[Sides]:
-    """Yields pairs of lines source<TAB>target, or of the two numbered columns."""
+    """Yields pairs of lines source<TAB>target, or of the two numbered columns.
+
+    An empty line between two documents has empty sides.
+    """
     path = files.source
     source, target = _numbers(files)
     for number, line in enumerate(text_lines.read(path), 1):
+        if files.documents and not line.strip():
+            yield Sides(number, "", "")
+            continue
         cells = line.split("\t")
         if files.columns and max(source, target) >= len(cells):
             raise ValueError(
@@ -59,7 +65,7 @@ def joined(files: Files) -> Iterator[Sides]:
     source, target = _both(files)
     translations = _by_id(target, compression.file(target).stat().st_mtime_ns)
     seen: set[str] = set()
-    for number, name, text in _identified(source):
+    for number, name, text in _identified(source, documents=files.documents):
         if name in seen:
             raise ValueError(f"{source}:{number}: the id {name!r} is repeated")
         if name not in translations:
@@ -98,8 +104,10 @@ def _by_id(path: Path, changed: int) -> dict[str, str]:
     return texts
 
 
-def _identified(path: Path) -> Iterator[tuple[int, str, str]]:
+def _identified(path: Path, *, documents: bool = False) -> Iterator[tuple[int, str, str]]:
     for number, line in enumerate(text_lines.read(path), 1):
+        if documents and not line.strip():
+            continue
         columns = line.split("\t")
         if len(columns) != 2 or not columns[0]:
             raise ValueError(f"{path}:{number}: {len(columns)} columns; a line is id<TAB>text")

@@ -122,3 +122,26 @@ def test_faults_are_found_before_anything_is_written(
     assert status == 1 and message in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts"]
     assert sorted(path.name for path in texts.iterdir()) == ["a.de", "b.de"]
+
+
+def test_context_needs_a_run_that_was_trained_with_it(monkeypatch, capsys):
+    status, _, err = typed("--context 1", TEXT, monkeypatch, capsys)
+    assert status == 1 and "no stage in" in err and "the modifier 'context'" in err
+    for more in ("--corpus x --out y", "--risk", "--retry"):
+        status, _, err = typed(f"--context 1 {more}", TEXT, monkeypatch, capsys)
+        assert status == 1 and "--context" in err
+
+
+@pytest.mark.slow
+def test_lines_whose_context_fails_are_those_without_context(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("mmt.translate.context.trained.trained_lines", lambda _: 1)
+    flags = "--beam 1 --weights float32 --from de"
+    status, printed, _ = typed(flags, TEXT, monkeypatch, capsys)
+    (tmp_path / "a.txt").write_text(TEXT)
+    bulk = f"{flags} --context 1 --in {tmp_path}/a.txt --out {tmp_path}/out"
+    status, _, err = typed(bulk, "", monkeypatch, capsys)
+    assert status == 0
+    # The model does not write separators, so all lines are translated without context in the end.
+    assert "context: 2 of 4 different sentences had previous sentences; 2 of these" in err
+    assert (tmp_path / "out/a.txt").read_text() == printed
+    assert json.loads((tmp_path / "out/translation.json").read_text())["context"] == 1

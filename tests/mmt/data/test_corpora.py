@@ -38,8 +38,8 @@ def test_a_folder_is_read_as_described(folder):
     assert (corpus.name, corpus.target, corpus.root) == ("my_corpus", "eng_Latn", folder)
     assert corpus.languages == ("deu_Latn", "swh_Latn", "zho_Hant")
     german = [
-        ("Hallo Welt", "Hello world", "deu_Latn", "t.de.gz", 1, "", False),
-        ("schön\u2028!", "nice!", "deu_Latn", "t.de.gz", 2, "", False),
+        ("Hallo Welt", "Hello world", "deu_Latn", "t.de.gz", 1, "", False, False),
+        ("schön\u2028!", "nice!", "deu_Latn", "t.de.gz", 2, "", False, False),
     ]
     assert list(corpus.pairs("de", "train")) == german
     assert [pair.target for pair in corpus.pairs("zho_Hant", "train")] == [
@@ -271,3 +271,54 @@ def test_a_corpus_of_some_languages(toy_corpus):
     assert part.count("fra", "train") == 0
     with pytest.raises(ValueError, match="numbers has no swe_Latn among its 3 .*nearest: swh"):
         whole.only(["Swedish"])
+
+
+DOCUMENTS = "eins\tone\nzwei\ttwo\n\n\t\ndrei\tthree\nvier\tfour\n"
+
+
+@pytest.mark.parametrize("layout", ["columns", "two files", "ids"])
+def test_an_empty_line_ends_a_document(folder, layout):
+    lines = [line.split("\t") for line in DOCUMENTS.splitlines()]
+    (folder / "swh.tsv").write_text(DOCUMENTS, "utf-8")
+    entry = 'pairs = "swh.tsv"'
+    if layout != "columns":
+        sides = [[line[0] for line in lines], [line[-1] for line in lines]]
+        if layout == "ids":
+            sides = [[f"{i}\t{text}" if text else "" for i, text in enumerate(side)]
+                     for side in sides]  # fmt: skip
+            sides[1] = [line for line in sides[1][::-1] if line]  # targets have no order
+        for name, side in zip(("t.swh", "t.two"), sides, strict=True):
+            (folder / name).write_text("\n".join(side) + "\n", "utf-8")
+        join = ', join = "id"' * (layout == "ids")
+        entry = f'source = "t.swh", target = "t.two"{join}'
+    text = GOOD.replace('swh = "swh.tsv"', f"swh = {{ {entry}, documents = true }}")
+    (folder / "corpus.toml").write_text(text.replace('"zh-TW"', '#"zh-TW"'), "utf-8")
+    corpus = corpora.load(folder)
+    read = [(p.source, p.target, p.line, p.follows) for p in corpus.pairs("swh", "train")]
+    assert read == [
+        ("eins", "one", 1, False), ("zwei", "two", 2, True),
+        ("drei", "three", 5, False), ("vier", "four", 6, True),
+    ]  # fmt: skip
+    assert corpus.count("swh", "train") == 4
+    assert not any(pair.follows for pair in corpus.pairs("deu", "train"))
+    marked = corpus.hash()
+    (folder / "corpus.toml").write_text(text.replace(", documents = true", ""), "utf-8")
+    unmarked = corpora.load(folder)
+    if layout == "columns":
+        assert unmarked.hash() != marked
+    with pytest.raises(ValueError, match=":3: "):
+        list(unmarked.pairs("swh", "train"))
+
+
+def test_documents_have_no_sample_and_no_half_empty_line(folder):
+    def described(entry):
+        text = GOOD.replace('swh = "swh.tsv"', f"swh = {entry}")
+        (folder / "corpus.toml").write_text(text.replace('"zh-TW"', '#"zh-TW"'), "utf-8")
+        return corpora.load(folder)
+
+    for wrong in ("documents = 1", "documents = true, sample = 2"):
+        with pytest.raises(ValueError, match="documents is .*; allowed: true, false; true without"):
+            described(f'{{ pairs = "swh.tsv", {wrong} }}')
+    (folder / "swh.tsv").write_text("eins\tone\n\ttwo\n", "utf-8")
+    with pytest.raises(ValueError, match="swh.tsv:2: the source side is empty"):
+        list(described('{ pairs = "swh.tsv", documents = true }').pairs("swh", "train"))

@@ -308,3 +308,28 @@ def test_every_rule_is_described():
     for name, rule in rulebook.RULES.items():
         assert rule.__doc__, name
     assert dataclasses.fields(rulebook.Rulebook) and rules.Dropped("a").detail == ""
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_a_dropped_line_ends_a_document(tmp_path, ids):
+    """Cleaned lines are neighbours only if they were; documents stay apart."""
+    folder = tmp_path / "talks"
+    folder.mkdir()
+    letters = "ab?cd\nef\n"  # `?` is dropped, an empty line ends a document
+    sources = ["" if c == "\n" else "1" if c == "?" else f"das Wort {c}" for c in letters]
+    targets = ["" if c == "\n" else "2" if c == "?" else f"the word {c}" for c in letters]
+    for name, side in (("de", sources), ("en", targets)):
+        lines = [f"{i}\t{text}" if text and ids else text for i, text in enumerate(side)]
+        kept = [line for line in lines if line or not ids or name == "de"]
+        (folder / name).write_text("\n".join(kept) + "\n")
+    join = ', join = "id"' * ids
+    (folder / "corpus.toml").write_text(
+        f'[train]\ndeu = {{ source = "de", target = "en"{join}, documents = true }}\n'
+        "[clean]\nlength = { characters = [5, 1000] }\n"
+    )
+    corpus = corpora.load(folder)
+    prepare.prepare(corpus, tmp_path / "clean", processes=1)
+    cleaned = corpora.load(tmp_path / "clean")
+    read = [(pair.source[-1], pair.follows) for pair in cleaned.pairs("deu", "train")]
+    assert read == [("a", False), ("b", True), ("c", False), ("d", True), ("e", False), ("f", True)]
+    assert [pair.follows for pair in corpus.pairs("deu", "train")].count(True) == 5

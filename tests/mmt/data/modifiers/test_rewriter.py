@@ -11,11 +11,12 @@ from mmt.data import vocabulary as vocab
 from mmt.data.cache import alignments
 from mmt.data.mixing import Mixing
 from mmt.data.stages import Stage
-from tests.helpers.streams import part, texts_of, write_text_cache
+from tests.helpers.streams import DOCUMENT, part, texts_of, write_cache, write_text_cache
 
 COUNTS = {"deu_Latn": 60, "swh_Latn": 20}
 LENGTHS = {"inputs": 64, "targets": 64}
 LONG = {"inputs": 200, "targets": 200}
+OTHERS = {"bpe_dropout", "context", "romanised"}
 ALL = dict.fromkeys({*modifiers.KINDS} - {"romanised"}, 0.1)  # the texts are Latin
 
 
@@ -41,7 +42,7 @@ def shown(cached, vocabulary, modifier, count=40, **options):
     return examples
 
 
-@pytest.mark.parametrize("kind", sorted({*modifiers.KINDS} - {"bpe_dropout", "romanised"}))
+@pytest.mark.parametrize("kind", sorted({*modifiers.KINDS} - OTHERS))
 def test_modifiers_apply_at_their_rate_and_keep_the_tag(cached, vocabulary, kind):
     plain = shown(cached, vocabulary, None)
     made = shown(cached, vocabulary, {kind: {"Swahili": 0.5}})
@@ -58,6 +59,76 @@ def test_modifiers_apply_at_their_rate_and_keep_the_tag(cached, vocabulary, kind
             if source != joined:
                 appended = joined.removeprefix(f"{source} "), both.removeprefix(f"{target} ")
                 assert appended in pairs["swh_Latn"]
+
+
+def test_context_is_the_lines_before_in_the_document(cached, vocabulary):
+    _, pairs = cached
+    numbers = {f"<2eng> {source}": i for i, (source, _) in enumerate(pairs["deu_Latn"])}
+    stage = Stage(mixing=Mixing(languages=["deu"]), modifiers={"context": 0.7}, context_lines=2)
+    options = {"batch_size": 8, "virtual_shards": 4, "packing": False}
+    lengths = {"inputs": 300, "targets": 300}
+    plain = pipeline.train_batches(
+        cached[0], feature_lengths=lengths, **options, mixing=stage.mixing
+    )
+    batches = pipeline.train_batches(
+        cached[0], feature_lengths=lengths, **options, stages=[stage]
+    )
+    counts = Counter()
+    for _ in range(40):
+        both = zip(texts_of(next(plain), vocabulary), texts_of(next(batches), vocabulary),
+                   strict=True)  # fmt: skip
+        for (_, line, _), (_, source, target) in both:
+            number = numbers[line]
+            lines = source.count(" ||| ")
+            assert lines <= number % DOCUMENT  # never across documents
+            texts = pairs["deu_Latn"][number - lines : number + 1]
+            sources, targets = zip(*texts, strict=True)
+            assert source == f"<2eng> {' ||| '.join(sources)}"
+            assert target == " ||| ".join(targets)
+            counts[min(number % DOCUMENT, 2), lines] += 1
+    plain.close()
+    batches.close()
+    middle = [counts[2, lines] for lines in range(3)]
+    share = np.array(middle) / sum(middle)
+    np.testing.assert_allclose(share, [0.3, 0.35, 0.35], atol=4 * 0.5 / sum(middle) ** 0.5)
+    assert counts[1, 1] and set(counts) == {(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)}
+
+
+@pytest.mark.filterwarnings("ignore:.*do not fit")
+def test_context_that_would_not_fit_is_left_out(cached, vocabulary):
+    short = {"inputs": 36, "targets": 36}
+    made = shown(cached, vocabulary, {"context": 1.0}, feature_lengths=short)
+    joined = fitting = 0
+    for (language, plain, _), (_, *sides) in zip(
+        shown(cached, vocabulary, None, feature_lengths=short), made, strict=True
+    ):
+        pairs = cached[1][list(COUNTS)[language]]
+        number = [f"<2eng> {source}" for source, _ in pairs].index(plain)
+        both = zip(pairs[number - 1], pairs[number], strict=True)
+        with_context = [" ||| ".join(each) for each in both]
+        with_context[0] = f"<2eng> {with_context[0]}"
+        fits = all(len(vocabulary.encode(text)) < 36 for text in with_context)
+        assert (sides == with_context) == (number % DOCUMENT > 0 and fits)
+        joined += sides == with_context
+        fitting += fits
+    assert 0 < joined < fitting < len(made)
+
+
+def test_context_needs_documents(cached, tmp_path):
+    pairs = {"inputs": 24, "targets": 20}
+    without = write_cache(tmp_path, {"deu_Latn": 8})
+    options = {"feature_lengths": pairs, "batch_size": 4}
+    for odds in (0.5, {"deu": 0.5}):
+        with pytest.raises(ValueError, match="'context' needs documents, .* of deu_Latn in .*true"):
+            pipeline.train_batches(without, stages=[Stage(modifiers={"context": odds})], **options)
+    with pytest.raises(ValueError, match="context_lines = 2; allowed: 1 or more, with the modifi"):
+        pipeline.train_batches(without, stages=[Stage(context_lines=2)], **options)
+    damaged = cached[0] / "train/swh_Latn.follows.npy"
+    whole = damaged.read_bytes()
+    np.save(damaged, np.ones(3, bool))
+    with pytest.raises(ValueError, match=r"follows.npy is damaged: it has bool \(3,\)"):
+        stream(cached, {"context": 1.0})
+    damaged.write_bytes(whole)
 
 
 def test_bpe_dropout_changes_pieces_and_keeps_texts(cached, vocabulary):
@@ -155,8 +226,8 @@ def test_the_ledger_counts_modified_tokens(cached, tmp_path):
 @pytest.mark.parametrize(
     ("modifier", "message"),
     [
-        ({"uper_case": 0.1}, "no modifier 'uper_case'; nearest: upper_case; allowed: numbers, "),
-        ([1], r"modifiers = \[1\]; allowed: {NAME: PROBABILITY, ...}, the names numbers, "),
+        ({"uper_case": 0.1}, "no modifier 'uper_case'; nearest: upper_case; allowed: context, "),
+        ([1], r"modifiers = \[1\]; allowed: {NAME: PROBABILITY, ...}, the names context, "),
         ({"typos": 1.1}, "'typos' has the probability 1.1; allowed: 0 ... 1"),
         ({"typos": {"Swahilli": 0.1}}, "'Swahilli' is not among .*nearest"),
         ({"typos": {"swh": -0.1}}, "probability -0.1"),
