@@ -8,6 +8,7 @@ lists, which several processes can call. Nothing here depends on corpora or SeqI
 import contextlib
 import functools
 import itertools
+import os
 import shutil
 import sys
 import time
@@ -367,10 +368,12 @@ def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest, tex
 
 
 def _replaceable(directory: Path) -> bool:
-    if not directory.exists():
-        return True
-    is_cache = Run(directory).manifest.is_file()
-    return directory.is_dir() and (is_cache or not any(directory.iterdir()))
+    """Returns whether it is absent, empty or a cache; read once, as others may replace it."""
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return not directory.is_file()
+    return not names or Run(directory).manifest.name in names
 
 
 def _is_cache_of(directory: Path, manifest: Manifest) -> bool:
