@@ -1,7 +1,8 @@
 """The card of a published model: its README.md, rendered from a TOML file of facts and its scores.
 
-The facts are what no file of a run says: sources, licences, risks, command. Parameters, tokens and
-hardware come from the run directory, scores from results.jsonl.
+The facts are what no file of a run says: sources, licences, risks, command, and optionally the
+training before the run (`started_from`). Parameters, tokens and hardware come from the run
+directory, scores from results.jsonl.
 """
 
 import tomllib
@@ -93,6 +94,7 @@ class Card:
             f"**Licence.** {known['licence'].strip()}", "",
             "| | |", "|---|---|",
             f"| parameters | {spent.parameters:,} ({spent.active_parameters:,} active) |",
+            *([f"| started from | {known['started_from']} |"] if "started_from" in known else []),
             f"| trained for | {spent.steps:,} steps, {spent.tokens:,.0f} target tokens |",
             f"| hardware | {spent.devices} × {spent.device}, {spent.seconds / 3600:,.2f} hours |",
             f"| checkpoint | `{self.checkpoint}` |",

@@ -70,12 +70,12 @@ class ValidationBleu:
         self._since = time.perf_counter()
         latest, missing = distributed.from_first(lambda: self._latest(now, scores))
         row: dict[str, Any] = {"step": now.number, "language_bleu": scores}
-        text = f"of {len(scores)} languages"
+        text = f"{self.sentences} sentences of each of {len(scores)} languages translated"
         if not missing:
             now.measured["bleu"] = row["bleu"] = float(np.mean(list(latest.values())))
-            text += f", mean of the latest of all {row['bleu']:.1f}"
+            text = f"greedy BLEU {row['bleu']:.1f}, mean of {len(latest)} languages ({text})"
         now.log.write(row | ({"samples": samples} if samples else {}))
-        now.log.say(f"step {now.number}: greedy BLEU of {self.sentences} sentences {text}")
+        now.log.say(f"step {now.number}: {text}")
 
     def _scores(
         self, now: Step, params: Any, advance: Callable[[str, int], None]

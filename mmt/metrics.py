@@ -275,7 +275,7 @@ class Log:
         if self._shown:
             self._last_line = time.perf_counter()
             with contextlib.suppress(OSError):
-                self._console.print(text, highlight=False, markup=False)
+                self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _show(self, row: Mapping[str, Any]) -> None:
         text = (

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,14 @@ def test_the_reference_has_every_flag_and_every_macro():
         for name in re.findall(r"^([A-Z][A-Z_]+) = ", file.read_text(), re.M):
             assert f"| `{name}` |" in macros
     assert "|  |" not in macros  # each has a meaning: a comment in one of the files
+
+
+def test_the_quickstart_has_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    section = (ROOT / "docs/quickstart.md").read_text().split("| extra |")[1].split("## Demo")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert named == set(project["optional-dependencies"])
 
 
 def test_docstrings_become_markdown():

@@ -70,6 +70,6 @@ class Phases:
                 if not self._kind or now < self._next:
                     continue
                 detail = f": {self._detail}" if self._detail else ""
-                text = f"{self._kind}{detail} ({now - self._since:.0f} s so far)"
+                text = f"{self._kind}{detail} ({now - self._since:.0f} s in this phase)"
                 self._next = now + REPEAT
             self._announce(text)

@@ -52,7 +52,7 @@ class StatusLine:
     def _announce(self, text: str) -> None:
         if not self._console.is_terminal:
             with contextlib.suppress(OSError):  # a full disk may lie behind stderr
-                self._console.print(text, highlight=False, markup=False)
+                self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 _line: StatusLine | None = None

@@ -94,13 +94,16 @@ class Unit(NamedTuple):
             return self.source
         target = self.sentences.replaced([hypothesis.text for hypothesis in hypotheses])
         if target.text == self.source.text:
-            written = self.source
-        elif self.aligns:
+            return self.source._replace(text=self.source.text + self.separator)
+        source, gap = _without_gap(self.source, self.sentences.spans[-1][1])
+        text = target.text.removesuffix(gap.text)
+        if self.aligns:
             places = zip(hypotheses, self.sentences.spans, target.spans, strict=True)
             parts = [_alignment(each).shifted(s, t) for each, (s, _), (t, _) in places]
-            written = place(self.source, target.text, alignments.join(parts))
+            written = place(source, text, alignments.join(parts))
         else:
-            written = by_position(self.source, target.text)
+            written = by_position(source, text)
+        written = joined((written, gap))
         return written._replace(text=written.text + self.separator)
 
 
@@ -245,6 +248,23 @@ def place(source: MarkedText, text: str, alignment: Alignment) -> MarkedText:
     """Returns the translation `text` of a text with the tags of the text."""
     spans = words.spans(text)
     return by_attention(source, text, spans, _attention(spans, alignment, len(source.text)))
+
+
+def _without_gap(marked: MarkedText, end: int) -> tuple[MarkedText, MarkedText]:
+    """Returns a text in two parts: up to `end`, and white space with the lone tags in it.
+
+    `end` is where the last sentence ends. Tags of pairs belong to the first part. Without lone tags
+    behind `end`, the second part is empty.
+    """
+    text, tags = marked
+    number = len(tags)
+    while number and tags[number - 1].kind == "alone" and tags[number - 1].position > end:
+        number -= 1
+    if number == len(tags):
+        return marked, MarkedText("", ())
+    cut_at = max([end, *(tag.position for tag in tags[:number])])
+    moved = (tag._replace(position=tag.position - cut_at) for tag in tags[number:])
+    return MarkedText(text[:cut_at], tags[:number]), MarkedText(text[cut_at:], tuple(moved))
 
 
 def _sources(

@@ -29,6 +29,7 @@ def test_a_card_has_every_source_with_its_licence():
     text = card.Card(OLD / "toy", FACTS, OLD / "results.jsonl", dtype="int8").text("abc", 7)
     for source in card.facts(FACTS)["sources"]:
         assert f"| {source['source']} |" in text and source["licence"] in text
+    assert f"| started from | {card.facts(FACTS)['started_from']} |" in text
     assert "int8, 7 bytes, sha256 `abc`" in text
     assert "`beam:2\\|alpha:0.8`" in text and "risk.json" not in text
 

@@ -46,6 +46,13 @@ def test_a_last_line_cut_short_is_left_out(tmp_path):
     assert read_metrics(tmp_path / "m.jsonl") == [{"step": 1}]
 
 
+def test_a_long_message_is_one_line_of_a_log(tmp_path, capsys):
+    message = "step 20: " + "translated and scored, " * 10
+    with metrics.Log(tmp_path, 100, languages=["a"], every=1, languages_every=1) as log:
+        log.say(message)
+    assert message in capsys.readouterr().err.splitlines()
+
+
 def test_rows_wait_for_space_on_the_disk_and_are_complete(tmp_path, capsys):
     """A limit on the size of files stands for the disk's; half a line fits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

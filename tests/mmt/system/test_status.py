@@ -40,7 +40,17 @@ def test_elsewhere_only_a_phase_that_lasts_is_named(monkeypatch):
         status.begin("loading libraries")
         time.sleep(1.0)
         status.begin("reading the corpus")
-    assert text(console).splitlines() == ["loading libraries (1 s so far)"]
+    assert text(console).splitlines() == ["loading libraries (1 s in this phase)"]
+
+
+def test_a_long_phase_is_one_line_of_a_log(monkeypatch):
+    monkeypatch.setattr(phases, "QUIET", 0.1)
+    console = screen(terminal=False)
+    name = "reading " + "a/long/folder " * 10
+    with status.shown(name, console):
+        time.sleep(0.6)
+    (line,) = text(console).splitlines()
+    assert line.startswith(name)
 
 
 @pytest.mark.parametrize("disable", [True, False])

@@ -165,6 +165,20 @@ def hypotheses(unit, text):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("Ja. <x/> <i>Nein.</i>", "A b. <x/> <i>A b.</i>"),
+        ("Ja.  <x/><y/>\n<i>Nein.</i> ", "A b.  <x/><y/>\n<i>A b.</i> "),
+        ("<b>Ja. </b> <x/> Nein. <x/> ", "<b>A b.</b>  <x/> A b. <x/> "),
+    ],
+)
+def test_white_space_around_code_between_sentences_stays(text, result):
+    units = markup.cut(markup.parse(text), "de")
+    written = [unit.write(hypotheses(unit, "A b.")) for unit in units]
+    assert markup.write(markup.joined(written)) == result
+
+
 def test_an_element_may_span_sentences():
     (unit,) = markup.cut(markup.parse("Eins <b>zwei. Drei</b> vier."))
     first = Hypothesis("one two.", 0.0, alignment=word_alignment("Eins zwei.", "one two.", [0, 1]))
