@@ -1,6 +1,7 @@
 """A made-up cache whose examples encode their language and index, for tests of the data pipeline.
 """
 
+import contextlib
 import functools
 
 import numpy as np
@@ -42,6 +43,23 @@ def write_cache(folder, counts, *, corpora=("toy",)):
         vocabularies=dict.fromkeys(("source", "target"), folder / "vocabulary.model"),
     )  # fmt: skip
     return folder / "cache"
+
+
+@contextlib.contextmanager
+def batches_of(directory):
+    """Yields a function that makes TrainBatches, of 8 rows by default; closes them in the end."""
+    made = []
+
+    def make(*, process=0, processes=1, **options):
+        options = {"feature_lengths": LENGTHS, "batch_size": 8} | options
+        made.append(pipeline.train_batches(directory, **options))
+        if processes > 1:
+            made[-1].share(part(process, processes))
+        return made[-1]
+
+    yield make
+    for batches in made:
+        batches.close()
 
 
 def maker(directory, batch):

@@ -11,7 +11,15 @@ import pytest
 from mmt.data import cache, mixing, pipeline, schedule
 from mmt.data import vocabulary as vocab
 from mmt.data.cache import alignments, records
-from tests.helpers.streams import LENGTHS, example, examples_of, part, rows_of, write_cache
+from tests.helpers.streams import (
+    LENGTHS,
+    batches_of,
+    example,
+    examples_of,
+    part,
+    rows_of,
+    write_cache,
+)
 
 COUNTS = {"deu_Latn": 2000, "fra_Latn": 700, "jpn_Jpan": 250, "swh_Latn": 80, "yor_Latn": 11}
 
@@ -23,19 +31,8 @@ def directory(tmp_path_factory):
 
 @pytest.fixture
 def batches(directory):
-    """Makes TrainBatches and closes them."""
-    made = []
-
-    def make(*, process=0, processes=1, **options):
-        options = {"feature_lengths": LENGTHS, "batch_size": 8} | options
-        made.append(pipeline.train_batches(directory, **options))
-        if processes > 1:
-            made[-1].share(part(process, processes))
-        return made[-1]
-
-    yield make
-    for batch in made:
-        batch.close()
+    with batches_of(directory) as make:
+        yield make
 
 
 def take(stream, count):

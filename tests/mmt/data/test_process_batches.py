@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mmt.data import pipeline
 from mmt.data.process_batches import ProcessRows, WorkerBatches, _Worker
 from mmt.data.stages import Stage
-from tests.helpers.streams import LENGTHS, write_cache
+from tests.helpers.streams import LENGTHS, batches_of, write_cache
 
 COUNTS = {"deu_Latn": 200, "fra_Latn": 70, "swh_Latn": 8}
 
@@ -50,18 +50,8 @@ def directory(tmp_path_factory):
 
 @pytest.fixture
 def batches(directory):
-    """Makes TrainBatches of 8 rows and closes them."""
-    made = []
-
-    def make(**options):
-        made.append(
-            pipeline.train_batches(directory, feature_lengths=LENGTHS, batch_size=8, **options)
-        )
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    with batches_of(directory) as make:
+        yield make
 
 
 def assert_go_on_alike(one, other, count):
