@@ -88,26 +88,30 @@ def path(folder: Path, code: str) -> Path:
     return folder / f"{code}.tsv.gz"
 
 
-def entry(source: Path, english: Path, *, sample: int = 0) -> str:
+def entry(source: Path, english: Path, name: str, *, sample: int = 0) -> str:
     """Returns the value of a language in a corpus.toml: two files joined by id.
 
-    sample: a number of pairs; 0: all.
+    name: the entry's, which rows of scores have: no path of a machine. sample: a number of pairs;
+    0: all.
     """
-    both = (json.dumps(str(file.resolve()), ensure_ascii=False) for file in (source, english))
-    source_name, target_name = both
+    files = (json.dumps(str(file.resolve()), ensure_ascii=False) for file in (source, english))
+    source_file, target_file = files
     sampled = f", sample = {sample}" if sample else ""
-    return f'{{ source = {source_name}, target = {target_name}, join = "id"{sampled} }}'
+    about = f'join = "id", name = "{name}"{sampled}'
+    return f"{{ source = {source_file}, target = {target_file}, {about} }}"
 
 
-def split(name: str, folder: Path, sizes: Mapping[str, int]) -> Iterator[str]:
-    """Yields the lines of a split with those languages of `sizes` that the folder has.
+def split(name: str, data: Path, part: str, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Yields the lines of a split with those languages of `sizes` that a pack has.
 
-    sizes: code -> a sample's number of pairs; 0: all.
+    part: the folder below `data`, such as "mix/train". sizes: code -> a sample's number of pairs;
+    0: all.
     """
     yield f"[{name}]"
+    english = path(data / part, ENGLISH)
     for code, size in sizes.items():
-        if path(folder, code).is_file():
-            yield f"{code} = {entry(path(folder, code), path(folder, ENGLISH), sample=size)}"
+        if (file := path(data / part, code)).is_file():
+            yield f"{code} = {entry(file, english, f'{part}/{file.name}', sample=size)}"
 
 
 def write(folder: Path, name: str, about: tuple[str, str], lines: Iterable[str]) -> Path:

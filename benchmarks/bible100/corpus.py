@@ -45,17 +45,17 @@ def describe(data: Path, out: Path) -> list[Path]:
     every = dict.fromkeys(sizes, 0)
     twelve = {code: few[code] for code in _spread(sizes, 12)}
     texts = {
-        "bible100": (BIBLE, _bible(data / "bible", sizes)),
-        "bible100all": (BIBLE, _bible(data / "bible", every)),
-        "ntrex100": (NEWS, packs.split("test", data / "ntrex", every)),
-        "bible100few": (BIBLE, packs.split("test", data / "bible/test", few)),
-        "bible12few": (BIBLE, packs.split("test", data / "bible/test", twelve)),
+        "bible100": (BIBLE, _bible(data, sizes)),
+        "bible100all": (BIBLE, _bible(data, every)),
+        "ntrex100": (NEWS, packs.split("test", data, "ntrex", every)),
+        "bible100few": (BIBLE, packs.split("test", data, "bible/test", few)),
+        "bible12few": (BIBLE, packs.split("test", data, "bible/test", twelve)),
         "ntrex100few": (
-            NEWS, packs.split("test", data / "ntrex", dict.fromkeys(sizes, FEW_NEWS)),
+            NEWS, packs.split("test", data, "ntrex", dict.fromkeys(sizes, FEW_NEWS)),
         ),
     }  # fmt: skip
     if (data / "tico19").is_dir():
-        texts["tico100"] = (HEALTH, packs.split("test", data / "tico19", every))
+        texts["tico100"] = (HEALTH, packs.split("test", data, "tico19", every))
     return [packs.write(out / name, name, about, lines) for name, (about, lines) in texts.items()]
 
 
@@ -68,10 +68,10 @@ def _check_packs(data: Path, codes: list[str]) -> None:
     packs.check_files(expected)
 
 
-def _bible(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
+def _bible(data: Path, sizes: dict[str, int]) -> Iterator[str]:
     every = dict.fromkeys(sizes, 0)
     for split, part in SPLITS.items():
-        yield from packs.split(split, folder / part, sizes if split == "train" else every)
+        yield from packs.split(split, data, f"bible/{part}", sizes if split == "train" else every)
 
 
 def _spread(sizes: dict[str, int], number: int) -> list[str]:

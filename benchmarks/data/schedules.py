@@ -90,7 +90,7 @@ def write_corpus(data: Path, out: Path) -> Path:
     parts = (("train", "train", SIZES), ("validation", "dev", dict.fromkeys(SIZES, HELD_OUT)),
              ("test", "test", dict.fromkeys(SIZES, TEST)))  # fmt: skip
     lines = [line for name, folder, counts in parts
-             for line in packs.split(name, data / "mix" / folder, counts)]  # fmt: skip
+             for line in packs.split(name, data, f"mix/{folder}", counts)]  # fmt: skip
     return packs.write(out / "corpus", "schedules", ("all kinds", "by source"), lines).parent
 
 

@@ -69,12 +69,12 @@ def describe(data: Path, out: Path, sums: Path = SUMS) -> list[Path]:
         packs.check_files(packs.files_of_test(data / folder, sizes))
     every, few = dict.fromkeys(sizes, 0), {code: min(FEW, n[2]) for code, n in sizes.items()}
     mixed = [line for split, part in SPLITS.items()
-             for line in packs.split(split, data / "mix" / part, every)]  # fmt: skip
+             for line in packs.split(split, data, f"mix/{part}", every)]  # fmt: skip
     written = [
         packs.write(out / "packs", "mix150", ("all kinds", MIX), mixed),
         packs.write(
             out / "mix150few", "mix150few", ("all kinds", MIX),
-            packs.split("test", data / "mix/test", few),
+            packs.split("test", data, "mix/test", few),
         ),
     ]  # fmt: skip
     for kind, counts in _split_by_kind(data / "mix/test", list(sizes), out).items():
@@ -83,7 +83,7 @@ def describe(data: Path, out: Path, sums: Path = SUMS) -> list[Path]:
             written.append(packs.write(out / name, name, (kind, MIX), lines))
     for name, (folder, domain, licence) in OTHERS.items():
         for suffix, most in (("", 0), ("few", FEW)):
-            lines = packs.split("test", data / folder, dict.fromkeys(sizes, most))
+            lines = packs.split("test", data, folder, dict.fromkeys(sizes, most))
             place = out / f"{name}{suffix}"
             written.append(packs.write(place, place.name, (domain, licence), lines))
     return written
@@ -163,8 +163,9 @@ def _of_kind(data: Path, folder: Path, counts: Mapping[str, int], most: int) -> 
     english = packs.path(data / "mix/test", packs.ENGLISH)
     yield "[test]"
     for code, count in counts.items():
-        sample = min(most, count)
-        yield f"{code} = {packs.entry(folder / f'{code}.tsv', english, sample=sample)}"
+        file = folder / f"{code}.tsv"
+        entry = packs.entry(file, english, f"{folder.name}/{code}", sample=min(most, count))
+        yield f"{code} = {entry}"
 
 
 def main(arguments: list[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import packs
-from benchmarks.mix150 import corpus
+from benchmarks.mix150 import corpus, phrases
 from eval import baselines, testsets
 from mmt import config, initial
 from mmt.data import corpora
@@ -74,6 +74,7 @@ def test_the_corpus_has_large_enough_languages_and_all_their_lines(made_up, tmp_
     assert whole.languages == ("deu_Latn", "swh_Latn")
     assert [whole.count(code, "train") for code in whole.languages] == [1200, 1000]
     assert [whole.count("swh_Latn", split) for split in ("validation", "test")] == [DEV, TEST]
+    assert whole.entries("swh_Latn", "train") == ("mix/train/swh_Latn.tsv.gz",)  # no path
 
 
 def test_the_tests_by_kind_are_a_partition_of_the_test(made_up, tmp_path):
@@ -108,6 +109,29 @@ def test_training_pairs_that_overlap_a_test_are_dropped_and_counted(made_up, tmp
     assert len(testsets.load(tmp_path / "flores150").languages["deu_Latn"].sources) == 120
     assert "1 of 2,200 training pairs dropped" in corpus.summary(report)
     assert "overlap: flores150" in corpus.summary(report)
+
+
+def test_phrases_come_beside_the_pairs_unless_a_test_has_them(made_up, tmp_path, capsys):
+    corpus.describe(made_up, tmp_path, made_up / "sums")
+    write(made_up / "mix/dev/eng_Latn.tsv.gz", {name_of("dev", n): "Monday" for n in range(DEV)})
+    phrases.main([str(tmp_path)])
+    mixed = corpora.load(tmp_path / "phrases150")
+    assert mixed.name == "phrases150"  # as the mixture of gpu/phrases.gin
+    assert mixed.entries("deu_Latn", "train") == ("mix/train/deu_Latn.tsv.gz", "cldr")
+    pairs = {pair.source: pair.target for pair in mixed.pairs("deu", "train")}
+    assert pairs["Dienstag"] == "Tuesday" and "Montag" not in pairs
+    assert len(pairs) > 1199 + 0.8 * phrases.wanted(1200)
+    assert "training pairs dropped" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"no .*packs/corpus.toml: python -m"):
+        phrases.main([str(tmp_path / "nothing")])
+
+
+def test_phrases_are_names_first_and_each_once():
+    pairs = phrases.phrases("swh_Latn", 300)
+    assert pairs[0] == ("Jumatatu", "Monday") and len(dict(pairs)) == 300
+    assert ("Ujerumani", "Germany") in pairs[:150]
+    assert any(english.endswith(" days") for _, english in pairs[150:])
+    assert phrases.phrases("cbk_Latn", 300) == []
 
 
 def test_the_command_resumes_and_prints_the_overlap(made_up, tmp_path, monkeypatch, capsys):
