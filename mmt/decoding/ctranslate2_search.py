@@ -1,8 +1,9 @@
 """`CTranslate2Search`: the search of CTranslate2 behind the interface of `BucketedBatches`.
 
-CTranslate2 has no length penalty like ours, leaves a prefix out of scores, and spreads the
-probability of excluded tokens over the others. So it returns many hypotheses, and those of interest
-are scored again in one teacher-forced pass: a score has the meaning of `DecodedSequence.score`.
+CTranslate2 has no length penalty like ours, so it returns many hypotheses with their sums of
+log-probabilities. It leaves a prefix out of a sum, and spreads the probability of excluded tokens
+over the others. Hypotheses of such searches are scored again in one teacher-forced pass, and so are
+those whose tokens need scores: a score has the meaning of `DecodedSequence.score`.
 """
 
 import dataclasses
@@ -197,9 +198,41 @@ class CTranslate2Search:
         self, sources: Sequence[Source], found: Sequence[list[_Found]]
     ) -> list[list[DecodedSequence]]:
         """Returns the best hypotheses of each source with their scores."""
-        pairs: list[tuple[int, list[int]]] = []
+        decoded: list[list[DecodedSequence]] = [[] for _ in sources]
+        pairs: list[tuple[int, list[int]]] = []  # source number, tokens to score again
         for number, (source, hypotheses) in enumerate(zip(sources, found, strict=True)):
-            pairs += [(number, tokens) for tokens in self._kept(source, hypotheses)]
+            ranked = self._ranked(hypotheses)
+            if self._has_other_sums(source):
+                pairs += [(number, each.tokens) for each in ranked]
+            elif self.token_scores:
+                pairs += [(number, each.tokens) for each in ranked[: self.decoding.nbest]]
+            else:
+                decoded[number] = [self._sequence(*each) for each in ranked]
+        for (number, tokens), scores in zip(pairs, self._token_scores(sources, pairs), strict=True):
+            decoded[number].append(self._sequence(tokens, sum(scores), scores))
+        return [
+            sorted(sequences, key=lambda sequence: -sequence.score)[: self.decoding.nbest]
+            for sequences in decoded
+        ]
+
+    def _has_other_sums(self, source: Source) -> bool:
+        """Returns whether CTranslate2's sum of log-probabilities is not that of the model."""
+        decoding = self.decoding
+        return bool(source.prefix or decoding.min_length_ratio or decoding.no_repeat_ngram)
+
+    def _ranked(self, hypotheses: Sequence[_Found]) -> list[_Found]:
+        """Returns distinct hypotheses, best first by CTranslate2's sum."""
+        distinct = {tuple(each.tokens): each for each in reversed(hypotheses)}
+        return sorted(
+            distinct.values(), key=lambda each: -each.total / self._penalty(len(each.tokens))
+        )
+
+    def _token_scores(
+        self, sources: Sequence[Source], pairs: Sequence[tuple[int, list[int]]]
+    ) -> list[list[float]]:
+        """Returns the log-probability of each token of `pairs`, in one teacher-forced pass."""
+        if not pairs:
+            return []
         model = self.model
         results = model.library.score_batch(
             [_named(sources[number].tokens, model.source) for number, _ in pairs],
@@ -207,34 +240,19 @@ class CTranslate2Search:
             max_batch_size=self.batch_size,
             max_input_length=0,
         )
-        decoded: list[list[DecodedSequence]] = [[] for _ in sources]
-        for (number, tokens), result in zip(pairs, results, strict=True):
-            scores = list(result.log_probs)[: len(tokens)]
-            if any(map(math.isnan, scores)):
-                raise ValueError(
-                    "the model's output is not a number (NaN): did its training diverge?"
-                )
-            score = sum(scores) / self._penalty(len(tokens))
-            kept_scores = scores if self.token_scores else []
-            decoded[number].append(DecodedSequence(tokens, kept_scores, score))
         return [
-            sorted(sequences, key=lambda sequence: -sequence.score)[: self.decoding.nbest]
-            for sequences in decoded
+            list(result.log_probs)[: len(tokens)]
+            for (_, tokens), result in zip(pairs, results, strict=True)
         ]
 
-    def _kept(self, source: Source, hypotheses: Sequence[_Found]) -> list[list[int]]:
-        """Returns the token ids of the hypotheses of a source that are scored again.
-
-        These are the `nbest` best ones, or all where CTranslate2's sum is not ours.
-        """
-        decoding = self.decoding
-        ranked = sorted(hypotheses, key=lambda one: -one.total / self._penalty(len(one.tokens)))
-        kept: list[list[int]] = []
-        for tokens, _ in ranked:
-            if tokens not in kept:
-                kept.append(tokens)
-        other = bool(source.prefix or decoding.min_length_ratio or decoding.no_repeat_ngram)
-        return kept if other else kept[: decoding.nbest]
+    def _sequence(
+        self, tokens: list[int], total: float, scores: Sequence[float] = ()
+    ) -> DecodedSequence:
+        """Returns a hypothesis. Raises ValueError for a total that is not a number."""
+        if math.isnan(total):
+            raise ValueError("the model's output is not a number (NaN): did its training diverge?")
+        kept = list(scores) if self.token_scores else []
+        return DecodedSequence(tokens, kept, total / self._penalty(len(tokens)))
 
     def _penalty(self, length: int) -> float:
         return length_penalty(length, self.decoding.settings(1))

@@ -10,7 +10,7 @@ from mmt import checkpoint
 from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import read_manifest
 from mmt.decoding import Decoding, ctranslate2_search
-from mmt.decoding.ctranslate2_search import CTranslate2Model
+from mmt.decoding.ctranslate2_search import CTranslate2Model, CTranslate2Search
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
 from mmt.translate import Glossary, Translator, markup
@@ -87,6 +87,17 @@ def test_long_hypotheses_and_alignments_are_those_of_jax(run, engine):
     assert same(*found) == 21  # the empty line has one
     aligned = [each.align([("eins zwei", "one two")])[0].weights for each in (ours, engine)]
     np.testing.assert_allclose(*aligned, atol=1e-5)
+
+
+def test_sums_of_ctranslate2_are_the_scores_unless_tokens_need_scores(engine, monkeypatch):
+    options = decoding(beam=3, nbest=2, max_length_ratio=1.0)
+    exact = list(engine.translate(LINES, decoding=options, token_scores=True))
+    monkeypatch.setattr(CTranslate2Search, "_token_scores", lambda *_: [])  # no second pass
+    plain = list(engine.translate(LINES, decoding=options))
+    for a, b in zip(exact, plain, strict=True):
+        assert [x.tokens for x in a.hypotheses] == [y.tokens for y in b.hypotheses]
+        for x, y in zip(a.hypotheses, b.hypotheses, strict=True):
+            assert x.score == pytest.approx(y.score, rel=1e-3)  # without the pad token
 
 
 def test_tags_are_placed_by_the_model_of_jax(engine):
@@ -234,7 +245,8 @@ def test_a_trained_model_translates_as_with_jax(trained, record_property):
         record_property(f"engine ctranslate2, {options}", measured)
         # A model that wants to end gives the end token nearly all of the probability.
         least = 0.8 if options.min_length_ratio else 0.97
-        assert len(equal) >= least * len(pairs) and gap < 1e-4
+        exact = options.prefix or options.no_repeat_ngram or options.min_length_ratio
+        assert len(equal) >= least * len(pairs) and gap < (1e-4 if exact else 2e-3)
     small = Translator.load(run, engine="ctranslate2", weights="int8")
     texts = [[line.text for line in each.translate(lines)] for each in (engine, small)]
     equal = sum(a == b for a, b in zip(*texts, strict=True))
