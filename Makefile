@@ -60,9 +60,8 @@ lint: env  ## ruff and mypy
 docs: env  ## the documents, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: env  ## the measurements in benchmarks/, one table each
-	@for file in $$(grep -l 'if __name__ == "__main__"' benchmarks/*.py benchmarks/*/__main__.py benchmarks/data/*.py benchmarks/serving/*.py); do \
-	  name=$$(echo $${file%.py} | tr / .); echo "== $$name"; $(BIN)/python -m $$name || exit 1; done
+bench: env  ## the measurements in benchmarks/ that need no arguments, one table each
+	$(BIN)/python -m benchmarks
 
 fuzz: env  ## broken input by the thousand: the long profile of tests/fuzz
 	$(BIN)/python -m pytest -q tests/fuzz -m slow --timeout 7200

@@ -143,6 +143,7 @@ def benchmarks() -> str:
     for file in sorted((ROOT / "benchmarks").rglob("*.py")):
         about = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        module = module.removesuffix(".__main__")
         if f"python -m {module}" in about:
             first = about.split("\n\n")[0].replace("\n", " ")
             name = module.removeprefix("benchmarks.")

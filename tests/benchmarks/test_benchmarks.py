@@ -2,10 +2,13 @@
 
 import ast
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import benchmarks.__main__ as runner
 
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {  # imported by others
@@ -45,3 +48,26 @@ def test_a_helper_is_imported_by_a_benchmark():
         package, _, module = helper.rpartition(".")
         forms = f"from {helper} import", f"from {package} import {module}"
         assert any(form in text for form in forms for text in texts), helper
+
+
+def test_the_runner_runs_those_without_arguments_and_names_the_others(monkeypatch, capsys):
+    usages = {"benchmarks.a": "[DIRECTORY]", "benchmarks.b": "DATA [N]", "benchmarks.c": ""}
+    monkeypatch.setattr(runner, "commands", lambda: usages)
+    ran = []
+
+    def run(command, **_):
+        ran.append(command[-1])
+        failed = command[-1] == "benchmarks.a"
+        return subprocess.CompletedProcess(command, int(failed), stderr="x\nno run\n" * failed)
+
+    monkeypatch.setattr(runner.subprocess, "run", run)
+    with pytest.raises(SystemExit, match=r"failed:\nbenchmarks.a: no run"):
+        runner.main([])
+    assert ran == ["benchmarks.a", "benchmarks.c"]
+    assert capsys.readouterr().out.endswith("python -m benchmarks.b DATA [N]\n")
+
+
+def test_the_runner_knows_every_benchmark():
+    names = {name.removesuffix(".__main__") for name in BENCHMARKS}
+    studies = {name for name in names if name.split(".")[1:2] in (["bible100"], ["mix150"])}
+    assert runner.commands().keys() == names - studies - {"benchmarks"}

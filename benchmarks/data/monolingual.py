@@ -1,6 +1,6 @@
 """Measures the effect of monolingual text on small languages.
 
-    python -m benchmarks.monolingual [DIRECTORY]
+    python -m benchmarks.data.monolingual [DIRECTORY]
 
 The data are every third language of the demo's corpus. Monolingual text is generated phrases: 1,500
 lines of English and of each language in the smallest third (101 to 150 pairs). All models have one
