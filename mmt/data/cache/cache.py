@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int32
+from jaxtyping import Bool, Int32, Int64
 
 from mmt import suggest
 from mmt.data import mixing
-from mmt.data.cache import records
+from mmt.data.cache import longest, records
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.cache.origins import CorpusOrigin
 from mmt.data.vocabulary import PAD, Vocabulary, sentinel
@@ -92,6 +92,15 @@ class Cache:
                 f"{(count, 2)}: build the cache again"
             )
         return lengths
+
+    def too_long(self, language: str, split: str, shape: Sequence[int]) -> Int64[np.ndarray, "m"]:
+        """Returns the records, in order, that do not fit into rows of `shape` tokens with EOS.
+
+        Of monolingual text these are the lines, not the noised examples. Raises ValueError for a
+        damaged file.
+        """
+        file = longest.file(self.directory / split, language)
+        return longest.too_long(file, self.lengths(language, split), shape)
 
     def follows(self, language: str, split: str) -> Bool[np.ndarray, "n"] | None:
         """Returns whether each example follows the one before it in a document; memory-mapped.
