@@ -120,7 +120,7 @@ def figure(rows: list[Row]) -> Figure:
         ("CPU-seconds to start", "start: time", ("pairs of 3 words", "index alone")),
         ("MiB of readers, all files open", "readers: memory",
          ("pairs of 18 words", "pairs of 3 words")),
-        ("MiB to start", "start: peak of memory", ("pairs of 3 words", "index alone")),
+        ("MiB to start", "start: memory", ("pairs of 3 words", "index alone")),
     )  # fmt: skip
     names = list(dict.fromkeys(name for _, _, series in panels for name in series))
     with drawing.styled():

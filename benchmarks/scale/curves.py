@@ -17,7 +17,7 @@ class Curve(NamedTuple):
       fixed: the value at the smallest size, which start-up and libraries determine.
       exponent, scale: by least squares of the logarithms of the values without `fixed`.
       error: standard error of the exponent; NaN for two points.
-      sizes, values: the points of the fit, without `fixed`.
+      sizes, values: the points of the fit, without the smallest size and `fixed`.
     """
 
     fixed: float
@@ -60,10 +60,11 @@ class Curve(NamedTuple):
 def fit(points: Mapping[int, float]) -> Curve:
     """Returns the curve through size -> value, of which the smallest gives the fixed part.
 
-    Sizes whose value is not 10 % above the fixed part are omitted: noise. Without two others, or
-    with hardly any growth, the quantity is constant: exponent 0, the largest value.
+    Value and size count from the smallest size, so that the exponent of a line is 1. Sizes whose
+    value is not 10 % above the fixed part are omitted: noise. Without two others, or with hardly
+    any growth, the quantity is constant: exponent 0, the largest value.
 
-    >>> round(fit({10: 5.0, 100: 6.0, 1000: 15.0, 10_000: 105.0}).exponent, 2)
+    >>> round(fit({10: 6.0, 100: 15.0, 1000: 105.0, 10_000: 1005.0}).exponent, 2)
     1.0
 
     Raises:
@@ -78,9 +79,7 @@ def fit(points: Mapping[int, float]) -> Curve:
     grown[0] = False
     if grown.sum() < 2 or values[-1] < _CONSTANT * max(fixed, 1e-12):
         return Curve(0.0, 0.0, float(values.max()), 0.0, sizes, values)
-    above = values[grown] - fixed
-    line = stats.linregress(np.log(sizes[grown]), np.log(above))
+    above, more = values[grown] - fixed, sizes[grown] - sizes[0]
+    line = stats.linregress(np.log(more), np.log(above))
     error = float(line.stderr) if grown.sum() > 2 else float("nan")
-    return Curve(
-        fixed, float(line.slope), float(np.exp(line.intercept)), error, sizes[grown], above
-    )
+    return Curve(fixed, float(line.slope), float(np.exp(line.intercept)), error, more, above)

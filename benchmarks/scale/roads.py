@@ -1,7 +1,8 @@
 """What each part of the road costs at one size; each function runs in a process of its own.
 
 They return quantity -> value. Times are CPU-seconds of the process with all threads. Memory is the
-growth of resident MiB.
+growth of MiB that no file backs. A peak also has the pages of mapped files, which the system may
+drop.
 """
 
 import itertools
@@ -73,7 +74,7 @@ def caching(folder: Path, pairs: int, count: int, words: int) -> Values:
         **{f"caching: {name}": seconds for name, seconds in clock.seconds.items()},
         "caching: all": sum(clock.seconds.values()),
         "caching: making the text (not counted)": making,
-        "caching: memory": _peak() - before,
+        "caching: peak of memory": _peak() - before,
         "cache: records": float(sum(shards)), "cache: index": float(index),
         "cache: files of records": float(len(shards)), "pairs kept": float(kept),
     }  # fmt: skip
@@ -152,12 +153,12 @@ def index(folder: Path, pairs: int, count: int) -> Values:
 
 def starting(folder: Path) -> Values:
     """Opens the cache for training and looks up the first draws."""
-    before, began = _from_here(), time.process_time()
+    resident, before, began = _from_here(), _held(), time.process_time()
     batches = _opened(folder)
     batches.order.plain(range(_DRAWS))
     used = time.process_time() - began
-    values = {"start: time": used, "start: memory": _resident() - before,
-              "start: peak of memory": _peak() - before}  # fmt: skip
+    values = {"start: time": used, "start: memory": _held() - before,
+              "start: peak with mapped files": _peak() - resident}  # fmt: skip
     batches.close()
     return values
 
@@ -173,11 +174,11 @@ def resuming(folder: Path) -> Values:
         held = [near - shards * (place + 1) for place in range(_OPEN)]
         rows = [[draw] for draw in held if draw >= 0][:8]
         state["lane"][number] = {"next": near, "open": rows}
-    before, began = _resident(), time.process_time()
+    before, began = _held(), time.process_time()
     batches.set_state(state)
     batches.order.plain(range(middle, middle + _DRAWS))
     used = time.process_time() - began
-    memory = _resident() - before
+    memory = _held() - before
     batches.close()
     return {"resume: time": used, "resume: memory": memory}
 
@@ -185,13 +186,13 @@ def resuming(folder: Path) -> Values:
 def reading(folder: Path, batches: int = 40) -> Values:
     """Opens all files of records, and measures batches after that."""
     opened = cache.open_cache(folder / "cache")
-    before, files, began = _resident(), _open_files(), time.process_time()
+    before, files, began = _held(), _open_files(), time.process_time()
     readers = [opened.records(code, "train") for code in opened.manifest.languages]
     for reader in readers:
         for first in range(0, len(reader), records.SHARD_RECORDS):
             reader.raw(first)
     values = {"readers: time": time.process_time() - began,
-              "readers: memory": _resident() - before,
+              "readers: memory": _held() - before,
               "readers: open files": float(_open_files() - files)}  # fmt: skip
     del readers
     stream = _opened(folder)
@@ -211,7 +212,7 @@ def mixing_of(count: int, pairs: int, temperature: float = 5.0, batches: int = 2
     """Measures the sampler alone, for `count` languages with `pairs` pairs together."""
     names = [f"l{number}" for number in range(count)]
     rates = mixing.mixing_rates(made_up.sizes(pairs, count, names), temperature)
-    before, began = _resident(), time.process_time()
+    before, began = _held(), time.process_time()
     sampler = mixing.MixtureSampler(list(rates.values()))
     start = time.process_time() - began
     each = 4 * ROWS  # examples of a batch
@@ -220,7 +221,7 @@ def mixing_of(count: int, pairs: int, temperature: float = 5.0, batches: int = 2
         sampler.at(np.arange(number * each, (number + 1) * each))
     used = (time.process_time() - began) / batches
     return {"mixing: start": start, "mixing: milliseconds per batch": used * 1e3,
-            "mixing: memory": _resident() - before}  # fmt: skip
+            "mixing: memory": _held() - before}  # fmt: skip
 
 
 def _opened(folder: Path) -> pipeline.TrainBatches:
@@ -244,19 +245,19 @@ def _vocabulary(folder: Path, words: int) -> Path:
     return model
 
 
-def _resident() -> float:
-    return _memory("VmRSS")
+def _held() -> float:
+    return _memory("RssAnon")
 
 
 def _peak() -> float:
-    """Returns the peak since the last `_from_here`."""
+    """Returns the resident MiB at most since the last `_from_here`."""
     return _memory("VmHWM")
 
 
 def _from_here() -> float:
     """Returns the resident MiB, from which on the peak is measured."""
     Path("/proc/self/clear_refs").write_text("5")
-    return _resident()
+    return _memory("VmRSS")
 
 
 def _memory(name: str) -> float:
