@@ -7,6 +7,7 @@ import numpy as np
 from scipy import stats
 
 STEEP = 1.05  # an exponent above this is flagged: more than linear
+_POINTS = 4  # of the fit, the largest: small ones bend it
 _CONSTANT = 1.25  # values that differ by less than this factor are called constant
 
 
@@ -61,8 +62,9 @@ def fit(points: Mapping[int, float]) -> Curve:
     """Returns the curve through size -> value, of which the smallest gives the fixed part.
 
     Value and size count from the smallest size, so that the exponent of a line is 1. Sizes whose
-    value is not 10 % above the fixed part are omitted: noise. Without two others, or with hardly
-    any growth, the quantity is constant: exponent 0, the largest value.
+    value is not 10 % above the fixed part are omitted: noise. The four largest of the others are
+    used. Without two, or with hardly any growth, the quantity is constant: exponent 0, the largest
+    value.
 
     >>> round(fit({10: 6.0, 100: 15.0, 1000: 105.0, 10_000: 1005.0}).exponent, 2)
     1.0
@@ -80,6 +82,7 @@ def fit(points: Mapping[int, float]) -> Curve:
     if grown.sum() < 2 or values[-1] < _CONSTANT * max(fixed, 1e-12):
         return Curve(0.0, 0.0, float(values.max()), 0.0, sizes, values)
     above, more = values[grown] - fixed, sizes[grown] - sizes[0]
+    above, more = above[-_POINTS:], more[-_POINTS:]
     line = stats.linregress(np.log(more), np.log(above))
-    error = float(line.stderr) if grown.sum() > 2 else float("nan")
+    error = float(line.stderr) if len(more) > 2 else float("nan")
     return Curve(fixed, float(line.slope), float(np.exp(line.intercept)), error, more, above)

@@ -1,10 +1,10 @@
 """What each part of the road costs at one size; each function runs in a process of its own.
 
 They return quantity -> value. Times are CPU-seconds of the process with all threads. Memory is the
-growth of MiB that no file backs. A peak also has the pages of mapped files, which the system may
-drop.
+growth of MiB that no file backs: pages of mapped files, which the system may drop, do not count.
 """
 
+import functools
 import itertools
 import os
 import shutil
@@ -53,7 +53,7 @@ def caching(folder: Path, pairs: int, count: int, words: int) -> Values:
     The phases are reading, removing duplicates, tokenising, and writing (wire format and files).
     """
     model = _vocabulary(folder, words)
-    counts, clock, before = made_up.sizes(pairs, count), _Clock(), _from_here()
+    counts, clock, before = made_up.sizes(pairs, count), _Clock(), _reset_peak()
     cache.build(
         folder / "cache",
         {
@@ -74,7 +74,7 @@ def caching(folder: Path, pairs: int, count: int, words: int) -> Values:
         **{f"caching: {name}": seconds for name, seconds in clock.seconds.items()},
         "caching: all": sum(clock.seconds.values()),
         "caching: making the text (not counted)": making,
-        "caching: peak of memory": _peak() - before,
+        "caching: peak of memory, with mapped files": _peak() - before,
         "cache: records": float(sum(shards)), "cache: index": float(index),
         "cache: files of records": float(len(shards)), "pairs kept": float(kept),
     }  # fmt: skip
@@ -105,7 +105,7 @@ class _Road:
                          [pair.target.encode() for pair in kept]]  # fmt: skip
                 tokens = self._tokenise(*sides, [pair.corpus for pair in kept])
                 self._clock.phase("write")
-                yield lambda tokens=tokens: tokens
+                yield functools.partial(list, tokens)
                 self._clock.phase("read")
             shutil.rmtree(place)
         self._clock.phase("write")
@@ -129,7 +129,7 @@ def index(folder: Path, pairs: int, count: int) -> Values:
     loaded, counts = vocabulary.Vocabulary.load(model), made_up.sizes(pairs, count)
     directory = folder / "cache" / "train"
     directory.mkdir(parents=True)
-    seconds, memory = 0.0, 0.0
+    seconds = 0.0
     for number, (code, size) in enumerate(counts.items()):
         path = directory / f"{code}.lengths.npy"
         with path.open("wb") as out:
@@ -137,10 +137,9 @@ def index(folder: Path, pairs: int, count: int) -> Values:
             np.lib.format.write_array_header_1_0(out, shape)
             for part in made_up.token_lengths(number, size):
                 part.tofile(out)
-        before, began = _from_here(), time.process_time()
+        began = time.process_time()
         longest.write(longest.file(directory, code), np.load(path, mmap_mode="r"))
         seconds += time.process_time() - began
-        memory = max(memory, _peak() - before)
     sides = ("source", "target")
     manifest = Manifest(
         "made_up", made_up.TARGET, tuple(sorted(counts)), {"train": counts}, f"{pairs}",
@@ -148,17 +147,16 @@ def index(folder: Path, pairs: int, count: int) -> Values:
     )  # fmt: skip
     manifest.write(folder / "cache")
     (folder / "cache" / manifest.model_files["source"]).write_bytes(model.read_bytes())
-    return {"list of the longest: time": seconds, "list of the longest: memory": memory}
+    return {"list of the longest: time": seconds}
 
 
 def starting(folder: Path) -> Values:
     """Opens the cache for training and looks up the first draws."""
-    resident, before, began = _from_here(), _held(), time.process_time()
+    before, began = _held(), time.process_time()
     batches = _opened(folder)
     batches.order.plain(range(_DRAWS))
     used = time.process_time() - began
-    values = {"start: time": used, "start: memory": _held() - before,
-              "start: peak with mapped files": _peak() - resident}  # fmt: skip
+    values = {"start: time": used, "start: memory": _held() - before}
     batches.close()
     return values
 
@@ -250,12 +248,12 @@ def _held() -> float:
 
 
 def _peak() -> float:
-    """Returns the resident MiB at most since the last `_from_here`."""
+    """Returns the resident MiB at most since `_reset_peak`, with mapped files."""
     return _memory("VmHWM")
 
 
-def _from_here() -> float:
-    """Returns the resident MiB, from which on the peak is measured."""
+def _reset_peak() -> float:
+    """Begins a new peak, and returns the resident MiB."""
     Path("/proc/self/clear_refs").write_text("5")
     return _memory("VmRSS")
 
