@@ -9,7 +9,7 @@ resuming. The mixture is measured with 100, 1,000 and 10,000 languages at 25 bil
 
 Each measurement is a process of its own, in CPU-seconds and MiB, because other work may share the
 cores. Each quantity gets a power law by least squares, without the fixed part of the smallest size.
-An exponent above 1.05 is marked. `--out` gets rows.jsonl and curves.png; `--rows FILE` draws
+An exponent above 1.05 is marked. It has no interval with less than three points. `--out` gets rows.jsonl and curves.png; `--rows FILE` draws
 earlier rows instead of measuring.
 """
 
@@ -90,7 +90,7 @@ def points(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
 
 def table(rows: list[Row]) -> Table:
     """Returns a line per quantity: the largest measured, the exponent, the value at 25 billion."""
-    made = Table(title="at 25 billion pairs; mixing: at the measured numbers of languages")
+    made = Table(title="the road of the data; a quantity without an exponent has not grown yet")
     for column in ("series", "quantity", "largest size", "value", "exponent", "at 25e9", "95 %"):
         made.add_column(column, justify="left" if column in ("series", "quantity") else "right")
     for (series, quantity), values in points(rows).items():
@@ -99,10 +99,11 @@ def table(rows: list[Row]) -> Table:
         curve, most = curves.fit(values), max(values)
         flag = " [bold red]steep[/]" if curve.steep else ""
         cells = [series, quantity, f"{most:.0e}", short_number(values[most]),
-                 f"{curve.exponent:.2f}{flag}"]  # fmt: skip
-        if series != "languages":
+                 f"{curve.exponent:.2f}{flag}" if curve.exponent else "-"]  # fmt: skip
+        if series != "languages" and curve.exponent:  # without growth there is nothing to extend
             low, high = curve.interval(GOAL)
-            cells += [short_number(curve.at(GOAL)), f"{short_number(low)} … {short_number(high)}"]
+            interval = "-" if low != low else f"{short_number(low)} … {short_number(high)}"
+            cells += [short_number(curve.at(GOAL)), interval]
         made.add_row(*cells)
     return made
 
@@ -118,8 +119,7 @@ def figure(rows: list[Row]) -> Figure:
     panels = (
         ("CPU-seconds of caching", "caching: all", ("pairs of 18 words", "pairs of 3 words")),
         ("CPU-seconds to start", "start: time", ("pairs of 3 words", "index alone")),
-        ("MiB of readers, all files open", "readers: memory",
-         ("pairs of 18 words", "pairs of 3 words")),
+        ("bytes of records", "cache: records", ("pairs of 18 words", "pairs of 3 words")),
         ("MiB to start", "start: memory", ("pairs of 3 words", "index alone")),
     )  # fmt: skip
     names = list(dict.fromkeys(name for _, _, series in panels for name in series))
@@ -135,15 +135,18 @@ def figure(rows: list[Row]) -> Figure:
                     continue
                 curve, colour = curves.fit(values), drawing.colour(names, name)
                 line = [10**power for power in range(3, 11)] + [GOAL]
-                axes.plot(list(values), list(values.values()), "o", color=colour, label=name)
+                axes.plot(list(values), list(values.values()), "o", color=colour)
+                if not curve.exponent:
+                    continue
                 axes.plot(line, [curve.at(size) for size in line], "--", color=colour, lw=1.2)
                 axes.annotate(
                     short_number(curve.at(GOAL)), (GOAL, curve.at(GOAL)), (-4, 5), ha="right",
                     textcoords="offset points", color=colour, fontsize=9,
                 )  # fmt: skip
             axes.set_xlabel("pairs")
-        if drawn.axes[0].get_legend_handles_labels()[1]:
-            drawing.legend_of_all(drawn)
+        for name in names:
+            drawn.axes[0].plot([], [], "o", color=drawing.colour(names, name), label=name)
+        drawing.legend_of_all(drawn)
     return drawn
 
 

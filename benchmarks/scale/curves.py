@@ -8,7 +8,7 @@ from scipy import stats
 
 STEEP = 1.05  # an exponent above this is flagged: more than linear
 _POINTS = 4  # of the fit, the largest: small ones bend it
-_CONSTANT = 1.25  # values that differ by less than this factor are called constant
+_GROWN = 1.5  # a point of the fit is above the fixed part by this factor: less is noise
 
 
 class Curve(NamedTuple):
@@ -62,9 +62,8 @@ def fit(points: Mapping[int, float]) -> Curve:
     """Returns the curve through size -> value, of which the smallest gives the fixed part.
 
     Value and size count from the smallest size, so that the exponent of a line is 1. Sizes whose
-    value is not 10 % above the fixed part are omitted: noise. The four largest of the others are
-    used. Without two, or with hardly any growth, the quantity is constant: exponent 0, the largest
-    value.
+    value is not 50 % above the fixed part are omitted: noise. The four largest of the others are
+    used. Without two, the quantity has not grown: exponent 0, the largest value.
 
     >>> round(fit({10: 6.0, 100: 15.0, 1000: 105.0, 10_000: 1005.0}).exponent, 2)
     1.0
@@ -77,9 +76,9 @@ def fit(points: Mapping[int, float]) -> Curve:
     sizes = np.array(sorted(points), np.float64)
     values = np.array([points[int(size)] for size in sizes], np.float64)
     fixed = float(values[0])
-    grown = values > 1.1 * fixed
+    grown = values > _GROWN * fixed
     grown[0] = False
-    if grown.sum() < 2 or values[-1] < _CONSTANT * max(fixed, 1e-12):
+    if grown.sum() < 2:
         return Curve(0.0, 0.0, float(values.max()), 0.0, sizes, values)
     above, more = values[grown] - fixed, sizes[grown] - sizes[0]
     above, more = above[-_POINTS:], more[-_POINTS:]

@@ -48,7 +48,8 @@ def test_a_language_of_one_corpus_has_nothing_without_it(tmp_path):
 def test_examples_are_those_of_a_mask_of_all_lengths(tmp_path):
     counts = {"deu_Latn": 60, "swh_Latn": 20}
     opened = open_cache(write_cache(tmp_path, counts, corpora=("bible", "news", "web")))
-    shape = tuple(np.quantile(opened.lengths("swh_Latn", "train"), 0.8, axis=0).astype(int))
+    lengths = opened.lengths("swh_Latn", "train")
+    shape = np.quantile(lengths, 0.8, axis=0).astype(int).tolist()
     sizes = dict(zip(("inputs", "targets"), shape, strict=True))
     for leave_out in ((), ("news",), ("bible", "web")):
         split = Split(opened, "train", list(counts), sizes, leave_out=leave_out)
