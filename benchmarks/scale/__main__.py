@@ -9,7 +9,7 @@ resuming. The mixture is measured with 100, 1,000 and 10,000 languages at 25 bil
 
 Each measurement is a process of its own, in CPU-seconds and MiB, because other work may share the
 cores. Each quantity gets a power law by least squares, without the fixed part of the smallest size.
-An exponent above 1.05 is marked. Less than three points give no interval. `--out` gets rows.jsonl
+An exponent above 1.05 is marked. Fewer than three points give no interval. `--out` gets rows.jsonl
 and curves.png; `--rows FILE` shows earlier rows instead of measuring.
 """
 
