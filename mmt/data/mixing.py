@@ -17,6 +17,7 @@ from mmt import checked, languages, suggest
 from mmt.checked import within
 
 GOLDEN = (math.sqrt(5) - 1) / 2
+_SORTED = 64  # appearances per component that are sorted to find the first ones
 _TEXT = ".monolingual"
 
 
@@ -246,7 +247,7 @@ class MixtureSampler:
         first = _before(float(number * self._span), self._rates, self._phases)
         each = _before(float((number + 1) * self._span), self._rates, self._phases) - first
         which = np.repeat(np.arange(len(each)), each)
-        appearances = np.arange(each.sum()) + np.repeat(first - (np.cumsum(each) - each), each)
+        appearances = _numbered(each) + np.repeat(first, each)
         due = _due(appearances, self._rates[which], self._phases[which])
         order = np.argsort(due, kind="stable")
         return int(first.sum()), self._order[which[order]], appearances[order]
@@ -332,15 +333,35 @@ def _phases(share: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     phase = np.modf(np.arange(1, len(share) + 1) * GOLDEN)[0]
     draws = np.ceil(1 / share - 1e-9)
     while True:
-        first = _due(np.zeros(len(share), np.int64), share, phase)
-        rank = [
-            _before(time, share, phase).sum() + (first[:k] == time).sum()
-            for k, time in enumerate(first.tolist())
-        ]
-        late = (np.array(rank) >= draws) & (phase > 0)
+        late = (_first_draws(share, phase) >= draws) & (phase > 0)
         if not late.any():
             return phase
         phase[late] = 0.0
+
+
+def _first_draws(
+    share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
+) -> Int[np.ndarray, "n"]:
+    """Returns the draw of each component's first appearance; of equal times the larger comes first.
+
+    Appearances up to some time are sorted: counting them per component takes quadratic time.
+    """
+    first = _due(np.zeros(len(share), np.int64), share, phase)
+    end = min(float(first.max()), float(_SORTED * len(share)))
+    each = _before(end, share, phase)
+    which = np.repeat(np.arange(len(each)), each)
+    due = np.sort(_due(_numbered(each), share[which], phase[which]))
+    draws = due.searchsorted(first)
+    for late in np.flatnonzero(first > end).tolist():
+        draws[late] = _before(float(first[late]), share, phase).sum()
+    order = np.argsort(first, kind="stable")
+    draws[order] += np.arange(len(first)) - first[order].searchsorted(first[order])
+    return draws
+
+
+def _numbered(each: Int[np.ndarray, "n"]) -> Int[np.ndarray, "total"]:
+    """Returns 0 ... each[0] - 1, 0 ... each[1] - 1 and so on."""
+    return np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
 
 
 def _capped(weights: Float[np.ndarray, "n"], cap: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:

@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int, Int32
+from jaxtyping import Int, Int32, Int64
 
-from mmt.data.cache import Cache, alignments, records
+from mmt.data.cache import Cache, alignments, longest, records
+from mmt.data.cache.longest import Omitted
 from mmt.data.cache.origins import in_corpora
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.mixing import is_monolingual
@@ -52,8 +53,8 @@ class Split:
         self.with_corpora = False
         self._corpus_runs: dict[int, tuple[list[int], list[int]]] = {}  # by language id: ends, ids
         self.counts: dict[str, int] = {}
-        self._kept: list[np.ndarray | None] = []  # indices [n], None for all
-        self._lengths: list[np.ndarray] = []  # [n, 2], of all
+        self._omitted: list[Omitted] = []
+        self._lengths: list[np.ndarray] = []  # [n, 2], of all; memory-mapped where they are pairs
         self._readers: dict[int, records.RecordReader] = {}  # by language id
         self._alignments: dict[int, alignments.Alignments] = {}
         self._ids: list[int] = []
@@ -66,15 +67,17 @@ class Split:
                 continue
             if is_monolingual(code):
                 lengths = self.denoiser.lengths(lengths[:, 1])
-            chosen = self._chosen(code)
-            fits = chosen & (lengths < np.array(self.shape)).all(axis=1)  # EOS takes one more
-            count = int(fits.sum())
+                unfit = longest.scan(lengths, self.shape)
+            else:
+                unfit = cache.too_long(code, split, self.shape)
+            omitted = self._gaps(code, unfit)
+            count = len(lengths) - omitted.count
             if missing := kept_counts[code] - count:
                 left_out[code] = missing
             if not count:
                 continue
             self.counts[code] = count
-            self._kept.append(np.flatnonzero(fits) if count < len(lengths) else None)
+            self._omitted.append(omitted)
             self._lengths.append(lengths)
             self._ids.append(cache.manifest.languages.index(code))
             self._readers[self._ids[-1]] = cache.records(code, split)
@@ -88,13 +91,19 @@ class Split:
                 raise ValueError(f"{what} (pipeline.train_batches.leave_out)")
             warnings.warn(f"{what} of {', '.join(emptied)}", stacklevel=3)
 
-    def _chosen(self, code: str) -> Bool[np.ndarray, "n"] | bool:
-        """Returns whether each record of a language is of a corpus that is not left out."""
+    def _gaps(self, code: str, unfit: Int64[np.ndarray, "m"]) -> Omitted:
+        """Returns the gaps of records that do not fit or are of a corpus that is left out."""
         if not self.leave_out:
-            return True
+            return Omitted(unfit, np.ones_like(unfit))
         manifest = self.cache.manifest
-        kept = [not in_corpora(name, self.leave_out) for _, name in manifest.corpus_table]
-        return np.array(kept, bool)[manifest.corpus_ids(code)]
+        names = [name for _, name in manifest.corpus_table]
+        runs = manifest.corpus_runs(code)
+        out = np.array([in_corpora(names[number], self.leave_out) for number, _ in runs], bool)
+        sizes = np.array([count for _, count in runs], np.int64)
+        unfit = unfit[~out[np.searchsorted(sizes.cumsum(), unfit, side="right")]]
+        starts = np.concatenate([(sizes.cumsum() - sizes)[out], unfit])
+        order = np.argsort(starts)
+        return Omitted(starts[order], np.concatenate([sizes[out], np.ones_like(unfit)])[order])
 
     @functools.cached_property
     def denoiser(self) -> Denoiser:
@@ -103,8 +112,7 @@ class Split:
 
     def example(self, draw: int, language: int, index: int) -> PackedExample:
         """Returns the index-th of the language's examples that fit."""
-        kept = self._kept[language]
-        record = index if kept is None else int(kept[index])
+        record = self._omitted[language].record(index)
         source, target = self._lengths[language][record].tolist()
         return PackedExample(draw, self._ids[language], record, source + 1, target + 1)
 
@@ -127,8 +135,7 @@ class Split:
 
     def records(self, language: int, indices: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         """Returns the record numbers of the language's examples that fit."""
-        kept = self._kept[language]
-        return indices if kept is None else kept[indices]
+        return self._omitted[language].records(indices)
 
     def lengths(self, language: int, records: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n 2"]:
         """Returns the tokens of source and target of these records, with EOS."""

@@ -12,7 +12,8 @@ import benchmarks.__main__ as runner
 
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {  # imported by others
-    "benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs", "benchmarks.serving.clients",
+    "benchmarks.faulty_run", "benchmarks.header", "benchmarks.packs", "benchmarks.scale.curves",
+    "benchmarks.scale.made_up", "benchmarks.scale.roads", "benchmarks.serving.clients",
     "benchmarks.translate.lines", "benchmarks.watch.made_up_run",
 }  # fmt: skip
 FILES = {
@@ -43,11 +44,15 @@ def test_it_names_its_command_and_runs_main(name):
 
 
 def test_a_helper_is_imported_by_a_benchmark():
-    texts = [FILES[name].read_text(encoding="utf-8") for name in BENCHMARKS]
-    for helper in HELPERS:
-        package, _, module = helper.rpartition(".")
-        forms = f"from {helper} import", f"from {package} import {module}"
-        assert any(form in text for form in forms for text in texts), helper
+    imported = {
+        f"{node.module}.{name.name}" if form == "module" else node.module
+        for path in map(FILES.get, BENCHMARKS)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        for form in ("module", "name")
+    }
+    assert imported >= HELPERS
 
 
 def test_the_runner_runs_those_without_arguments_and_names_the_others(monkeypatch, capsys):

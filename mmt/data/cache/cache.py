@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int32
+from jaxtyping import Bool, Int32, Int64
 
 from mmt import suggest
 from mmt.data import mixing
-from mmt.data.cache import records
+from mmt.data.cache import longest, records
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.cache.origins import CorpusOrigin
 from mmt.data.vocabulary import PAD, Vocabulary, sentinel
@@ -79,19 +79,16 @@ class Cache:
           ValueError: the file is damaged.
         """
         count = self._count(language, split)
-        if not count:
-            return np.zeros((0, 2), np.int32)
         file = self.directory / split / f"{language}.lengths.npy"
-        try:
-            lengths = np.load(file, mmap_mode="r")
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
-        if lengths.shape != (count, 2):
-            raise ValueError(
-                f"{file} is damaged: its shape is {lengths.shape}, by its manifest it is "
-                f"{(count, 2)}: build the cache again"
-            )
-        return lengths
+        return _mapped(file, (count, 2), np.int32) if count else np.zeros((0, 2), np.int32)
+
+    def too_long(self, language: str, split: str, shape: Sequence[int]) -> Int64[np.ndarray, "m"]:
+        """Returns the records, in order, that do not fit into rows of `shape` tokens with EOS.
+
+        Of monolingual text these are the lines, not the noised examples.
+        """
+        file = longest.file(self.directory / split, language)
+        return longest.too_long(file, self.lengths(language, split), shape)
 
     def follows(self, language: str, split: str) -> Bool[np.ndarray, "n"] | None:
         """Returns whether each example follows the one before it in a document; memory-mapped.
@@ -101,17 +98,7 @@ class Cache:
         file = self.directory / split / f"{language}.follows.npy"
         if not file.is_file():
             return None
-        count = self._count(language, split)
-        try:
-            follows = np.load(file, mmap_mode="r")
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
-        if follows.shape != (count,) or follows.dtype != bool:
-            raise ValueError(
-                f"{file} is damaged: it has {follows.dtype} {follows.shape}, by its manifest it is "
-                f"bool {(count,)}: build the cache again"
-            )
-        return follows
+        return _mapped(file, (self._count(language, split),), bool)
 
     def sentinels(self) -> tuple[int, ...]:
         """Returns the ids of the sentinels for noise spans in monolingual text.
@@ -263,6 +250,19 @@ def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str,
             f"the cache {cache.directory} is stale: {' and '.join(stale)} changed since it was "
             f"built; delete it (rm -r {cache.directory}) to build it again"
         )
+
+
+def _mapped(file: Path, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    try:
+        array = np.load(file, mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
+    if array.shape != shape or array.dtype != dtype:
+        raise ValueError(
+            f"{file} is damaged: it has {array.dtype} {array.shape}, by its manifest it is "
+            f"{np.dtype(dtype)} {shape}: build the cache again"
+        )
+    return array
 
 
 def _common_eos(models: Mapping[str, Vocabulary]) -> int:

@@ -244,3 +244,20 @@ def test_new_languages_must_be_in_the_data(as_users_have_it):
         mixing.Mixing(new_languages=["Georgian"]).rates({"deu_Latn": 3})
     with pytest.raises(ValueError, match="rehearsal = 1.0; allowed: 0 < x < 1"):
         mixing.Mixing(rehearsal=1.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 30, 300])
+@pytest.mark.parametrize("kind", ["equal", "random", "far"])
+def test_first_draws_are_counted_as_by_definition(count, kind, monkeypatch):
+    monkeypatch.setattr(mixing, "_SORTED", 3)  # those of small components are counted one by one
+    random = np.random.default_rng(count)
+    rates = {"equal": np.ones(count), "random": random.random(count) + 1e-3,
+             "far": 1e5 ** -np.linspace(0, 1, count)}[kind]  # fmt: skip
+    share, phase = -np.sort(-rates / rates.sum()), random.integers(0, 4, count) / 4
+    first = phase / share
+    by_definition = [
+        sum(np.sum((np.arange(time * p + 2) + start) / p < time)
+            for p, start in zip(share, phase, strict=True)) + np.sum(first[:rank] == time)
+        for rank, time in enumerate(first.tolist())
+    ]  # fmt: skip
+    assert mixing._first_draws(share, phase).tolist() == by_definition
