@@ -25,7 +25,8 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.goodput import forecasts, formulas
+from benchmarks.goodput import forecasts
+from benchmarks.goodput.formulas import formulas, without_formula
 from benchmarks.goodput.killed_runs import REFERENCE, Bench
 from benchmarks.header import header
 from mmt import timings
@@ -94,8 +95,8 @@ def main() -> None:
         KILLED_RUNS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     print(header())
     console = Console(width=120)
-    console.print(formulas.formulas(args.seed))
-    console.print(formulas.without_formula(args.seed))
+    console.print(formulas(args.seed))
+    console.print(without_formula(args.seed))
     _print_killed(console, [json.loads(line) for line in KILLED_RUNS.open(encoding="utf-8")])
 
 
