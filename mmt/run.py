@@ -55,6 +55,11 @@ class Run:
         return self.directory / "metrics.jsonl"
 
     @property
+    def timings(self) -> Path:
+        """The seconds of all starts and saves; `mmt.timings` reads it."""
+        return self.directory / "timings.jsonl"
+
+    @property
     def ledger(self) -> Path:
         """The examples seen so far; `mmt.data.ledger` reads it."""
         return self.directory / "ledger.json"

@@ -16,6 +16,7 @@ from mmt.initial import add_corpora, check, check_parents
 from mmt.optimizer import cooldown, inverse_sqrt, muon, relative_adam, warmup_cosine
 from mmt.step import Batches, Hook, Step, position, run_hooks
 from mmt.system import termination
+from mmt.timings import Timings
 from mmt.trainer import Program, Trainer, TrainState
 
 __all__ = [
@@ -51,8 +52,7 @@ def train(
 
     Raises:
       Terminated: after a SIGTERM to any process, once the checkpoint is written.
-      ValueError: another run has `model_dir`; skipped steps do not end
-        (`Policy.max_skipped_steps`); a stage of the data cannot end.
+      ValueError: another run has `model_dir`; steps are skipped without end; a stage cannot end.
     """
     default_hooks.check_end(steps, batches, hooks)
     batches.share(program.layout.rows)
@@ -68,13 +68,13 @@ def train(
         step = int(state.step)
         first = step if loss is None else step - 1  # the last step whose hooks were called
         saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, first, progress)
+        timings = Timings(model_dir, (checkpoints, recovery), step)
         after: list[Hook] = [
-            rollback, log_step, saving.recover, *hooks, preemption, saving.decide,
+            rollback, log_step, timings, saving.recover, *hooks, preemption, saving.decide,
             default_hooks.ConsumptionLog(model_dir), saving.save,
         ]  # fmt: skip
-        finished = functools.partial(
-            Step, program=program, batches=batches, log=log, steps=steps, guard=saving
-        )
+        finished = functools.partial(Step, program=program, batches=batches, log=log, steps=steps,
+                                     guard=saving)  # fmt: skip
         log.start(first)
         if step > first:
             state, step, loss = run_hooks(after, finished(step, state, loss, None))
@@ -90,6 +90,7 @@ def train(
             progress.enter("hooks", step + 1)
             state, step, loss = run_hooks(after, now)
         saving.finish(log)
+        timings.saved(log)
     if preemption.stopped and saving.checkpoint < steps:
         raise Terminated(f"stopped by a signal; checkpoint {saving.last_saved} is written")
     return state

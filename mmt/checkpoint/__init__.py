@@ -3,12 +3,13 @@
 from mmt.checkpoint.average import average
 from mmt.checkpoint.policy import Policy
 from mmt.checkpoint.restore import check_model, meter_size, read_params, restore_params
-from mmt.checkpoint.save import Checkpoints, write_params
+from mmt.checkpoint.save import Checkpoints, Write, write_params
 from mmt.checkpoint.streaming import raised_alone, write_tree
 
 __all__ = [
     "Checkpoints",
     "Policy",
+    "Write",
     "average",
     "check_model",
     "meter_size",

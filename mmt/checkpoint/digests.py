@@ -39,6 +39,11 @@ def noted(directory: Path) -> bool:
     return (directory / FILE).is_file()
 
 
+def size(directory: Path) -> int:
+    """Returns the bytes of all files in the folders of a checkpoint."""
+    return sum(_files(directory).values())
+
+
 def of_steps(run: Run, steps: Sequence[int]) -> str:
     """Returns a digest of the parameters of some checkpoints, as recorded beside them.
 

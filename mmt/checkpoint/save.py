@@ -9,9 +9,10 @@ its files (`mmt.checkpoint.digests`).
 import contextlib
 import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,6 +26,21 @@ from mmt.checkpoint.policy import Policy
 from mmt.checkpoint.restore import ARRAYS, JSON, restore_latest
 from mmt.checkpoint.streaming import of_the_system, write_tree
 from mmt.run import Run
+
+
+class Write(NamedTuple):
+    """A finished write of a checkpoint.
+
+    blocked: seconds during which `Checkpoints.save` kept the caller. seconds: until the write was
+    found complete, from the same moment. cpu_seconds: of the whole process in this time, training
+    included. size: bytes of the files.
+    """
+
+    step: int
+    blocked: float
+    seconds: float
+    cpu_seconds: float
+    size: int
 
 
 class Checkpoints:
@@ -63,6 +79,8 @@ class Checkpoints:
             ),
         )
         self._writing: int | None = None  # the step that is being written
+        self._started = self._blocked = self._cpu_started = 0.0  # its times
+        self._written: list[Write] = []
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -98,9 +116,11 @@ class Checkpoints:
         args = ocp.args.Composite(**items)
         metrics = dict(measured) if "validation_loss" in measured else None
         self._writing = step
+        self._started, self._cpu_started = time.perf_counter(), time.process_time()
         try:
             with of_the_system():
                 self._manager.save(step, args=args, metrics=metrics, force=True)
+            self._blocked = time.perf_counter() - self._started
         except OSError as error:
             self._tell(self._refused(error))
 
@@ -112,8 +132,17 @@ class Checkpoints:
                 self._manager.wait_until_finished()
         except OSError as error:
             return self._refused(error)
-        self._writing = None
+        self._note_written()
         return None
+
+    def _note_written(self) -> None:
+        """Notes how long the write took that is complete now, if there was one."""
+        if self._writing is not None:
+            seconds = time.perf_counter() - self._started
+            cpu_seconds = time.process_time() - self._cpu_started
+            size = digests.size(self.directory / str(self._writing))
+            self._written.append(Write(self._writing, self._blocked, seconds, cpu_seconds, size))
+            self._writing = None
 
     def _refused(self, error: OSError) -> OSError:
         """Removes the remains of the step that could not be written."""
@@ -145,6 +174,16 @@ class Checkpoints:
         """Whether a checkpoint is being written."""
         step = self._writing
         return step is not None and not (self.directory / str(step)).is_dir()
+
+    def written(self) -> list[Write]:
+        """Returns the writes that were completed since the last call.
+
+        Their end is noticed here or at the next `save` or `wait`.
+        """
+        if self._writing is not None and not self.writing:
+            self._note_written()
+        written, self._written = self._written, []
+        return written
 
     def wait(self) -> None:
         """Waits until everything is written; a failed write is reported on stderr."""

@@ -1,6 +1,8 @@
 """Processes on this machine that belong together: one log, one end, one exit status."""
 
 import contextlib
+import ctypes
+import functools
 import os
 import signal
 import socket
@@ -14,6 +16,8 @@ from typing import IO, NamedTuple
 _LAST_WORDS = 10.0  # seconds that the others have after the first failure
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # a scheduler, Ctrl-C, a closed terminal
 _AFTER_SIGNAL = 120.0  # the same after a SIGTERM: they write a checkpoint
+_PDEATHSIG = 1  # of prctl(2)
+_LIBRARY = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
 
 class Task(NamedTuple):
@@ -37,7 +41,7 @@ def run(tasks: Sequence[Task]) -> Ended:
 
     Each of SIGNALS is passed on as SIGTERM, and a second SIGINT kills the tasks. If a task fails,
     the others have ten seconds to end by themselves, and are then killed; after a signal they have
-    two minutes.
+    two minutes. On Linux the tasks get SIGTERM too if this process is killed.
 
     Raises ValueError if a command does not exist.
     """
@@ -74,6 +78,15 @@ def free_port(low: int = 0, high: int = 0) -> int:
     raise ValueError(f"no port from {low} to {high} is free")
 
 
+def end_with(parent: int) -> None:
+    """Has this process get SIGTERM when its parent dies, on Linux; `parent` is its process id."""
+    if _LIBRARY is None:
+        return
+    _LIBRARY.prctl(_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has died already
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _start(task: Task) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **task.environment}
     try:
@@ -81,6 +94,7 @@ def _start(task: Task) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             list(task.command), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=functools.partial(end_with, os.getpid()),
         )  # fmt: skip
     except OSError as error:
         raise ValueError(f"cannot start {task.command[0]}: {error.strerror}") from error

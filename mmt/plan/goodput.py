@@ -1,13 +1,14 @@
 """Simulates the failures of a run: how much of its time is training, and when it ends.
 
-A failure costs the work since the last checkpoint and a restart. Failures of chips, hosts and
-preemptions are independent and have constant rates; they also happen during checkpoints and
+A failure costs the work since the last complete checkpoint and a restart. Failures of chips, hosts
+and preemptions are independent and have constant rates; they also happen during checkpoints and
 restarts. `young` and `daly` are the formulas for the case with enough spare hosts.
 """
 
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,6 +75,9 @@ class FailingRun:
         save, restore: seconds of a checkpoint, during which no step is computed, and of reading it.
         chips, hosts: of the machine, without spare hosts.
         failures: their rates.
+        write: seconds after `save` until the checkpoint is complete; training continues. A failure
+            before that costs the work since the checkpoint before. The next one waits for it.
+        start: seconds of the first start.
     """
 
     work: float = field(metadata=within(0, above=True))
@@ -82,6 +86,8 @@ class FailingRun:
     chips: int = field(metadata=within(1))
     hosts: int = field(metadata=within(1))
     failures: Failures = Failures()
+    write: float = field(default=0.0, metadata=within(0))
+    start: float = field(default=0.0, metadata=within(0))
 
     def __post_init__(self) -> None:
         checked.check(self)
@@ -105,8 +111,8 @@ class Goodput:
     Attributes:
         interval: seconds of training between checkpoints.
         seconds: total time of each run, sorted.
-        parts: mean seconds of training, checkpoints, lost work, restarts, waiting for hosts, and
-            running on fewer hosts (what it takes longer).
+        parts: mean seconds of training, checkpoints, lost work, starts and restarts, waiting for
+            hosts, and running on fewer hosts (what it takes longer).
         failures: mean number of failures.
     """
 
@@ -145,7 +151,7 @@ def daly(save: float, mean_between: float) -> float:
 
 def expected_seconds(run: FailingRun, interval: float) -> float:
     """Returns Daly's (2006, equation 20) mean total time, for exponential failures and hosts that
-    are always at hand; inf where it overflows.
+    are always at hand; inf where it overflows. It has neither `write` nor `start`.
     """
     mean = run.mean_between
     if math.isinf(mean):
@@ -157,12 +163,16 @@ def expected_seconds(run: FailingRun, interval: float) -> float:
         return math.inf
 
 
-def simulate(run: FailingRun, interval: float) -> Goodput:
+def simulate(
+    run: FailingRun, interval: float, randoms: Sequence[np.random.Generator] | None = None
+) -> Goodput:
     """Simulates `run.failures.runs` runs.
 
     Args:
         run: the run and its machine.
         interval: seconds of training between checkpoints; the end of a run has one too.
+        randoms: the random numbers of each run; by default of `run.failures.seed`. Each start draws
+            one, `exponential(mean_between)`: the seconds until the next failure.
 
     Raises:
         ValueError: an interval that is not positive; a run that does not end within 200,000
@@ -171,7 +181,8 @@ def simulate(run: FailingRun, interval: float) -> Goodput:
     if not interval > 0:
         raise ValueError(f"interval = {interval}; allowed: above 0")
     seeds = np.random.SeedSequence(run.failures.seed).spawn(run.failures.runs)
-    done = [_Run(run, interval, np.random.default_rng(seed)).finish() for seed in seeds]
+    randoms = randoms or [np.random.default_rng(seed) for seed in seeds]
+    done = [_Run(run, interval, random).finish() for random in randoms]
     parts = {name: float(np.mean([one.parts[name] for one in done])) for name in done[0].parts}
     seconds = np.sort([one.now for one in done])
     return Goodput(interval, seconds, parts, float(np.mean([one.failures for one in done])))
@@ -187,7 +198,7 @@ def best(run: FailingRun) -> Goodput:
     """
     if math.isinf(run.mean_between):
         return simulate(run, run.work)
-    guess = max(daly(run.save, run.mean_between), 1.0)
+    guess = max(daly(run.save, run.mean_between), run.write, 1.0)
     fewer = dataclasses.replace(run.failures, runs=min(run.failures.runs, _TRIALS))
     trial = dataclasses.replace(run, failures=fewer)
 
@@ -216,7 +227,7 @@ class _Run:
 
     def finish(self) -> "_Run":
         """Runs to the end."""
-        overhead = 0.0  # of the first start: none
+        overhead = self.run.start
         while self.left > 0:
             self._wait()
             overhead = self._go(overhead)
@@ -251,35 +262,41 @@ class _Run:
         speed = hosts / run.hosts
         rate = run.failures.rate(run.chips * speed, hosts)
         fails = self.random.exponential(1 / rate) if rate else math.inf
-        cycle = self.interval + run.save
+        late = max(run.write - self.interval, 0.0)  # a checkpoint waits for the one before
+        cycle = self.interval + run.save + late
         full = math.ceil(self.left / (self.interval * speed) - 1e-12)
-        ends = overhead + self.left / speed + full * run.save
+        last = self.left / speed - (full - 1) * self.interval
+        waits = (full - 2) * late + max(run.write - last, 0.0) if full > 1 else 0.0
+        ends = overhead + self.left / speed + full * run.save + waits + run.write
         grows = math.inf
         if speed < 1 and self.repaired:  # at the first checkpoint after a host has come back
             back = max(min(self.repaired) - self.now - overhead, 0.0)
-            grows = overhead + math.ceil(back / cycle) * cycle
+            after = math.ceil((back + late) / cycle) * cycle
+            grows = overhead + (after - late + run.write if after else 0.0)
         if ends <= min(fails, grows):
-            self._account(overhead, self.left, full, speed)
+            self._account(overhead, self.left, full * run.save + waits + run.write, speed)
             self.now += ends
             self.left = 0.0
             return 0.0
         until = min(fails, grows)
-        cycles = max(math.floor((until - overhead) / cycle + 1e-12), 0)
-        saved = min(cycles * self.interval * speed, self.left)
-        self._account(min(overhead, until), saved, cycles, speed)
+        cycles = max(math.floor((until - overhead - run.write + late) / cycle + 1e-12), 0)
+        cycles = min(cycles, full - 1)  # all are complete at the end alone
+        saved = cycles * self.interval * speed
+        saves = cycles * run.save + max(cycles - 1, 0) * late
+        self._account(min(overhead, until), saved, saves, speed)
         self.left -= saved
         self.now += until
-        self.parts["lost work"] += max(until - overhead, 0.0) - cycles * cycle
+        self.parts["lost work"] += max(until - overhead, 0.0) - saves - cycles * self.interval
         if fails <= grows:
             self.failures += 1
             self.repaired.append(self.now + run.failures.repair_hours * HOUR)
         return run.restart
 
-    def _account(self, overhead: float, work: float, saves: int, speed: float) -> None:
+    def _account(self, overhead: float, work: float, saves: float, speed: float) -> None:
         self.parts["restarts"] += overhead
         self.parts["training"] += work
         self.parts["fewer hosts"] += work / speed - work
-        self.parts["saves"] += saves * self.run.save
+        self.parts["saves"] += saves
 
 
 @functools.cache

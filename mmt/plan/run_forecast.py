@@ -16,6 +16,7 @@ from mmt.plan import goodput, step_time
 from mmt.plan.corpus_sizes import CorpusSizes, Exposure
 from mmt.plan.estimate import TopologyPlan
 from mmt.plan.goodput import HOUR, FailingRun, Failures, Goodput
+from mmt.plan.measured import MeasuredRun
 
 DAY, YEAR = 24 * HOUR, 365.25 * 24 * HOUR
 RECORD_BYTES = 4  # of an ArrayRecord file per record, beside the record: measured
@@ -34,6 +35,10 @@ class RunConditions:
         power_overhead: the data centre's energy per energy of chips (PUE).
         storage_rate: bytes per second that a host writes to, and reads from, the file system.
         verify_rate: bytes per second that a host verifies of a checkpoint.
+        blocked_rate: bytes per second of a host while a save keeps training waiting, before the
+            rest is written in the background; None: training waits until all is written.
+        restore_rate: bytes per second of a host that verifies and reads; None: what follows from
+            `storage_rate` and `verify_rate`.
         input_rate: tokens of both sides per second that a core of a host mixes and packs.
         input_cores: cores of a host that do this.
         cache_rate: pairs per second that a core tokenises and writes.
@@ -45,6 +50,8 @@ class RunConditions:
     power_overhead: float = field(default=1.1, metadata=within(1))
     storage_rate: float = field(default=1e9, metadata=within(0, above=True))
     verify_rate: float = field(default=2.1e9, metadata=within(0, above=True))
+    blocked_rate: float | None = field(default=None, metadata=within(0, above=True))
+    restore_rate: float | None = field(default=None, metadata=within(0, above=True))
     input_rate: float = field(default=3e6, metadata=within(0, above=True))
     input_cores: int = field(default=1, metadata=within(1))
     cache_rate: float = field(default=20_000.0, metadata=within(0, above=True))
@@ -65,6 +72,7 @@ class RunForecast:
         sizes, languages: of the corpus, and what the run reads of each; None without a corpus.
         interval: seconds of training between saves, by checkpoint.Policy; None: the best one.
         vocabularies: pieces of source and target, for the size of the cache.
+        measured: the run whose rates of saving and restarting are used; None: no run.
     """
 
     plan: TopologyPlan
@@ -75,6 +83,7 @@ class RunForecast:
     languages: Mapping[str, Exposure] | None = None
     interval: float | None = None
     vocabularies: tuple[int, int] = (32_000, 32_000)
+    measured: MeasuredRun | None = None
 
     @property
     def steps(self) -> int:
@@ -114,14 +123,20 @@ class RunForecast:
 
     @property
     def checkpoint(self) -> dict[str, float]:
-        """Returns the bytes of a checkpoint, and the seconds to save and to restore it."""
+        """Returns the bytes of a checkpoint, and the seconds to save and to restore it. Training
+        waits during `blocked_seconds` of a save.
+        """
         size, rates = self.plan.answer["checkpoint_bytes"], self.conditions
         of_host = size / self.plan.machine.hosts
+        save = of_host / rates.storage_rate
         return {
             "bytes": float(size),
-            "save_seconds": of_host / rates.storage_rate,
-            "restore_seconds": of_host / rates.storage_rate + of_host / rates.verify_rate,
-        }
+            "save_seconds": save,
+            "blocked_seconds": min(of_host / rates.blocked_rate, save)
+            if rates.blocked_rate else save,
+            "restore_seconds": of_host / rates.restore_rate
+            if rates.restore_rate else save + of_host / rates.verify_rate,
+        }  # fmt: skip
 
     @functools.cached_property
     def cache(self) -> dict[str, float] | None:
@@ -142,8 +157,9 @@ class RunForecast:
         """Returns the run as the simulator takes it."""
         saved, machine = self.checkpoint, self.plan.machine
         return FailingRun(
-            self.steps * self.step_seconds, saved["save_seconds"], saved["restore_seconds"],
+            self.steps * self.step_seconds, saved["blocked_seconds"], saved["restore_seconds"],
             machine.chips, machine.hosts, self.failures,
+            write=saved["save_seconds"] - saved["blocked_seconds"],
         )  # fmt: skip
 
     @functools.cached_property
@@ -200,6 +216,8 @@ class RunForecast:
         notes = [*self.plan.notes, *self.step.notes]
         if self.sizes is not None and self.sizes.note:
             notes.append(self.sizes.note)
+        if self.measured is not None:
+            notes.append(self.measured.note(self.checkpoint["bytes"] / self.plan.machine.hosts))
         if self.input["waiting_seconds"]:
             notes.append("the chips wait for input: more run_forecast.RunConditions.input_cores, "
                          "if the hosts have them")  # fmt: skip

@@ -11,13 +11,13 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mmt import config, trainer
 from mmt.checkpoint import Policy
 from mmt.data.mixing import Mixing
 from mmt.data.pipeline import train_batches
-from mmt.plan import corpus_sizes, estimate, step_time, topology
+from mmt.plan import corpus_sizes, estimate, measured, step_time, topology
 from mmt.plan.compile import AMOUNT, RUN
 from mmt.plan.goodput import Failures
 from mmt.plan.run_forecast import RunConditions, RunForecast
@@ -26,8 +26,10 @@ from mmt.system.atomic import write_json
 # Bindings without effect on the compiled step.
 _OF_THE_FORECAST = ("run_forecast.", "goodput.", "mixing.", "checkpoint.", "pipeline.", "recipe.",
                     "hooks.", "validation.", "schedule.")  # fmt: skip
-_MACROS = ("TOKENS", "PRICE", "CORPUS", "MIXTURE_OR_TASK_NAME", "MODEL_DIR", "TEMPERATURE",
-           "TRAIN_STEPS", "CHECKPOINT_PERIOD", "EVAL_PERIOD", "CACHE_DIR")  # fmt: skip
+Settings = TypeVar("Settings", RunConditions, Failures)
+_MACROS = ("TOKENS", "PRICE", "MEASURED", "CORPUS", "MIXTURE_OR_TASK_NAME", "MODEL_DIR",
+           "TEMPERATURE", "TRAIN_STEPS", "CHECKPOINT_PERIOD", "EVAL_PERIOD",
+           "CACHE_DIR")  # fmt: skip
 
 
 def forecast(
@@ -43,8 +45,12 @@ def forecast(
         name: name of the topology, such as 'v3:32x32'.
         directory: where the compiled step is kept; None: nowhere.
 
+    With MEASURED, a run directory, rates of saving and restarting are those of that run, except
+    where a binding sets them.
+
     Raises:
-        ValueError: as `plan`; a corpus without sizes; a rate or price below zero; a CPU.
+        ValueError: as `plan`; a run without measurements; a corpus without sizes; a rate or price
+            below zero; a CPU.
     """
     machine = topology.parse(name)
     if not machine.tpu and machine.chip.flops is None:
@@ -54,6 +60,10 @@ def forecast(
     run = [] if config.binds(trainer.Trainer) else [RUN]
     config.load([AMOUNT, *run, *files], bindings, may_leave_open=True)
     conditions, failures = config.configured(RunConditions)(), config.configured(Failures)()
+    run_directory = config.macro("MEASURED")
+    known = measured.read(run_directory) if run_directory else None
+    if known:
+        conditions, failures = _with(conditions, known), _with(failures, known)
     tokens = config.macro("TOKENS")
     if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not tokens > 0:
         raise ValueError(f"TOKENS = {tokens!r}; allowed: above 0")
@@ -69,9 +79,17 @@ def forecast(
     plan = _program(files, bindings, name, _key(name), directory)
     made = RunForecast(
         plan, step_time.forecast(plan), conditions, failures, sizes, shown,
-        vocabularies=(vocabulary, target),
+        vocabularies=(vocabulary, target), measured=known,
     )  # fmt: skip
     return _saving(made, policy)
+
+
+def _with(settings: Settings, known: measured.MeasuredRun) -> Settings:
+    """Returns the settings with the measured values of those that no gin binding sets."""
+    fields = {field.name for field in dataclasses.fields(settings)}
+    names = fields & {field.name for field in dataclasses.fields(known)}
+    free = [name for name in names if config.bound(type(settings), name) is None]
+    return dataclasses.replace(settings, **{name: getattr(known, name) for name in free})
 
 
 def _saving(made: RunForecast, policy: Policy) -> RunForecast:

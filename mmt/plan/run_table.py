@@ -64,9 +64,12 @@ def _cost(run: RunForecast) -> list[tuple[str, str]]:
 def _storage(run: RunForecast) -> list[tuple[str, str]]:
     saved, needed, cache = run.checkpoint, run.input, run.cache
     cores = run.conditions.cache_cores
+    behind = ""
+    if saved["blocked_seconds"] < saved["save_seconds"]:
+        behind = f" (training waits {saved['blocked_seconds']:,.2f} s)"
     lines = [
-        ("checkpoint", f"{size(saved['bytes'])}; saved in {saved['save_seconds']:,.1f} s, restored "
-         f"in {saved['restore_seconds']:,.1f} s"),
+        ("checkpoint", f"{size(saved['bytes'])}; saved in {saved['save_seconds']:,.1f} s{behind}, "
+         f"restored in {saved['restore_seconds']:,.1f} s"),
         ("input per host", f"{needed['needed']:,.0f} tokens/s needed, {needed['measured']:,.0f} "
          "measured"),
         ("token cache", "not known: --gin.CORPUS=… names a corpus or its sizes" if cache is None

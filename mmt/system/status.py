@@ -92,6 +92,11 @@ def end() -> None:
         _line.phases.end()
 
 
+def seconds() -> dict[str, float]:
+    """Returns the seconds of the finished phases by kind, in their order; {} if none are shown."""
+    return {kind: sum(each) for kind, each in _line.phases.seconds.items()} if _line else {}
+
+
 def off() -> None:
     """Shows no phases from here on: another process of the run does."""
     global _line

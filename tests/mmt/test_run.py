@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = (
     "config.gin", "manifest.json", "metrics.jsonl", "ledger.json", "environment.json",
     "vocabulary.model", "vocabulary.source.model", "vocabulary.target.model", "languages.npz",
-    "risk.json",
+    "risk.json", "timings.jsonl",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -76,6 +77,33 @@ def test_no_child_survives(tmp_path):
     while state.exists() and state.read_text().split()[2] != "Z" and time.monotonic() < end:
         time.sleep(0.01)
     assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is of Linux")
+def test_a_killed_launcher_ends_its_tasks_in_order(tmp_path):
+    """Nothing can answer a SIGKILL; the tasks get SIGTERM and may save."""
+    task = (
+        "import os, signal, sys, time\n"
+        f"said = lambda text: open({str(tmp_path / 'said')!r}, 'a').write(text)\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (said('saved'), sys.exit(143)))\n"
+        "said('ready ')\nwhile True: time.sleep(0.02)"
+    )
+    code = (
+        "import sys; from mmt.launch.local import Task, run; "
+        f"run([Task([sys.executable, '-S', '-c', {task!r}], {{}})])"
+    )
+    launcher = subprocess.Popen([sys.executable, "-c", code])
+    said, end = tmp_path / "said", time.monotonic() + 60
+
+    def wait_for(text):
+        while not (said.exists() and said.read_text() == text):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    wait_for("ready ")
+    launcher.kill()
+    launcher.wait()
+    wait_for("ready saved")
 
 
 def test_a_missing_command_is_an_error():

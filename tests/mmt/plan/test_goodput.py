@@ -1,5 +1,6 @@
 """The simulator of failures, against the formulas where they hold, and by invariants elsewhere."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -77,6 +78,55 @@ def test_without_failures_only_checkpoints_cost():
     assert done.mean == 20 * DAY + 20 * 60 and done.failures == 0
     assert goodput.expected_seconds(never, DAY) == pytest.approx(done.mean)
     assert goodput.best(never).mean == 20 * DAY + 60  # one save, at the end
+
+
+class Given(np.random.Generator):
+    """Random numbers that are given: seconds until each failure."""
+
+    def __init__(self, *seconds: float) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.seconds = iter(seconds)
+
+    def exponential(self, mean: float) -> float:
+        return next(self.seconds)
+
+
+def fails_after(run: FailingRun, interval: float, *seconds: float) -> goodput.Goodput:
+    return goodput.simulate(run, interval, [Given(*seconds, math.inf)])
+
+
+@pytest.mark.parametrize(
+    ("fails", "lost"),
+    [(4, 0),  # while it starts
+     (10 + 121, 121),  # the first save has begun and is not complete
+     (10 + 122, 20),  # it is
+     (10 + 223, 121)],  # the second is not
+)  # fmt: skip
+def test_a_failure_costs_the_work_since_the_last_complete_save(fails, lost):
+    """A save blocks for 2 seconds and is complete 20 seconds later. Without a failure the run takes
+    10 seconds of start, 200 of work, two saves and 20 seconds of writing.
+    """
+    never = {"chip_hours": 0.0, "host_hours": 1.0, "repair_hours": 0.0, "restart_seconds": 5.0}
+    made = FailingRun(200.0, 2.0, 2.0, 1, 1, Failures(**never), write=20.0, start=10.0)
+    done = fails_after(made, 100.0)
+    assert done.mean == 10 + 200 + 4 + 20 and done.parts["saves"] == 24
+    done = fails_after(made, 100.0, float(fails))
+    assert done.failures == 1 and done.parts["lost work"] == lost
+    assert done.parts["restarts"] == min(fails, 10) + 7 and done.parts["training"] == 200
+    assert sum(done.parts.values()) == pytest.approx(done.mean)
+
+
+def test_a_save_waits_for_the_one_before():
+    never = FailingRun(30.0, 1.0, 0.0, 1, 1, Failures(chip_hours=0.0, host_hours=0.0), write=14.0)
+    assert goodput.simulate(never, 10.0).mean == 30 + 3 + 4 + 4 + 14
+    assert goodput.simulate(never, 20.0).mean == 30 + 2 + 4 + 14  # the last interval is 10
+
+
+def test_slow_writes_make_seldom_saves_better():
+    fast = goodput.with_rates(run(days=1.0, restart_seconds=200.0, runs=20), 10_800.0)
+    slow = dataclasses.replace(fast, write=3000.0)
+    assert goodput.best(fast).mean < goodput.best(slow).mean
+    assert goodput.best(slow).interval > goodput.best(fast).interval
 
 
 def test_llama_3_is_simulated_above_its_goodput():

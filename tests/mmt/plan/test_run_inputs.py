@@ -6,6 +6,7 @@ import pytest
 
 from mmt.cli import main
 from mmt.plan import estimate, topology
+from tests.mmt.plan.test_measured import save, start, write
 
 MODEL = "--gin_file=gin_configs/models/gshard_600b.gin"
 RUN = ["plan", "--run", MODEL, "--topology", "v3:32x32", "--gin.goodput.Failures.runs=5"]
@@ -61,12 +62,36 @@ def test_a_directory_keeps_the_step_and_gets_the_files(compiled, tmp_path, capsy
     assert "not a compiled step" in capsys.readouterr().err
 
 
+def test_saving_and_restarting_are_as_measured_unless_a_binding_says_otherwise(
+    compiled, tmp_path, capsys
+):
+    write(tmp_path, [save(5, 0.01, 0.1, 10**9), start(5, 77.0, 2.0, 10**9)])
+    flags = [*RUN, "--json", f"--gin.MEASURED={tmp_path}"]
+    assert main.main(flags) == 0
+    row = json.loads(capsys.readouterr().out)
+    saved = row["checkpoint"]
+    assert saved["save_seconds"] == pytest.approx(saved["bytes"] / 256 / 1e10)
+    assert saved["blocked_seconds"] == pytest.approx(saved["save_seconds"] / 10)
+    assert saved["restore_seconds"] == pytest.approx(20 * saved["save_seconds"])
+    assert row["assumptions"]["failures"]["restart_seconds"] == 75.0
+    assert f"saving and restarting as measured in {tmp_path}" in row["notes"]
+    bound = ["--gin.goodput.Failures.restart_seconds=30.0",
+             "--gin.run_forecast.RunConditions.storage_rate=2e9"]  # fmt: skip
+    assert main.main([*flags, *bound]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["assumptions"]["failures"]["restart_seconds"] == 30.0
+    assert row["assumptions"]["conditions"]["storage_rate"] == 2e9
+    assert row["assumptions"]["conditions"]["blocked_rate"] == 1e11
+    assert len(compiled) == 2  # nothing is kept: no directory is given
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--topology", "v7:8x8"], "unknown topology 'v7:8x8'; nearest: v"),
         (["--topology", "cpu:8"], "cpu:8: no forecast for CPUs"),
         (["--gin.PRICE=-1.0"], "RunConditions.price = -1.0; allowed: 0 or more, or None"),
+        (["--gin.MEASURED=nowhere"], "nowhere: no such directory"),
         (["--gin.TOKENS=0"], "TOKENS = 0; allowed: above 0"),
         (["--gin.goodput.Failures.chip_hour=5"], "chip_hours"),
         (["--gin.goodput.Failures.chip_hours=-5.0"], "chip_hours = -5.0; allowed: 0 or more"),

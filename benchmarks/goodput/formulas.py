@@ -1,6 +1,4 @@
-"""Compares the simulator of failures with the formulas of Young and Daly.
-
-    python -m benchmarks.goodput [--seed 0]
+"""The simulator of failures against the formulas of Young and Daly, for benchmarks/goodput.
 
 The first table has machines whose failures are exponential and that always have a host at hand,
 where Daly's mean time is exact. The others have no formula: few spare hosts, a smaller mesh, and
@@ -8,12 +6,8 @@ Llama 3 405B (arXiv 2407.21783: 419 interruptions in 54 days on 16,384 GPUs, mor
 time effective).
 """
 
-import argparse
-
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks.header import header
 from mmt.plan import goodput
 from mmt.plan.goodput import FailingRun, Failures
 
@@ -60,18 +54,3 @@ def without_formula(seed: int) -> Table:
             f"{waiting:.1%}", f"{fewer:.1%}",
         )  # fmt: skip
     return table
-
-
-def main() -> None:
-    """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    print(header())
-    console = Console(width=120)
-    console.print(formulas(args.seed))
-    console.print(without_formula(args.seed))
-
-
-if __name__ == "__main__":
-    main()

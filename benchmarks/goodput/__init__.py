@@ -1,0 +1,1 @@
+"""The simulator of failures against formulas and against killed runs."""

@@ -1,0 +1,85 @@
+"""The constants of saving and restarting that a run has measured of itself (`timings.jsonl`)."""
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from mmt import timings
+from mmt.run import Run
+
+_READING = "reading the checkpoint"  # a part of a start
+_SIMILAR = 10.0  # ratio of sizes up to which rates are used without a warning
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """Medians of the saves and restarts of a run.
+
+    Bytes per second are those of a host, so they hold for other sizes. For a small checkpoint most
+    of the time does not depend on its size, and they are too low for a large one.
+
+    Attributes:
+        directory: of the run.
+        bytes: of a checkpoint, on one host.
+        blocked_rate: bytes per second while a save keeps training waiting.
+        storage_rate: bytes per second from the beginning of a save until it is complete.
+        restore_rate: bytes per second of verifying and reading a checkpoint.
+        restart_seconds: from the start of the process to the first step, without reading.
+        parts: the seconds of a restart by what it does, in order, with reading.
+    """
+
+    directory: Path
+    bytes: float
+    blocked_rate: float
+    storage_rate: float
+    restore_rate: float
+    restart_seconds: float
+    parts: dict[str, float]
+
+    def note(self, planned: float) -> str:
+        """Returns where the constants are from. planned: bytes of a host in the run to forecast."""
+        text = f"saving and restarting as measured in {self.directory}"
+        if planned > _SIMILAR * self.bytes:
+            text += (f"; its checkpoint has {self.bytes / 1e6:,.1f} MB per host, this one "
+                     f"{planned / 1e6:,.1f}: seconds that do not depend on the size are counted "
+                     "as if they did")  # fmt: skip
+        return text
+
+
+def read(directory: str | Path) -> MeasuredRun:
+    """Returns the constants of a run.
+
+    Raises:
+        ValueError: the directory is missing; the run was not resumed by a command, or has no save.
+    """
+    run = Run(directory)
+    if not run.directory.is_dir():
+        raise ValueError(f"{run.directory}: no such directory{run.nearest()}")
+    rows = timings.read(run)
+    saves = [row for row in rows if "save" in row]
+    restarts = [row for row in rows if row.get("read_bytes") and _READING in row["parts"]]
+    if not saves or not restarts:
+        lacks = "no save" if not saves else "no restart: stop it once, and run it again"
+        raise ValueError(f"{run.timings} has {lacks}")
+    hosts = restarts[-1]["processes"]
+    parts = {
+        name: statistics.median(row["parts"].get(name, 0.0) for row in restarts)
+        for name in restarts[-1]["parts"]
+    }
+
+    def rate(seconds: str) -> float:
+        return statistics.median(row["bytes"] / hosts / max(row[seconds], 1e-4) for row in saves)
+
+    return MeasuredRun(
+        run.directory,
+        bytes=statistics.median(row["bytes"] for row in saves) / hosts,
+        blocked_rate=rate("blocked"),
+        storage_rate=rate("seconds"),
+        restore_rate=statistics.median(
+            row["read_bytes"] / hosts / max(row["parts"][_READING], 1e-4) for row in restarts
+        ),
+        restart_seconds=statistics.median(
+            row["seconds"] - row["parts"][_READING] for row in restarts
+        ),
+        parts=parts,
+    )
