@@ -1,1 +1,1 @@
-"""The road from text to batches by size, up to GShard's 25 billion pairs."""
+"""The cost of data by number of pairs, up to GShard's 25 billion pairs."""

@@ -1,9 +1,9 @@
-"""Measures the road from text to batches by size, and extrapolates it to 25 billion pairs.
+"""Measures caching, starting, resuming and mixing by size, and extrapolates to 25 billion pairs.
 
     python -m benchmarks.scale [--pairs 1e6] [--short 1e6] [--index 1e8] [--out FOLDER]
 
 Pairs are made up in a stream, in 100 languages whose sizes fall as GShard's. `--pairs` is the
-largest cache with sentences of 18 words, `--short` the largest with 3 words: the same road, with
+largest cache with sentences of 18 words, `--short` the largest with 3 words, with
 less to tokenise. `--index` is the largest cache that is opened but has no records: for starting and
 resuming. The mixture is measured with 100, 1,000 and 10,000 languages at 25 billion pairs.
 
@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.header import header
-from benchmarks.scale import curves, made_up, roads
+from benchmarks.scale import costs, curves, made_up
 from eval.report.figures import drawing
 from mmt.system import environment
 
@@ -40,10 +40,10 @@ MIXED = (100, 1_000, 10_000)
 Row = dict[str, Any]
 
 
-def alone(work: Callable[..., roads.Values], *arguments: Any) -> roads.Values:
+def alone(work: Callable[..., costs.Values], *arguments: Any) -> costs.Values:
     """Returns the result of a function in a new process, so that memory is its own."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([roads.__name__])
+    context.set_forkserver_preload([costs.__name__])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(work, *arguments).result()
 
@@ -53,7 +53,7 @@ def powers(least: int, most: int) -> list[int]:
     return [10**n for n in range(1, 13) if least <= 10**n <= most]
 
 
-def rows_of(series: str, size: int, values: roads.Values) -> list[Row]:
+def rows_of(series: str, size: int, values: costs.Values) -> list[Row]:
     """Returns a row per quantity."""
     return [
         {"series": series, "size": size, "quantity": name, "value": float(f"{value:.6g}"),
@@ -67,17 +67,17 @@ def measured(pairs: int, short: int, index: int, scratch: Path) -> Iterable[list
     for words, most in ((made_up.LONG, pairs), (made_up.SHORT, short)):
         series = f"pairs of {words} words"
         for size in powers(SMALLEST, most):
-            yield rows_of(series, size, alone(roads.caching, scratch, size, LANGUAGES, words))
-            for road in (roads.starting, roads.resuming, roads.reading):
-                yield rows_of(series, size, alone(road, scratch))
+            yield rows_of(series, size, alone(costs.caching, scratch, size, LANGUAGES, words))
+            for cost in (costs.starting, costs.resuming, costs.reading):
+                yield rows_of(series, size, alone(cost, scratch))
             shutil.rmtree(scratch)
     for size in powers(SMALLEST, index):
-        yield rows_of("index alone", size, alone(roads.index, scratch, size, LANGUAGES))
-        for road in (roads.starting, roads.resuming):
-            yield rows_of("index alone", size, alone(road, scratch))
+        yield rows_of("index alone", size, alone(costs.index, scratch, size, LANGUAGES))
+        for cost in (costs.starting, costs.resuming):
+            yield rows_of("index alone", size, alone(cost, scratch))
         shutil.rmtree(scratch)
     for count in MIXED:
-        yield rows_of("languages", count, alone(roads.mixing_of, count, GOAL))
+        yield rows_of("languages", count, alone(costs.mixing_of, count, GOAL))
 
 
 def points(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
@@ -90,7 +90,7 @@ def points(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
 
 def table(rows: list[Row]) -> Table:
     """Returns a line per quantity: the largest measured, the exponent, the value at 25 billion."""
-    made = Table(title="the road of the data; a quantity without an exponent has not grown yet")
+    made = Table(title="cost by number of pairs; a quantity without an exponent has not grown yet")
     for column in ("series", "quantity", "largest size", "value", "exponent", "at 25e9", "95 %"):
         made.add_column(column, justify="left" if column in ("series", "quantity") else "right")
     for (series, quantity), values in points(rows).items():
@@ -124,7 +124,7 @@ def figure(rows: list[Row]) -> Figure:
     )  # fmt: skip
     names = list(dict.fromkeys(name for _, _, series in panels for name in series))
     with drawing.styled():
-        drawn = drawing.canvas("The road of the data by number of pairs", height=6.4)
+        drawn = drawing.canvas("Caching and start by number of pairs", height=6.4)
         for axes, (title, quantity, series) in zip(
             drawn.subplots(2, 2).flat, panels, strict=True
         ):
@@ -166,7 +166,7 @@ def main() -> None:
         rows = []
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
             sizes = int(args.pairs), int(args.short), int(args.index)
-            for new in measured(*sizes, Path(folder) / "road"):
+            for new in measured(*sizes, Path(folder) / "cache"):
                 rows += new
                 print(*(f"{row['series']} {row['size']:,} {row['quantity']}: {row['value']:.4g}"
                         for row in new), sep="\n", flush=True)  # fmt: skip

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {  # imported by others
     "benchmarks.faulty_run", "benchmarks.goodput.forecasts", "benchmarks.goodput.formulas",
     "benchmarks.goodput.killed_runs", "benchmarks.header", "benchmarks.packs",
-    "benchmarks.scale.curves", "benchmarks.scale.made_up", "benchmarks.scale.roads",
+    "benchmarks.scale.curves", "benchmarks.scale.made_up", "benchmarks.scale.costs",
     "benchmarks.serving.clients", "benchmarks.translate.lines", "benchmarks.watch.made_up_run",
 }  # fmt: skip
 FILES = {

@@ -1,10 +1,10 @@
-"""benchmarks/scale: the stream of pairs, the fit, and the whole road at a small size."""
+"""benchmarks/scale: the stream of pairs, the fit, and all measurements at a small size."""
 
 import numpy as np
 import pytest
 
 from benchmarks.scale import __main__ as scale
-from benchmarks.scale import curves, made_up, roads
+from benchmarks.scale import costs, curves, made_up
 
 
 def test_sizes_fall_geometrically_to_the_given_total():
@@ -56,22 +56,22 @@ def test_what_does_not_grow_is_constant():
 
 
 @pytest.mark.slow
-def test_the_road_at_two_hundred_pairs(tmp_path):
-    folder = tmp_path / "road"
-    cached = roads.caching(folder, 200, 3, made_up.SHORT)
+def test_the_costs_of_two_hundred_pairs(tmp_path):
+    folder = tmp_path / "cache"
+    cached = costs.caching(folder, 200, 3, made_up.SHORT)
     assert cached["cache: files of records"] == 3
     assert not (folder / "text").exists()
-    started, resumed, read = (road(folder) for road in
-                              (roads.starting, roads.resuming, roads.reading))  # fmt: skip
+    started, resumed, read = (cost(folder) for cost in
+                              (costs.starting, costs.resuming, costs.reading))  # fmt: skip
     assert read["readers: open files"] == 3
     rows = scale.rows_of("pairs", 200, cached | started | resumed | read)
     assert all(np.isfinite(row["value"]) for row in rows)
 
 
 def test_an_index_without_records_is_opened_and_resumed(tmp_path):
-    roads.index(tmp_path / "road", 2000, 3)
-    assert roads.starting(tmp_path / "road")["start: time"] > 0
-    assert roads.resuming(tmp_path / "road")["resume: time"] > 0
+    costs.index(tmp_path / "cache", 2000, 3)
+    assert costs.starting(tmp_path / "cache")["start: time"] > 0
+    assert costs.resuming(tmp_path / "cache")["resume: time"] > 0
 
 
 def test_table_marks_what_grows_faster_than_linear():

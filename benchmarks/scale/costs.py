@@ -1,4 +1,4 @@
-"""What each part of the road costs at one size; each function runs in a process of its own.
+"""The cost of each part at one size; each function runs in a process of its own.
 
 They return quantity -> value. Times are CPU-seconds of the process with all threads. Memory is the
 growth of MiB that no file backs: pages of mapped files, which the system may drop, do not count.
