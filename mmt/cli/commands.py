@@ -293,6 +293,8 @@ def _plan(args: argparse.Namespace) -> None:
         return _forecast(args)
     if args.params:
         return _parameters(args)
+    if args.search is not None:
+        return _search_meshes(args)
     from mmt import plan
 
     ask = plan.compare_meshes if args.compare else plan.plan
@@ -318,6 +320,18 @@ def _forecast(args: argparse.Namespace) -> None:
                            **pictures}.items():  # fmt: skip
             write_bytes(directory / name, data if isinstance(data, bytes) else data.encode())
             print(directory / name, file=sys.stderr)
+
+
+def _search_meshes(args: argparse.Namespace) -> None:
+    for flag in ("decode", "compare"):
+        if getattr(args, flag):
+            raise ValueError(f"--search ranks meshes for a training step; omit --{flag}")
+    from mmt.plan import mesh_search
+
+    answer = mesh_search.search(
+        args.gin_file, args.bindings, args.topology, compiled=args.search
+    )
+    print(as_json(answer.to_json()) if args.json else answer.table())
 
 
 def _parameters(args: argparse.Namespace) -> None:
