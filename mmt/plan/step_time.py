@@ -64,7 +64,7 @@ def forecast(plan: TopologyPlan) -> StepTime:
     else:
         parts = _instructions(profile, peak, bandwidth, chip.clock or 1.0)
         rows = [(row["padded"] / peak, row["bytes"] / bandwidth) for row in profile["products"]]
-        compute = sum(busy for busy, moving in rows if busy >= moving)
+        compute = math.fsum(busy for busy, moving in rows if busy >= moving)
     limits = {"compute": compute, "memory": math.fsum(parts.values()) - compute}
     exchanges = {
         kind: seconds / chip.link_share for kind, seconds in plan.collective_seconds().items()
