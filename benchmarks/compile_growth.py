@@ -4,9 +4,9 @@
 
 The step is that of gin_configs/models/gshard_600b.gin in bfloat16 (with 60 layers: gshard_1t.gin),
 with one expert and 2,048 source tokens per chip, for TPU v4. It needs the extra [plan], but no TPU.
-GShard claims O(1) compile time in chips, without figures. The measure is CPU-seconds of `compile()`, which other load affects less
-than wall seconds. It takes about 5 minutes on 2 free cores at level O1, and 4 times that by
-default.
+GShard claims O(1) compile time in chips, without figures. The measure is CPU-seconds of
+`compile()`, which other load affects less than wall seconds. It takes about 6 minutes on 2 free
+cores at level O1, and 4 times that by default.
 """
 
 import argparse

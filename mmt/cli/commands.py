@@ -289,12 +289,12 @@ def _extend(args: argparse.Namespace) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
+    if args.search is not None:
+        return _search_meshes(args)
     if args.forecast is not None:
         return _forecast(args)
     if args.params:
         return _parameters(args)
-    if args.search is not None:
-        return _search_meshes(args)
     from mmt import plan
 
     ask = plan.compare_meshes if args.compare else plan.plan
@@ -323,9 +323,10 @@ def _forecast(args: argparse.Namespace) -> None:
 
 
 def _search_meshes(args: argparse.Namespace) -> None:
-    for flag in ("decode", "compare"):
-        if getattr(args, flag):
-            raise ValueError(f"--search ranks meshes for a training step; omit --{flag}")
+    used = {"params": args.params, "decode": args.decode, "compare": args.compare,
+            "run": args.forecast is not None}  # fmt: skip
+    for flag in (flag for flag, given in used.items() if given):
+        raise ValueError(f"--search ranks meshes for a training step; omit --{flag}")
     from mmt.plan import mesh_search
 
     answer = mesh_search.search(
