@@ -63,25 +63,33 @@ def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
     `device_mesh({"data": -1, "model": 2})` on 8 devices is 4 x 2. Raises ValueError if the sizes do
     not multiply to the number of devices.
     """
-    requested = dict(axes or {"data": -1, "model": 1})
     chosen = _DEVICES.get()
     chosen = jax.devices() if chosen is None else chosen
-    count, sizes = len(chosen), dict(requested)
-    fixed = math.prod(size for size in sizes.values() if size != -1)
-    for name, size in sizes.items():
-        if size == -1 and fixed > 0 and count % fixed == 0:
-            sizes[name] = count // fixed
-    if math.prod(sizes.values()) != count or min(sizes.values()) < 1:
-        raise ValueError(
-            f"mesh {requested} does not fit {count} devices: its sizes must multiply to {count}, "
-            "one of them may be -1 (sharding.device_mesh.axes)"
-        )
+    sizes = mesh_sizes(axes or {"data": -1, "model": 1}, len(chosen))
     automatic, shape = (jax.sharding.AxisType.Auto,) * len(sizes), tuple(sizes.values())
     try:
         return jax.make_mesh(shape, tuple(sizes), automatic, devices=chosen)
     except NotImplementedError:  # on a TPU: 512 x 4 splits a side of a torus of 8 x 16 x 16
         placed = mesh_utils.create_device_mesh(shape, chosen, allow_split_physical_axes=True)
         return Mesh(placed, tuple(sizes), axis_types=automatic)
+
+
+def mesh_sizes(axes: Mapping[str, int], devices: int) -> dict[str, int]:
+    """Returns the axes of `device_mesh` with a size in place of -1.
+
+    Raises ValueError if the sizes do not multiply to the number of devices.
+    """
+    sizes = dict(axes)
+    fixed = math.prod(size for size in sizes.values() if size != -1)
+    for name, size in sizes.items():
+        if size == -1 and fixed > 0 and devices % fixed == 0:
+            sizes[name] = devices // fixed
+    if math.prod(sizes.values()) != devices or min(sizes.values()) < 1:
+        raise ValueError(
+            f"mesh {dict(axes)} does not fit {devices} devices: its sizes must multiply to "
+            f"{devices}, one of them may be -1 (sharding.device_mesh.axes)"
+        )
+    return sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,6 +168,11 @@ class Layout:
         array.
         """
         return self._size(self._spec((logical,))[0])
+
+    def axes(self, logical: str) -> tuple[str, ...]:
+        """Returns the mesh axes of a logical axis that is the only sharded axis of its array."""
+        axes = self._spec((logical,))[0]
+        return (axes,) if isinstance(axes, str) else axes or ()
 
     def parameters(self, boxed_shapes: Any) -> Any:
         """Returns the shardings of a tree of parameters, boxed with their logical axes.

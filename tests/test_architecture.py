@@ -284,4 +284,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 117
+    assert count(parser()) == 118

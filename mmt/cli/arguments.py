@@ -375,6 +375,10 @@ def _plan_flags(parser: argparse.ArgumentParser) -> None:
         "--compare", action="store_true", help="compare the meshes of gin_configs/meshes"
     )
     parser.add_argument(
+        "--search", nargs="?", const=0, type=int, metavar="N",
+        help="rank all meshes by the roofline, from shapes alone; N: compile the N fastest, too",
+    )  # fmt: skip
+    parser.add_argument(
         "--run", dest="forecast", nargs="?", const="", metavar="DIR",
         help="forecast the whole run: time, failures, cost, data; DIR: also as files, with a "
         "picture, and the compiled step, which is used again",

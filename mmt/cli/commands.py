@@ -289,6 +289,8 @@ def _extend(args: argparse.Namespace) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
+    if args.search is not None:
+        return _search_meshes(args)
     if args.forecast is not None:
         return _forecast(args)
     if args.params:
@@ -318,6 +320,19 @@ def _forecast(args: argparse.Namespace) -> None:
                            **pictures}.items():  # fmt: skip
             write_bytes(directory / name, data if isinstance(data, bytes) else data.encode())
             print(directory / name, file=sys.stderr)
+
+
+def _search_meshes(args: argparse.Namespace) -> None:
+    used = {"params": args.params, "decode": args.decode, "compare": args.compare,
+            "run": args.forecast is not None}  # fmt: skip
+    for flag in (flag for flag, given in used.items() if given):
+        raise ValueError(f"--search ranks meshes for a training step; omit --{flag}")
+    from mmt.plan import mesh_search
+
+    answer = mesh_search.search(
+        args.gin_file, args.bindings, args.topology, compiled=args.search
+    )
+    print(as_json(answer.to_json()) if args.json else answer.table())
 
 
 def _parameters(args: argparse.Namespace) -> None:

@@ -150,13 +150,18 @@ def assign_slots(
     """
     groups, tokens, experts = gates.shape
     choices = choice.expert.shape[-1]
-    capacity = min(tokens, max(1, math.ceil(choices * tokens * capacity_factor / experts)))
+    slots = capacity(tokens, experts, choices, capacity_factor)
     in_order = jnp.swapaxes(choice.expert, 1, 2).reshape(groups, -1)  # [G k*S]
     before, _ = rank(in_order, jnp.tile(padding_mask, (1, choices)), experts)
     position = jnp.swapaxes(before.reshape(groups, choices, tokens), 1, 2)
-    dispatched = choice.chosen & (position < capacity)
+    dispatched = choice.chosen & (position < slots)
     measures = _measures(gates, lse, padding_mask, choice.expert[..., 0], dispatched)
-    return Routing(choice.expert, position, choice.gate, dispatched, measures, experts, capacity)
+    return Routing(choice.expert, position, choice.gate, dispatched, measures, experts, slots)
+
+
+def capacity(tokens: int, experts: int, choices: int, factor: float) -> int:
+    """Returns the tokens of a group that an expert has room for: `factor` times its fair share."""
+    return min(tokens, max(1, math.ceil(choices * tokens * factor / experts)))
 
 
 def _measures(

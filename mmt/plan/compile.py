@@ -56,8 +56,8 @@ def main() -> int:
 def answer(request: Request) -> dict[str, Any]:
     """Returns sizes, work and the compiler's results, or notes on why nothing was compiled."""
     machine = topology.parse(request.topology)
-    compiles = machine.kind == "cpu" or (machine.tpu and _has_libtpu())
-    notes = [] if compiles else [_why_not(machine)]
+    reason = why_not(machine)
+    compiles, notes = not reason, [reason] if reason else []
     devices = _devices(machine, compiles)
     with sharding.devices(devices):
         made, note = _program(request, machine.devices)
@@ -114,20 +114,27 @@ def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transf
     return parts
 
 
+def trainer_of(
+    files: Sequence[str], bindings: Sequence[str], layout: sharding.Layout
+) -> tuple[trainer.Trainer, tuple[int, int, int]]:
+    """Returns the configuration's trainer on another layout, and the sizes of its batch.
+
+    The sizes are those of `batch_shapes`. The mesh of the configuration is ignored.
+    """
+    files, bindings = _load(files, bindings)
+    anywhere = ["sharding.device_mesh.axes={'data': -1, 'model': 1}", "sharding.Layout.over={}"]
+    config.load([AMOUNT, *files, MESH], [*bindings, *anywhere], may_leave_open=True)
+    made = dataclasses.replace(_trainer(), layout=layout)
+    return made, _batch_sizes()
+
+
 def _program(request: Request, devices: int) -> tuple[trainer.Trainer, str]:
     """Returns the configuration's trainer and a note on its mesh, if it was chosen here."""
-    files, bindings = list(request.files), list(request.bindings)
-    config.load([AMOUNT, *files], may_leave_open=True)
-    if config.macro("MODEL") is None:
-        raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
-    if not config.binds(trainer.Trainer):
-        files = [RUN, *files]  # first, so that the papers' models override the batch
-    config.load([AMOUNT, *files], bindings, may_leave_open=True)
-    model, note = config.macro("MODEL"), ""
-    parameters.count(model)  # or it is no model
+    files, bindings = _load(request.files, request.bindings)
+    note = ""
     if not config.binds(sharding.device_mesh):
         rows, *lengths = _batch_sizes()
-        parts = data_parts(devices, rows=rows, lengths=lengths, model=model)
+        parts = data_parts(devices, rows=rows, lengths=lengths, model=config.macro("MODEL"))
         if parts < devices:
             note = (
                 f"mesh chosen: {parts} x {devices // parts}; rows, groups and experts divide by "
@@ -136,10 +143,30 @@ def _program(request: Request, devices: int) -> tuple[trainer.Trainer, str]:
             )
         axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
         config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
+    return _trainer(), note
+
+
+def _load(files: Sequence[str], bindings: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Loads the configuration, with gin_configs/runs/train.gin if it has no run.
+
+    Returns its files and bindings.
+    """
+    files, bindings = list(files), list(bindings)
+    config.load([AMOUNT, *files], may_leave_open=True)
+    if config.macro("MODEL") is None:
+        raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
+    if not config.binds(trainer.Trainer):
+        files = [RUN, *files]  # first, so that the papers' models override the batch
+    config.load([AMOUNT, *files], bindings, may_leave_open=True)
+    parameters.count(config.macro("MODEL"))  # or it is no model
+    return files, bindings
+
+
+def _trainer() -> trainer.Trainer:
     made = config.configured(trainer.Trainer)()
     if made.teacher is not None:
         raise ValueError("mmt plan knows no teacher; omit gin_configs/runs/distill.gin")
-    return made, note
+    return made
 
 
 def _decoding(made: trainer.Trainer, batch: Any) -> jax.stages.Traced:
@@ -212,11 +239,10 @@ def _on_a_device(leaves: Sequence[jax.ShapeDtypeStruct]) -> int:
     )
 
 
-def _has_libtpu() -> bool:
-    return importlib.util.find_spec("libtpu") is not None
-
-
-def _why_not(machine: topology.Topology) -> str:
+def why_not(machine: topology.Topology) -> str:
+    """Returns why nothing can be compiled for a machine; '' if it can."""
+    if machine.kind == "cpu" or (machine.tpu and importlib.util.find_spec("libtpu")):
+        return ""
     if machine.tpu:
         return "libtpu is not installed (pip install 'mmt[plan]'): shapes and arithmetic only"
     return "no compiler for GPUs that are not present: shapes and arithmetic only"

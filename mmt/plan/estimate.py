@@ -186,9 +186,9 @@ class TopologyPlan:
             *((f"  {kind}", f"{row['count']} in the program, {row['executed']} executed, "
                f"{row['bytes'] / 1e6:,.1f} MB per device")
               for kind, row in collectives.summary(self.exchanges or []).items()),
-            ("compiled in", _seconds(self.answer.get("compile_seconds"))),
-            ("step, at best", _seconds(self.step_seconds)),
-            *((f"  {name}", _seconds(value)) for name, value in parts.items()),
+            ("compiled in", readable_seconds(self.answer.get("compile_seconds"))),
+            ("step, at best", readable_seconds(self.step_seconds)),
+            *((f"  {name}", readable_seconds(value)) for name, value in parts.items()),
         ]  # fmt: skip
         if (days := self.days) is not None:
             years = days / 365.25 * self.machine.chips
@@ -291,7 +291,7 @@ class MeshComparison:
             total = plan.bytes_per_device["total"]
             fits = {True: "yes", False: "NO", None: "?"}[plan.fits]
             size = "?" if total is None else f"{total / _GIB:.2f}"
-            rows.append((name, fits, size, *megabytes, _seconds(plan.step_seconds)))
+            rows.append((name, fits, size, *megabytes, readable_seconds(plan.step_seconds)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([*map(str.rstrip, lines), *errors])
@@ -332,7 +332,8 @@ def _gib(size: Number) -> str:
     return "not known" if size is None else f"{size / _GIB:.2f} GiB"
 
 
-def _seconds(value: Number) -> str:
+def readable_seconds(value: Number) -> str:
+    """Formats seconds with three significant digits."""
     if value is None:
         return "not known"
     digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0

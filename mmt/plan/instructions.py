@@ -238,7 +238,7 @@ def _convolution(rest: str, left: list[int], right: list[int]) -> tuple[float, f
         }  # fmt: skip
         met *= _met(int(size), by_label[0][str(axis)], by_label[2][str(axis)], options)
     flops = 2.0 * math.prod(out) * depth * met
-    return flops, flops * _padding(depth) * _padding(features)
+    return flops, flops * padding(depth) * padding(features)
 
 
 def _per_axis(window: str, name: str, default: str) -> list[str]:
@@ -268,6 +268,6 @@ def _dot(rest: str, left: list[int], right: list[int]) -> tuple[float, float]:
     return flops, flops
 
 
-def _padding(size: int) -> float:
+def padding(size: int | float) -> float:
     """Returns the growth of a size that is padded to the matrix unit."""
     return math.ceil(size / MXU) * MXU / size

@@ -11,6 +11,7 @@ from typing import Any
 
 from mmt.plan.estimate import TopologyPlan
 from mmt.plan.instructions import Products
+from mmt.plan.topology import Topology
 
 # The machines and sizes that benchmarks/forecast compares with published runs, and the least and
 # greatest seconds of its forecasts per published second.
@@ -25,11 +26,14 @@ class StepTime:
         parts: seconds by part: products of a part of the model ('attention: products'), other
             instructions of it ('attention: vector unit, memory'), and collectives by kind.
         products: seconds that all products would take at their peak, without memory.
+        limits: the same seconds by what limits them: 'compute' (products of high intensity),
+            'memory' (other products, other instructions, the state), 'links' (collectives).
         notes: what the forecast leaves out, and whether its range was checked.
     """
 
     parts: Mapping[str, float]
     products: float
+    limits: Mapping[str, float]
     notes: tuple[str, ...] = ()
     seconds: float = field(init=False)
 
@@ -43,28 +47,42 @@ def forecast(plan: TopologyPlan) -> StepTime:
     Raises:
         ValueError: the machine is a CPU, whose rates are not in the table.
     """
+    check(plan.machine)
     chip, answer = plan.machine.chip, plan.answer
-    if chip.flops is None or chip.bandwidth is None:
-        raise ValueError(
-            f"{plan.machine.name}: no forecast for CPUs, whose rates are not known; allowed: "
-            "v3, v4, v5e, v5p, v6e, gpu"
-        )
+    assert chip.flops is not None and chip.bandwidth is not None
     peak, bandwidth = chip.flops * chip.product_share, chip.bandwidth * chip.memory_share
     profile, notes = answer.get("profile"), []
     parts: dict[str, float] = {}
     if profile is None or (chip.clock is None and profile["cycles"]):
         parts["products"], parts["state"] = _arithmetic(answer, peak, bandwidth)
+        compute = answer["work"]["flops"] / answer["devices"] / peak
+        compute = compute if compute >= parts["products"] else 0.0
         notes.append(
             "no compiled program with estimates of cycles: the work of the vector unit (softmax, "
             "norms, dropout, sorting, copies) is not included; on v3 it is 20 to 45 % of a step"
         )
     else:
         parts = _instructions(profile, peak, bandwidth, chip.clock or 1.0)
-    for kind, seconds in plan.collective_seconds().items():
-        parts[kind] = seconds / chip.link_share
+        rows = [(row["padded"] / peak, row["bytes"] / bandwidth) for row in profile["products"]]
+        compute = math.fsum(busy for busy, moving in rows if busy >= moving)
+    limits = {"compute": compute, "memory": math.fsum(parts.values()) - compute}
+    exchanges = {
+        kind: seconds / chip.link_share for kind, seconds in plan.collective_seconds().items()
+    }
+    limits["links"] = math.fsum(exchanges.values())
     notes.append(_range(plan))
     ideal = answer["work"]["flops"] / answer["devices"] / chip.flops
-    return StepTime(dict(sorted(parts.items(), key=lambda part: -part[1])), ideal, tuple(notes))
+    parts = dict(sorted({**parts, **exchanges}.items(), key=lambda part: -part[1]))
+    return StepTime(parts, ideal, limits, tuple(notes))
+
+
+def check(machine: Topology) -> None:
+    """Raises ValueError for a CPU, whose rates are not in the table."""
+    if machine.chip.flops is None or machine.chip.bandwidth is None:
+        raise ValueError(
+            f"{machine.name}: no forecast for CPUs, whose rates are not known; allowed: "
+            "v3, v4, v5e, v5p, v6e, gpu"
+        )
 
 
 def _instructions(

@@ -45,9 +45,10 @@ class Topology:
     def rate(self, *, all_to_all: bool, devices: int) -> float | None:
         """Returns the bytes/s that a device sends to its group of `devices`; None for a CPU.
 
-        Rings use all links. An all-to-all crosses the middle of the torus: half of the devices send
-        half of their bytes over the two faces of the longest dimension, of length L. So a device
-        has at most 8 / L links, which the devices of a chip share.
+        A ring over all devices uses all links, one over a part those of the dimensions that the
+        part covers (`_ring_links`). An all-to-all crosses the middle of the torus: half of the
+        devices send half of their bytes over the two faces of the longest dimension, of length L.
+        So a device has at most 8 / L links, which the devices of a chip share.
         """
         if self.chip.link is None:
             return None
@@ -59,7 +60,21 @@ class Topology:
             if devices < self.devices:  # a part of the torus, as nearly a cube as possible
                 longest = min(longest, math.ceil(devices ** (1 / self.chip.dimensions)))
             links = min(links, 8 / longest / self.chip.devices)
+        elif devices < self.devices:
+            links = min(links, self._ring_links(devices))
         return links * self.chip.link
+
+    def _ring_links(self, devices: int) -> int:
+        """Returns the links of a device to the other devices of its group.
+
+        As JAX places them, a group covers whole dimensions where it can, with two links each, and
+        of another one a line, with one link in each direction of its rings.
+        """
+        left, links = max(1, devices // self.chip.devices), 0
+        for side in sorted(self.shape, reverse=True):
+            if side > 1 and left % side == 0:
+                left, links = left // side, links + 2
+        return max(1, links + (left > 1))
 
 
 def parse(name: str) -> Topology:

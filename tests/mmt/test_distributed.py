@@ -314,3 +314,51 @@ def test_every_process_reports_what_cannot_run(runner, tmp_path, flags, flags_of
     if not flags_of or "SEED" in json.dumps(flags_of):
         assert message in ended[0][2]
         assert "Traceback" not in ended[0][2] + ended[1][2]
+
+
+COMPILES = """
+import jax, numpy as np
+from mmt import distributed
+events = []
+jax.monitoring.register_event_listener(lambda event, **_: events.append(event.split("/")[-1]))
+distributed.start()
+sharded = jax.sharding.NamedSharding(jax.make_mesh((2,), ("data",)), jax.P("data"))
+rows = jax.make_array_from_process_local_data(sharded, np.ones((2, 3), np.float32))
+jax.jit(lambda x: (x * x).sum())(rows).block_until_ready()
+print(events.count("compile_requests_use_cache"), events.count("cache_hits"))
+distributed.finish()
+"""
+
+
+@pytest.mark.mesh
+def test_the_first_process_writes_the_cache_of_programs_and_finds_them_again(tmp_path):
+    """What docs/training/hosts.md says of a shared cache. On the CPU, JAX's keys of the other
+    processes differ, so they are not asked for hits.
+    """
+
+    def start(*caches) -> list[tuple[int, int]]:
+        """Returns (programs, programs found) of each process, which has the cache given."""
+        port, started = free_port(), []
+        for index, cache in enumerate(caches):
+            environment = os.environ | {
+                "JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PLATFORMS": "cpu",
+                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_NUM_PROCESSES": "2",
+                "JAX_COORDINATOR_ADDRESS": f"localhost:{port}", "JAX_PROCESS_ID": str(index),
+            }  # fmt: skip
+            environment.pop("XLA_FLAGS", None)  # one device for each
+            started.append(
+                subprocess.Popen([sys.executable, "-c", COMPILES], cwd=ROOT, env=environment,
+                                 text=True, stdout=subprocess.PIPE)
+            )  # fmt: skip
+        outputs = [process.communicate(timeout=300)[0] for process in started]
+        assert [process.returncode for process in started] == [0, 0]
+        return [tuple(map(int, output.split()[-2:])) for output in outputs]
+
+    shared, other = tmp_path / "shared", tmp_path / "other"
+    (programs, found), _ = start(shared, other)
+    assert programs > 0 and found == 0
+    names = sorted(path.name for path in shared.iterdir())
+    assert names and not list(other.glob("*"))
+    (again, found), _ = start(shared, shared)
+    assert again == found == programs
+    assert sorted(path.name for path in shared.iterdir()) == names

@@ -62,3 +62,20 @@ def test_made_up_devices_share_the_machine():
     single, eight = topology.parse("cpu:1"), topology.parse("cpu:8")
     assert single.chip.memory == pytest.approx(8 * eight.chip.memory)
     assert eight.rate(all_to_all=True, devices=8) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "links"),
+    [
+        ("v4:8x16x16", 2048, 6),
+        ("v4:8x16x16", 256, 4),  # two whole sides
+        ("v4:8x16x16", 16, 2),
+        ("v4:8x16x16", 64, 3),  # a side, and a line of 4
+        ("v4:8x16x16", 2, 1),
+        ("v3:32x32", 64, 2),  # 32 chips of two devices
+    ],
+)
+def test_the_ring_of_a_part_has_the_links_of_its_sides(name, devices, links):
+    machine = topology.parse(name)
+    rate = machine.rate(all_to_all=False, devices=devices)
+    assert rate == pytest.approx(links * machine.chip.link)
