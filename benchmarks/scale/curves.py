@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 STEEP = 1.05  # an exponent above this is flagged: more than linear
 _POINTS = 4  # of the fit, the largest: small ones bend it
@@ -47,7 +47,7 @@ class Curve(NamedTuple):
         residuals = np.log(self.values) - np.log(self.scale) - self.exponent * logs
         spread = np.sqrt((residuals**2).sum() / (count - 2))
         away = (place - logs.mean()) ** 2 / ((logs - logs.mean()) ** 2).sum()
-        t = stats.t.ppf((1 + confidence) / 2, count - 2)
+        t = stdtrit(count - 2, (1 + confidence) / 2)
         width = t * spread * np.sqrt(1 + 1 / count + away)
         middle = self.at(size) - self.fixed
         return self.fixed + middle / np.exp(width), self.fixed + middle * np.exp(width)
