@@ -97,7 +97,7 @@ class LanguageIdentifier:
         }
 
     def save(self, model_dir: str | Path) -> None:
-        """Writes the identifier of a run directory, in place of a former one."""
+        """Writes the identifier of a run directory; replaces an old one."""
         file = Run(model_dir).identifier
         new = file.with_name(f".{file.name}.new")
         with new.open("wb") as stream:
@@ -109,15 +109,15 @@ class LanguageIdentifier:
         return self._from_arrays(self.arrays())
 
     def scores(self, lines: Sequence[str]) -> Float[np.ndarray, "N L"]:
-        """Returns the logarithms of the probabilities, but for a constant per line."""
+        """Returns unnormalised log-probabilities."""
         parts = [np.zeros((0, len(self.codes)), np.float32)]
         for start in range(0, len(lines), _BATCH):
-            found = ngrams.extract(
+            features = ngrams.extract(
                 lines[start : start + _BATCH],
                 alphabet=self.alphabet, buckets=len(self.embedding),
             )  # fmt: skip
-            scores = found.project(self.embedding) @ self.output + self.bias
-            scores[found.scale == 0] = np.where(np.array(self.codes) == NONE, 0, -np.inf)
+            scores = features.project(self.embedding) @ self.output + self.bias
+            scores[features.scale == 0] = np.where(np.array(self.codes) == NONE, 0, -np.inf)
             parts.append(scores)
         return np.concatenate(parts)
 
