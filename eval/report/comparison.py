@@ -222,23 +222,16 @@ def by_size(group: Group) -> list[Group]:
     return [Group(f"{name} {end - start}", group.entries[start:end]) for name, start, end in parts]
 
 
-def sliding(values: Sequence[float], window: int = 10) -> list[Sequence[float]]:
+def sliding(values: Sequence[float], window: int) -> list[Sequence[float]]:
     """Returns for every position the `window` values around it, fewer at both ends.
 
-    window 2: [1, 3, 5] -> [1], [1, 3], [3, 5].
+    >>> sliding([1, 3, 5], 2)
+    [[1], [1, 3], [3, 5]]
     """
     before = window // 2
     return [
         values[max(0, index - before) : index + window - before] for index in range(len(values))
     ]
-
-
-def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
-    """Returns the mean of the `window` values around each position, fewer at both ends.
-
-    window 2: [1, 3, 5] -> [1, 2, 4].
-    """
-    return [fmean(around) for around in sliding(values, window)]
 
 
 def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:

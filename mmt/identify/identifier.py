@@ -1,6 +1,6 @@
-"""`LanguageIdentifier`: says which language a line is in, of those that a run was trained on."""
+"""`LanguageIdentifier`: identifies the language of a line among those of a run's training data."""
 
-import os
+import io
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from mmt.identify import ngrams
 from mmt.run import Run
+from mmt.system import atomic
 
 NONE = "und"  # ISO 639-3's code of an undetermined language: none of the others
 _VERSION = 1
@@ -98,11 +99,9 @@ class LanguageIdentifier:
 
     def save(self, model_dir: str | Path) -> None:
         """Writes the identifier of a run directory; replaces an old one."""
-        file = Run(model_dir).identifier
-        new = file.with_name(f".{file.name}.new")
-        with new.open("wb") as stream:
-            np.savez_compressed(stream, **self.arrays())
-        os.replace(new, file)
+        stream = io.BytesIO()
+        np.savez_compressed(stream, **self.arrays())
+        atomic.write_bytes(Run(model_dir).identifier, stream.getvalue())
 
     def quantised(self) -> "LanguageIdentifier":
         """Returns the identifier as it is after saving and loading."""

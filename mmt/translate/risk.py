@@ -6,7 +6,6 @@ chrF of its line. `eval.calibration` fits it on a validation set.
 
 import json
 import math
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ from jaxtyping import Float
 from mmt import languages
 from mmt.decoding import Decoding
 from mmt.run import Run
+from mmt.system import atomic
 from mmt.translate import line_checks
 from mmt.translate.sentences import has_words
 from mmt.translate.translation import Hypothesis, Risk, Signals, Translation
@@ -90,11 +90,8 @@ class Calibration:
 
     def save(self, model_dir: str | Path) -> None:
         """Writes the calibration of a run; replaces an old one."""
-        file = Run(model_dir).risk
-        new = file.with_name(f".{file.name}.new")
         text = json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
-        new.write_text(text, encoding="utf-8")
-        os.replace(new, file)
+        atomic.write_bytes(Run(model_dir).risk, text.encode())
 
     def confidence(self, signals: Sequence[Signals]) -> Float[np.ndarray, "N"]:
         """Returns the expected chrF of translations, 0 to 1."""
