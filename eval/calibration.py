@@ -77,7 +77,7 @@ def calibrate(
 
 
 def _spread(sentences: Sentences, limit: int) -> list[tuple[str, str]]:
-    """Returns up to `most` pairs of a language, evenly spaced."""
+    """Returns up to `limit` pairs of a language, evenly spaced."""
     step = -(-len(sentences.sources) // limit)
     return list(zip(sentences.sources, sentences.references, strict=True))[::step]
 

@@ -1,4 +1,4 @@
-"""Pronouns that the previous sentences decide: does a model prefer the right one?
+"""Contrastive evaluation of pronouns that depend on previous sentences.
 
 As in ContraPro (Müller et al. 2018), nothing is translated: the model scores the reference and the
 same text with another pronoun. The examples come from any corpus with documents, into English.
@@ -45,9 +45,11 @@ class PronounExample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PronounAccuracy:
-    """How often the right pronoun is likelier than each other one.
+    """How often the right pronoun is more likely than each other one.
 
-    alone, in_context: pronoun -> whether each example is right without and with its context.
+    Attributes:
+        alone: pronoun -> whether each example is right without its context.
+        in_context: pronoun -> whether each example is right with its context.
     """
 
     alone: dict[str, list[bool]]

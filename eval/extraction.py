@@ -1,4 +1,4 @@
-"""Compares a model with the part that `mmt extract` has taken out of it: size, speed and scores."""
+"""Compares a model with one that `mmt extract` took from it: size, speed and scores."""
 
 import math
 import statistics
@@ -90,15 +90,15 @@ class ExtractionScores:
 def scoring_set(name: str | None, corpus: str, codes: Sequence[str]) -> TestSet | None:
     """Returns the sentences of languages in a test set, by default the test split of a corpus.
 
-    If the corpus has no test lines of them, this is said on stderr, and None is returned.
+    If the corpus has no test lines of a language, prints a message on stderr and returns None.
 
     Args:
-        given: a test set as for `testsets.load`, or None.
+        name: a test set as for `testsets.load`, or None.
         corpus: a corpus as for `corpora.load`.
         codes: FLORES codes.
 
     Raises:
-        ValueError: there is no such test set or corpus, or the given one lacks a language.
+        ValueError: there is no such test set or corpus, or the test set lacks a language.
     """
     if name is not None:
         return testsets.load(name).only(codes)
@@ -120,9 +120,9 @@ def compare(
 
     Args:
         original: the model with all experts.
-        extracted: the one that was taken out.
+        extracted: the extracted model.
         testset: sentences of the extracted languages.
-        baseline: a dense model, over which the original gains.
+        baseline: a dense model, to measure the gain of the experts.
         decoding: options of the search.
 
     Raises:

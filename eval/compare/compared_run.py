@@ -1,4 +1,4 @@
-"""What a comparison reads of a run: its files, without its weights and without JAX."""
+"""Reads the files of a run for a comparison, without its weights and without JAX."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +22,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
-    """The scores of a run. rows: in file order. counts: by the key of their row.
+    """The scores of a run.
 
-    paired: stored tests, by the key of their row and the system and checkpoint of the other one.
+    Attributes:
+        rows: rows of results, in file order.
+        counts: counts per sentence, by the key of their row.
+        paired: stored tests, by the key of their row, and system and checkpoint of the other row.
     """
 
     rows: tuple[Row, ...] = ()
@@ -34,10 +37,18 @@ class ScoreRows:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
-    """A run and what its files say. What a file does not say is empty or None.
+    """A run and the content of its files. Missing content is empty or None.
 
-    name: no other compared run has it. bindings: of its configuration. notes: what is missing.
-    faults: which files are damaged, with file and line; lines after a fault are not compared.
+    Attributes:
+        name: unique among the compared runs.
+        directory: the run directory.
+        bindings: bindings of its configuration.
+        manifest: languages and counts of its training data.
+        environment: devices and versions.
+        metrics: the logged metrics.
+        scores: rows of results and analysis.
+        notes: what is missing, as text.
+        faults: damaged files, with file and line; lines after a fault are not compared.
     """
 
     name: str
@@ -107,7 +118,7 @@ class _Reader:
         )  # fmt: skip
 
     def _read(self, file: Path, load: Callable[[Path], T], default: T) -> T:
-        """Returns what `load` makes of a file, or `without`, which is then noted."""
+        """Returns `load(file)`; `default`, with a note or fault, if that is not possible."""
         if not file.is_file():
             self._notes.append(f"{self._name} has no {file.name}")
             return default

@@ -1,8 +1,8 @@
 """`mmt report`: renders rows of results and analysis as one HTML page, Markdown, CSV and figures.
 
-Example sentences are shown if a folder `hypotheses/` is beside the results file. Equal input gives
-equal bytes. comparison.py pairs systems and baselines; eval/records/analysis_index.py finds
-analysis rows.
+Example sentences are shown if there is a folder `hypotheses/` in the folder of the results file.
+Equal input gives equal bytes. comparison.py pairs systems and baselines;
+eval/records/analysis_index.py finds analysis rows.
 """
 
 import dataclasses
@@ -52,9 +52,7 @@ CSV_FILES = {
 
 
 class Picture(NamedTuple):
-    """A figure with its heading. wide, narrow: SVG by file name without suffix, for two page
-    widths.
-    """
+    """A figure with its heading, as SVG by file name without suffix, for two page widths."""
 
     title: str
     caption: str
@@ -147,10 +145,15 @@ def report(
       `bleu_by_size_…`; with the necessary analysis rows also `quality_by_cost_…`,
       `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>` and `behaviours_<system>`.
 
-    allow: of comparison.ALLOWED, permits what is otherwise rejected or excluded. examples: whether
-    to show sentences; without them, the report has no test-set text. Raises ValueError for a broken
-    row, incomparable rows, or no rows, before anything is written. Raises OSError if a file cannot
-    be read or written.
+    Args:
+        files: results files.
+        out: folder of the report.
+        allow: of comparison.ALLOWED, accepts rows that are otherwise rejected or excluded.
+        examples: whether to show sentences; without them, the report has no test-set text.
+
+    Raises:
+        ValueError: a row is broken, rows are incomparable, or there are none; nothing is written.
+        OSError: a file cannot be read or written.
     """
     check_folder(out)
     unique_files = {Path(file).resolve(): Path(file) for file in files}

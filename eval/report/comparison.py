@@ -100,14 +100,21 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One test set into one target: its languages, in descending order of training data.
+    """One test set into one target, or an ablation on it.
 
-    systems: the multilingual systems, best first. palette: the systems of the whole report, in the
-    order of their colours. used: the rows that count, in file order; rows: all rows. allow: of
-    ALLOWED.
+    An ablation compares systems called `NAME:VALUE` on the languages that all of them have.
 
-    name: of an ablation, else "". An ablation has systems called `NAME:VALUE` and the languages
-    that all of them have. references: systems outside the ablation that have all its languages.
+    Attributes:
+        testset, target: the test set, and its target language.
+        systems: the multilingual systems, best first.
+        entries: the languages, in descending order of training data.
+        used: the rows that are compared, in file order.
+        rows: all rows.
+        allow: options of the user, of ALLOWED.
+        name: NAME of an ablation, else "".
+        references: systems outside an ablation that have all its languages.
+        ablations: the ablations on this test set.
+        palette: the systems of the whole report, in the order of their colours.
     """
 
     testset: str
@@ -134,7 +141,7 @@ class Comparison:
 
     @functools.cached_property
     def compared(self) -> Group:
-        """Returns those with both a multilingual row and a baseline."""
+        """Returns the languages of `all` with both a multilingual row and a baseline."""
         return Group("all", tuple(e for e in self.all.entries if e.baseline and e.rows))
 
     @functools.cached_property
