@@ -59,16 +59,12 @@ def evaluate(
     those of this test set. Progress is shown on stderr.
 
     Args:
-        translator: the model.
-        testset: the test set.
         system: the system; rows have its name, kind, checkpoint and config.
         out: the results file.
-        decoding: options of the search.
         scores: metrics in addition to BLEU and chrF++.
         decode: text by which rows record the decoding; by default `str(decoding)`.
 
-    Returns:
-        The rows of all languages, in the order of the test set.
+    Returns the rows of all languages, in the order of the test set.
 
     Raises:
         ValueError: the results file is broken, or the translator routes by language and lacks one.

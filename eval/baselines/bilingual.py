@@ -39,8 +39,7 @@ def baselines(
 ) -> None:
     """Trains a bilingual model per language in `directory/<language>` and evaluates it.
 
-    A class is evaluated before the next one is trained. Run the same command again to resume each
-    model from its last checkpoint.
+    A class is evaluated before the next one is trained. Run the same command again to resume.
 
     Args:
       languages: names or codes; or a maximum number, spread evenly over the languages by size.

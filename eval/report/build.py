@@ -146,8 +146,6 @@ def report(
       `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>` and `behaviours_<system>`.
 
     Args:
-        files: results files.
-        out: folder of the report.
         allow: of comparison.ALLOWED, accepts rows that are otherwise rejected or excluded.
         examples: whether to show sentences; without them, the report has no test-set text.
 

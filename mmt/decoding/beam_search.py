@@ -182,11 +182,9 @@ def take(states: Sequence[State], rows: Int[Array, "R"], *, settings: BeamSettin
         return jnp.concatenate(leaves)[rows]
 
     constraints = first.limits.constraints
-    if constrained := [each for state in states if (each := state.limits.constraints) is not None]:
-        phrases, times = (
-            of_rows(*leaves) for leaves in zip(*(c[:2] for c in constrained), strict=True)
-        )
-        constraints = constrained[0]._replace(phrases=phrases, times=times)
+    if parts := [part for state in states if (part := state.limits.constraints) is not None]:
+        phrases, times = (of_rows(*leaves) for leaves in zip(*(p[:2] for p in parts), strict=True))
+        constraints = parts[0]._replace(phrases=phrases, times=times)
     limits, live, finished = jax.tree.map(
         of_rows,
         *[(each.limits._replace(constraints=None), each.live, each.finished) for each in states],
@@ -241,16 +239,14 @@ def _step(step_fn: StepFn, state: State, settings: BeamSettings, batch_axis: int
     final_length = max_lengths if settings.early_stopping == "never" else state.step + 1
     bound = live_scores[:, :1] / length_penalty(final_length, settings)
     done = bound <= finished.scores[:, -1:]
-    live = jax.tree.map(lambda leaf: _gather(leaf, chosen), grown)
+    live = jax.tree.map(lambda leaf: _pick(leaf, chosen), grown)
     return State(
         step=state.step + 1,
         limits=state.limits,
-        last=_gather(tokens, chosen).reshape(-1),
+        last=_pick(tokens, chosen).reshape(-1),
         live=live._replace(scores=jnp.where(done, -jnp.inf, live_scores)),
         finished=finished,
-        cache=_reorder_cache(cache, _gather(parents, chosen), batch_axis)
-        if settings.beams > 1
-        else cache,
+        cache=_reorder(cache, _pick(parents, chosen), batch_axis) if settings.beams > 1 else cache,
     )
 
 
@@ -362,13 +358,13 @@ def _best_continuations(
         scores, flat = jax.lax.top_k(scores, count)
     else:
         flat = constraints.best_by_bank(scores, banks.bank.reshape(batch, -1), count=count)
-        scores = _gather(scores, flat)
-    parents, tokens = flat // width, _gather(tokens.reshape(batch, -1), flat)
+        scores = _pick(scores, flat)
+    parents, tokens = flat // width, _pick(tokens.reshape(batch, -1), flat)
     token_scores = state.live.token_scores
     if token_scores is not None:
-        last = _gather(logprobs.reshape(batch, -1), flat)
-        token_scores = _gather(token_scores, parents).at[:, :, state.step].set(last)
-    sequences = _gather(state.live.tokens, parents).at[:, :, state.step].set(tokens)
+        last = _pick(logprobs.reshape(batch, -1), flat)
+        token_scores = _pick(token_scores, parents).at[:, :, state.step].set(last)
+    sequences = _pick(state.live.tokens, parents).at[:, :, state.step].set(tokens)
     return Hypotheses(sequences, scores, token_scores), parents, tokens
 
 
@@ -380,17 +376,17 @@ def _best_finished(old: Hypotheses, new: Hypotheses, settings: BeamSettings) -> 
 
     def chosen_or_empty(leaf: Array, empty: Array) -> Array:
         exists = (scores > -jnp.inf).reshape(batch, size, *[1] * (leaf.ndim - 2))
-        return jnp.where(exists, _gather(leaf, chosen), empty)
+        return jnp.where(exists, _pick(leaf, chosen), empty)
 
     return jax.tree.map(chosen_or_empty, merged, _empty(batch, size, settings))
 
 
-def _gather(rows: Array, chosen: Int[Array, "B X"]) -> Array:
+def _pick(rows: Array, chosen: Int[Array, "B X"]) -> Array:
     """Returns rows[b, chosen[b, x]] for all b and x."""
     return jnp.take_along_axis(rows, chosen.reshape(*chosen.shape, *[1] * (rows.ndim - 2)), axis=1)
 
 
-def _reorder_cache(cache: Cache, parents: Int[Array, "B beams"], batch_axis: int) -> Cache:
+def _reorder(cache: Cache, parents: Int[Array, "B beams"], batch_axis: int) -> Cache:
     """Returns the cache with every hypothesis' row taken from its parent."""
     if hasattr(cache, "reorder"):
         return cache.reorder(parents)
