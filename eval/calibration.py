@@ -65,8 +65,8 @@ def calibrate(
     ]
     chrf = line_chrf([line.text for line in lines], references) / 100
     measured = np.arange(len(signals)) % _MEASURED == 0
-    fitted = fit([signals[place] for place in np.flatnonzero(~measured)], chrf[~measured])
-    confidence = fitted.confidence([signals[place] for place in np.flatnonzero(measured)])
+    fitted = fit([signals[i] for i in np.flatnonzero(~measured)], chrf[~measured])
+    confidence = fitted.confidence([signals[i] for i in np.flatnonzero(measured)])
     return dataclasses.replace(
         fitted,
         decode=str(decoding),
@@ -76,9 +76,9 @@ def calibrate(
     )
 
 
-def _spread(sentences: Sentences, most: int) -> list[tuple[str, str]]:
-    """Returns up to `most` pairs of a language, evenly spaced."""
-    step = -(-len(sentences.sources) // most)
+def _spread(sentences: Sentences, limit: int) -> list[tuple[str, str]]:
+    """Returns up to `limit` pairs of a language, evenly spaced."""
+    step = -(-len(sentences.sources) // limit)
     return list(zip(sentences.sources, sentences.references, strict=True))[::step]
 
 
@@ -103,9 +103,9 @@ def fit(signals: Sequence[Signals], chrf: Float[np.ndarray, "N"]) -> Calibration
         errors = 1 / (1 + np.exp(-logits)) - chrf
         return value, np.append(values.T @ errors + _STRENGTH * away, errors.sum())
 
-    found = optimize.minimize(loss, np.append(prior, 0.0), jac=True, method="L-BFGS-B").x
-    weights = dict(zip(Signals._fields, map(float, found[:-1]), strict=True))
-    return Calibration(weights, float(found[-1]))
+    solution = optimize.minimize(loss, np.append(prior, 0.0), jac=True, method="L-BFGS-B").x
+    weights = dict(zip(Signals._fields, map(float, solution[:-1]), strict=True))
+    return Calibration(weights, float(solution[-1]))
 
 
 def reliability(

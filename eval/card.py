@@ -42,15 +42,15 @@ def facts(file: Path) -> dict[str, Any]:
 
 def extras(run: Run) -> dict[str, str]:
     """Returns what the optional files of a run are, by their names."""
-    found = {}
+    descriptions = {}
     if run.identifier.is_file():
-        found[run.identifier.name] = "language identifier, trained on the same text"
+        descriptions[run.identifier.name] = "language identifier, trained on the same text"
     if (calibration := Calibration.load_if_any(run.directory)) is not None:
-        found[run.risk.name] = (
+        descriptions[run.risk.name] = (
             f"confidence of translations, calibrated on {calibration.lines:,} validation lines "
             f"with `{_cell(calibration.decode)}`"
         )
-    return found
+    return descriptions
 
 
 def _cell(text: str) -> str:
@@ -88,24 +88,24 @@ class Card:
 
     def text(self, sha256: str, size: int) -> str:
         """Returns the Markdown of the card."""
-        known, spent = self.facts, self.cost
+        facts, spent = self.facts, self.cost
         lines = [
-            f"# {known['title']}", "", known["summary"].strip(), "",
-            f"**Licence.** {known['licence'].strip()}", "",
+            f"# {facts['title']}", "", facts["summary"].strip(), "",
+            f"**Licence.** {facts['licence'].strip()}", "",
             "| | |", "|---|---|",
             f"| parameters | {spent.parameters:,} ({spent.active_parameters:,} active) |",
-            *([f"| started from | {known['started_from']} |"] if "started_from" in known else []),
+            *([f"| started from | {facts['started_from']} |"] if "started_from" in facts else []),
             f"| trained for | {spent.steps:,} steps, {spent.tokens:,.0f} target tokens |",
             f"| hardware | {spent.devices} × {spent.device}, {spent.seconds / 3600:,.2f} hours |",
             f"| checkpoint | `{self.checkpoint}` |",
             f"| weights | {self.dtype}, {size:,} bytes, sha256 `{sha256}` |",
-            *(f"| `{name}` | {what} |" for name, what in self.extras.items()),
-            f"| command | `{known['command'].strip()}` |", "",
-            "## Risks", "", *(f"* {risk}" for risk in known["risks"]), "",
+            *(f"| `{name}` | {value} |" for name, value in self.extras.items()),
+            f"| command | `{facts['command'].strip()}` |", "",
+            "## Risks", "", *(f"* {risk}" for risk in facts["risks"]), "",
             "## Training data", "",
             "| source | what | training pairs | licence |", "|---|---|---:|---|",
             *(f"| {s['source']} | {s['what']} | {s['pairs']:,} | {s['licence']} |"
-              for s in known["sources"]), "",
+              for s in facts["sources"]), "",
             "## Scores", "", "The full-precision checkpoint's scores.", "",
             "| language | test set | sentences | decoding | BLEU | chrF++ |",
             "|---|---|---:|---|---:|---:|",

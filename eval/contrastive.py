@@ -1,4 +1,4 @@
-"""Pronouns that the previous sentences decide: does a model prefer the right one?
+"""Contrastive evaluation of pronouns that depend on previous sentences.
 
 As in ContraPro (Müller et al. 2018), nothing is translated: the model scores the reference and the
 same text with another pronoun. The examples come from any corpus with documents, into English.
@@ -45,9 +45,11 @@ class PronounExample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PronounAccuracy:
-    """How often the right pronoun is likelier than each other one.
+    """How often the right pronoun is more likely than each other one.
 
-    alone, in_context: pronoun -> whether each example is right without and with its context.
+    Attributes:
+        alone: pronoun -> whether each example is right without its context.
+        in_context: pronoun -> whether each example is right with its context.
     """
 
     alone: dict[str, list[bool]]
@@ -55,8 +57,8 @@ class PronounAccuracy:
 
     def p_value(self) -> float:
         """Returns the p of McNemar's exact test: both accuracies are equal."""
-        both = list(zip(_flat(self.alone), _flat(self.in_context), strict=True))
-        gained, lost = both.count((False, True)), both.count((True, False))
+        pairs = list(zip(_flat(self.alone), _flat(self.in_context), strict=True))
+        gained, lost = pairs.count((False, True)), pairs.count((True, False))
         return float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
 
     def table(self) -> str:
@@ -83,12 +85,14 @@ def examples(pairs: Iterable[Pair], lines: int) -> Iterator[PronounExample]:
             sources.end_document()
             targets.end_document()
         source, target = sources.add(pair.source), targets.add(pair.target)
-        found = _WORD.findall(pair.target)
-        unclear = len(source.before) != len(target.before) or _OTHER.search(pair.target)
-        if len(found) == 1 and source.before and not unclear:
-            right = found[0].lower()
-            others = [pronoun for pronoun in PRONOUNS if pronoun != right]
-            changed = (_WORD.sub(_like(found[0], other), pair.target) for other in others)
+        pronouns = _WORD.findall(pair.target)
+        unclear = len(source.previous) != len(target.previous) or _OTHER.search(pair.target)
+        if len(pronouns) == 1 and source.previous and not unclear:
+            right = pronouns[0].lower()
+            wrong = [pronoun for pronoun in PRONOUNS if pronoun != right]
+            changed = (
+                _WORD.sub(_like(pronouns[0], replacement), pair.target) for replacement in wrong
+            )
             yield PronounExample(source, target, right, tuple(changed))
 
 
@@ -127,8 +131,8 @@ def pronouns(
         scores = iter(log_likelihoods(translator, texts, source=language).tolist())
         right: dict[str, list[bool]] = {each: [] for each in PRONOUNS}
         for each in chosen:
-            reference, *others = [next(scores) for _ in range(len(PRONOUNS))]
-            right[each.pronoun].append(reference > max(others))
+            reference, *alternatives = [next(scores) for _ in range(len(PRONOUNS))]
+            right[each.pronoun].append(reference > max(alternatives))
         by_context.append({name: values for name, values in right.items() if values})
     return PronounAccuracy(*by_context)
 
@@ -153,17 +157,17 @@ def log_likelihoods(
     scores = np.zeros(len(pairs), np.float64)
     rows = translator.batch_size
     for shape in sorted(set(shapes)):
-        places = [place for place, of_pair in enumerate(shapes) if of_pair == shape]
-        for start in range(0, len(places), rows):
-            batch = places[start : start + rows]
+        indices = [i for i, of_pair in enumerate(shapes) if of_pair == shape]
+        for start in range(0, len(indices), rows):
+            batch = indices[start : start + rows]
             arrays = [np.full((rows, length), config.pad_id, np.int32) for length in shape]
-            for row, place in enumerate(batch):
-                for array, ids in zip(arrays, encoded[place], strict=True):
+            for row, i in enumerate(batch):
+                for array, ids in zip(arrays, encoded[i], strict=True):
                     array[row, : len(ids) + 1] = [*ids, config.eos_id]
-            found = _log_likelihood(
+            values = _log_likelihood(
                 translator.model, translator.params, *arrays, language, size=sides["target"].size
             )
-            scores[batch] = np.asarray(found)[: len(batch)]
+            scores[batch] = np.asarray(values)[: len(batch)]
     return scores
 
 

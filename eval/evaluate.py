@@ -1,7 +1,7 @@
-"""Translates a test set, scores it per language, and adds each row to results.jsonl at once.
+"""Translates a test set, scores it per language, and adds the rows to results.jsonl.
 
-The sentences of all languages go through the translator as one stream. A language is scored and
-written after its last sentence, so an interruption loses no finished language.
+The sentences of all languages are one stream for the translator. A language is scored and written
+after its last sentence, so an interruption loses no finished language.
 """
 
 import dataclasses
@@ -54,46 +54,53 @@ def evaluate(
     """Scores `system` on every language of `testset` and adds the rows to `out`.
 
     The texts are written to `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}` in the folder of
-    `out`. `analysis.jsonl` there gets intervals and output checks for each row. A language is
-    skipped if its row has the same checkpoint, decoding, config and `scores`, and its texts are
-    those of this test set. Progress goes to stderr. `decode` is what rows record of the decoding,
-    by default `decoding` as text.
+    `out`. `analysis.jsonl` in this folder gets intervals and output checks for each row. A language
+    is skipped if its row has the same checkpoint, decoding, config and `scores`, and its texts are
+    those of this test set. Progress is shown on stderr.
 
-    Returns the rows in the test set's order. Raises ValueError for a broken results file, or if the
-    translator routes by language and lacks one, and OSError if a file cannot be written; all before
-    the first sentence is translated.
+    Args:
+        system: the system; rows have its name, kind, checkpoint and config.
+        out: the results file.
+        scores: metrics in addition to BLEU and chrF++.
+        decode: text by which rows record the decoding; by default `str(decoding)`.
+
+    Returns the rows of all languages, in the order of the test set.
+
+    Raises:
+        ValueError: the results file is broken, or the translator routes by language and lacks one.
+        OSError: a file cannot be written. Both errors precede the first translation.
     """
     if system.kind == "bilingual":
         results.check_name(system.name, "system")
     else:
         results.check_system(system.name)
     results.check_name(testset.name, "testset")
-    if out.name == analysis.beside(out).name:
+    if out.name == analysis.path_for(out).name:
         raise ValueError(f"{out}: this name is reserved for analysis rows; choose another name")
     results.add_rows(out, [])
-    _describe(testset, analysis.beside(out))
-    judge = _Judge(testset, system, decode or str(decoding), out, scores)
-    judge.folder.mkdir(parents=True, exist_ok=True)
-    done = judge.done()
-    update.of_rows(out, done.values())
-    todo = [code for code in testset.languages if code not in done]
-    if others := judge.replaced(todo):
-        print(f"{out}: {others}", file=sys.stderr)
-    stream = _Timed(line for code in todo for line in testset.languages[code].sources)
-    options = _options(translator, testset, todo)
+    _describe(testset, analysis.path_for(out))
+    scorer = _LanguageScorer(testset, system, decode or str(decoding), out, scores)
+    scorer.folder.mkdir(parents=True, exist_ok=True)
+    finished = scorer.finished()
+    update.update_rows(out, finished.values())
+    remaining = [code for code in testset.languages if code not in finished]
+    if notice := scorer.replacement_notice(remaining):
+        print(f"{out}: {notice}", file=sys.stderr)
+    stream = _Timed(line for code in remaining for line in testset.languages[code].sources)
+    options = _options(translator, testset, remaining)
     texts = stream.times(translator.translate(stream, decoding=decoding, **options))
     with progress_bar(*SENTENCES) as bar:
-        total = sum(len(testset.languages[code].sources) for code in todo)
+        total = sum(len(testset.languages[code].sources) for code in remaining)
         task = bar.add_task(system.name, total=total)
-        for code in todo:
+        for code in remaining:
             hypotheses, seconds = [], 0.0
             for translation, cost in itertools.islice(texts, len(testset.languages[code].sources)):
                 hypotheses.append(_one_line(translation.hypotheses[0].text))
                 seconds += cost
                 bar.advance(task)
-            done[code] = judge.score(code, hypotheses, seconds)
-            bar.update(task, description=f"{system.name} {code} {done[code].bleu:.1f} BLEU")
-    return [done[code] for code in testset.languages]
+            finished[code] = scorer.score(code, hypotheses, seconds)
+            bar.update(task, description=f"{system.name} {code} {finished[code].bleu:.1f} BLEU")
+    return [finished[code] for code in testset.languages]
 
 
 def _describe(testset: TestSet, file: Path) -> None:
@@ -105,9 +112,9 @@ def _describe(testset: TestSet, file: Path) -> None:
         licence=testset.licence,
         citation=testset.citation,
     )
-    known = {row.key: row for row in analysis.read(file)}
-    known_facts = description.domain or description.licence or description.citation
-    if description != known.get(description.key) and (description.key in known or known_facts):
+    stored = {row.key: row for row in analysis.read(file)}
+    has_facts = description.domain or description.licence or description.citation
+    if description != stored.get(description.key) and (description.key in stored or has_facts):
         analysis.add(file, [description])
 
 
@@ -116,8 +123,7 @@ def validation_translations(
 ) -> dict[str, list[str]]:
     """Returns translations per language, for validation during training.
 
-    testset: a few sentences per language, such as `testsets.from_cache` returns. Nothing is
-    written.
+    testset: a few sentences per language, for example of `testsets.from_cache`. Nothing is written.
     """
     lines = (line for sentences in testset.languages.values() for line in sentences.sources)
     options = _options(translator, testset, list(testset.languages))
@@ -144,7 +150,7 @@ def validation_bleu(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Judge:
+class _LanguageScorer:
     """Scores one system on one test set; writes its texts and rows."""
 
     testset: TestSet
@@ -176,19 +182,19 @@ class _Judge:
             testset_version=self.testset.version(code),
             **dataclasses.asdict(scores),
         )
-        # References are written last: their presence marks a complete language (see `done`).
+        # References are written last: their presence marks a complete language (see `finished`).
         self._write(code, "hyp", _joined(hypotheses))
         results.add_rows(self.out, [row])
         for suffix, text in self._texts(code).items():
             self._write(code, suffix, text)
-        update.of_rows(self.out, [row])
+        update.update_rows(self.out, [row])
         return row
 
-    def done(self) -> dict[str, Row]:
+    def finished(self) -> dict[str, Row]:
         """Returns the rows that need no new translation, by language.
 
-        If a row lacks a requested metric, or has that of another sacreBLEU version, it is scored
-        again from the stored texts.
+        A row without a requested metric, or with one of another sacreBLEU version, is scored again
+        from the stored texts.
         """
         required = {
             "kind": self.system.kind,
@@ -197,47 +203,53 @@ class _Judge:
             "decode": self.decode,
             "config": self.system.config,
         }
-        done, kept = {}, {}
+        finished, last_rows = {}, {}
         for row in results.read_rows(self.out):
             if (row.system, row.testset) == (self.system.name, self.testset.name):
-                kept[row.source] = row  # only the last row has its texts
-                alike = all(getattr(row, name) == value for name, value in required.items())
-                if alike and row.source in self.testset.languages and self._is_kept(row.source):
-                    done[row.source] = row
+                last_rows[row.source] = row  # only the last row has its texts
+                matches = all(getattr(row, name) == value for name, value in required.items())
+                if (
+                    matches
+                    and row.source in self.testset.languages
+                    and self._has_current_texts(row.source)
+                ):
+                    finished[row.source] = row
         signatures = {
             name: value for name, value in metrics.signatures(self.scores).items() if value
         }
-        for code, row in list(done.items()):
+        for code, row in list(finished.items()):
             if any(getattr(row, name) != value for name, value in signatures.items()):
-                del done[code]
+                del finished[code]
                 hypotheses = (self.folder / f"{code}.hyp").read_bytes().decode().split("\n")[:-1]
-                if row is kept[code] and len(hypotheses) == row.sentences:
-                    done[code] = self.score(code, hypotheses, row.seconds)
-        return done
+                if row is last_rows[code] and len(hypotheses) == row.sentences:
+                    finished[code] = self.score(code, hypotheses, row.seconds)
+        return finished
 
-    def replaced(self, codes: Sequence[str]) -> str:
+    def replacement_notice(self, codes: Sequence[str]) -> str:
         """Returns a message about replaced rows of another model or other sentences, else ''."""
         reasons = []
-        old = [
+        candidates = [
             row for row in results.read_rows(self.out)
             if (row.system, row.testset) == (self.system.name, self.testset.name)
             and (row.checkpoint, row.decode) == (self.system.checkpoint, self.decode)
             and row.target == self.testset.target and row.source in codes
         ]  # fmt: skip
-        if models := [row for row in old if row.config != self.system.config]:
+        if other_models := [row for row in candidates if row.config != self.system.config]:
             reasons.append(
-                f"{len(models)} from a different model with this name (config {models[0].config}, "
-                f"now {self.system.config})"
+                f"{len(other_models)} from a different model with this name (config "
+                f"{other_models[0].config}, now {self.system.config})"
             )
         version = self.testset.version
-        if lines := [row for row in old if row.testset_version not in (None, version(row.source))]:
-            reasons.append(f"{len(lines)} of another version of the test set")
+        if other_versions := [
+            row for row in candidates if row.testset_version not in (None, version(row.source))
+        ]:
+            reasons.append(f"{len(other_versions)} of another version of the test set")
         if not reasons:
             return ""
-        replaced = f"rows of {self.system.name} on {self.testset.name} are replaced"
-        return f"{replaced}: {', '.join(reasons)}"
+        subject = f"rows of {self.system.name} on {self.testset.name} are replaced"
+        return f"{subject}: {', '.join(reasons)}"
 
-    def _is_kept(self, code: str) -> bool:
+    def _has_current_texts(self, code: str) -> bool:
         """Returns whether the translations exist and their sources and references are unchanged."""
         paths = {suffix: self.folder / f"{code}.{suffix}" for suffix in ("src", "hyp", "ref")}
         return all(path.is_file() for path in paths.values()) and all(
@@ -253,10 +265,10 @@ class _Judge:
 
 
 class _Timed:
-    """Attributes a translator's time to lines, though the translator reads ahead.
+    """Divides a translator's time among its lines, although it reads ahead.
 
-    Time is divided among the lines that the translator holds, in proportion to their characters.
-    The times of all lines add up to the total.
+    Time is divided among the lines that the translator has read but not yet returned, in proportion
+    to their characters. The times of all lines add up to the total.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -287,8 +299,9 @@ class _Timed:
 
 
 def _options(translator: Any, testset: TestSet, codes: Sequence[str]) -> dict[str, Any]:
-    """Returns the languages for `translate`: the target's if the model uses tags, else None; if it
-    routes by language, that of every line of the languages `codes`.
+    """Returns the language arguments of `translate` for the lines of the languages `codes`.
+
+    `target` is None if the model uses no tags. `sources` is given if it routes by language.
     """
     options: dict[str, Any] = {"target": testset.target if translator.tagged else None}
     if translator.routes_by_language:

@@ -1,4 +1,4 @@
-"""Compares a model with the part that `mmt extract` has taken out of it: size, speed and scores."""
+"""Compares a model with one that `mmt extract` took from it: size, speed and scores."""
 
 import math
 import statistics
@@ -87,21 +87,21 @@ class ExtractionScores:
         )
 
 
-def scoring_set(given: str | None, corpus: str, codes: Sequence[str]) -> TestSet | None:
+def scoring_set(name: str | None, corpus: str, codes: Sequence[str]) -> TestSet | None:
     """Returns the sentences of languages in a test set, by default the test split of a corpus.
 
-    If the corpus has no test lines of them, this is said on stderr, and None is returned.
+    If the corpus has no test lines of a language, prints a message on stderr and returns None.
 
     Args:
-        given: a test set as for `testsets.load`, or None.
+        name: a test set as for `testsets.load`, or None.
         corpus: a corpus as for `corpora.load`.
         codes: FLORES codes.
 
     Raises:
-        ValueError: there is no such test set or corpus, or the given one lacks a language.
+        ValueError: there is no such test set or corpus, or the test set lacks a language.
     """
-    if given is not None:
-        return testsets.load(given).only(codes)
+    if name is not None:
+        return testsets.load(name).only(codes)
     read = corpora.load(corpus)
     if missing := [code for code in codes if not read.count(code, "test")]:
         print(
@@ -120,19 +120,20 @@ def compare(
 
     Args:
         original: the model with all experts.
-        extracted: the one that was taken out.
+        extracted: the extracted model.
         testset: sentences of the extracted languages.
-        baseline: a dense model, over which the original gains.
+        baseline: a dense model, to measure the gain of the experts.
         decoding: options of the search.
 
     Raises:
         ValueError: a directory holds no model, or its model lacks a language.
     """
-    places = {ORIGINAL: original, EXTRACTED: extracted}
+    directories = {ORIGINAL: original, EXTRACTED: extracted}
     if baseline is not None:
-        places[BASELINE] = baseline
+        directories[BASELINE] = baseline
     translators = {
-        name: Translator.load(place, weights="float32") for name, place in places.items()
+        name: Translator.load(directory, weights="float32")
+        for name, directory in directories.items()
     }
     scores = {}
     for name, translator in translators.items():
@@ -149,7 +150,7 @@ def compare(
             evaluate.validation_translations(translator, timed, decoding=decoding)
             seconds[name].append(time.perf_counter() - start)
     return ExtractionScores(
-        {name: _parameters(place) for name, place in places.items()},
+        {name: _parameters(directory) for name, directory in directories.items()},
         {name: statistics.median(of_model) for name, of_model in seconds.items()},
         sum(len(sentences.sources) for sentences in timed.languages.values()),
         scores,
@@ -163,9 +164,9 @@ def _parameters(model_dir: str | Path) -> int:
 
 def _timed(testset: TestSet) -> TestSet:
     """Returns the first lines of each language, which `compare` has translated before."""
-    most = max(_TIMED_LINES // len(testset.languages), 1)
-    some = {
-        code: Sentences(sentences.sources[:most], sentences.references[:most])
+    max_lines = max(_TIMED_LINES // len(testset.languages), 1)
+    first_lines = {
+        code: Sentences(sentences.sources[:max_lines], sentences.references[:max_lines])
         for code, sentences in testset.languages.items()
     }
-    return TestSet(testset.name, testset.target, some)
+    return TestSet(testset.name, testset.target, first_lines)

@@ -29,10 +29,14 @@ SPBLEU = ("flores200", "flores101")
 class Metrics:
     """The scores to compute in addition to BLEU and chrF++.
 
-    spbleu: the SentencePiece model of spBLEU (Goyal et al., 2022), `flores200` or `flores101`; ""
-    for no spBLEU. The model must be in sacreBLEU's cache; otherwise ValueError names the path. ter:
-    whether to compute the translation edit rate (Snover et al., 2006). It takes as long as all
-    other scores together.
+    Attributes:
+        spbleu: SentencePiece model of spBLEU (Goyal et al., 2022), `flores200` or `flores101`; ""
+            for no spBLEU. The model must be in sacreBLEU's cache.
+        ter: whether to compute the translation edit rate (Snover et al., 2006). It takes as long as
+            all other scores together.
+
+    Raises:
+        ValueError: the model of spBLEU is unknown or missing; the message has its path.
     """
 
     spbleu: str = ""
@@ -108,11 +112,14 @@ def signatures(also: Metrics = DEFAULT_METRICS) -> dict[str, str | None]:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """sacreBLEU's counts per sentence; corpus scores follow from their sums.
+    """sacreBLEU's counts per sentence. Corpus scores are computed from their sums.
 
-    bleu: (sentences, 10): both lengths, then matches and totals of 1- to 4-grams. chrf: (sentences,
-    24): n-grams in hypothesis, reference and both, for 6 character orders and 2 word orders. The
-    rows of several languages, concatenated, give the micro average.
+    For a micro average over languages, concatenate their rows.
+
+    Attributes:
+        bleu: (sentences, 10): both lengths, then matches and totals of 1- to 4-grams.
+        chrf: (sentences, 24): n-grams in hypothesis, reference and both, for 6 character orders and
+            2 word orders.
     """
 
     bleu: np.ndarray
@@ -125,8 +132,8 @@ def packed(counts: np.ndarray) -> str:
     The totals follow from the hypothesis length n: n, n - 1, n - 2, n - 3. The other counts take
     one byte each, or two if any exceeds 255. They are compressed and encoded in base 85.
     """
-    kept = counts[:, :6]
-    small = kept.astype(np.uint8 if kept.max(initial=0) < 256 else "<u2")
+    stored = counts[:, :6]
+    small = stored.astype(np.uint8 if stored.max(initial=0) < 256 else "<u2")
     return base64.b85encode(zlib.compress(small.T.tobytes(), 9)).decode()
 
 
@@ -144,9 +151,9 @@ def unpacked(text: str, sentences: int) -> np.ndarray:
     width, remainder = divmod(len(content), 6 * max(sentences, 1))
     if remainder or width not in (1, 2):
         raise ValueError(f"packed holds {len(content)} bytes; expected {sentences} sentences")
-    kept = np.frombuffer(content, np.uint8 if width == 1 else "<u2").reshape(6, sentences).T
-    totals = np.maximum(kept[:, :1].astype(int) - np.arange(4), 0)
-    return np.concatenate([kept, totals], axis=1).astype(np.float64)
+    stored = np.frombuffer(content, np.uint8 if width == 1 else "<u2").reshape(6, sentences).T
+    totals = np.maximum(stored[:, :1].astype(int) - np.arange(4), 0)
+    return np.concatenate([stored, totals], axis=1).astype(np.float64)
 
 
 class References:

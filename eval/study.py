@@ -38,21 +38,27 @@ COMMANDS = ("train", "distill", "baselines")
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Runs, in their order, and where their rows and the report go.
+    """A list of runs, their evaluation, and the report.
 
-    runs: `COMMAND FILE`, such as `train my/dense.gin`; commands: COMMANDS. What differs between
-        runs stands in their gin files. A run's system is named by the last part of its MODEL_DIR;
-        baselines are judged by their own `Judge`.
-    testsets: what `mmt evaluate` judges each trained or distilled run on; decoding: how; scores:
-        which beside BLEU and chrF++. Baselines' `Judge` has its own.
-    corpus: whose training targets a system may recite; "" looks for none.
-    examples: whether the report shows sentences.
-    remarks: what the report's recipe notes say: heading -> text.
-    leave_out: corpora, by the names of their entries. The first run, a `train`, is trained again
-        without each of them, as system `without:NAME`; the report shows what each corpus gives.
+    Attributes:
+        runs: `COMMAND FILE`, such as `train my/dense.gin`, with a command of COMMANDS. The name of
+            a system is the last part of MODEL_DIR in its gin file.
+        testsets: test sets on which each trained or distilled run is evaluated. Baselines are
+            evaluated by their own `Judge`.
+        results: the results file.
+        out: folder of the report.
+        decoding: options of the search.
+        scores: metrics in addition to BLEU and chrF++.
+        bindings: old way to bind settings of all runs, see below.
+        corpus: corpus with whose training targets outputs are compared, to find recited ones; ""
+            for none.
+        examples: whether the report shows sentences.
+        remarks: recipe notes of the report: heading -> text.
+        leave_out: names of corpora. The first run, a `train`, is also trained without each of
+            them, as system `without:NAME`; the report has the effect of each corpus.
 
-    Studies of earlier versions have settings as text, which still count: `NAME=VALUE` after a run's
-    file, the same for all runs in `bindings`, and lists such as `['beam=1']` in `decoding` and
+    Studies of earlier versions have settings as text, which are still read: `NAME=VALUE` after a
+    run's file, in `bindings` for all runs, and lists such as `['beam=1']` in `decoding` and
     `scores`.
     """
 
@@ -73,7 +79,7 @@ class Study:
             value = getattr(self, name)
             if isinstance(value, Decoding | Metrics):
                 continue
-            if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
                 raise ValueError(f"Study.{name}: {value!r}; expected a list of texts")
         if not self.runs:
             raise ValueError("Study.runs: []; expected a run or more")
@@ -95,17 +101,18 @@ class Study:
     def _check_runs(self) -> None:
         for run in self.runs:
             try:
-                command, *rest = shlex.split(run) or [""]
+                command, *arguments = shlex.split(run) or [""]
             except ValueError as error:  # an unclosed quote
                 raise ValueError(f"Study.runs: {run!r}: {error}") from None
-            if command not in COMMANDS or not rest or not all("=" in one for one in rest[1:]):
+            are_bindings = all("=" in argument for argument in arguments[1:])
+            if command not in COMMANDS or not arguments or not are_bindings:
                 raise ValueError(
                     f"Study.runs: {run!r}; expected a command of {', '.join(COMMANDS)} and its gin "
                     "file, as in 'train my/dense.gin'"
                 )
 
     def _settings_as_text(self) -> list[str]:
-        """The parameters that hold settings as text, as in earlier versions."""
+        """Returns the parameters that hold settings as text, as in earlier versions."""
         old = {
             "runs": any(len(shlex.split(run)) > 2 for run in self.runs),
             "bindings": bool(self.bindings),
@@ -122,26 +129,26 @@ class Study:
         raised without a report; the next start resumes that run.
         """
         runs = list(map(self._run, self.runs))
-        without = {corpus: self._without(corpus, runs[0]) for corpus in self.leave_out}
-        runs += without.values()
+        ablation_runs = {corpus: self._ablation_run(corpus, runs[0]) for corpus in self.leave_out}
+        runs += ablation_runs.values()
         self._check(runs)
-        judged = [f"--gin.{name}" for name in self._judged]
+        evaluation_flags = [f"--gin.{name}" for name in self._evaluation_bindings]
         for run in runs:
-            print_stand([_stand(each, Path(self.results)) for each in runs])
+            print_statuses([_status(each, Path(self.results)) for each in runs])
             bindings = [f"--gin.{binding}" for binding in run.bindings]
             mmt(run.command, f"--gin_file={run.file}", *bindings)
             for testset in self.testsets if run.command != "baselines" else ():
                 mmt("evaluate", "--model", str(run.directory), "--testset", testset,
-                    "--out", self.results, *judged)  # fmt: skip
-        print_stand([_stand(each, Path(self.results)) for each in runs])
+                    "--out", self.results, *evaluation_flags)  # fmt: skip
+        print_statuses([_status(each, Path(self.results)) for each in runs])
         training = TrainingTargets(targets(self.corpus)) if self.corpus else None
         update([Path(self.results)], training=training)
-        analysis.add(analysis.beside(Path(self.results)), self._remarks())
-        if without:
-            systems = {corpus: run.directory.name for corpus, run in without.items()}
+        analysis.add(analysis.path_for(Path(self.results)), self._remarks())
+        if ablation_runs:
+            systems = {corpus: run.directory.name for corpus, run in ablation_runs.items()}
             manifest = read_manifest(Run(runs[0].directory).manifest)
-            given = effects(Path(self.results), runs[0].directory.name, systems, manifest)
-            analysis.add(analysis.beside(Path(self.results)), given)
+            effect_rows = effects(Path(self.results), runs[0].directory.name, systems, manifest)
+            analysis.add(analysis.path_for(Path(self.results)), effect_rows)
         return report([self.results], Path(self.out), examples=self.examples)
 
     def _run(self, run: str) -> "PlannedRun":
@@ -151,8 +158,8 @@ class Study:
             config.load([file], bindings)
         except ValueError as error:
             raise ValueError(f"Study.runs: {run!r}: {error}") from error
-        given = {name: config.macro(name) for name in ("MODEL_DIR", "TRAIN_STEPS")}
-        for (name, value), kind in zip(given.items(), (str, int), strict=True):
+        macros = {name: config.macro(name) for name in ("MODEL_DIR", "TRAIN_STEPS")}
+        for (name, value), kind in zip(macros.items(), (str, int), strict=True):
             if value is None:
                 raise ValueError(f"Study.runs: {run!r}: neither it nor {file} gives {name}")
             if not isinstance(value, kind):
@@ -164,14 +171,13 @@ class Study:
                 f"Study.runs: {run!r}: its baselines' rows go into {rows}, the study's are in "
                 f"{self.results}; have it end in RESULTS={self.results}"
             )
-        directory, steps = Path(given["MODEL_DIR"]), given["TRAIN_STEPS"]
+        directory, steps = Path(macros["MODEL_DIR"]), macros["TRAIN_STEPS"]
         languages = config.macro("BASELINE_LANGUAGES", 0)
         count = languages if isinstance(languages, int) else len(languages)
         return PlannedRun(command, file, bindings, directory, steps, count)
 
-    def _without(self, corpus: str, whole: "PlannedRun") -> "PlannedRun":
-        """Returns the run `whole` without a corpus. Raises ValueError if its data do not have it.
-        """
+    def _ablation_run(self, corpus: str, run: "PlannedRun") -> "PlannedRun":
+        """Returns a run without a corpus. Raises ValueError if its data do not have the corpus."""
         command, file, *bindings = shlex.split(self.runs[0])
         config.load([file], [*self.bindings, *bindings])
         try:
@@ -179,15 +185,19 @@ class Study:
         except ValueError as error:
             raise ValueError(f"Study.leave_out: {error}") from error
         name = re.sub(r"[^\w.-]+", "_", corpus)
-        directory = whole.directory.with_name(f"without:{name}")
+        directory = run.directory.with_name(f"without:{name}")
         bindings += [f"MODEL_DIR={str(directory)!r}",
                      f"pipeline.train_batches.leave_out={[corpus]!r}"]  # fmt: skip
         return self._run(shlex.join([command, file, *bindings]))
 
     @property
-    def _judged(self) -> list[str]:
+    def _evaluation_bindings(self) -> list[str]:
         settings = {"Decoding": self.decoding, "Metrics": self.scores}
-        return [f"{name}.{one}" for name, value in settings.items() for one in _bindings(value)]
+        return [
+            f"{name}.{binding}"
+            for name, value in settings.items()
+            for binding in _bindings(value)
+        ]
 
     def _remarks(self) -> list[analysis.Remark]:
         return [analysis.Remark(title=title, text=text) for title, text in self.remarks.items()]
@@ -207,7 +217,7 @@ class Study:
                 names[name] = run.directory
         for name in self.testsets:
             testsets.load(name)
-        config.bind(self._judged, (Decoding, Metrics))
+        config.bind(self._evaluation_bindings, (Decoding, Metrics))
         config.configured(Decoding)()
         config.configured(Metrics)()
         if self.corpus:
@@ -280,9 +290,9 @@ def mmt(*arguments: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
-    """A command, its gin file and bindings, and its directory.
+    """A command with its gin file, bindings and run directory.
 
-    steps: of its training. baselines: the number of bilingual models, 0 for a single model.
+    steps: training steps. baselines: number of bilingual models, 0 for a single model.
     """
 
     command: str
@@ -294,7 +304,7 @@ class PlannedRun:
 
 
 @dataclasses.dataclass(frozen=True)
-class Stand:
+class RunStatus:
     """The progress of a run as text, and the number of rows of its system."""
 
     run: PlannedRun
@@ -302,22 +312,22 @@ class Stand:
     rows: int
 
 
-def _stand(run: PlannedRun, file: Path) -> Stand:
+def _status(run: PlannedRun, file: Path) -> RunStatus:
     rows = results.read_rows(file) if file.exists() else []
     if run.command == "baselines":
-        judged = [row for row in rows if row.kind == "bilingual"]
-        done = len({row.source for row in judged})
-        return Stand(run, f"{done:,} of {run.baselines:,} models", len(judged))
+        system_rows = [row for row in rows if row.kind == "bilingual"]
+        trained_models = len({row.source for row in system_rows})
+        return RunStatus(run, f"{trained_models:,} of {run.baselines:,} models", len(system_rows))
     step = Run(run.directory).last_step()
-    judged = [row for row in rows if row.system == run.directory.name]
-    return Stand(run, f"{step:,} of {run.steps:,} steps", len(judged))
+    system_rows = [row for row in rows if row.system == run.directory.name]
+    return RunStatus(run, f"{step:,} of {run.steps:,} steps", len(system_rows))
 
 
-def print_stand(stands: Sequence[Stand]) -> None:
-    """A table on stderr: a row per run."""
+def print_statuses(statuses: Sequence[RunStatus]) -> None:
+    """Prints a table on stderr, with a row per run."""
     table = Table("run", "command", "trained", "rows", box=None)
-    for stand in stands:
+    for status in statuses:
         table.add_row(
-            stand.run.directory.name, stand.run.command, stand.trained, f"{stand.rows:,}"
+            status.run.directory.name, status.run.command, status.trained, f"{status.rows:,}"
         )
     Console(stderr=True).print(table)

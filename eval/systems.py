@@ -11,7 +11,7 @@ from mmt.run import Run
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A system under evaluation; its fields are those of `results.Row`. train_pairs: by FLORES
+    """A system under evaluation. The fields are those of `results.Row`; `train_pairs` is by FLORES
     code.
     """
 
@@ -33,8 +33,8 @@ def system_of(
     run = Run(model_dir)
     run.check_is_model(run.manifest, run.config)
     manifest = read_manifest(run.manifest)
-    whole = manifest.counts.get("train", {})  # an imported model has none
-    counts = {code: whole[code] for code in manifest.translated if code in whole}
+    train_counts = manifest.counts.get("train", {})  # an imported model has none
+    counts = {code: train_counts[code] for code in manifest.translated if code in train_counts}
     folder = model_dir.resolve().name
     steps = [step] if isinstance(step, int) else step
     return System(

@@ -129,11 +129,11 @@ class Translations:
             copied["train"] = "references."
         for split, name in copied.items():
             for code in corpus.files[split]:
-                with output_log.whole(folder / f"{name}{code}.tsv") as file:
+                with output_log.new_file(folder / f"{name}{code}.tsv") as file:
                     for pair in corpus.pairs(code, split):
                         file.write(output_log.row(pair.source, pair.target))
         self._translate(folder, corpus)
-        with output_log.whole(folder / "corpus.toml") as file:
+        with output_log.new_file(folder / "corpus.toml") as file:
             file.write(self._description(corpus))
 
     def _translate(self, folder: Path, corpus: corpora.Corpus) -> None:

@@ -82,6 +82,10 @@ def fit(points: Mapping[int, float]) -> Curve:
         return Curve(0.0, 0.0, float(values.max()), 0.0, sizes, values)
     above, more = values[grown] - fixed, sizes[grown] - sizes[0]
     above, more = above[-_POINTS:], more[-_POINTS:]
-    line = stats.linregress(np.log(more), np.log(above))
-    error = float(line.stderr) if len(more) > 2 else float("nan")
-    return Curve(fixed, float(line.slope), float(np.exp(line.intercept)), error, more, above)
+    x, y = np.log(more), np.log(above)
+    slope, intercept = np.polyfit(x, y, 1)
+    error = float("nan")
+    if len(x) > 2:
+        residuals = y - slope * x - intercept
+        error = float(np.sqrt((residuals**2).sum() / (len(x) - 2) / ((x - x.mean()) ** 2).sum()))
+    return Curve(fixed, float(slope), float(np.exp(intercept)), error, more, above)

@@ -52,23 +52,32 @@ def score(files: Sequence[Path], model: Path) -> tuple[int, list[str]]:
     unknown, or if the command fails; no row is added then.
     """
     command, name = _command(), name_of(model)
-    known = {file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files}
-    items, refused = [], set[str]()
-    for item in newest(files):
-        if not item.is_there or item.judged is None:
+    stored = {
+        file: {row.key: row for row in analysis.read(analysis.path_for(file))} for file in files
+    }
+    pending, unsupported = [], set[str]()
+    for scored in newest(files):
+        if not scored.has_texts or scored.judged is None:
             continue
-        unknown = {item.row.source, item.row.target} - KNOWN
-        refused |= unknown
-        row = known[item.file].get(("comet", *item.row.key))
-        fresh = isinstance(row, analysis.Comet) and (row.model, row.hypotheses) == (name, item.hash)
-        if not unknown and not fresh:
-            items.append(item)
-    if items:
-        scores = iter(_run(command, model, items))
-        rows = [(item, _row(item, name, [next(scores) for _ in item.lines])) for item in items]
+        unknown = {scored.row.source, scored.row.target} - KNOWN
+        unsupported |= unknown
+        row = stored[scored.file].get(("comet", *scored.row.key))
+        is_scored = isinstance(row, analysis.Comet) and (row.model, row.hypotheses) == (
+            name,
+            scored.hash,
+        )
+        if not unknown and not is_scored:
+            pending.append(scored)
+    if pending:
+        scores = iter(_run(command, model, pending))
+        rows = [
+            (scored, _row(scored, name, [next(scores) for _ in scored.lines])) for scored in pending
+        ]
         for file in files:
-            analysis.add(analysis.beside(file), [row for item, row in rows if item.file == file])
-    return len(items), sorted(refused)
+            analysis.add(
+                analysis.path_for(file), [row for scored, row in rows if scored.file == file]
+            )
+    return len(pending), sorted(unsupported)
 
 
 def name_of(model: Path) -> str:
@@ -105,28 +114,28 @@ def _command() -> str:
     return command
 
 
-def _run(command: str, model: Path, items: Iterable[ScoredTexts]) -> list[float]:
+def _run(command: str, model: Path, pending: Iterable[ScoredTexts]) -> list[float]:
     """Returns COMET of every sentence, in order."""
-    lines = [line for item in items for line in item.lines]
+    lines = [line for scored in pending for line in scored.lines]
     with tempfile.TemporaryDirectory() as folder:
-        for place, suffix in enumerate(SUFFIXES):
-            text = "".join(f"{line[place]}\n" for line in lines)
+        for column, suffix in enumerate(SUFFIXES):
+            text = "".join(f"{line[column]}\n" for line in lines)
             Path(folder, suffix).write_text(text, encoding="utf-8", newline="")
-        done = subprocess.run(
+        process = subprocess.run(
             [command, "-s", "src", "-t", "hyp", "-r", "ref", "--model", str(model.resolve()),
              "--only_system", "--to_json", "scores.json"],
             cwd=folder, stdout=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-        out = Path(folder, "scores.json")
-        if done.returncode or not out.is_file():
-            raise ValueError(f"{COMMAND} ended with status {done.returncode}; see above")
-        scores = [float(output["COMET"]) for output in json.loads(out.read_text())["hyp"]]
+        output_file = Path(folder, "scores.json")
+        if process.returncode or not output_file.is_file():
+            raise ValueError(f"{COMMAND} ended with status {process.returncode}; see above")
+        scores = [float(output["COMET"]) for output in json.loads(output_file.read_text())["hyp"]]
     if len(scores) != len(lines) or not all(map(math.isfinite, scores)):
         raise ValueError(f"{COMMAND} gave {len(scores)} scores for {len(lines)} sentences, or NaN")
     return scores
 
 
-def _row(item: ScoredTexts, name: str, scores: Sequence[float]) -> analysis.Comet:
-    about = {field: getattr(item.row, field) for field in analysis.Comet.about}
+def _row(scored: ScoredTexts, name: str, scores: Sequence[float]) -> analysis.Comet:
+    about = {field: getattr(scored.row, field) for field in analysis.Comet.about}
     mean = round(sum(scores) / len(scores), 6)
-    return analysis.Comet(**about, score=mean, model=name, hypotheses=item.hash)
+    return analysis.Comet(**about, score=mean, model=name, hypotheses=scored.hash)

@@ -1,4 +1,4 @@
-"""What each corpus gives: scores with it less scores without it. The `corpus_effect` rows."""
+"""Computes the `corpus_effect` rows: scores with a corpus minus scores without it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,62 +13,73 @@ _Scores = Mapping[str, Judged]  # by system
 
 
 def effects(
-    results_file: Path, system: str, without: Mapping[str, str], manifest: Manifest
+    results_file: Path, system: str, ablations: Mapping[str, str], manifest: Manifest
 ) -> list[CorpusEffect]:
     """Returns the effect of each corpus by language and by group, on each test set.
 
-    Texts must be stored beside the results file. Languages that one of the two systems was not
-    evaluated on are left out.
+    The texts must be stored with the results file. Languages that one of the two systems was not
+    evaluated on are omitted.
 
     Args:
       results_file: has the rows of all systems.
       system: the system that was trained on all corpora.
-      without: corpus -> the system that was trained without it.
+      ablations: corpus -> the system that was trained without it.
       manifest: of the first system.
     """
     judged: dict[tuple[str, str], dict[str, dict[str, Judged]]] = {}
-    for item in update.newest([results_file.resolve()]):
-        if item.row.system in (system, *without.values()) and item.is_there and item.judged:
-            of_testset = judged.setdefault((item.row.testset, item.row.target), {})
-            of_testset.setdefault(item.row.source, {})[item.row.system] = item.judged
+    for scored in update.newest([results_file.resolve()]):
+        if (
+            scored.row.system in (system, *ablations.values())
+            and scored.has_texts
+            and scored.judged
+        ):
+            of_testset = judged.setdefault((scored.row.testset, scored.row.target), {})
+            of_testset.setdefault(scored.row.source, {})[scored.row.system] = scored.judged
     return [
         effect
         for of_testset in judged.values()
-        for corpus, other in without.items()
-        for effect in _of_corpus(of_testset, system, (corpus, other), manifest)
+        for corpus, ablation in ablations.items()
+        for effect in _of_corpus(of_testset, system, (corpus, ablation), manifest)
     ]
 
 
 def _of_corpus(
-    judged: Mapping[str, _Scores], system: str, without: tuple[str, str], manifest: Manifest
+    judged: Mapping[str, _Scores], system: str, ablation: tuple[str, str], manifest: Manifest
 ) -> list[CorpusEffect]:
-    corpus, other = without
-    both = {
-        code: (scores[system], scores[other])
+    corpus, ablation_system = ablation
+    both_systems = {
+        code: (scores[system], scores[ablation_system])
         for code, scores in judged.items()
-        if system in scores and other in scores
+        if system in scores and ablation_system in scores
     }
-    pairs = {code: _pairs(manifest, code, corpus) for code in both}
-    groups = {code: _group(manifest, code, corpus) for code in both}
-    made = [_effect([both[code]], corpus, groups[code], pairs[code], code) for code in both]
+    pairs = {code: _pairs(manifest, code, corpus) for code in both_systems}
+    groups = {code: _group(manifest, code, corpus) for code in both_systems}
+    result = [
+        _effect([both_systems[code]], corpus, groups[code], pairs[code], code)
+        for code in both_systems
+    ]
     for group in GROUPS:
-        if codes := [code for code in both if groups[code] == group]:
+        if codes := [code for code in both_systems if groups[code] == group]:
             number = sum(pairs[code] for code in codes)
-            made.append(_effect([both[code] for code in codes], corpus, group, number))
-    return made
+            result.append(_effect([both_systems[code] for code in codes], corpus, group, number))
+    return result
 
 
 def _effect(
-    both: Sequence[tuple[Judged, Judged]], corpus: str, group: str, pairs: int, source: str = ""
+    pairs_of_rows: Sequence[tuple[Judged, Judged]],
+    corpus: str,
+    group: str,
+    pairs: int,
+    source: str = "",
 ) -> CorpusEffect:
-    ours, theirs = (judged.row for judged in both[0])
+    ours, theirs = (judged.row for judged in pairs_of_rows[0])
     return CorpusEffect(
         system=ours.system, checkpoint=ours.checkpoint, decode=ours.decode,
         against=theirs.system, against_checkpoint=theirs.checkpoint,
         testset=ours.testset, target=ours.target, corpus=corpus, group=group, source=source,
-        languages=len(both), pairs=pairs,
-        sentences=sum(judged.row.sentences for judged, _ in both),
-        **significance.mean_difference(both), resamples=significance.RESAMPLES,
+        languages=len(pairs_of_rows), pairs=pairs,
+        sentences=sum(judged.row.sentences for judged, _ in pairs_of_rows),
+        **significance.mean_difference(pairs_of_rows), resamples=significance.RESAMPLES,
         seed=significance.SEED,
     )  # fmt: skip
 

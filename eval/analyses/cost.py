@@ -32,8 +32,8 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     """
     rows = read_metrics(Run(model_dir).metrics)
     trained = [row for row in rows if "loss" in row]
-    noted = environment.read(Run(model_dir).environment)
-    if not trained or noted is None:
+    recorded = environment.read(Run(model_dir).environment)
+    if not trained or recorded is None:
         return []
     source = next(iter(system.train_pairs)) if system.kind == "bilingual" else ""
     seconds = sum(row["seconds"] for row in trained)
@@ -42,24 +42,24 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     with config.isolated(Run(model_dir).config):
         seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
         initial = Path(config.value(train.Program, "initial_model_dir", ""))
-    made: list[Cost | Curve | SystemRecipe] = [
+    result: list[Cost | Curve | SystemRecipe] = [
         Cost(
             system=system.name, source=source, steps=trained[-1]["step"],
             tokens=sum(row["target_tokens"] for row in trained), seconds=round(seconds, 1),
-            devices=noted.devices, device=noted.device, parameters=counted.total,
+            devices=recorded.devices, device=recorded.device, parameters=counted.total,
             active_parameters=counted.active,
-            device_hours=round(seconds * noted.devices / 3600, 5),
+            device_hours=round(seconds * recorded.devices / 3600, 5),
             epochs=epochs(model_dir, rows),
         ),
         SystemRecipe(
             system=system.name, source=source, config=system.config,
             text=Run(model_dir).config.read_text(encoding="utf-8"), seed=seed,
-            versions=noted.versions, chosen=chosen, teacher=teacher.name,
+            versions=recorded.versions, chosen=chosen, teacher=teacher.name,
             initial=initial.name,
             corpus=manifest.corpus_hash, vocabulary=manifest.vocabulary_hash,
         ),
     ]  # fmt: skip
-    return made if source else [*made, curve(system.name, rows)]
+    return result if source else [*result, curve(system.name, rows)]
 
 
 def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
@@ -73,20 +73,20 @@ def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
         point |= {"loss": row["nll"]} if "loss" in row else {}
         point |= {name: row[name] for name in _EVALUATED if name in row}
     every = max(1, len(points) // POINTS)
-    kept = {
+    series = {
         step: point
-        for place, (step, point) in enumerate(points.items())
-        if place % every == every - 1 or point.keys() & _EVALUATED
+        for i, (step, point) in enumerate(points.items())
+        if i % every == every - 1 or point.keys() & _EVALUATED
     }
     columns = {
-        name: tuple(point.get(name) for point in kept.values())
+        name: tuple(point.get(name) for point in series.values())
         for name in ("tokens", "seconds", "loss", *_EVALUATED)
     }
     of_each: dict[str, float] = {}
     for row in rows:
         of_each = row.get("language_validation_loss") or of_each
     return Curve(
-        system=system, steps=tuple(kept), **columns,
+        system=system, steps=tuple(series), **columns,
         language_validation_loss={code: round(loss, 4) for code, loss in of_each.items()},
     )  # fmt: skip
 
@@ -94,9 +94,9 @@ def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
 def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Returns passes over each language's training pairs, by target tokens; {} without the cache.
     """
-    seen: Counter[str] = Counter()
+    examples: Counter[str] = Counter()
     for row in rows:
-        seen.update(row.get("language_tokens", {}))
+        examples.update(row.get("language_tokens", {}))
     with config.isolated(Run(model_dir).config):
         directory = Path(config.configured(recipes.CacheConfig)().directory)
     if not Run(directory).manifest.is_file():
@@ -112,7 +112,7 @@ def epochs(model_dir: Path, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         if entry[0] in manifest.languages and entry not in trained_on
     ]
     passes = {}
-    for code, tokens in seen.items():
+    for code, tokens in examples.items():
         if mixing.is_monolingual(code):
             continue
         lengths = opened.lengths(code, "train")[:, 1] + 1

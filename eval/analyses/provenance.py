@@ -23,13 +23,13 @@ def uses(model_dir: Path, system: System) -> list[CorpusUses]:
     run = Run(model_dir)
     manifest = read_manifest(run.manifest)
     pairs = _pairs(manifest)
-    seen = _seen(run) if run.ledger.is_file() else {}
+    examples_seen = _seen(run) if run.ledger.is_file() else {}
     sums = _losses(read_metrics(run.metrics), list(pairs))
     origins = {(origin.language, origin.corpus): origin for origin in manifest.origins}
     by_language: dict[str, list[CorpusUse]] = {}
-    for at, count in pairs.items():
-        use = _use(at, count, seen.get(at), sums.get(at), origins.get(at))
-        by_language.setdefault(mixing.language_of(at[0]), []).append(use)
+    for key, count in pairs.items():
+        use = _use(key, count, examples_seen.get(key), sums.get(key), origins.get(key))
+        by_language.setdefault(mixing.language_of(key[0]), []).append(use)
     named = bool(manifest.corpus_table)
     return [
         CorpusUses(system=system.name, source=code, named=named, corpora=tuple(of_language))
@@ -48,17 +48,17 @@ def _pairs(manifest: Manifest) -> Counter[tuple[str, str]]:
 
 
 def _use(
-    at: tuple[str, str], pairs: int, examples: int | None, sums: tuple[float, float] | None,
+    key: tuple[str, str], pairs: int, examples: int | None, sums: tuple[float, float] | None,
     origin: CorpusOrigin | None,
 ) -> CorpusUse:  # fmt: skip
-    (code, corpus), (tokens, nats) = at, sums or (0.0, 0.0)
-    known: dict[str, Any] = {"files": origin.files} if origin else {}
+    (code, corpus), (tokens, nats) = key, sums or (0.0, 0.0)
+    origin_facts: dict[str, Any] = {"files": origin.files} if origin else {}
     if origin and origin.read >= 0:
         names = "read", "dropped", "changed", "overlap", "listed"
-        known |= {name: getattr(origin, name) for name in names}
+        origin_facts |= {name: getattr(origin, name) for name in names}
     return CorpusUse(
         corpus=corpus, text=mixing.is_monolingual(code), pairs=pairs, examples=examples,
-        loss=round(nats / tokens, 4) if tokens else None, tokens=tokens or None, **known,
+        loss=round(nats / tokens, 4) if tokens else None, tokens=tokens or None, **origin_facts,
     )  # fmt: skip
 
 

@@ -60,14 +60,14 @@ def routing(
     for batch, ids in _batches(translator, testset, lengths, sentences=sentences, rows=rows):
         for layer, counts in _count(translator, batch, ids, len(codes)).items():
             before = totals.get(layer)
-            both = map(np.add, before, counts) if before else counts
-            totals[layer] = RoutingCounts(*both)
+            summed = map(np.add, before, counts) if before else counts
+            totals[layer] = RoutingCounts(*summed)
     return [
-        _row(RoutingCounts(*(part[place] for part in counts)), system=system, checkpoint=checkpoint,
+        _row(RoutingCounts(*(part[i] for part in counts)), system=system, checkpoint=checkpoint,
              testset=testset.name, layer=layer, source=code)
         for layer, counts in totals.items()
-        for place, code in enumerate(codes)
-        if counts.tokens[place]
+        for i, code in enumerate(codes)
+        if counts.tokens[i]
     ]  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def _batches(
     sizes = translator.model.config
     tag = vocabulary.tag(testset.target) + " " if translator.tagged else ""
     encode = {side: vocabulary.encode for side, vocabulary in translator.vocabularies.items()}
-    models_ids = np.array([
+    model_ids = np.array([
         translator.language_id(code, testset.target) for code in testset.languages
     ] if translator.routes_by_language else [], np.int32)  # fmt: skip
     examples: list[packing.PackedExample] = []
@@ -116,25 +116,25 @@ def _batches(
                 tokens.append(pair)
     packer = packing.Packer(*lengths, open_rows=rows)
     order = np.random.default_rng(0).permutation(len(examples))
-    done = [packer.add(examples[place]) for place in order]
-    full = [row for row in done if row] + packer.open
-    for start in range(0, len(full), rows):
-        some = full[start : start + rows]
-        some += [[]] * (rows - len(some))
+    closed = [packer.add(examples[i]) for i in order]
+    packed_rows = [row for row in closed if row] + packer.open
+    for start in range(0, len(packed_rows), rows):
+        chunk = packed_rows[start : start + rows]
+        chunk += [[]] * (rows - len(chunk))
         batch = packing.assemble(
-            some, _decoded(some, tokens), source=lengths[0], target=lengths[1],
+            chunk, _decoded(chunk, tokens), source=lengths[0], target=lengths[1],
             pad=sizes.pad_id, eos=sizes.eos_id, start=sizes.start_id,
         )  # fmt: skip
         if translator.routes_by_language:
-            batch["decoder_language_ids"] = models_ids[batch["decoder_language_ids"]]
-        yield batch, {stack: _languages(some, batch[f"{stack}_segment_ids"]) for stack in STACKS}
+            batch["decoder_language_ids"] = model_ids[batch["decoder_language_ids"]]
+        yield batch, {stack: _languages(chunk, batch[f"{stack}_segment_ids"]) for stack in STACKS}
 
 
 def _decoded(rows: list[packing.Row], tokens: list[Any]) -> records.Decoded:
     flat = [example for row in rows for example in row]
 
-    def side(place: int) -> tuple[np.ndarray, np.ndarray]:
-        texts = [np.array(tokens[example.record][place], np.int32) for example in flat]
+    def side(index: int) -> tuple[np.ndarray, np.ndarray]:
+        texts = [np.array(tokens[example.record][index], np.int32) for example in flat]
         return np.concatenate(texts), np.array(list(map(len, texts)), np.int32)
 
     languages = np.array([example.language for example in flat], np.int32)
@@ -143,8 +143,8 @@ def _decoded(rows: list[packing.Row], tokens: list[Any]) -> records.Decoded:
 
 def _languages(rows: list[packing.Row], segments: np.ndarray) -> np.ndarray:
     """Returns the language of every token, by its segment."""
-    most = max(map(len, rows))
-    table = np.full((len(rows), most + 1), -1)
+    max_segments = max(map(len, rows))
+    table = np.full((len(rows), max_segments + 1), -1)
     for number, row in enumerate(rows):
         table[number, 1 : len(row) + 1] = [example.language for example in row]
     return np.take_along_axis(table, segments, axis=1)
@@ -159,22 +159,22 @@ def _count(
     routed = _forward(translator.model)(translator.params, features)
     counts = {}
     for stack, of_tokens in ids.items():
-        real = of_tokens.ravel() >= 0
-        language = of_tokens.ravel()[real]
-        for place, (expert, slot, *gate) in enumerate(zip(*routed.get(stack, ()), strict=True)):
+        is_token = of_tokens.ravel() >= 0
+        language = of_tokens.ravel()[is_token]
+        for number, (expert, slot, *gate) in enumerate(zip(*routed.get(stack, ()), strict=True)):
             group, choices = expert.shape[1:]
             capacity = max(1, math.ceil(
                 choices * group * sizes.moe.capacity_factor / sizes.moe.num_experts
             ))  # fmt: skip
-            flat = expert.reshape(-1, choices)[: real.size][real]
-            refused = (slot.reshape(-1, choices)[: real.size][real] >= capacity).all(axis=1)
+            flat = expert.reshape(-1, choices)[: is_token.size][is_token]
+            dropped = (slot.reshape(-1, choices)[: is_token.size][is_token] >= capacity).all(axis=1)
             load = np.zeros((languages, sizes.moe.num_experts))
             np.add.at(load, (language[:, None], flat), 1)
             count = functools.partial(np.bincount, language, minlength=languages)
-            layer = f"{stack}.{(place + 1) * sizes.moe_period}"
-            gates = np.ravel(gate[0])[real] if gate else np.full(language.shape, np.nan)
+            layer = f"{stack}.{(number + 1) * sizes.moe_period}"
+            gates = np.ravel(gate[0])[is_token] if gate else np.full(language.shape, np.nan)
             counts[layer] = RoutingCounts(
-                load, count(), count(weights=refused), count(weights=gates)
+                load, count(), count(weights=dropped), count(weights=gates)
             )
     return counts
 

@@ -1,8 +1,8 @@
 """Confidence intervals and significance tests: bootstrap and approximate randomisation.
 
-The tests equal sacreBLEU's (its `significance` module, `sacrebleu --confidence`, `--paired-bs` and
-`--paired-ar`), with the same resamples and numbers. Here all resamples are scored at once, and a
-system's resamples serve all its comparisons: a report of 100 languages has a thousand.
+The results equal those of sacreBLEU (`sacrebleu --confidence`, `--paired-bs` and `--paired-ar`),
+with the same resamples. Here all resamples are scored at once, and those of a system are reused in
+all its comparisons: a report of 100 languages has a thousand.
 """
 
 import dataclasses
@@ -24,9 +24,13 @@ _BLOCK = 1000  # trials at a time, to limit memory
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Judged:
-    """One row of results with the counts of its sentences, see `metrics.Statistics`.
+    """A row of results with the counts of its sentences.
 
-    chrf: None if only differences of BLEU are needed. hypotheses: hash of the texts.
+    Attributes:
+        row: the row of results.
+        bleu: counts as in `metrics.Statistics.bleu`.
+        chrf: counts as in `metrics.Statistics.chrf`; None if only BLEU is compared.
+        hypotheses: hash of the texts.
     """
 
     row: Row
@@ -37,14 +41,14 @@ class Judged:
     @functools.cached_property
     def bleus(self) -> np.ndarray:
         """Returns BLEU of every resample."""
-        return metrics.bleu(_weights(self.row.sentences) @ self.bleu)
+        return metrics.bleu(_resample_counts(self.row.sentences) @ self.bleu)
 
     @functools.cached_property
     def chrfs(self) -> np.ndarray:
         """Returns chrF++ of every resample."""
         if self.chrf is None:
             raise ValueError(f"no counts for the chrF++ of {self.row.system}")
-        return metrics.chrf(_weights(self.row.sentences) @ self.chrf)
+        return metrics.chrf(_resample_counts(self.row.sentences) @ self.chrf)
 
 
 def interval(system: Judged) -> Interval:
@@ -53,7 +57,7 @@ def interval(system: Judged) -> Interval:
     It sorts the scores of 1,000 resamples and omits 2.5 % at each end. `sacrebleu --confidence`
     prints half its width after the ±.
     """
-    bleu, chrf = _middle(system.bleus), _middle(system.chrfs)
+    bleu, chrf = _middle_95(system.bleus), _middle_95(system.chrfs)
     return Interval(
         **key_of(system.row),
         bleu_low=bleu[0],
@@ -69,20 +73,19 @@ def interval(system: Judged) -> Interval:
 def paired(system: Judged, against: Judged) -> Paired:
     """Returns the difference of a system to another one on the same sentences, with tests.
 
-    delta, chrf_delta: differences of the rows' scores. delta_low, delta_high: the 95 % interval of
-    ΔBLEU over paired resamples. p_bootstrap: paired bootstrap (Koehn, 2004). p_randomization:
-    approximate randomisation (Riezler & Maxwell, 2005), 10,000 trials. Both p-values equal
-    sacreBLEU's, except for two systems with equal counts: 1 here, 1/1001 there. Raises ValueError
-    for rows of different sentences.
+    The tests are paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler & Maxwell,
+    2005) with 10,000 trials. Both p-values equal sacreBLEU's, except for two systems with equal
+    counts: 1 here, 1/1001 there. `delta_low` to `delta_high` is the 95 % interval of ΔBLEU over
+    paired resamples. Raises ValueError for rows of different sentences.
     """
     for name in ("testset", "source", "target", "sentences"):
-        ours, theirs = getattr(system.row, name), getattr(against.row, name)
-        if ours != theirs:
+        first, second = getattr(system.row, name), getattr(against.row, name)
+        if first != second:
             raise ValueError(
-                f"{system.row.system} has {name} {ours!r}, {against.row.system} has {theirs!r}: "
+                f"{system.row.system} has {name} {first!r}, {against.row.system} has {second!r}: "
                 f"these cannot be compared"
             )
-    low, high = _middle(system.bleus - against.bleus)
+    low, high = _middle_95(system.bleus - against.bleus)
     return Paired(
         **key_of(system.row),
         against=against.row.system,
@@ -108,14 +111,14 @@ def mean_difference(pairs: Sequence[tuple[Judged, Judged]]) -> dict[str, float]:
 
     pairs: of each language, both systems on the same sentences.
     """
-    made: dict[str, float] = {}
+    differences: dict[str, float] = {}
     for name in ("bleu", "chrf"):
         scores = [getattr(a.row, name) - getattr(b.row, name) for a, b in pairs]
-        drawn = [getattr(a, f"{name}s") - getattr(b, f"{name}s") for a, b in pairs]
-        low, high = _middle(np.mean(drawn, axis=0))
+        resampled = [getattr(a, f"{name}s") - getattr(b, f"{name}s") for a, b in pairs]
+        low, high = _middle_95(np.mean(resampled, axis=0))
         mean = round(float(np.mean(scores)), 4)
-        made |= {name: mean, f"{name}_low": low, f"{name}_high": high}
-    return made
+        differences |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return differences
 
 
 def corrected(p_values: Sequence[float]) -> list[float]:
@@ -151,36 +154,36 @@ def key_of(row: Row) -> dict[str, Any]:
 
 
 def _p_bootstrap(system: Judged, against: Judged) -> float:
-    ours, theirs = system.bleu, against.bleu
+    first, second = system.bleu, against.bleu
     differences = np.abs(system.bleus - against.bleus)
-    seen = np.abs(metrics.bleu(ours.sum(axis=0)) - metrics.bleu(theirs.sum(axis=0)))
-    return _p(differences - differences.mean(), seen, alike=np.array_equal(ours, theirs))
+    observed = np.abs(metrics.bleu(first.sum(axis=0)) - metrics.bleu(second.sum(axis=0)))
+    return _p_value(differences - differences.mean(), observed, equal=np.array_equal(first, second))
 
 
-def _p_randomization(ours: np.ndarray, theirs: np.ndarray) -> float:
-    swap, swapped = _swaps(len(ours)), []
+def _p_randomization(first: np.ndarray, second: np.ndarray) -> float:
+    swap, swapped = _random_swaps(len(first)), []
     for start in range(0, TRIALS, _BLOCK):
-        moved = swap[start : start + _BLOCK].astype(np.float64) @ (theirs - ours)
-        pair = metrics.bleu(ours.sum(axis=0) + moved), metrics.bleu(theirs.sum(axis=0) - moved)
+        change = swap[start : start + _BLOCK].astype(np.float64) @ (second - first)
+        pair = metrics.bleu(first.sum(axis=0) + change), metrics.bleu(second.sum(axis=0) - change)
         swapped.append(np.abs(pair[0] - pair[1]))
-    seen = np.abs(metrics.bleu(ours.sum(axis=0)) - metrics.bleu(theirs.sum(axis=0)))
-    return _p(np.concatenate(swapped), seen, alike=np.array_equal(ours, theirs))
+    observed = np.abs(metrics.bleu(first.sum(axis=0)) - metrics.bleu(second.sum(axis=0)))
+    return _p_value(np.concatenate(swapped), observed, equal=np.array_equal(first, second))
 
 
-def _p(made: np.ndarray, seen: np.ndarray, *, alike: bool) -> float:
-    """Returns the share of random differences above the observed one; equal ones do not count."""
-    above = int((made > seen + 1e-9).sum())  # tolerance for rounding of equal scores
-    return 1.0 if alike else (above + 1) / (len(made) + 1)
+def _p_value(random: np.ndarray, observed: np.ndarray, *, equal: bool) -> float:
+    """Returns the share of random differences above the observed one; 1 for equal systems."""
+    above = int((random > observed + 1e-9).sum())  # tolerance for rounding of equal scores
+    return 1.0 if equal else (above + 1) / (len(random) + 1)
 
 
-def _middle(scores: np.ndarray) -> tuple[float, float]:
-    """Returns the ends of the middle 95 % of the scores."""
+def _middle_95(scores: np.ndarray) -> tuple[float, float]:
+    """Returns the bounds of the middle 95 % of the scores."""
     ordered, cut = np.sort(scores), len(scores) // 40
     return round(float(ordered[cut]), 4), round(float(ordered[-cut - 1]), 4)
 
 
 @functools.lru_cache(maxsize=2)
-def _weights(sentences: int) -> np.ndarray:
+def _resample_counts(sentences: int) -> np.ndarray:
     """Returns (resamples, sentences): how often each resample contains each sentence."""
     rng = np.random.default_rng(SEED)
     drawn = rng.choice(sentences, size=(RESAMPLES, sentences), replace=True)
@@ -190,7 +193,7 @@ def _weights(sentences: int) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=2)
-def _swaps(sentences: int) -> np.ndarray:
+def _random_swaps(sentences: int) -> np.ndarray:
     """Returns (trials, sentences): whether the outputs of the two systems are swapped."""
     rng = np.random.default_rng(SEED)
     return rng.integers(2, size=(TRIALS, sentences), dtype=bool)

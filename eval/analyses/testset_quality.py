@@ -80,10 +80,12 @@ def _sentences(lines: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     if repeated > 0.2:
         mark = "poor" if repeated > 0.5 else "fair"
         yield mark, f"{repeated:.0%} of the references are repetitions of others"
-    same = float(np.mean([normalised(source) == normalised(other) for source, other in lines]))
-    if same > 0.1:
-        mark = "poor" if same > 0.5 else "fair"
-        yield mark, f"{same:.0%} of the references equal their sources: copying scores well"
+    copied = float(
+        np.mean([normalised(source) == normalised(target_line) for source, target_line in lines])
+    )
+    if copied > 0.1:
+        mark = "poor" if copied > 0.5 else "fair"
+        yield mark, f"{copied:.0%} of the references equal their sources: copying scores well"
 
 
 def _is_stuck(token: str) -> bool:

@@ -54,10 +54,10 @@ def measure(system: Judged, references: Sequence[str], training: TrainingTargets
     shares = np.array([training.overlap(line) for line in references], dtype=float)  # None -> NaN
     places = np.where(np.isnan(shares), -1, np.searchsorted(EDGES[1:-1], shares, side="right"))
     bins = []
-    for place, (low, high) in enumerate(zip(EDGES, EDGES[1:], strict=False)):
-        here = places == place
-        bleu = float(metrics.bleu(system.bleu[here].sum(axis=0)))
-        count = int(here.sum())
+    for bin_index, (low, high) in enumerate(zip(EDGES, EDGES[1:], strict=False)):
+        in_bin = places == bin_index
+        bleu = float(metrics.bleu(system.bleu[in_bin].sum(axis=0)))
+        count = int(in_bin.sum())
         bins.append(
             Bin(low=low, high=high, sentences=count, bleu=round(bleu, 4) if count else None)
         )

@@ -1,7 +1,7 @@
 """Updates analysis.jsonl from the rows of results files and the stored texts.
 
-The rows are intervals, output checks, test-set quality, paired tests and training overlap. A row
-with a current hash of the texts is not computed again.
+It computes intervals, output checks, test-set quality, paired tests and training overlap. Rows with
+a current hash of their texts are not computed again.
 """
 
 import dataclasses
@@ -21,9 +21,9 @@ from eval.records.results import Row
 from mmt.system.progress import track
 
 SUFFIXES = ("src", "hyp", "ref")
-_AT_ONCE = 500  # rows per write of the file
+_ROWS_PER_WRITE = 500  # rows per write of the file
 
-_Known: TypeAlias = dict[tuple[str, ...], analysis.Row]  # by key
+_StoredRows: TypeAlias = dict[tuple[str, ...], analysis.Row]  # by key
 
 
 def stem(results_file: Path, system: str, testset: str, source: str) -> Path:
@@ -32,10 +32,10 @@ def stem(results_file: Path, system: str, testset: str, source: str) -> Path:
 
 
 def update(files: Sequence[Path], *, training: TrainingTargets | None = None) -> int:
-    """Adds missing and outdated rows to `analysis.jsonl` beside each file; returns their number.
+    """Adds missing and outdated rows to the `analysis.jsonl` of each file; returns their number.
 
-    If rows differ only in checkpoint or decoding, the last one counts, because its texts are
-    stored. The rows are:
+    If rows of results differ only in checkpoint or decoding, the last one counts, because only its
+    texts are stored. The added rows are:
     * `interval`, `guards`, `counts` and `trust` for each row with texts;
     * `overlap`, only with `training`;
     * `paired` for every multilingual system against the best bilingual one, which
@@ -47,49 +47,50 @@ def update(files: Sequence[Path], *, training: TrainingTargets | None = None) ->
     counts that do not give their row's BLEU.
     """
     files = [file.resolve() for file in files]
-    known = {
-        file: {row.key: row for row in analysis.read(analysis.beside(file))} for file in files
+    stored = {
+        file: {row.key: row for row in analysis.read(analysis.path_for(file))} for file in files
     }
-    languages: dict[tuple[str, ...], list[ScoredTexts]] = {}  # items cache their texts
-    for item in newest(files):
-        counts = known[item.file].get(("counts", *item.row.key))
+    languages: dict[tuple[str, ...], list[ScoredTexts]] = {}  # they cache their texts
+    for scored in newest(files):
+        counts = stored[scored.file].get(("counts", *scored.row.key))
         if isinstance(counts, analysis.SentenceCounts):
-            item = dataclasses.replace(item, counts=counts)
-        about = item.row.testset, item.row.target, item.row.source
-        languages.setdefault(about, []).append(item)
-    count, waiting = 0, list[tuple[Path, analysis.Row]]()
+            scored = dataclasses.replace(scored, counts=counts)
+        about = scored.row.testset, scored.row.target, scored.row.source
+        languages.setdefault(about, []).append(scored)
+    count, new_rows = 0, list[tuple[Path, analysis.Row]]()
     for key in track(list(languages), "intervals and output checks", disable=None, transient=True):
-        items = languages.pop(key)
-        for item in items:
-            item.check()
-        waiting += _missing(items, known, training)
-        if len(waiting) >= _AT_ONCE:
-            count += _write(waiting)
-            waiting = []
-    return count + _write(waiting)
+        of_language = languages.pop(key)
+        for scored in of_language:
+            scored.check()
+        new_rows += _missing_rows(of_language, stored, training)
+        if len(new_rows) >= _ROWS_PER_WRITE:
+            count += _write(new_rows)
+            new_rows = []
+    return count + _write(new_rows)
 
 
 def newest(files: Sequence[Path]) -> list["ScoredTexts"]:
-    """Returns the rows of results files; of those with other checkpoint or decoding, the last."""
-    items: dict[tuple[str, str, str, str], ScoredTexts] = {}
+    """Returns the rows of results files; of rows that differ only in checkpoint or decoding, the
+    last one.
+    """
+    latest: dict[tuple[str, str, str, str], ScoredTexts] = {}
     for file in files:
         for row in results.read_rows(file):
             about = row.testset, row.target, row.source, row.system
-            items.pop(about, None)
-            items[about] = ScoredTexts(row, file)
-    return list(items.values())
+            latest.pop(about, None)
+            latest[about] = ScoredTexts(row, file)
+    return list(latest.values())
 
 
-def of_rows(file: Path, rows: Iterable[Row]) -> None:
-    """Adds missing `interval`, `guards`, `counts` and `trust` rows for some rows of a results file.
-    """
-    known = {file: {row.key: row for row in analysis.read(analysis.beside(file))}}
-    waiting: list[tuple[Path, analysis.Row]] = []
+def update_rows(file: Path, rows: Iterable[Row]) -> None:
+    """Adds missing `interval`, `guards`, `counts` and `trust` rows for rows of a results file."""
+    stored = {file: {row.key: row for row in analysis.read(analysis.path_for(file))}}
+    new_rows: list[tuple[Path, analysis.Row]] = []
     for row in rows:
-        item = ScoredTexts(row, file)
-        if item.is_there:
-            waiting += _alone(item, known[file], None)
-    _write(waiting)
+        scored = ScoredTexts(row, file)
+        if scored.has_texts:
+            new_rows += _missing_single_rows(scored, stored[file], None)
+    _write(new_rows)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -108,7 +109,7 @@ class ScoredTexts:
         return stem(self.file, self.row.system, self.row.testset, self.row.source)
 
     @property
-    def is_there(self) -> bool:
+    def has_texts(self) -> bool:
         return all(self.path(suffix).is_file() for suffix in SUFFIXES)
 
     def path(self, suffix: str) -> Path:
@@ -117,14 +118,14 @@ class ScoredTexts:
     @functools.cached_property
     def hash(self) -> str:
         """Returns the hash of the texts, `cat x.src x.hyp x.ref | sha256sum | head -c 12`."""
-        if not self.is_there and self.counts:
+        if not self.has_texts and self.counts:
             return self.counts.hypotheses
         return _hash(self.path(suffix).read_bytes() for suffix in SUFFIXES)
 
     @functools.cached_property
     def references(self) -> str | None:
-        """Returns the hash of its references, or None if unknown."""
-        if self.is_there:
+        """Returns the hash of the references, or None if unknown."""
+        if self.has_texts:
             return _hash([self.path("ref").read_bytes()])
         return self.counts.references if self.counts else None
 
@@ -159,13 +160,13 @@ class ScoredTexts:
 
     def check(self) -> None:
         """Raises ValueError if there are no texts and the counts do not give the row's BLEU."""
-        if not self.is_there:
+        if not self.has_texts:
             _ = self.compared
 
     @functools.cached_property
     def compared(self) -> Judged | None:
         """Returns the row with BLEU's counts, from its texts or else from its stored counts."""
-        if self.is_there:
+        if self.has_texts:
             return self.judged
         if not self.counts:
             return None
@@ -173,7 +174,7 @@ class ScoredTexts:
         score = metrics.bleu(bleu.sum(axis=0))
         if len(bleu) != self.row.sentences or abs(score - self.row.bleu) > 1e-3:
             raise ValueError(
-                f"{analysis.beside(self.file)}: counts of {self.row.system}, {self.row.testset}, "
+                f"{analysis.path_for(self.file)}: counts of {self.row.system}, {self.row.testset}, "
                 f"{self.row.source} give {len(bleu)} sentences and BLEU {score:.4f}, its row in "
                 f"{self.file.name} has {self.row.sentences} and {self.row.bleu:.4f}; one of them "
                 "was changed: evaluate again"
@@ -181,40 +182,43 @@ class ScoredTexts:
         return Judged(self.row, bleu, None, self.hash)
 
 
-def _missing(
-    items: Sequence[ScoredTexts],
-    known: Mapping[Path, _Known],
+def _missing_rows(
+    of_language: Sequence[ScoredTexts],
+    stored: Mapping[Path, _StoredRows],
     training: TrainingTargets | None,
 ) -> Iterator[tuple[Path, analysis.Row]]:
     """Yields the missing rows of one language of one test set."""
-    for item in items:
-        if item.is_there:
-            yield from _alone(item, known[item.file], training)
-    for ours, theirs, both in _pairs(items):
-        directions = ((ours, theirs), (theirs, ours)) if both else ((ours, theirs),)
-        stale = [pair for pair in directions if not _is_paired(*pair, known[pair[0].file])]
-        if not stale or ours.compared is None or theirs.compared is None:
+    for scored in of_language:
+        if scored.has_texts:
+            yield from _missing_single_rows(scored, stored[scored.file], training)
+    for first, second, both_directions in _pairs(of_language):
+        directions = ((first, second), (second, first)) if both_directions else ((first, second),)
+        stale = [pair for pair in directions if not _has_current_test(*pair, stored[pair[0].file])]
+        if not stale or first.compared is None or second.compared is None:
             continue
-        row = significance.paired(ours.compared, theirs.compared)
-        for side, _ in stale:
-            forward = side is ours
-            yield side.file, row if forward else significance.mirrored(row, ours.row, theirs.row)
+        row = significance.paired(first.compared, second.compared)
+        for owner, _ in stale:
+            is_forward = owner is first
+            yield (
+                owner.file,
+                row if is_forward else significance.mirrored(row, first.row, second.row),
+            )
 
 
-def _pairs(items: Sequence[ScoredTexts]) -> Iterator[tuple[ScoredTexts, ScoredTexts, bool]]:
-    """Yields the systems to compare, and whether in both directions."""
-    many = [item for item in items if item.row.kind == "multilingual"]
-    bilingual = [item for item in items if item.row.kind == "bilingual"]
-    best = max(bilingual, key=lambda item: item.row.bleu, default=None)
-    candidates = [(item, best, False) for item in many if best is not None]
+def _pairs(of_language: Sequence[ScoredTexts]) -> Iterator[tuple[ScoredTexts, ScoredTexts, bool]]:
+    """Yields pairs of systems to compare, and whether to compare them in both directions."""
+    multilingual = [scored for scored in of_language if scored.row.kind == "multilingual"]
+    bilingual = [scored for scored in of_language if scored.row.kind == "bilingual"]
+    best = max(bilingual, key=lambda scored: scored.row.bleu, default=None)
+    candidates = [(scored, best, False) for scored in multilingual if best is not None]
     candidates += [
         (first, second, True)
-        for first, second in itertools.combinations(many, 2)
+        for first, second in itertools.combinations(multilingual, 2)
         if _ablation(first.row.system) == _ablation(second.row.system)
     ]
-    for first, second, both in candidates:
+    for first, second, both_directions in candidates:
         if first.references is not None and first.references == second.references:
-            yield first, second, both
+            yield first, second, both_directions
 
 
 def _ablation(system: str) -> str:
@@ -223,59 +227,60 @@ def _ablation(system: str) -> str:
     return name if value else ""
 
 
-def _is_paired(ours: ScoredTexts, theirs: ScoredTexts, known: _Known) -> bool:
-    about = ("paired", *ours.row.key, theirs.row.system, theirs.row.checkpoint)
-    row = known.get(about)
+def _has_current_test(first: ScoredTexts, second: ScoredTexts, stored: _StoredRows) -> bool:
+    about = ("paired", *first.row.key, second.row.system, second.row.checkpoint)
+    row = stored.get(about)
     return isinstance(row, analysis.Paired) and (row.hypotheses, row.against_hypotheses) == (
-        ours.hash,
-        theirs.hash,
+        first.hash,
+        second.hash,
     )
 
 
-def _alone(
-    item: ScoredTexts, known: _Known, training: TrainingTargets | None
+def _missing_single_rows(
+    scored: ScoredTexts, stored: _StoredRows, training: TrainingTargets | None
 ) -> Iterator[tuple[Path, analysis.Row]]:
-    """Yields the missing rows of one result row, except pairs."""
-    row, key = item.row, item.row.key
-    interval, guard = known.get(("interval", *key)), known.get(("guards", *key))
-    counts = known.get(("counts", *key))
-    old = not (isinstance(interval, analysis.Interval) and interval.hypotheses == item.hash)
-    uncounted = not (isinstance(counts, analysis.SentenceCounts) and counts.hypotheses == item.hash)
-    unguarded = not (isinstance(guard, analysis.OutputChecks) and guard.hypotheses == item.hash)
-    if training is not None and isinstance(guard, analysis.OutputChecks):
-        shared = known.get(("overlap", *key))
-        unguarded |= guard.recited is None or getattr(shared, "hypotheses", "") != item.hash
-    unmarked = ("trust", row.testset, row.source, row.target) not in known
-    if not (old or uncounted or unguarded or unmarked) or item.judged is None:
+    """Yields the missing rows about one row of results, without paired tests."""
+    row = scored.row
+
+    def is_current(kind: str) -> bool:
+        return getattr(stored.get((kind, *row.key)), "hypotheses", None) == scored.hash
+
+    no_interval, no_counts = not is_current("interval"), not is_current("counts")
+    no_checks = not is_current("guards")
+    if training is not None:
+        checks = stored.get(("guards", *row.key))
+        no_checks |= getattr(checks, "recited", None) is None or not is_current("overlap")
+    no_quality = ("trust", row.testset, row.source, row.target) not in stored
+    if not (no_interval or no_counts or no_checks or no_quality) or scored.judged is None:
         return
-    if old:
-        yield item.file, significance.interval(item.judged)
-    if uncounted:
-        yield item.file, _counts(item, item.judged)
-    if unguarded:
-        yield item.file, output_checks.check(row, item.lines, item.hash, training=training)
+    if no_interval:
+        yield scored.file, significance.interval(scored.judged)
+    if no_counts:
+        yield scored.file, _counts(scored, scored.judged)
+    if no_checks:
+        yield scored.file, output_checks.check(row, scored.lines, scored.hash, training=training)
         if training is not None:
-            yield item.file, train_overlap.measure(item.judged, item.texts["ref"], training)
-    lines = [(source, reference) for source, _, reference in item.lines]
-    mark = testset_quality.rate(row.testset, row.source, row.target, lines)
-    if known.get(mark.key) != mark:
-        known[mark.key] = mark
-        yield item.file, mark
+            yield scored.file, train_overlap.measure(scored.judged, scored.texts["ref"], training)
+    lines = [(source, reference) for source, _, reference in scored.lines]
+    quality = testset_quality.rate(row.testset, row.source, row.target, lines)
+    if stored.get(quality.key) != quality:
+        stored[quality.key] = quality
+        yield scored.file, quality
 
 
-def _counts(item: ScoredTexts, judged: Judged) -> analysis.SentenceCounts:
+def _counts(scored: ScoredTexts, judged: Judged) -> analysis.SentenceCounts:
     return analysis.SentenceCounts(
-        **significance.key_of(item.row),
+        **significance.key_of(scored.row),
         packed=metrics.packed(judged.bleu),
-        sentences=item.row.sentences,
-        hypotheses=item.hash,
-        references=item.references or "",
+        sentences=scored.row.sentences,
+        hypotheses=scored.hash,
+        references=scored.references or "",
     )
 
 
 def _write(pairs: Sequence[tuple[Path, analysis.Row]]) -> int:
     for file in dict.fromkeys(file for file, _ in pairs):
-        analysis.add(analysis.beside(file), [row for where, row in pairs if where == file])
+        analysis.add(analysis.path_for(file), [row for path, row in pairs if path == file])
     return len(pairs)
 
 
@@ -287,7 +292,7 @@ def _lines(path: Path) -> tuple[str, ...]:
     try:
         return tuple(path.read_bytes().decode().removesuffix("\n").split("\n"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: no UTF-8 at byte {error.start + 1}") from error
+        raise ValueError(f"{path}: not UTF-8 at byte {error.start + 1}") from error
 
 
 @functools.lru_cache(maxsize=2)

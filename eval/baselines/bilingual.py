@@ -1,8 +1,8 @@
 """Bilingual baselines: one model per language on the same data, many trained simultaneously.
 
-The report compares the multilingual model with them, language by language. Each trains on all
-training data of its language, stops early by its validation loss, and is evaluated at its best
-checkpoint. tuning.py chooses their settings.
+The report compares the multilingual model with them, language by language. A baseline trains on all
+training data of its language, stops early by validation loss, and is evaluated at its best
+checkpoint. tuning.py chooses the hyper-parameters.
 """
 
 import dataclasses
@@ -39,27 +39,30 @@ def baselines(
 ) -> None:
     """Trains a bilingual model per language in `directory/<language>` and evaluates it.
 
-    A class is evaluated before the next one is trained. Run again, each model resumes from its last
-    checkpoint.
+    A class is evaluated before the next one is trained. Run the same command again to resume.
 
     Args:
       languages: names or codes; or a maximum number, spread evenly over the languages by size.
+      cache_dir: the token cache.
+      directory: folder of the run directories.
       judge: evaluates a finished model and adds its rows to a results file.
-      classes: the settings, by number of training pairs.
+      classes: hyper-parameters by number of training pairs.
 
     Raises:
-      ValueError: before training, for a language without training or validation examples, test set
-        or class. Also for settings that cannot be trained, and if another process trains in
-        `directory`. After the evaluation of the other models, for models that diverged.
+      ValueError: before training, if a language has no training or validation examples, test set
+        or class, if settings cannot be trained, or if another process trains in `directory`. After
+        the evaluation of the other models, if a model diverged.
     """
     opened = cache.open_cache(Path(cache_dir))
-    whole = opened.manifest.counts["train"]
-    counts = {code: whole[code] for code in opened.manifest.translated if code in whole}
+    train_counts = opened.manifest.counts["train"]
+    counts = {
+        code: train_counts[code] for code in opened.manifest.translated if code in train_counts
+    }
     codes = choose(counts, languages)
     held_out = opened.manifest.counts.get("validation", {})
-    if without := [code for code in codes if not held_out.get(code)]:
+    if missing := [code for code in codes if not held_out.get(code)]:
         raise ValueError(
-            f"no validation examples for {', '.join(without)}: baselines need them for early "
+            f"no validation examples for {', '.join(missing)}: baselines need them for early "
             "stopping; add some or leave these out of BASELINE_LANGUAGES"
         )
     judge.check(codes)
@@ -69,7 +72,7 @@ def baselines(
             _check_settings(candidate, members, opened)
     trainer = _Trainer(opened)
     with distributed.held(directory):
-        lost: list[Diverged] = []
+        divergences: list[Diverged] = []
         for candidates, members in groups:
             best, chosen = tune(
                 candidates, members, trainer=trainer, rate=trainer.rate, directory=Path(directory)
@@ -78,14 +81,14 @@ def baselines(
             try:
                 trainer(best, members, Path(directory), chosen)
             except Diverged as error:
-                lost.append(error)
+                divergences.append(error)
                 failed = error.names
             for code in members:
                 if code not in failed:
                     model_dir = Path(directory) / code
                     judge(translate.Translator.load(model_dir), model_dir, code)
-        if lost:
-            raise ValueError("; ".join(map(str, lost)))
+        if divergences:
+            raise ValueError("; ".join(map(str, divergences)))
 
 
 def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache) -> None:
@@ -98,7 +101,7 @@ def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache)
             )
         ids = program.model.config
         for code in codes:
-            text = _text(opened, program, plan, code)
+            text = _cache_of(opened, program, plan, code)
             text.manifest.check_ids(pad=ids.pad_id, eos=ids.eos_id, start=ids.start_id)
             for stage in plan.stages or ():
                 if stage.modifiers:
@@ -109,8 +112,14 @@ def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache)
 class Judge:
     """Evaluates a baseline on its language in each test set that has it; adds rows to `out`.
 
-    analysis.jsonl beside `out` gets the training cost and how the settings were chosen. The cost
-    excludes candidates tried on other languages. scores: metrics in addition to BLEU and chrF++.
+    `analysis.jsonl` in the folder of `out` gets the training cost and how the settings were chosen.
+    The cost excludes candidates that were tried on other languages.
+
+    Attributes:
+        testset: name of a test set, or names.
+        out: the results file.
+        decoding: options of the search.
+        scores: metrics in addition to BLEU and chrF++.
     """
 
     testset: str | Sequence[str]
@@ -120,10 +129,10 @@ class Judge:
 
     def check(self, languages: Sequence[str]) -> None:
         """Raises ValueError for languages that no test set has."""
-        known = {code for testset in self._sets() for code in testset.languages}
-        if without := [code for code in languages if code not in known]:
+        testset_languages = {code for testset in self._sets() for code in testset.languages}
+        if missing := [code for code in languages if code not in testset_languages]:
             raise ValueError(
-                f"no test set has {', '.join(without)}: {self.testset}; add one that does or leave "
+                f"no test set has {', '.join(missing)}: {self.testset}; add one that does or leave "
                 "these out of BASELINE_LANGUAGES"
             )
 
@@ -140,7 +149,7 @@ class Judge:
                 decoding=self.decoding, scores=self.scores,
             )  # fmt: skip
         chosen = (model_dir / CHOSEN).read_text(encoding="utf-8").strip()
-        analysis.add(analysis.beside(Path(self.out)), cost.cost(model_dir, system, chosen=chosen))
+        analysis.add(analysis.path_for(Path(self.out)), cost.cost(model_dir, system, chosen=chosen))
 
 
 _testset = functools.cache(testsets.load)  # cached: a hundred baselines share test sets
@@ -158,8 +167,8 @@ def choose(counts: Mapping[str, int], requested: Sequence[str] | int) -> list[st
     if isinstance(requested, int):
         if requested < 1:
             raise ValueError(f"BASELINE_LANGUAGES: {requested} baselines; allowed: 1 or more")
-        places = np.linspace(0, len(by_size) - 1, min(requested, len(by_size))).round().astype(int)
-        return [by_size[place] for place in places]
+        indices = np.linspace(0, len(by_size) - 1, min(requested, len(by_size))).round().astype(int)
+        return [by_size[i] for i in indices]
     codes = [languages.find(name).code for name in requested]
     for code in codes:
         if code not in counts:
@@ -169,13 +178,13 @@ def choose(counts: Mapping[str, int], requested: Sequence[str] | int) -> list[st
 
 @dataclasses.dataclass(frozen=True)
 class _Trainer:
-    """Trains languages with the settings of a class, each in its directory."""
+    """Trains a model per language with the settings of a class, each in its run directory."""
 
     opened: cache.Cache
 
     def __call__(self, settings: Class, codes: Sequence[str], directory: Path, chosen: str) -> None:
         with settings.configured() as (program, plan):
-            texts = {code: _text(self.opened, program, plan, code) for code in codes}
+            texts = {code: _cache_of(self.opened, program, plan, code) for code in codes}
             manifest = texts[codes[0]].manifest
             train.check(program, manifest, directory / codes[0])
             shapes = program.shapes(len(manifest.languages)).items()
@@ -189,31 +198,36 @@ class _Trainer:
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
 
     def _describe(self, settings: Class, job: simultaneous.BaselineJob, text: cache.Cache) -> None:
-        """Writes the run directory.
+        """Writes the configuration and other files of the run directory.
 
-        A cache with its own vocabulary is named in the configuration. If it is in the default
-        place, the configuration has no path of this machine.
+        The configuration names the cache if it has its own vocabulary, without a path of this
+        machine if the cache is in the default directory.
         """
-        where = str(text.directory)
-        named = []
+        directory = str(text.directory)
+        cache_bindings = []
         if text is not self.opened:
             name = text.directory.name
-            usual = where == recipe.default_directory("", name=name)
-            named = [f"CACHE_DIR = {'@recipe.default_directory()' if usual else repr(where)}"]
-            named += [f"recipe.default_directory.name = {name!r}"] if usual else []
-        with dataclasses.replace(settings, bindings=[*settings.bindings, *named]).configured():
+            is_default = directory == recipe.default_directory("", name=name)
+            cache_bindings = [
+                f"CACHE_DIR = {'@recipe.default_directory()' if is_default else repr(directory)}"
+            ]
+            cache_bindings += [f"recipe.default_directory.name = {name!r}"] if is_default else []
+        with dataclasses.replace(
+            settings, bindings=[*settings.bindings, *cache_bindings]
+        ).configured():
             Run(job.model_dir).describe(text, [job.name])
 
     def rate(self, settings: Class, code: str) -> float:
-        """Returns own tokens per shared token of the held-out targets, EOS included.
+        """Returns tokens of the own vocabulary per token of the shared one, in held-out targets.
 
-        Warns if different examples fit: the losses are then of different texts.
+        End tokens are included. Warns if different examples fit the model, because the losses are
+        then of different texts.
         """
         with settings.configured() as (program, plan):
-            own_cache = _text(self.opened, program, plan, code)
+            own_cache = _cache_of(self.opened, program, plan, code)
         lengths = [text.lengths(code, "validation") + 1 for text in (own_cache, self.opened)]
-        room = [plan.feature_lengths["inputs"], plan.feature_lengths["targets"]]
-        fit = [(pairs <= room).all(axis=1) for pairs in lengths]
+        max_lengths = [plan.feature_lengths["inputs"], plan.feature_lengths["targets"]]
+        fit = [(pairs <= max_lengths).all(axis=1) for pairs in lengths]
         if (fit[0] != fit[1]).any():
             warnings.warn(
                 f"{settings.name}: {fit[0].sum()} of {fit[0].size} validation examples of {code} "
@@ -227,14 +241,14 @@ class _Trainer:
         self, program: train.Program, plan: Plan, text: tuple[str, cache.Cache], directory: Path
     ) -> simultaneous.BaselineJob:
         code, opened = text
-        same: dict[str, Any] = {
+        shapes: dict[str, Any] = {
             "feature_lengths": plan.feature_lengths, "batch_size": plan.batch_size
         }  # fmt: skip
-        where = opened.directory
+        cache_directory = opened.directory
 
         def data() -> Any:
             eval_batches = config.configured(pipeline.eval_batches)  # gin binds their number
-            held_out = eval_batches(cache_dir=where, languages=(code,), **same)
+            held_out = eval_batches(cache_dir=cache_directory, languages=(code,), **shapes)
             if not len(held_out):
                 raise ValueError(f"{code}: no validation example fits in {plan.feature_lengths}")
             mixture = mixing.Mixing(languages=(code,), monolingual=0.0)
@@ -242,21 +256,21 @@ class _Trainer:
                 dataclasses.replace(stage, mixing=mixture) for stage in plan.stages or [Stage()]
             ]
             batches = pipeline.train_batches(
-                where, stages=stages, seed=program.seed,
-                alignment=program.objective.guided_alignment > 0, **same,
+                cache_directory, stages=stages, seed=program.seed,
+                alignment=program.objective.guided_alignment > 0, **shapes,
             )  # fmt: skip
             return batches, held_out
 
         steps = _steps(plan, opened.lengths(code, "train"))
         period = min(plan.period, steps)
-        since = plan.before_last  # losses of other stages are not comparable
+        since = plan.before_last  # losses of earlier stages are not comparable
         return simultaneous.BaselineJob(
             code, directory / code, data, steps, period, plan.patience, since
         )
 
 
-def _text(opened: cache.Cache, program: train.Program, plan: Plan, code: str) -> cache.Cache:
-    """Returns the shared cache, or one with the language's own vocabulary."""
+def _cache_of(opened: cache.Cache, program: train.Program, plan: Plan, code: str) -> cache.Cache:
+    """Returns the shared cache, or a cache with the language's own vocabulary."""
     if not plan.own_vocabulary:
         return opened
     model = program.model.config
@@ -269,6 +283,6 @@ def _steps(plan: Plan, lengths: np.ndarray) -> int:
 
     lengths: of the examples; rows are assumed full.
     """
-    room = np.array([plan.feature_lengths["inputs"], plan.feature_lengths["targets"]])
-    epoch = ((lengths + 1).sum(axis=0) / (plan.batch_size * room)).max()
+    max_lengths = np.array([plan.feature_lengths["inputs"], plan.feature_lengths["targets"]])
+    epoch = ((lengths + 1).sum(axis=0) / (plan.batch_size * max_lengths)).max()
     return int(np.clip(plan.before_last + plan.epochs * epoch, *plan.steps))

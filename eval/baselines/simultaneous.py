@@ -1,7 +1,7 @@
-"""Trains many small models side by side, each as `mmt.train` would train it alone.
+"""Trains many small models simultaneously, each as `mmt.train` would train it alone.
 
-Each has its own data, run directory, validation, early stopping and best checkpoint. A finished
-model frees its slot for the next. `stacked` has the compiled part.
+Each model has its own data, run directory, validation, early stopping and best checkpoint. When a
+model is finished, the next one takes its slot. stacked.py has the compiled programs.
 """
 
 import dataclasses
@@ -29,9 +29,13 @@ from mmt.trainer import Trainer, TrainState
 class BaselineJob:
     """A model to train in `model_dir`, as `mmt.train.train` would.
 
-    data: opens its training and held-out batches, of the same shapes for all jobs. steps: at most.
-    period: steps between validations, each with a checkpoint. patience: validations without
-    improvement before it stops, counted after step `since`.
+    Attributes:
+        name: name of the model, such as its language.
+        model_dir: the run directory.
+        data: opens its training and held-out batches, of the same shapes for all jobs.
+        steps: maximum number of steps.
+        period: steps between validations, each with a checkpoint.
+        patience: validations without improvement, after step `since`, before it stops.
     """
 
     name: str
@@ -48,7 +52,7 @@ class BaselineJob:
                 raise ValueError(f"{self.name}: {name} {getattr(self, name)}; allowed: 1 or more")
 
     def finished(self) -> bool:
-        """Returns whether its last checkpoint is its last step, or where it stopped early."""
+        """Returns whether it has trained all steps, or stopped early."""
         return Run(self.model_dir).is_trained(self.steps)
 
 
@@ -69,9 +73,9 @@ class Diverged(ValueError):
 def train(
     program: Trainer, jobs: Sequence[BaselineJob], *, memory: float, at_once: int = 0
 ) -> None:
-    """Trains every job, as many side by side as `memory` GiB hold, and at most `at_once` unless 0.
+    """Trains all jobs, as many at once as fit in `memory` GiB and, unless 0, at most `at_once`.
 
-    The losses equal those of `mmt.train.train` up to float32 rounding. Run directories also do: a
+    Losses and run directories equal those of `mmt.train.train`, up to float32 rounding: there is a
     checkpoint at every validation, of which the last and the best are kept. `seconds` and
     `tokens_per_second` count a run's share of the time. After a kill, each job resumes from its
     last checkpoint.
@@ -127,7 +131,7 @@ class _Run:
         """Returns whether a validation is due."""
         return self.last or self.number % self.job.period == 0
 
-    def measured(self, state: TrainState, sums: Meters) -> bool:
+    def validated(self, state: TrainState, sums: Meters) -> bool:
         """Logs the validation and writes a checkpoint; returns whether training is over."""
         now = Step(
             self.number, state, None, None, program=self._program, batches=self.batches,
@@ -198,15 +202,15 @@ class _Training:
         batches = [
             run.log.next_batch(run.batches, self._losses) if run else None for run in self._runs
         ]
-        before = self._losses
+        previous_losses = self._losses
         self._states, self._losses = self._stack.step(self._states, batches)
-        jax.block_until_ready(before)  # at most one step ahead of the devices
+        jax.block_until_ready(previous_losses)  # at most one step ahead of the devices
         now = time.perf_counter()
         for run in running:
             run.number += 1
             run.seconds += (now - self._since) / len(running)
         self._since = now
-        self._bar.at(sum(run.number for run in running))
+        self._bar.update_steps(sum(run.number for run in running))
         if any(run.last or run.number % self._program.log_every == 0 for run in running):
             self._log()
         if any(run.due for run in running):
@@ -228,8 +232,8 @@ class _Training:
                     every = own_meters.sums["steps"] == 0
                     run.skipped = run.skipped + self._program.log_every if every else 0
                 if run.skipped >= Policy.max_skipped_steps:
-                    where = f"{run.job.model_dir} up to step {run.number}"
-                    self.diverged[run.job.name] = where
+                    progress = f"{run.job.model_dir} up to step {run.number}"
+                    self.diverged[run.job.name] = progress
                     run.close()
                     self._runs[slot] = None
 
@@ -245,7 +249,7 @@ class _Training:
         sums = jax.tree.map(np.asarray, total)
         for slot, run in due.items():
             own_sums = jax.tree.map(lambda x, slot=slot: x[slot], sums)
-            if run.measured(self._stack.take(self._states, slot), own_sums):
+            if run.validated(self._stack.take(self._states, slot), own_sums):
                 run.close()
                 self._runs[slot] = None
                 self._bar.finished(run)
@@ -272,7 +276,7 @@ class _Bar:
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
-    def at(self, running: int) -> None:
+    def update_steps(self, running: int) -> None:
         """Shows progress. running: the steps of the current runs, in total."""
         if self._running is None:
             self._begun = self._done + running  # steps of an earlier start do not count for speed

@@ -54,14 +54,14 @@ def room(program: Trainer, batch: Batch, *, languages: int, memory: float, toget
     together on every device (0: all). Raises ValueError if no model fits.
     """
     state = program.shapes(languages)
-    each = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-    working = program.step_bytes(languages, batch)
-    free = memory * 2**30 - together * jax.local_device_count() * working
-    count = int(free // (each + (0 if together else working)))
+    state_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    step_bytes = program.step_bytes(languages, batch)
+    free_bytes = memory * 2**30 - together * jax.local_device_count() * step_bytes
+    count = int(free_bytes // (state_bytes + (0 if together else step_bytes)))
     if count < 1:
-        needed = (each + max(1, together * jax.local_device_count()) * working) / 2**30
+        gibibytes = (state_bytes + max(1, together * jax.local_device_count()) * step_bytes) / 2**30
         raise ValueError(
-            f"memory for models side by side: {memory} GiB; one of them takes {needed:.2f}"
+            f"memory for models side by side: {memory} GiB; one of them takes {gibibytes:.2f}"
         )
     return count
 
@@ -101,9 +101,9 @@ class ModelStack:
 
     def take(self, states: TrainState, slot: int) -> TrainState:
         """Returns a copy of the state in a slot, as the state of a single model."""
-        device, place = divmod(slot, self.slots // jax.local_device_count())
+        device, index = divmod(slot, self.slots // jax.local_device_count())
         local = jax.tree.map(lambda x: x.addressable_data(device), states)
-        return jax.device_put(_pick(local, place), self.program.shardings)
+        return jax.device_put(_select(local, index), self.program.shardings)
 
     def step(
         self, states: TrainState, batches: Sequence[Batch | None]
@@ -112,22 +112,21 @@ class ModelStack:
         donated.
         """
         losses = jax.device_put(np.zeros(self.slots, np.float32), self.placed)
-        return self._step((states, losses), *self._gathered(batches))
+        return self._step((states, losses), *self._stack_batches(batches))
 
     def evaluate(self, total: Any, params: Any, batches: Sequence[Batch | None]) -> Meters:
-        """Returns the sums of batches without dropout, added to `total` (None: 0), which is
-        donated.
-        """
-        given, active = self._gathered(batches)
+        """Adds the sums of batches, without dropout, to `total` (None: 0), which is donated."""
+        stacked, active = self._stack_batches(batches)
         if not total:
             measure = jax.vmap(functools.partial(self.program.plain()[1], languages=self.languages))
-            shapes = jax.eval_shape(measure, params, given)
+            shapes = jax.eval_shape(measure, params, stacked)
             zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
             total = jax.device_put(zeros, self.placed)
-        return self._evaluate(total, (params, given), active)
+        return self._evaluate(total, (params, stacked), active)
 
-    def _gathered(self, batches: Sequence[Batch | None]) -> Any:
-        """Returns [slots, B, T] of each array, zeros without a batch; and a mask of slots with one.
+    def _stack_batches(self, batches: Sequence[Batch | None]) -> Any:
+        """Stacks batches to arrays [slots, B, T], with zeros for None; returns them and a mask of
+        slots that have a batch.
         """
         template = next(batch for batch in batches if batch is not None)
         empty = {name: np.zeros_like(array) for name, array in template.items()}
@@ -145,47 +144,47 @@ class ModelStack:
     def _evaluate(self) -> Callable[..., Any]:
         _, evaluate = self.program.plain()
         return self._in_place(
-            lambda total, given: total.add(evaluate(*given, languages=self.languages))
+            lambda total, inputs: total.add(evaluate(*inputs, languages=self.languages))
         )
 
     @functools.cached_property
     def _put(self) -> Callable[..., TrainState]:
-        def put(states: Any, where: Array, state: Any) -> Any:
+        def put(states: Any, in_slot: Array, state: Any) -> Any:
             def put_leaf(old: Array, new: Array) -> Array:
-                return jnp.where(where.reshape(-1, *[1] * new.ndim), new, old)
+                return jnp.where(in_slot.reshape(-1, *[1] * new.ndim), new, old)
 
             return jax.tree.map(put_leaf, states, state)
 
         return jax.jit(put, donate_argnums=0, out_shardings=self.placed)
 
     def _in_place(self, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-        """Returns function(old, given) -> new for a stack, given that of one model.
+        """Returns a function (old, inputs) -> new of a stack, from that of one model.
 
         Inactive models are unchanged; groups mapped together are skipped if none is active.
         """
-        each = self.slots // jax.local_device_count()
-        together = self.together or each
-        if self.slots % jax.local_device_count() or each % together:
+        local_slots = self.slots // jax.local_device_count()
+        together = self.together or local_slots
+        if self.slots % jax.local_device_count() or local_slots % together:
             raise ValueError(
                 f"{self.slots} slots, {together} mapped together, on {jax.local_device_count()} "
                 "devices; allowed: a multiple of devices times those together"
             )
 
-        mapped = _one(function) if together == 1 else jax.vmap(function)
+        mapped = _map_one(function) if together == 1 else jax.vmap(function)
 
-        def local(old: Any, given: Any, active: Array) -> Any:
-            def part(i: Array, whole: Any) -> Any:
-                at = functools.partial(
+        def local(old: Any, inputs: Any, active: Array) -> Any:
+            def part(i: Array, states: Any) -> Any:
+                group = functools.partial(
                     jax.lax.dynamic_slice_in_dim, start_index=i * together, slice_size=together
                 )
-                mine, on = jax.tree.map(at, (whole, given)), at(active).any()
-                new = jax.lax.cond(on, mapped, lambda old, _: old, *mine)
+                group_inputs, is_active = jax.tree.map(group, (states, inputs)), group(active).any()
+                new = jax.lax.cond(is_active, mapped, lambda old, _: old, *group_inputs)
                 return jax.tree.map(
                     lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * together, 0),
-                    whole, new,
+                    states, new,
                 )  # fmt: skip
 
-            return jax.lax.fori_loop(0, each // together, part, old)
+            return jax.lax.fori_loop(0, local_slots // together, part, old)
 
         spec = self.placed.spec
         spread = jax.shard_map(
@@ -194,8 +193,8 @@ class ModelStack:
         return jax.jit(spread, donate_argnums=0)
 
 
-def _one(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Returns the function mapped over one model, without the batch dimension of `jax.vmap`.
+def _map_one(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Maps a function over a stack of one model, without the batch dimension of `jax.vmap`.
 
     A matrix product with a batch dimension, even of size 1, takes a slow path on a CPU.
     """
@@ -208,5 +207,5 @@ def _one(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 @jax.jit
-def _pick(tree: Any, place: Any) -> Any:
-    return jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, place, keepdims=False), tree)
+def _select(tree: Any, index: Any) -> Any:
+    return jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), tree)

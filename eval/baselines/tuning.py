@@ -27,9 +27,9 @@ from mmt.run import Run, read_metrics
 CHOSEN = "chosen.txt"  # in a baseline's directory: how its settings were chosen
 TUNING = "tuning"  # beside the baselines' directories: the tried runs
 
-# trains languages with the settings of a class in a directory; CHOSEN gets the text
+# Trains languages with the settings of a class in a directory, and writes a text to CHOSEN.
 Trains: TypeAlias = Callable[["Class", Sequence[str], Path, str], None]
-# own tokens per token of the shared vocabulary, on a language's validation set
+# Returns own tokens per token of the shared vocabulary, on a language's validation set.
 Rate: TypeAlias = Callable[["Class", str], float]
 
 
@@ -37,17 +37,18 @@ Rate: TypeAlias = Callable[["Class", str], float]
 class Plan:
     """The training settings of the baselines of a class.
 
-    feature_lengths, batch_size: see `pipeline.train_batches`.
-    epochs: most passes over a language's pairs, after the stages before the last one; the number of
-    steps stays within `steps` (least, most).
-    period: steps between validations, each with a checkpoint. patience: validations without
-    improvement before it stops.
-    memory: GiB for the models that are trained side by side. at_once: their largest number; 0: as
-    many as fit in memory.
-    stages: of each training, see `pipeline.train_batches`, with its language only; all but the last
-    end after a number of steps.
-    own_vocabulary: whether each language has its own vocabulary, trained on its pairs, with at most
-    the model's size (`VOCAB_SIZE`).
+    Attributes:
+        feature_lengths, batch_size: see `pipeline.train_batches`.
+        epochs: maximum passes over a language's pairs in the last stage.
+        steps: (minimum, maximum) of the number of steps, which limits `epochs`.
+        period: steps between validations, each with a checkpoint.
+        patience: validations without improvement before training stops.
+        memory: GiB for the models that are trained simultaneously.
+        at_once: maximum number of these models; 0: as many as fit in memory.
+        stages: stages of each training, see `pipeline.train_batches`, with its language only; all
+            but the last end after a number of steps.
+        own_vocabulary: whether each language has its own vocabulary, trained on its pairs, with at
+            most the model's size (`VOCAB_SIZE`).
     """
 
     feature_lengths: Mapping[str, int]
@@ -92,13 +93,18 @@ class Plan:
 class Class:
     """Settings for languages with `least` training pairs or more, up to the next class's `least`.
 
-    gin_file: a file of the settings that differ from the rest of the configuration, such as
-        `gin_configs/baselines/low.gin`; "" for none.
-    bindings: settings as text, 'DROPOUT_RATE = 0.3', applied after the file; configurations of
-        earlier versions have them.
-    tried_on: several classes with the same `least` are candidates. Each is first trained on this
-        many of the languages, spread evenly by size; the one with the lowest mean validation loss
-        trains all languages. The number is the same for all candidates.
+    Several classes with the same `least` are candidates. Each is first trained on `tried_on` of the
+    languages, spread evenly by size. The candidate with the lowest mean validation loss trains all
+    languages.
+
+    Attributes:
+        name: name of the class.
+        least: minimum number of training pairs.
+        bindings: settings as text, 'DROPOUT_RATE = 0.3', applied after the file; configurations of
+            earlier versions have them.
+        tried_on: number of languages to try candidates on; the same for all candidates.
+        gin_file: file of the settings that differ from the rest of the configuration, such as
+            `gin_configs/baselines/low.gin`; "" for none.
     """
 
     name: str
@@ -140,19 +146,19 @@ def grouped(
     names = [settings.name for settings in classes]
     if not classes or len(set(names)) < len(names):
         raise ValueError(f"baselines.baselines.classes: {', '.join(names) or 'none'}; each once")
-    groups, left = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    groups, remaining = [], dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     for least in sorted({settings.least for settings in classes}, reverse=True):
-        members = [code for code in left if left[code] >= least]
+        members = [code for code in remaining if remaining[code] >= least]
         candidates = [settings for settings in classes if settings.least == least]
         if len({settings.tried_on for settings in candidates}) > 1:
             tried = ", ".join(f"{settings.name} {settings.tried_on}" for settings in candidates)
             raise ValueError(f"baselines.Class.tried_on differs at least = {least}: {tried}")
         if members:
             groups.append((candidates, members))
-        left = {code: count for code, count in left.items() if code not in members}
-    if left:
+        remaining = {code: count for code, count in remaining.items() if code not in members}
+    if remaining:
         raise ValueError(
-            f"no class of baselines for {', '.join(left)} with fewer than "
+            f"no class of baselines for {', '.join(remaining)} with fewer than "
             f"{min(settings.least for settings in classes)} training pairs: add one with least = 0"
         )
     return groups
@@ -166,12 +172,12 @@ def tune(
     rate: Rate,
     directory: Path,
 ) -> tuple[Class, str]:
-    """Returns the best candidate for these languages, and how it was chosen.
+    """Returns the best candidate for these languages, and a text on how it was chosen.
 
-    trainer(class, languages, directory, text) trains them. Tried runs are in `directory/tuning`,
+    `trainer(class, languages, directory, text)` trains them. Tried runs are in `directory/tuning`,
     with a table in `least_N.json`. The run of the best candidate becomes the language's run. An
-    earlier choice among the same candidates is kept, even for other languages. A single candidate
-    is not tried; one that diverges is not chosen.
+    earlier choice among the same candidates is reused, even for other languages. A single candidate
+    is not tried; a candidate that diverges is not chosen.
 
     Losses are in nats per token of the shared vocabulary: losses per own token are multiplied by
     `rate`. Raises ValueError if all candidates diverge, and for an existing run with other
@@ -180,70 +186,73 @@ def tune(
     if len(candidates) == 1:
         return candidates[0], f"class {candidates[0]} for {candidates[0].least} pairs or more"
     file = directory / TUNING / f"least_{candidates[0].least}.json"
-    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if before.get("candidates") == [*map(str, candidates)]:
-        chosen_before = {candidate.name: candidate for candidate in candidates}[before["chosen"]]
-        return chosen_before, before["text"]
-    places = np.linspace(0, len(members) - 1, min(candidates[0].tried_on, len(members)))
-    tried = [members[place] for place in places.round().astype(int)]
+    stored = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if stored.get("candidates") == [*map(str, candidates)]:
+        chosen_before = {candidate.name: candidate for candidate in candidates}[stored["chosen"]]
+        return chosen_before, stored["text"]
+    indices = np.linspace(0, len(members) - 1, min(candidates[0].tried_on, len(members)))
+    languages = [members[i] for i in indices.round().astype(int)]
     losses = {}
     for candidate in candidates:
-        by_language = _tried(candidate, tried, trainer, directory / TUNING)
+        by_language = _try_candidate(candidate, languages, trainer, directory / TUNING)
         losses[candidate.name] = {
             code: loss * rate(candidate, code) for code, loss in by_language.items()
         }
-    means = {name: float(np.mean(list(by_code.values()))) for name, by_code in losses.items()}
-    best = min(candidates, key=lambda candidate: means[candidate.name])
-    if not np.isfinite(means[best.name]):
+    mean_losses = {name: float(np.mean(list(by_code.values()))) for name, by_code in losses.items()}
+    best = min(candidates, key=lambda candidate: mean_losses[candidate.name])
+    if not np.isfinite(mean_losses[best.name]):
         raise ValueError(f"no settings for {best.least} pairs or more can be trained: all diverge")
     title = "validation loss, nats per token of the shared vocabulary"
-    table = Table("settings", *tried, "mean", title=title)
+    table = Table("settings", *languages, "mean", title=title)
     for candidate in candidates:
-        row = [*losses[candidate.name].values(), means[candidate.name]]
+        row = [*losses[candidate.name].values(), mean_losses[candidate.name]]
         style = "bold" * (candidate == best)
         table.add_row(str(candidate), *(f"{loss:.3f}" for loss in row), style=style)
     Console(stderr=True).print(table)
-    others = ", ".join(f"{candidate} {means[candidate.name]:.3f}" for candidate in candidates)
+    summary = ", ".join(
+        f"{candidate} {mean_losses[candidate.name]:.3f}" for candidate in candidates
+    )
     chosen = (
         f"class {best} for {best.least} pairs or more: the least mean validation loss on "
-        f"{', '.join(tried)} of {others}"
+        f"{', '.join(languages)} of {summary}"
     )
-    for code in tried:
-        _take(directory / TUNING / best.name / code, directory / code, chosen)
-    made = {"candidates": [*map(str, candidates)], "losses": losses, "means": means}
-    text = json.dumps(made | {"chosen": best.name, "text": chosen}, indent=1)
+    for code in languages:
+        _copy_run(directory / TUNING / best.name / code, directory / code, chosen)
+    record = {"candidates": [*map(str, candidates)], "losses": losses, "means": mean_losses}
+    text = json.dumps(record | {"chosen": best.name, "text": chosen}, indent=1)
     rows.write_atomically(file, f"{text}\n".encode())
     return best, chosen
 
 
-def _tried(
+def _try_candidate(
     candidate: Class, codes: Sequence[str], trainer: Trains, directory: Path
 ) -> dict[str, float]:
     """Returns the best validation loss of each language, infinity if it diverged."""
-    words = f"tried: {candidate}"
-    lost: tuple[str, ...] = ()
+    description = f"tried: {candidate}"
+    diverged: tuple[str, ...] = ()
     runs = {code: directory / candidate.name / code for code in codes}
     for run in runs.values():
         file = run / CHOSEN
-        if file.is_file() and (was := file.read_text(encoding="utf-8").strip()) != words:
+        if file.is_file() and (existing := file.read_text(encoding="utf-8").strip()) != description:
             raise ValueError(
-                f"{run} has other settings ({was}) than {candidate}: remove it or rename the class"
+                f"{run} has other settings ({existing}) than {candidate}: remove it or rename the "
+                "class"
             )
     try:
-        trainer(candidate, codes, directory / candidate.name, words)
+        trainer(candidate, codes, directory / candidate.name, description)
     except Diverged as error:
-        lost = error.names
-    return {code: math.inf if code in lost else best_loss(run) for code, run in runs.items()}
+        diverged = error.names
+    return {code: math.inf if code in diverged else best_loss(run) for code, run in runs.items()}
 
 
-def _take(run: Path, model_dir: Path, chosen: str) -> None:
-    """Copies a tried run to the directory of its language, unless that exists."""
+def _copy_run(run: Path, model_dir: Path, chosen: str) -> None:
+    """Copies a tried run to the run directory of its language, unless that exists."""
     if not model_dir.exists():
-        begun = model_dir.with_name(model_dir.name + ".copy")
-        shutil.rmtree(begun, ignore_errors=True)
-        shutil.copytree(run, begun)
-        (begun / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
-        begun.rename(model_dir)
+        copy = model_dir.with_name(model_dir.name + ".copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(run, copy)
+        (copy / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
+        copy.rename(model_dir)
 
 
 def best_loss(model_dir: Path) -> float:

@@ -79,11 +79,11 @@ class _Texts(NamedTuple):
 
 
 def _texts(material: Material, count: int) -> _Texts:
-    found = list(itertools.islice(filter(is_base, material.sentences), count))
-    found += material.phrases(count - len(found))
+    sentences = list(itertools.islice(filter(is_base, material.sentences), count))
+    sentences += material.phrases(count - len(sentences))
     words = [Case(*pair, keeps=((pair.english,),)) for pair in material.words(count)]
-    others = itertools.islice(filter(_is_word, material.sentences), count - len(words))
-    return _Texts(material, count, found, [*words, *(Case(*pair) for pair in others)])
+    more_words = itertools.islice(filter(_is_word, material.sentences), count - len(words))
+    return _Texts(material, count, sentences, [*words, *(Case(*pair) for pair in more_words)])
 
 
 def is_base(pair: TextPair) -> bool:
@@ -178,17 +178,17 @@ def _emoji(texts: _Texts) -> Iterator[Case]:
 def _tiny(texts: _Texts) -> Iterator[Case]:
     """Yields lines without a word and of one character, in turn with letters of the language."""
     letters = dict.fromkeys(filter(str.isalpha, "".join(pair.source for pair in texts.bases)))
-    tiny = [text for both in zip(_TINY, letters, strict=False) for text in both]
+    tiny = [text for text_pair in zip(_TINY, letters, strict=False) for text in text_pair]
     return (Case(text, text) for text in tiny[: texts.size])
 
 
 def _long(texts: _Texts) -> Iterator[Case]:
     """Yields lines of a dozen sentences, the second one without marks between them."""
-    for place in range(min(_LONG, len(texts.bases))):
-        ends = texts.bases[:place], texts.bases[place:]
+    for i in range(min(_LONG, len(texts.bases))):
+        ends = texts.bases[:i], texts.bases[i:]
         cycle = itertools.cycle([*ends[1], *ends[0]])
         parts = list(itertools.islice(cycle, _SENTENCES_OF_LONG))
-        if place == 1:
+        if i == 1:
             yield _combined(parts, lambda side: ", ".join(map(_unmarked, side)))
         else:
             yield _combined(parts, " ".join)
@@ -220,8 +220,8 @@ def _links(texts: _Texts) -> Iterator[Case]:
 
 def _placeholders(texts: _Texts) -> Iterator[Case]:
     each = zip(texts.bases, itertools.cycle(_PLACEHOLDERS), strict=False)
-    for place, (pair, holder) in enumerate(each):
-        form = "{1}: {0}" if place % 2 else "{0} ({1})"
+    for i, (pair, holder) in enumerate(each):
+        form = "{1}: {0}" if i % 2 else "{0} ({1})"
         yield _varied(pair, functools.partial(_filled, form, holder))
 
 
@@ -231,11 +231,11 @@ def _six_times(text: str) -> str:
 
 def _repeats(texts: _Texts) -> Iterator[Case]:
     """Yields a word six times, a sentence three times, and a sentence with a row of marks."""
-    for place, pair in enumerate(texts.bases):
-        if place % 3 == 0:
-            for word in texts.words[place : place + 1]:
+    for i, pair in enumerate(texts.bases):
+        if i % 3 == 0:
+            for word in texts.words[i : i + 1]:
                 yield _varied(TextPair(word.source, word.right), _six_times)
-        elif place % 3 == 1:
+        elif i % 3 == 1:
             yield _varied(pair, lambda text: " ".join([text] * 3))
         else:
             yield _varied(pair, lambda text: _unmarked(text) + "!" * 20)
@@ -247,8 +247,8 @@ def _laid_out(form: str, two: Sequence[str]) -> str:
 
 def _breaks(texts: _Texts) -> Iterator[Case]:
     """Yields texts of several lines, some empty, some with separators that end no line."""
-    for place, form in zip(range(len(texts.bases)), itertools.cycle(_BREAKS), strict=False):
-        two = texts.bases[place], texts.bases[place - 1]
+    for i, form in zip(range(len(texts.bases)), itertools.cycle(_BREAKS), strict=False):
+        two = texts.bases[i], texts.bases[i - 1]
         case = _combined(two, functools.partial(_laid_out, form))
         yield case._replace(right=case.right.replace("\u2028", " ").replace("\t", " "))
 
@@ -280,5 +280,7 @@ def make(material: Material, count: int, behaviours: Sequence[str]) -> dict[str,
     Equal material gives equal cases. Names are those of `BEHAVIOURS`.
     """
     texts = _texts(material, count)
-    made = {name: list(dict.fromkeys(BEHAVIOURS[name].make(texts))) for name in behaviours}
-    return {name: cases for name, cases in made.items() if cases}
+    cases_by_behaviour = {
+        name: list(dict.fromkeys(BEHAVIOURS[name].make(texts))) for name in behaviours
+    }
+    return {name: cases for name, cases in cases_by_behaviour.items() if cases}

@@ -47,13 +47,15 @@ class BehaviourDifference:
 
 def compare(first: Sequence[JudgedCase], other: Sequence[JudgedCase]) -> BehaviourDifference:
     """Returns the comparison of two systems on the cases that both have."""
-    ours, theirs = ({(one.language, one.behaviour, one.source): one for one in judged}
-                    for judged in (first, other))  # fmt: skip
-    pairs = [(ours[key], theirs[key]) for key in ours if key in theirs]
+    first_cases, other_cases = (
+        {(case.language, case.behaviour, case.source): case for case in judged}
+        for judged in (first, other)
+    )
+    pairs = [(first_cases[key], other_cases[key]) for key in first_cases if key in other_cases]
     return BehaviourDifference(
-        _by(pairs, lambda one: one.behaviour),
-        _by(pairs, lambda one: one.language),
-        len(ours.keys() ^ theirs.keys()),
+        _by(pairs, lambda case: case.behaviour),
+        _by(pairs, lambda case: case.language),
+        len(first_cases.keys() ^ other_cases.keys()),
     )
 
 
@@ -73,13 +75,13 @@ def mcnemar(only_first: int, only_other: int) -> float:
 def _by(
     pairs: Sequence[tuple[JudgedCase, JudgedCase]], group: Callable[[JudgedCase], str]
 ) -> tuple[GroupDifference, ...]:
-    names = dict.fromkeys(group(ours) for ours, _ in pairs)
+    names = dict.fromkeys(group(first) for first, _ in pairs)
     counted = []
     for name in names:
-        passed = [(not ours.fault, not theirs.fault)
-                  for ours, theirs in pairs if group(ours) == name]  # fmt: skip
-        both = sum(a for a, _ in passed), sum(b for _, b in passed)
+        passed = [(not first.fault, not other.fault)
+                  for first, other in pairs if group(first) == name]  # fmt: skip
+        passed_by = sum(a for a, _ in passed), sum(b for _, b in passed)
         only = sum(a > b for a, b in passed), sum(b > a for a, b in passed)
-        counted.append((name, len(passed), both, only, mcnemar(*only)))
+        counted.append((name, len(passed), passed_by, only, mcnemar(*only)))
     qs = significance.corrected([p for *_, p in counted])
     return tuple(GroupDifference(*row, q) for row, q in zip(counted, qs, strict=True))

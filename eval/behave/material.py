@@ -1,6 +1,6 @@
-"""What the cases of a language are made of: sentences of the run's corpus, and phrases of CLDR.
+"""The texts from which cases are made: sentences of the run's corpus, and phrases of CLDR.
 
-Every text has its English, so that a case can say what a right translation has.
+Every text has an English translation, from which a case knows what a correct output contains.
 """
 
 import dataclasses
@@ -57,10 +57,13 @@ def is_word(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Material:
-    """The texts of one language. code: FLORES code; origin: where they are from.
+    """The texts of one language.
 
-    sentences: of the run's corpus, in an order that does not depend on the file. A language has a
-    speaker if CLDR has it.
+    Attributes:
+        code: FLORES code.
+        origin: the sources of the texts, for reports.
+        sentences: of the run's corpus, in an order that does not depend on the file.
+        speaker: makes the phrases of CLDR; None if CLDR does not have the language.
     """
 
     code: str
@@ -75,14 +78,14 @@ class Material:
         names += [Phrase("name", ("languages", code)) for code in ("de", "fr", "es", "ja", "ar")]
         return [
             pair
-            for pair in self._said(self._shuffled(names, "words"), len(names))
+            for pair in self._phrase_pairs(self._shuffled(names, "words"), len(names))
             if is_word(pair.source) and pair.english.isalpha()
         ][:count]
 
     def names(self, count: int) -> list[TextPair]:
         """Returns names of well-known territories."""
         phrases = [Phrase("name", ("territories", code)) for code in TERRITORIES]
-        return self._said(self._shuffled(phrases, "names"), count)
+        return self._phrase_pairs(self._shuffled(phrases, "names"), count)
 
     def numbers(self, count: int) -> list[TextPair]:
         """Returns quantities and periods; half have the digits of the language, if it has its own.
@@ -97,21 +100,21 @@ class Material:
             direction = rng.choice(("past", "future"))
             return Phrase("relative", (rng.choice(_FIELDS), direction, rng.randint(3, 99)))
 
-        pairs = self._drawn(draw, "numbers", count)
-        return [TextPair(self._native(pair.source), pair.english) if place % 2 else pair
-                for place, pair in enumerate(pairs)]  # fmt: skip
+        pairs = self._draw_pairs(draw, "numbers", count)
+        return [TextPair(self._native(pair.source), pair.english) if i % 2 else pair
+                for i, pair in enumerate(pairs)]  # fmt: skip
 
     def dates(self, count: int) -> list[tuple[TextPair, datetime.date]]:
-        """Returns days with month and year in words and digits, and what day each is."""
-        rng, found = self._random("dates"), dict[str, tuple[TextPair, datetime.date]]()
+        """Returns dates with the month in words, each with its value."""
+        rng, dates = self._random("dates"), dict[str, tuple[TextPair, datetime.date]]()
         for _ in range(count * _DRAWS):
             day = datetime.datetime(1950, 1, 1) + datetime.timedelta(rng.randrange(365 * 80))
-            for source, english in self._said([Phrase("date", ("long", day))], 1):
+            for source, english in self._phrase_pairs([Phrase("date", ("long", day))], 1):
                 if any(map(str.isalpha, source)):
-                    found.setdefault(source, (TextPair(source, english), day.date()))
-            if len(found) == count or self.speaker is None:
+                    dates.setdefault(source, (TextPair(source, english), day.date()))
+            if len(dates) == count or self.speaker is None:
                 break
-        return list(found.values())
+        return list(dates.values())
 
     def phrases(self, count: int) -> list[TextPair]:
         """Returns phrases of several words, for a language without sentences."""
@@ -120,12 +123,12 @@ class Material:
         mixed: list[TextPair] = []
         dates = [pair for pair, _ in self.dates(count)]
         numbers, names = self.numbers(count), self.names(3 * count)
-        for place in range(count):
-            mixed += dates[place : place + 1]
-            mixed += numbers[place : place + 1]
-            listed = names[3 * place : 3 * place + 3]
-            if len(listed) == 3:
-                mixed.append(TextPair(*(", ".join(side) for side in zip(*listed, strict=True))))
+        for i in range(count):
+            mixed += dates[i : i + 1]
+            mixed += numbers[i : i + 1]
+            triple = names[3 * i : 3 * i + 3]
+            if len(triple) == 3:
+                mixed.append(TextPair(*(", ".join(side) for side in zip(*triple, strict=True))))
         return mixed[:count]
 
     def _random(self, purpose: str) -> random.Random:
@@ -135,27 +138,29 @@ class Material:
         self._random(purpose).shuffle(phrases)
         return phrases
 
-    def _drawn(
+    def _draw_pairs(
         self, draw: Callable[[random.Random], Phrase], purpose: str, count: int
     ) -> list[TextPair]:
         rng = self._random(purpose)
-        return self._said((draw(rng) for _ in range(count * _DRAWS)), count)
+        return self._phrase_pairs((draw(rng) for _ in range(count * _DRAWS)), count)
 
-    def _said(self, phrases: Sequence[Phrase] | Iterator[Phrase], count: int) -> list[TextPair]:
+    def _phrase_pairs(
+        self, phrases: Sequence[Phrase] | Iterator[Phrase], count: int
+    ) -> list[TextPair]:
         """Returns the first `count` phrases that CLDR has in the language, each once."""
         if self.speaker is None:
             return []
-        english, found = _english(), dict[str, TextPair]()
+        english, pairs = _english(), dict[str, TextPair]()
         for phrase in phrases:
-            if len(found) == count:
+            if len(pairs) == count:
                 break
             try:
                 pair = TextPair(self.speaker.say(phrase), english.say(phrase))
             except Missing:
                 continue
             if pair.source.casefold() != pair.english.casefold():
-                found.setdefault(pair.source, pair)
-        return list(found.values())
+                pairs.setdefault(pair.source, pair)
+        return list(pairs.values())
 
     def _native(self, text: str) -> str:
         """Returns the text with the digits that CLDR names as the language's own."""
@@ -170,21 +175,21 @@ def _english() -> Speaker:
     return Speaker("en_US")
 
 
-def corpus_of(given: str, directory: str | Path) -> TestSet | None:
+def corpus_of(corpus: str, directory: str | Path) -> TestSet | None:
     """Returns the test split of a corpus, else its validation split.
 
-    given: the corpus; '' is the one that the configuration of the run in `directory` names. If that
-    is not on this machine, or has no such split, this is said on stderr, and None is returned.
+    corpus: '' is the corpus in the configuration of the run in `directory`. If it is not on this
+    machine, or has no such split, a message is printed on stderr and None is returned.
 
-    Raises ValueError for a given corpus that cannot be read, and a corpus into another language.
+    Raises ValueError if a named corpus cannot be read, or the target is not English.
     """
-    name = given or _corpus_named(Run(directory).config)
+    name = corpus or _corpus_named(Run(directory).config)
     try:
         if not name:
             raise ValueError(f"{Run(directory).config} names no corpus")
         testset = _loaded(name)
     except ValueError as error:
-        if given:
+        if corpus:
             raise
         print(
             f"no sentences of the run's corpus, only phrases of CLDR: {error} "
@@ -213,34 +218,34 @@ def _loaded(name: str) -> TestSet:
 
 
 def materials(codes: Sequence[str], testset: TestSet | None) -> list[Material]:
-    """Returns the material of each language that has any; the others are named on stderr.
+    """Returns the material of each language; languages without any are named on stderr.
 
     codes: FLORES codes. testset: sentences with English, see `corpus_of`.
 
     Raises ValueError if no language has any.
     """
-    made, without = [], []
+    result, missing = [], []
     for code in codes:
         pairs = testset.languages.get(code) if testset else None
         sentences = {TextPair(*pair) for pair in zip(pairs.sources, pairs.references, strict=True)
                      } if pairs else set[TextPair]()  # fmt: skip
         speaker = cldr.speaker_of(code)
-        material = Material(code, "", tuple(sorted(sentences, key=_place)), speaker)
+        material = Material(code, "", tuple(sorted(sentences, key=_sort_key)), speaker)
         has_phrases = bool(material.words(1) or material.phrases(1))
         origin = [testset.name] * bool(sentences) if testset else []
         origin += ["CLDR"] * has_phrases
         if origin:
-            made.append(dataclasses.replace(material, origin=" and ".join(origin)))
+            result.append(dataclasses.replace(material, origin=" and ".join(origin)))
         else:
-            without.append(code)
+            missing.append(code)
     sources = f"neither CLDR nor {testset.name} has" if testset else "CLDR does not have"
-    if not made:
-        raise ValueError(f"no cases: {sources} {', '.join(without)}")
-    if without:
-        print(f"not tested: {sources} {', '.join(without)}", file=sys.stderr)
-    return made
+    if not result:
+        raise ValueError(f"no cases: {sources} {', '.join(missing)}")
+    if missing:
+        print(f"not tested: {sources} {', '.join(missing)}", file=sys.stderr)
+    return result
 
 
-def _place(pair: TextPair) -> bytes:
-    """Returns a key that sorts texts in an order of chance."""
+def _sort_key(pair: TextPair) -> bytes:
+    """Returns a hash, which sorts texts in a random but fixed order."""
     return hashlib.blake2b(pair.source.encode(), digest_size=8).digest()

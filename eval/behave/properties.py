@@ -77,7 +77,7 @@ def word(case: HasRight, output: str, plain: str) -> str:
     words = normalised(output)
     right = [_plain(spelling) for spellings in case.keeps for spelling in spellings]
     named = any(spelling in _plain(output) for spelling in right)
-    content = [one for one in words if one not in _FUNCTION_WORDS]
+    content = [each for each in words if each not in _FUNCTION_WORDS]
     if right and not named and len(content) > 1:
         return f"{len(content)} words without {case.right}"
     if len(words) > len(normalised(case.right)) + _LESS_LONG:
@@ -89,23 +89,23 @@ def word(case: HasRight, output: str, plain: str) -> str:
 
 def kept(case: HasRight, output: str, plain: str) -> str:
     """One spelling of each text that is to be kept; and the rest is translated."""
-    there = _plain(output)
+    outputs = _plain(output)
     for spellings in case.keeps:
-        if not any(_plain(spelling) in there for spelling in spellings):
+        if not any(_plain(spelling) in outputs for spelling in spellings):
             return f"lacks {' or '.join(spellings[:2])}"
     return _copy(case, output)
 
 
 def numbers(case: HasRight, output: str, plain: str) -> str:
     """Each number of the source, in digits or as a word."""
-    there = {_digits(token) for token in _NUMBER.findall(output)}
+    output_numbers = {_digits(token) for token in _NUMBER.findall(output)}
     runs = set(map(_digits, _RUN.findall(output)))
     words = f" {' '.join(re.findall(r'[a-z]+', output.casefold()))} "
     for token in _NUMBER.findall(case.source):
         parts = [_digits(run) for run in _RUN.findall(token)]
         joined = "".join(map(_ascii, _RUN.findall(token))).lstrip("0") or "0"
         in_parts = len(parts) > 1 and all(_is_there(part, runs, words) for part in parts)
-        if not _is_there(joined, there, words) and not in_parts:
+        if not _is_there(joined, output_numbers, words) and not in_parts:
             return f"lacks the number {_ascii(token)}"
     return _copy(case, output)
 
@@ -123,8 +123,10 @@ def date(case: HasRight, output: str, plain: str) -> str:
     name = _MONTHS[month - 1]
     named = any(word in words.split() for word in (name, name[:3], name[:4]))
     numeric = sum(_digits(run) == str(month) for run in _RUN.findall(output)) > (day == month)
-    others = any(other in words.split() for other in _MONTHS if other not in (name, "may"))
-    return "" if named or (numeric and not others) else f"lacks the month {name.capitalize()}"
+    other_months = any(
+        month_name in words.split() for month_name in _MONTHS if month_name not in (name, "may")
+    )
+    return "" if named or (numeric and not other_months) else f"lacks the month {name.capitalize()}"
 
 
 def alike(case: HasRight, output: str, plain: str) -> str:
@@ -151,11 +153,11 @@ def tiny(case: HasRight, output: str, plain: str) -> str:
 
 def copied(case: HasRight, output: str, plain: str) -> str:
     """Exactly the placeholders and URLs of the source; and the rest is translated."""
-    expected, there = placeholders.counts(case.source), placeholders.counts(output)
-    if missing := expected - there:
+    expected, present = placeholders.counts(case.source), placeholders.counts(output)
+    if missing := expected - present:
         return f"lacks {' '.join(missing)}"
-    if more := there - expected:
-        return f"adds {' '.join(more)}"
+    if added := present - expected:
+        return f"adds {' '.join(added)}"
     return _copy(case, output)
 
 
@@ -190,8 +192,10 @@ def _empty(output: str) -> str:
 
 def _copy(case: HasRight, output: str, plain: str = "") -> str:
     """plain: the source without capitals, by which names are known."""
-    same = line_checks.is_copy(plain or case.source, output)
-    return "copy of the source" if same and normalised(output) != normalised(case.right) else ""
+    is_copied = line_checks.is_copy(plain or case.source, output)
+    return (
+        "copy of the source" if is_copied and normalised(output) != normalised(case.right) else ""
+    )
 
 
 def _other_script(output: str) -> str:

@@ -1,7 +1,7 @@
-"""The behaviour suite: translates the cases of all languages, judges them, keeps texts and rows.
+"""The behaviour suite: translates the cases of all languages, judges them, writes texts and rows.
 
-The lines of all languages go through the translator as one stream. A language is judged and written
-after its last line, so an interruption loses no finished language.
+The lines of all languages are one stream for the translator. A language is judged and written after
+its last line, so an interruption loses no finished language.
 """
 
 import dataclasses
@@ -32,14 +32,14 @@ FOLDER = "behaviour"  # of the texts, beside the results
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """What is tested, and what a release needs.
+    """The tested behaviours, and the pass rates that a release needs.
 
     Attributes:
-        cases: the number of cases of a behaviour in a language; `long` has at most 3.
-        behaviours: the names of the behaviours; by default all.
-        corpus: where sentences are from, a folder or 'cldr'; '' is the corpus of the run.
+        cases: number of cases of a behaviour in a language; `long` has at most 3.
+        behaviours: names of the behaviours; by default all.
+        corpus: source of the sentences, a folder or 'cldr'; '' is the corpus of the run.
         threshold: share of passed cases that each behaviour needs, on average over languages.
-        thresholds: shares that single behaviours need instead, by name.
+        thresholds: shares for single behaviours, by name, which override `threshold`.
         language_threshold: share that each language needs, on average over behaviours.
     """
 
@@ -57,9 +57,11 @@ class Suite:
                 checked.one_of(self, field, name, tuple(BEHAVIOURS))
         if not self.behaviours:
             raise ValueError("Suite.behaviours: []; expected a behaviour or more")
-        if other := [name for name in self.thresholds if name not in self.behaviours]:
-            near = suggest.choices(other[0], self.behaviours)
-            raise ValueError(f"Suite.thresholds: {other[0]!r} is not among the behaviours; {near}")
+        if unknown := [name for name in self.thresholds if name not in self.behaviours]:
+            hint = suggest.choices(unknown[0], self.behaviours)
+            raise ValueError(
+                f"Suite.thresholds: {unknown[0]!r} is not among the behaviours; {hint}"
+            )
 
     @property
     def needed(self) -> dict[str, float]:
@@ -68,14 +70,14 @@ class Suite:
         return {name: float(self.thresholds.get(name, self.threshold)) for name in chosen}
 
     def missed(self, rows: Sequence[BehaviourShares]) -> list[str]:
-        """Returns in words which thresholds these rows of one system miss."""
+        """Returns a text for each threshold that these rows of one system miss."""
         faults = []
-        for name, needed in self.needed.items():
+        for name, threshold in self.needed.items():
             shares = [row.shares[name] for row in rows if name in row.shares]
             if not shares:
                 faults.append(f"{name}: no language has a case")
-            elif (mean := sum(shares) / len(shares)) < needed:
-                faults.append(f"{name}: {mean:.1%} passed, needed {needed:.1%}")
+            elif (mean := sum(shares) / len(shares)) < threshold:
+                faults.append(f"{name}: {mean:.1%} passed, needed {threshold:.1%}")
         for row in rows:
             mean = sum(row.shares.values()) / len(row.shares)
             if mean < self.language_threshold:
@@ -87,7 +89,7 @@ class Suite:
 
 @dataclasses.dataclass(frozen=True)
 class JudgedCase:
-    """A case with its translation. fault: what is wrong, or ''."""
+    """A case with its translation. fault: the reason why it fails, or ''."""
 
     language: str
     behaviour: str
@@ -107,23 +109,25 @@ class BehaviourResult:
 def languages_of(translator: Translator, names: Sequence[str] | None) -> list[str]:
     """Returns the FLORES codes of the languages to test; by default all that a model has.
 
-    Raises ValueError for a language that it does not have, a model whose languages are not known if
-    `names` is None, and a model that does not translate into English.
+    Raises ValueError for a language that the model does not have, and for a model that does not
+    translate into English. Also if `names` is None and the model's languages are not known.
     """
     manifest = translator.manifest
     if manifest.source or manifest.target not in ("", ENGLISH):
-        into = manifest.target or f"{len(manifest.translated)} languages"
-        raise ValueError(f"the model translates into {into}; the suite is for models into English")
+        targets = manifest.target or f"{len(manifest.translated)} languages"
+        raise ValueError(
+            f"the model translates into {targets}; the suite is for models into English"
+        )
     if names is None and not translator.sources:
         raise ValueError(
             "the manifest of the model has no languages; name those to test: --languages deu,swh"
         )
     if names is None:
         return list(translator.sources)
-    found = [languages.find(name) for name in names]
-    for language in found:
+    requested = [languages.find(name) for name in names]
+    for language in requested:
         source_language.check_trained(language, translator.sources, "source")
-    return list(dict.fromkeys(language.code for language in found))
+    return list(dict.fromkeys(language.code for language in requested))
 
 
 def run(
@@ -138,42 +142,45 @@ def run(
 ) -> BehaviourResult:
     """Translates and judges the cases of all languages; adds rows to the analysis beside `out`.
 
-    The judged texts are written to `behaviour/<system>/<language>.jsonl` in the folder of `out`,
-    and reused where they are of the same checkpoint, decoding and configuration. Progress goes to
+    The judged texts are written to `behaviour/<system>/<language>.jsonl` in the folder of `out`.
+    Texts of the same checkpoint, decoding and configuration are reused. Progress is shown on
     stderr.
 
     Args:
         translator: the model.
         materials: the languages.
-        suite: what is tested.
+        suite: the tested behaviours.
         system: the name, checkpoint and configuration of the model.
         out: a file of results; it need not exist.
         decoding: options of the search.
-        decode: what rows record of the decoding.
+        decode: text by which rows record the decoding.
 
     Raises:
         ValueError: no language has a case, or the analysis file is broken.
         OSError: a file cannot be written.
     """
     results.check_system(system.name)
-    file = analysis.beside(out)
+    file = analysis.path_for(out)
     analysis.add(file, [])
     folder = out.parent / FOLDER / system.name
     folder.mkdir(parents=True, exist_ok=True)
-    made_by = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
-    parts = [
-        _Language(material, cases, folder, made_by) for material, cases in _cases(materials, suite)
+    provenance = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
+    languages_to_test = [
+        _Language(material, cases, folder, provenance)
+        for material, cases in _cases(materials, suite)
     ]
-    missing = [line for language in parts for line in language.missing_lines]
-    translated = _translated(translator, missing, decoding)
+    missing_lines = [line for language in languages_to_test for line in language.missing_lines]
+    translated = _translated(translator, missing_lines, decoding)
     rows, judged = [], list[JudgedCase]()
     with progress_bar(*SENTENCES) as bar:
-        task = bar.add_task(system.name, total=len(missing))
-        for language in parts:
+        task = bar.add_task(system.name, total=len(missing_lines))
+        for language in languages_to_test:
             bar.update(task, description=f"{system.name} {language.code}")
             for text in language.missing:
                 outputs = list(itertools.islice(translated, text.count("\n") + 1))
-                language.outputs[text] = "\n".join(one.hypotheses[0].text for one in outputs)
+                language.outputs[text] = "\n".join(
+                    translation.hypotheses[0].text for translation in outputs
+                )
                 bar.advance(task, len(outputs))
             of_language = language.judged()
             row = language.row(of_language, system, decode, suite.needed)
@@ -187,7 +194,7 @@ def run(
 def _translated(
     translator: Translator, lines: Sequence[tuple[str, str]], decoding: Decoding
 ) -> Iterator[Translation]:
-    """Yields the translation of each line, given with its language."""
+    """Yields the translation of each line; `lines` are pairs of language and line."""
     return translator.translate(
         (line for _, line in lines),
         sources=(code for code, _ in lines),
@@ -199,33 +206,33 @@ def _translated(
 def _cases(
     materials: Sequence[Material], suite: Suite
 ) -> list[tuple[Material, Mapping[str, Sequence[Case]]]]:
-    """Returns the cases of each language that has any; names the others on stderr."""
+    """Returns the cases of each language; languages without any are named on stderr."""
     names = list(suite.needed)
-    made = [
+    by_language = [
         (material, behaviours.make(material, suite.cases, names))
         for material in track(materials, "making cases", disable=None, transient=True)
     ]
-    without = ", ".join(material.code for material, cases in made if not cases)
-    if without:
-        print(f"not tested: no cases of {', '.join(names)} in {without}", file=sys.stderr)
-    if not any(cases for _, cases in made):
+    untested = ", ".join(material.code for material, cases in by_language if not cases)
+    if untested:
+        print(f"not tested: no cases of {', '.join(names)} in {untested}", file=sys.stderr)
+    if not any(cases for _, cases in by_language):
         raise ValueError(f"no cases of {', '.join(names)} in any of the languages")
-    return [(material, cases) for material, cases in made if cases]
+    return [(material, cases) for material, cases in by_language if cases]
 
 
 class _Language:
-    """The cases of one language, and the translations that are there."""
+    """The cases of one language, and their translations, of which some may be missing."""
 
     def __init__(
         self,
         material: Material,
         cases: Mapping[str, Sequence[Case]],
         folder: Path,
-        made_by: Mapping[str, str],
+        provenance: Mapping[str, str],
     ) -> None:
         self.code, self._origin, self._cases = material.code, material.origin, cases
-        self._file, self._made_by = folder / f"{material.code}.jsonl", made_by
-        self.outputs = self._kept()
+        self._file, self._provenance = folder / f"{material.code}.jsonl", provenance
+        self.outputs = self._load_outputs()
         of_cases = (case for cases in self._cases.values() for case in cases)
         texts = dict.fromkeys(
             text for case in of_cases for text in (case.source, *filter(None, [case.plain]))
@@ -252,7 +259,7 @@ class _Language:
         needed: Mapping[str, float],
     ) -> BehaviourShares:  # fmt: skip
         def count(name: str) -> int:
-            return sum(one.behaviour == name and not one.fault for one in judged)
+            return sum(case.behaviour == name and not case.fault for case in judged)
 
         content = json.dumps({name: list(cases) for name, cases in self._cases.items()})
         return BehaviourShares(
@@ -265,22 +272,22 @@ class _Language:
         )  # fmt: skip
 
     def write(self, judged: Sequence[JudgedCase]) -> None:
-        """Writes what made the translations, each judged case, and plain lines beside them."""
-        texts = {one.source for one in judged}
-        rows: list[Mapping[str, Any]] = [self._made_by, *map(dataclasses.asdict, judged)]
+        """Writes the provenance of the translations, each judged case, and the plain texts."""
+        texts = {case.source for case in judged}
+        rows: list[Mapping[str, Any]] = [self._provenance, *map(dataclasses.asdict, judged)]
         rows += [{"source": text, "output": output} for text, output in self.outputs.items()
                  if text not in texts]  # fmt: skip
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         results.write_atomically(self._file, "".join(lines).encode())
 
-    def _kept(self) -> dict[str, str]:
-        """Returns the translations of the file if the same model and options made them."""
+    def _load_outputs(self) -> dict[str, str]:
+        """Returns the stored translations if they are of the same model and options, else {}."""
         if not self._file.is_file():
             return {}
         raw = self._file.read_bytes().split(b"\n")
         try:
-            made_by, *rows = map(json_objects.parse, filter(None, raw))
-            same = made_by == self._made_by
-            return {row["source"]: row["output"] for row in rows} if same else {}
+            provenance, *rows = map(json_objects.parse, filter(None, raw))
+            is_current = provenance == self._provenance
+            return {row["source"]: row["output"] for row in rows} if is_current else {}
         except (ValueError, KeyError) as error:
             raise ValueError(f"{self._file}: damaged ({error}); remove it") from error

@@ -19,10 +19,10 @@ def table(rows: Sequence[BehaviourShares]) -> str:
          _percent(_mean(row.shares.values()))]
         for row in rows
     ]  # fmt: skip
-    means = [
+    mean_shares = [
         _mean([row.shares[name] for row in rows if name in row.shares]) for name in names
     ]  # fmt: skip
-    lines.append(["mean", *map(_percent, means), _percent(_mean(means))])
+    lines.append(["mean", *map(_percent, mean_shares), _percent(_mean(mean_shares))])
     lines.append(["needed", *(_percent(needed[name]) for name in names), ""])
     return markdown(["language", *names, "mean"], lines)
 
@@ -40,26 +40,29 @@ def differences(first: str, other: str, difference: BehaviourDifference) -> str:
 def failures(judged: Iterable[JudgedCase]) -> str:
     """Returns a line per failed case: language, behaviour, reason, source, output, with tabs."""
     return "\n".join(
-        "\t".join((one.language, one.behaviour, one.fault, _shown(one.source), _shown(one.output)))
-        for one in judged
-        if one.fault
+        "\t".join(
+            (case.language, case.behaviour, case.fault, _shown(case.source), _shown(case.output))
+        )
+        for case in judged
+        if case.fault
     )
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Returns an aligned Markdown table; the first column is text, the others are numbers."""
     widths = [max(2, *map(len, column)) for column in zip(columns, *rows, strict=True)]
-    rule = [f"{'-' * (width - (at > 0))}{':' * (at > 0)}" for at, width in enumerate(widths)]
+    first, *others = widths
+    rule = ["-" * first, *("-" * (width - 1) + ":" for width in others)]
     lines = [
-        [cell.rjust(width) if at else cell.ljust(width)
-         for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        [cell.rjust(width) if number else cell.ljust(width)
+         for number, (cell, width) in enumerate(zip(row, widths, strict=True))]
         for row in (columns, rule, *rows)
     ]  # fmt: skip
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _difference(what: str, first: str, other: str, groups: Sequence[GroupDifference]) -> str:
-    columns = (what, "cases", first, other, f"only {first}", f"only {other}", "p", "q", "")
+def _difference(group_name: str, first: str, other: str, groups: Sequence[GroupDifference]) -> str:
+    columns = (group_name, "cases", first, other, f"only {first}", f"only {other}", "p", "q", "")
     rows = [
         (
             group.name, f"{group.cases:,}", *(_percent(n / group.cases) for n in group.passed),

@@ -61,10 +61,10 @@ def chapters(comparison: RunComparison) -> list[Chapter]:
 
 
 def _configuration(comparison: RunComparison) -> Chapter:
-    found, runs = comparison.configuration, comparison.runs
-    in_all = tuple(one for one in found.different if None not in one.values)
-    in_some = tuple(one for one in found.different if None in one.values)
-    sentence = _counted(Differences(in_all, found.equal), "binding").rstrip(".")
+    configuration, runs = comparison.configuration, comparison.runs
+    in_all = tuple(binding for binding in configuration.different if None not in binding.values)
+    in_some = tuple(binding for binding in configuration.different if None in binding.values)
+    sentence = _counted(Differences(in_all, configuration.equal), "binding").rstrip(".")
     sentence += f", {len(in_some):,} not in every run." if in_some else "."
     tables = [
         table
@@ -77,25 +77,25 @@ def _configuration(comparison: RunComparison) -> Chapter:
 def _only(runs: Sequence[str], languages: Differences) -> list[str]:
     """Returns which languages only one run has."""
     sentences = []
-    for place, run in enumerate(runs):
-        alone = [at == place for at in range(len(runs))]
+    for i, run in enumerate(runs):
+        alone = [j == i for j in range(len(runs))]
         codes = [
-            one.name
-            for one in languages.different
-            if [value is not None for value in one.values] == alone
+            language.name
+            for language in languages.different
+            if [value is not None for value in language.values] == alone
         ]
         if codes:
             sentences.append(f"Only {run} has {_names(codes)}.")
     return sentences
 
 
-def _counted(differences: Differences, what: str) -> str:
+def _counted(differences: Differences, noun: str) -> str:
     count = len(differences.different)
-    return f"{_number(count, what)} differ{'s' * (count == 1)}, {differences.equal:,} equal."
+    return f"{_number(count, noun)} differ{'s' * (count == 1)}, {differences.equal:,} equal."
 
 
-def _number(count: int, what: str) -> str:
-    plural = what if count == 1 else f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+def _number(count: int, noun: str) -> str:
+    plural = noun if count == 1 else f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {plural}"
 
 
@@ -106,28 +106,28 @@ def _table(
 
 
 def _properties(
-    title: str, what: str, runs: Sequence[str], differences: Differences, *, left: int = 1
+    title: str, noun: str, runs: Sequence[str], differences: Differences, *, left: int = 1
 ) -> tuple[TextTable, ...]:
     rows = [
-        (one.name, *(NONE if value is None else value for value in one.values))
-        for one in differences.different
+        (row.name, *(NONE if value is None else value for value in row.values))
+        for row in differences.different
     ]
-    return (_table(title, (what, *runs), rows, left=left),) if rows else ()
+    return (_table(title, (noun, *runs), rows, left=left),) if rows else ()
 
 
 def _training(comparison: RunComparison) -> Chapter:
     training, runs = comparison.training, comparison.runs
     tables = [_summaries(runs, training.summaries)]
-    for title, what, points in (
+    for title, unit, points in (
         ("Validation loss at equal steps", "step", training.at_steps),
         ("Validation loss at equal target tokens", "target tokens", training.at_tokens),
     ):
         if points:
             rows = [_point(point, training.comparable) for point in points]
-            tables.append(_table(title, _with_differences(what, runs), rows))
+            tables.append(_table(title, _with_differences(unit, runs), rows))
     if training.languages:
         rows = [
-            (one.language, *_losses(one.losses, one.comparable)) for one in training.languages
+            (row.language, *_losses(row.losses, row.comparable)) for row in training.languages
         ]
         title = "Validation loss by language, at the best step of each run"
         tables.append(_table(title, _with_differences("language", runs), rows))
@@ -141,32 +141,38 @@ def _training(comparison: RunComparison) -> Chapter:
 
 
 def _summaries(runs: Sequence[str], summaries: Sequence[TrainingSummary]) -> TextTable:
-    def at(loss: float | None, step: int | None) -> str:
+    def loss_at_step(loss: float | None, step: int | None) -> str:
         return NONE if loss is None else f"{loss:.4f} at step {step:,}"
 
-    def known(value: float | None, form: str) -> str:
+    def formatted(value: float | None, form: str) -> str:
         return NONE if value is None else format(value, form)
 
     rows = (
-        ("steps", *(f"{one.steps:,}" for one in summaries)),
-        ("target tokens", *(known(one.tokens, ",.0f") for one in summaries)),
-        ("hours of training steps", *(known(one.hours, ",.3f") for one in summaries)),
-        ("best validation loss", *(at(one.best_loss, one.best_step) for one in summaries)),
-        ("last validation loss", *(at(one.last_loss, one.last_step) for one in summaries)),
-        ("best validation BLEU", *(known(one.best_bleu, ".2f") for one in summaries)),
+        ("steps", *(f"{summary.steps:,}" for summary in summaries)),
+        ("target tokens", *(formatted(summary.tokens, ",.0f") for summary in summaries)),
+        ("hours of training steps", *(formatted(summary.hours, ",.3f") for summary in summaries)),
+        (
+            "best validation loss",
+            *(loss_at_step(summary.best_loss, summary.best_step) for summary in summaries),
+        ),
+        (
+            "last validation loss",
+            *(loss_at_step(summary.last_loss, summary.last_step) for summary in summaries),
+        ),
+        ("best validation BLEU", *(formatted(summary.best_bleu, ".2f") for summary in summaries)),
     )
     return _table("", ("", *runs), [row for row in rows if set(row[1:]) != {NONE}])
 
 
-def _with_differences(what: str, runs: Sequence[str]) -> tuple[str, ...]:
-    return (what, *runs, *(f"Δ {run}" if len(runs) > 2 else "Δ" for run in runs[1:]))
+def _with_differences(heading: str, runs: Sequence[str]) -> tuple[str, ...]:
+    return (heading, *runs, *(f"Δ {run}" if len(runs) > 2 else "Δ" for run in runs[1:]))
 
 
 def _point(point: EqualPoint, comparable: Sequence[bool]) -> tuple[str, ...]:
     losses = [loss and loss.loss for loss in point.losses]
     cells = _losses(losses, comparable)
-    shown = [_tilde(cell, loss) for cell, loss in zip(cells, point.losses, strict=False)]
-    return (f"{point.amount:,.0f}", *shown, *cells[len(shown) :])
+    marked = [_tilde(cell, loss) for cell, loss in zip(cells, point.losses, strict=False)]
+    return (f"{point.amount:,.0f}", *marked, *cells[len(marked) :])
 
 
 def _tilde(cell: str, loss: LossAt | None) -> str:
@@ -201,7 +207,7 @@ def _scores(scores: RunPair) -> Chapter:
     else:
         sentences.append(f"Δ is {scores.other} minus {scores.first}.")
         tables += [_summary(scores.comparisons), _wins(scores)]
-    tested = [row for one in scores.comparisons for row in one.languages]
+    tested = [row for score_comparison in scores.comparisons for row in score_comparison.languages]
     if any(row.q is not None for row in tested):
         sentences.append(
             "▲ better, ▼ worse, = no significant difference: q < 0.05. p is the greater one of "
@@ -229,54 +235,57 @@ def _summary(comparisons: Sequence[ScoreComparison]) -> TextTable:
     columns = ("test set", "decoding", "languages", "mean ΔBLEU", "mean ΔchrF++")
     rows = [
         (
-            one.title, one.decode, f"{len(one.languages):,}", _mean(one),
-            signed(one.mean("chrf_delta"), 2), *(f"{one.count(name):,}" for name in verdicts),
+            part.title, part.decode, f"{len(part.languages):,}", _mean(part),
+            signed(part.mean("chrf_delta"), 2), *(f"{part.count(name):,}" for name in verdicts),
         )
-        for one in comparisons
+        for part in comparisons
     ]  # fmt: skip
     heads = (f"{_WORDS[name]} {_MARKS[name]}" for name in verdicts)
     return _table("Languages won and lost", (*columns, *heads), rows, left=2)
 
 
-def _mean(one: ScoreComparison) -> str:
-    mean, ends = signed(one.mean("delta"), 2), one.interval
+def _mean(part: ScoreComparison) -> str:
+    mean, ends = signed(part.mean("delta"), 2), part.interval
     return f"{mean} ({signed(ends.low, 2)} to {signed(ends.high, 2)})" if ends else mean
 
 
-def _is_untested(one: ScoreComparison) -> bool:
-    return one.count("untested") > 0
+def _is_untested(part: ScoreComparison) -> bool:
+    return part.count("untested") > 0
 
 
 def _wins(scores: RunPair) -> TextTable:
-    def most(one: ScoreComparison, sign: int) -> str:
+    def largest(part: ScoreComparison, sign: int) -> str:
         named = (
-            f"{_name(row, one)} {signed(row.delta, 1)} {_MARKS[row.verdict]}"
-            for row in one.most(sign)
+            f"{_name(row, part)} {signed(row.delta, 1)} {_MARKS[row.verdict]}"
+            for row in part.most(sign)
         )
         return ", ".join(named) or NONE
 
-    rows = [(one.title, one.decode, most(one, 1), most(one, -1)) for one in scores.comparisons]
+    rows = [
+        (part.title, part.decode, largest(part, 1), largest(part, -1))
+        for part in scores.comparisons
+    ]
     columns = ("test set", "decoding", scores.other, scores.first)
     return _table("Where each wins most BLEU", columns, rows, left=4)
 
 
 def _name(row: LanguageDifference, of: ScoreComparison) -> str:
-    several = len({one.target for one in of.languages}) > 1
+    several = len({language.target for language in of.languages}) > 1
     return f"{row.source}-{row.target}" if several else row.source
 
 
-def _languages(one: ScoreComparison) -> TextTable:
-    tested = any(row.q is not None for row in one.languages)
-    columns = ["language", "sentences", f"BLEU {one.first}", f"BLEU {one.other}", "ΔBLEU"]
+def _languages(part: ScoreComparison) -> TextTable:
+    tested = any(row.q is not None for row in part.languages)
+    columns = ["language", "sentences", f"BLEU {part.first}", f"BLEU {part.other}", "ΔBLEU"]
     columns += ["95 %", "p", "q", ""] if tested else []
-    columns += [f"chrF++ {one.first}", f"chrF++ {one.other}", "ΔchrF++"]
+    columns += [f"chrF++ {part.first}", f"chrF++ {part.other}", "ΔchrF++"]
     rows = []
-    for row in one.languages:
-        cells = [_name(row, one), f"{row.sentences:,}", *(f"{score:.2f}" for score in row.bleu)]
+    for row in part.languages:
+        cells = [_name(row, part), f"{row.sentences:,}", *(f"{score:.2f}" for score in row.bleu)]
         cells += [signed(row.delta, 2), *(_test(row) if tested else ())]
         cells += [*(f"{score:.2f}" for score in row.chrf), signed(row.chrf_delta, 2)]
         rows.append(cells)
-    return _table(f"{one.title}, {one.decode}", columns, rows)
+    return _table(f"{part.title}, {part.decode}", columns, rows)
 
 
 def _test(row: LanguageDifference) -> tuple[str, ...]:
@@ -287,5 +296,5 @@ def _test(row: LanguageDifference) -> tuple[str, ...]:
 
 
 def _names(languages: Sequence[str]) -> str:
-    more = f" and {len(languages) - _NAMED} more" if len(languages) > _NAMED else ""
-    return f"{_number(len(languages), 'language')} ({', '.join(languages[:_NAMED])}{more})"
+    rest = f" and {len(languages) - _NAMED} more" if len(languages) > _NAMED else ""
+    return f"{_number(len(languages), 'language')} ({', '.join(languages[:_NAMED])}{rest})"

@@ -1,4 +1,4 @@
-"""What a comparison reads of a run: its files, without its weights and without JAX."""
+"""Reads the files of a run for a comparison, without its weights and without JAX."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +22,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
-    """The scores of a run. rows: in file order. counts: by the key of their row.
+    """The scores of a run.
 
-    paired: stored tests, by the key of their row and the system and checkpoint of the other one.
+    Attributes:
+        rows: rows of results, in file order.
+        counts: counts per sentence, by the key of their row.
+        paired: stored tests, by the key of their row, and system and checkpoint of the other row.
     """
 
     rows: tuple[Row, ...] = ()
@@ -34,10 +37,18 @@ class ScoreRows:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
-    """A run and what its files say. What a file does not say is empty or None.
+    """A run and the content of its files. Missing content is empty or None.
 
-    name: no other compared run has it. bindings: of its configuration. notes: what is missing.
-    faults: which files are damaged, with file and line; lines after a fault are not compared.
+    Attributes:
+        name: unique among the compared runs.
+        directory: the run directory.
+        bindings: bindings of its configuration.
+        manifest: languages and counts of its training data.
+        environment: devices and versions.
+        metrics: the logged metrics.
+        scores: rows of results and analysis.
+        notes: what is missing, as text.
+        faults: damaged files, with file and line; lines after a fault are not compared.
     """
 
     name: str
@@ -64,26 +75,26 @@ def read(directories: Sequence[Path], files: Sequence[Path] = ()) -> list[Compar
     if len(directories) < 2:
         raise ValueError(f"{len(directories)} run: name two or more to compare")
     runs = watch.named(directories)
-    given = [(file, results.read_rows(file), analysis.read(analysis.beside(file)))
+    score_files = [(file, results.read_rows(file), analysis.read(analysis.path_for(file)))
              for file in files]  # fmt: skip
     systems = [path.resolve().name for path, _ in runs]
-    twice = sorted({system for system in systems if systems.count(system) > 1})
-    if files and twice:
+    duplicates = sorted({system for system in systems if systems.count(system) > 1})
+    if files and duplicates:
         raise ValueError(
-            f"several of the runs are called {twice[0]}, so their rows of {files[0]} cannot be "
-            "told apart: rename a directory, or omit --results"
+            f"several of the runs are called {duplicates[0]}, so their rows of {files[0]} cannot "
+            "be told apart: rename a directory, or omit --results"
         )
-    made = [_Reader(path, name).run(given if files else None) for path, name in runs]
-    if files and not any(run.scores.rows for run in made):
-        there = sorted({row.system for _, rows, _ in given for row in rows})
+    compared = [_Reader(path, name).run(score_files if files else None) for path, name in runs]
+    if files and not any(run.scores.rows for run in compared):
+        systems_of_files = sorted({row.system for _, rows, _ in score_files for row in rows})
         raise ValueError(
             f"{', '.join(map(str, files))}: no row of {', '.join(systems)}; systems: "
-            f"{', '.join(there[:8]) or 'none'}"
+            f"{', '.join(systems_of_files[:8]) or 'none'}"
         )
-    return made
+    return compared
 
 
-_Given = Sequence[tuple[Path, Sequence[Row], Sequence[analysis.Row]]]
+_ScoreFiles = Sequence[tuple[Path, Sequence[Row], Sequence[analysis.Row]]]
 
 
 class _Reader:
@@ -94,28 +105,28 @@ class _Reader:
         self._notes: list[str] = []
         self._faults: list[str] = []
 
-    def run(self, given: _Given | None) -> ComparedRun:
+    def run(self, score_files: _ScoreFiles | None) -> ComparedRun:
         run = self._run
         unbound: dict[str, WrittenBinding] = {}
         bindings = self._read(run.config, config.written, unbound)
         manifest = self._read(run.manifest, read_manifest, None)
-        noted = self._read(run.environment, _environment, None)
+        recorded = self._read(run.environment, _environment, None)
         return ComparedRun(
-            self._name, run.directory, bindings, manifest, noted,
-            self._metrics(manifest.languages if manifest else ()), self._scores(given),
+            self._name, run.directory, bindings, manifest, recorded,
+            self._metrics(manifest.languages if manifest else ()), self._scores(score_files),
             tuple(self._notes), tuple(self._faults),
         )  # fmt: skip
 
-    def _read(self, file: Path, load: Callable[[Path], T], without: T) -> T:
-        """Returns what `load` makes of a file, or `without`, which is then noted."""
+    def _read(self, file: Path, load: Callable[[Path], T], default: T) -> T:
+        """Returns `load(file)`; `default`, with a note or fault, if that is not possible."""
         if not file.is_file():
             self._notes.append(f"{self._name} has no {file.name}")
-            return without
+            return default
         try:
             return load(file)
         except (ValueError, OSError) as error:
             self._faults.append(str(error))
-            return without
+            return default
 
     def _metrics(self, languages: tuple[str, ...]) -> RunMetrics:
         file = self._run.metrics
@@ -137,15 +148,17 @@ class _Reader:
             )
         return metrics
 
-    def _scores(self, given: _Given | None) -> ScoreRows:
-        if given is None:
+    def _scores(self, score_files: _ScoreFiles | None) -> ScoreRows:
+        if score_files is None:
             file, none = self._run.results, list[Row]()
             rows = self._read(file, results.read_rows, none)
-            given = [(file, rows, self._read_analysis(analysis.beside(file)) if rows else [])]
-        mine = {row.key: row for _, rows, _ in given for row in self._mine(rows)}
-        analyses = [row for *_, rows in given for row in rows]
+            score_files = [
+                (file, rows, self._read_analysis(analysis.path_for(file)) if rows else [])
+            ]
+        own_rows = {row.key: row for _, rows, _ in score_files for row in self._own_rows(rows)}
+        analyses = [row for *_, rows in score_files for row in rows]
         return ScoreRows(
-            tuple(mine.values()),
+            tuple(own_rows.values()),
             {row.key[1:]: row for row in analyses if isinstance(row, SentenceCounts)},
             {row.key[1:]: row for row in analyses if isinstance(row, Paired)},
         )
@@ -153,33 +166,33 @@ class _Reader:
     def _read_analysis(self, file: Path) -> list[analysis.Row]:
         return self._read(file, analysis.read, [])
 
-    def _mine(self, rows: Sequence[Row]) -> list[Row]:
+    def _own_rows(self, rows: Sequence[Row]) -> list[Row]:
         """Returns the rows of this run, by its name or, where it was renamed, its configuration."""
         system = self._run.directory.resolve().name
-        mine = [row for row in rows if row.system == system]
-        if not mine and self._run.config.is_file():
+        own_rows = [row for row in rows if row.system == system]
+        if not own_rows and self._run.config.is_file():
             digest = hashlib.sha256(self._run.config.read_bytes()).hexdigest()[:12]
-            mine = [row for row in rows if row.config == digest]
-            if mine:
-                self._notes.append(f"{self._name} is called {mine[0].system} in its results")
-        others = sorted({row.system for row in rows})
-        if others and not mine:
+            own_rows = [row for row in rows if row.config == digest]
+            if own_rows:
+                self._notes.append(f"{self._name} is called {own_rows[0].system} in its results")
+        systems = sorted({row.system for row in rows})
+        if systems and not own_rows:
             self._notes.append(
-                f"{self._name} has no row in its results; systems: {', '.join(others[:8])}"
+                f"{self._name} has no row in its results; systems: {', '.join(systems[:8])}"
             )
-        return mine
+        return own_rows
 
 
 def _environment(file: Path) -> Environment | None:
     """Returns the devices and versions of a run. Raises ValueError if the file is damaged."""
-    noted = environment.read(file)
-    if noted is None:
+    recorded = environment.read(file)
+    if recorded is None:
         return None
-    versions = noted.versions
+    versions = recorded.versions
     if (
-        not isinstance(noted.device, str) or type(noted.devices) is not int
-        or not isinstance(noted.tunables, str) or not isinstance(versions, dict)
+        not isinstance(recorded.device, str) or type(recorded.devices) is not int
+        or not isinstance(recorded.tunables, str) or not isinstance(versions, dict)
         or not all(isinstance(version, str) for version in versions.values())
     ):  # fmt: skip
         raise ValueError(f"{file}: expected a device, a number of devices, and versions by package")
-    return noted
+    return recorded

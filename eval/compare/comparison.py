@@ -35,14 +35,15 @@ class RunComparison:
     def as_json(self) -> dict[str, Any]:
         """Returns all of it for JSON; None for numbers that are not finite."""
         content: dict[str, Any] = _finite(dataclasses.asdict(self))
-        for part, made in zip(content["scores"], self.scores, strict=True):
-            for rows, comparison in zip(part["comparisons"], made.comparisons, strict=True):
+        for part, pair in zip(content["scores"], self.scores, strict=True):
+            for rows, comparison in zip(part["comparisons"], pair.comparisons, strict=True):
                 rows["mean_delta"] = round(comparison.mean("delta"), 4)
                 rows["mean_delta_interval"] = _finite(comparison.interval)
-                for row, one in zip(rows["languages"], comparison.languages, strict=True):
+                for row, language in zip(rows["languages"], comparison.languages, strict=True):
                     row |= {
-                        "delta": round(one.delta, 4), "chrf_delta": round(one.chrf_delta, 4),
-                        "verdict": one.verdict,
+                        "delta": round(language.delta, 4),
+                        "chrf_delta": round(language.chrf_delta, 4),
+                        "verdict": language.verdict,
                     }  # fmt: skip
         return content
 

@@ -34,7 +34,7 @@ class Differences:
     @classmethod
     def of(cls, properties: Sequence[Property]) -> "Differences":
         """Returns the differences among some properties."""
-        different = tuple(one for one in properties if one.differs)
+        different = tuple(each for each in properties if each.differs)
         return cls(different, len(properties) - len(different))
 
 
@@ -62,7 +62,7 @@ def data(runs: Sequence[ComparedRun]) -> Differences:
     manifests = [run.manifest for run in runs]
 
     def of(name: str, value: Callable[[Manifest], str | None]) -> Property:
-        return Property(name, tuple(one and value(one) or None for one in manifests))
+        return Property(name, tuple(each and value(each) or None for each in manifests))
 
     properties = [
         of("mixture", lambda manifest: manifest.name),
@@ -91,15 +91,27 @@ def languages(runs: Sequence[ComparedRun]) -> Differences:
 
 def machines(runs: Sequence[ComparedRun]) -> Differences:
     """Returns what differs in hardware and versions."""
-    noted = [run.environment for run in runs]
-    packages = sorted(set().union(*(one.versions for one in noted if one)))
+    recorded = [run.environment for run in runs]
+    packages = sorted(
+        set().union(*(environment.versions for environment in recorded if environment))
+    )
     properties = [
-        Property("device", tuple(one and one.device for one in noted)),
-        Property("devices", tuple(one and f"{one.devices:,}" for one in noted)),
-        Property("allocator", tuple(one and (one.tunables or "default") for one in noted)),
+        Property("device", tuple(environment and environment.device for environment in recorded)),
+        Property(
+            "devices", tuple(environment and f"{environment.devices:,}" for environment in recorded)
+        ),
+        Property(
+            "allocator",
+            tuple(environment and (environment.tunables or "default") for environment in recorded),
+        ),
     ]
     properties += [
-        Property(name, tuple(one.versions.get(name) if one else None for one in noted))
+        Property(
+            name,
+            tuple(
+                environment.versions.get(name) if environment else None for environment in recorded
+            ),
+        )
         for name in packages
     ]
     return Differences.of(properties)

@@ -30,7 +30,9 @@ def losses(comparison: RunComparison, width: float = WIDE) -> Figure | None:
     None if no run has a loss.
     """
     curves = [
-        curve for one in comparison.training.summaries for curve in (one.training, one.validation)
+        curve
+        for summary in comparison.training.summaries
+        for curve in (summary.training, summary.validation)
     ]
     if not any(curve.steps for curve in curves):
         return None
@@ -38,9 +40,9 @@ def losses(comparison: RunComparison, width: float = WIDE) -> Figure | None:
     with styled():
         figure = canvas("Losses", width=width, height=1.2 + 3.2 * shape[0])
         panels = figure.subplots(*shape, sharey=True, squeeze=False).flatten()
-        for axes, (field, what) in zip(panels, _PANELS, strict=True):
+        for axes, (field, axis_label) in zip(panels, _PANELS, strict=True):
             axes.grid(True, axis="both")
-            axes.set_xlabel(what)
+            axes.set_xlabel(axis_label)
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))
             if axes is panels[0] or width != WIDE:
@@ -53,27 +55,27 @@ def losses(comparison: RunComparison, width: float = WIDE) -> Figure | None:
 
 def _draw(axes: Axes, comparison: RunComparison, field: str) -> None:
     runs = comparison.runs
-    for run, one in zip(runs, comparison.training.summaries, strict=True):
+    for run, summary in zip(runs, comparison.training.summaries, strict=True):
         shade, dash = colour(runs, run), dashes(runs, run)
-        xs, ys = _known(one.training, field)
+        xs, ys = _known(summary.training, field)
         axes.plot(xs, ys, linewidth=1, alpha=0.5, color=shade, linestyle=dash)
-        xs, ys = _known(one.validation, field)
-        few = "o" if len(xs) <= 60 else None
+        xs, ys = _known(summary.validation, field)
+        marker = "o" if len(xs) <= 60 else None
         axes.plot(
-            xs, ys, linewidth=2.2, marker=few, ms=3, color=shade, linestyle=dash,
+            xs, ys, linewidth=2.2, marker=marker, ms=3, color=shade, linestyle=dash,
             label=label(shortened(run, 40)),
         )  # fmt: skip
 
 
 def _known(curve: LossCurve, field: str) -> tuple[list[float], list[float]]:
     points = zip(getattr(curve, field), curve.loss, strict=True)
-    known = [(x, y) for x, y in points if math.isfinite(x)]
-    return [x for x, _ in known], [y for _, y in known]
+    finite_points = [(x, y) for x, y in points if math.isfinite(x)]
+    return [x for x, _ in finite_points], [y for _, y in finite_points]
 
 
 def _zoom(axes: Axes, curves: Sequence[LossCurve]) -> None:
     """Limits the axis, because the first steps' losses would dominate it."""
-    seen = sorted(loss for curve in curves for loss in curve.loss)
-    low, middle = seen[0], seen[len(seen) // 2]
+    ordered = sorted(loss for curve in curves for loss in curve.loss)
+    low, middle = ordered[0], ordered[len(ordered) // 2]
     if middle > low:
-        axes.set_ylim(low - 0.05 * (middle - low), min(seen[-1], low + 4 * (middle - low)))
+        axes.set_ylim(low - 0.05 * (middle - low), min(ordered[-1], low + 4 * (middle - low)))

@@ -1,9 +1,9 @@
-"""The scores of two runs by language: differences, paired tests, and which run wins where.
+"""The scores of two runs by language: differences, paired tests, and the languages each run wins.
 
 The tests are those of `analyses.significance`. Their p-values are corrected for the number of
 languages by Benjamini and Hochberg (1995), so that at most 5 % of the differences that are called
-significant are expected to be false. With 1,000 resamples the least p-value is 1/1001; no
-correction of Bonferroni's kind could find anything among more than 50 languages.
+significant are expected to be false. A Bonferroni correction would find nothing among more than 50
+languages, because the smallest p-value of 1,000 resamples is 1/1001.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,21 +92,21 @@ class ScoreComparison:
 
     def count(self, verdict: str) -> int:
         """Returns the number of languages with this verdict."""
-        return sum(one.verdict == verdict for one in self.languages)
+        return sum(language.verdict == verdict for language in self.languages)
 
     def most(self, sign: int) -> list[LanguageDifference]:
         """Returns the languages where `other` wins most BLEU (sign 1), or `first` does (-1)."""
-        ordered = sorted(self.languages, key=lambda one: -sign * one.delta)
-        return [one for one in ordered if sign * one.delta > 0][:WON]
+        ordered = sorted(self.languages, key=lambda language: -sign * language.delta)
+        return [language for language in ordered if sign * language.delta > 0][:WON]
 
     def mean(self, score: str) -> float:
         """Returns the mean over languages of `delta` or `chrf_delta`."""
-        return sum(getattr(one, score) for one in self.languages) / len(self.languages)
+        return sum(getattr(language, score) for language in self.languages) / len(self.languages)
 
     @property
     def interval(self) -> ConfidenceInterval | None:
         """Returns the 95 % interval of the mean of `delta`; None for few languages."""
-        return mean_interval([one.delta for one in self.languages])
+        return mean_interval([language.delta for language in self.languages])
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class RunPair:
     left_out: dict[str, tuple[LeftOut, ...]]
 
 
-class _Place(NamedTuple):
+class _LanguageKey(NamedTuple):
     testset: str
     source: str
     target: str
@@ -132,100 +132,111 @@ def compare(first: ComparedRun, other: ComparedRun) -> RunPair:
     where known, the same references. Of several checkpoints, the last row of the file counts.
     Languages that only one run was trained on are compared separately.
     """
-    ours, theirs = _by_place(first), _by_place(other)
+    first_rows, other_rows = _rows_by_language(first), _rows_by_language(other)
     pairs: dict[tuple[str, str, str], list[tuple[Row, Row]]] = {}
-    left: dict[str, dict[str, list[str]]] = {}
-    for place in dict.fromkeys([*ours, *theirs]):
-        here, there = ours.get(place, {}), theirs.get(place, {})
-        for decode in dict.fromkeys([*here, *there]):
-            both = here.get(decode), there.get(decode)
-            if both[0] and both[1] and not (why := _unlike(first, other, both[0], both[1])):
-                group = place.testset, decode, _only(first, other, place)
-                pairs.setdefault(group, []).append((both[0], both[1]))
+    left_out: dict[str, dict[str, list[str]]] = {}
+    for key in dict.fromkeys([*first_rows, *other_rows]):
+        of_first, of_other = first_rows.get(key, {}), other_rows.get(key, {})
+        for decode in dict.fromkeys([*of_first, *of_other]):
+            pair = of_first.get(decode), of_other.get(decode)
+            if (
+                pair[0]
+                and pair[1]
+                and not (reason := _reason_not_comparable(first, other, pair[0], pair[1]))
+            ):
+                group = key.testset, decode, _only_trained_by(first, other, key)
+                pairs.setdefault(group, []).append((pair[0], pair[1]))
                 continue
-            if not (both[0] and both[1]):
-                why = _absent(first, other, here, there, decode)
-            left.setdefault(place.testset, {}).setdefault(why, []).append(_named(place))
+            if not (pair[0] and pair[1]):
+                reason = _reason_of_missing_row(first, other, of_first, of_other, decode)
+            left_out.setdefault(key.testset, {}).setdefault(reason, []).append(_language_pair(key))
     comparisons = [
-        _compared(first, other, *group, rows)
+        _compare_rows(first, other, *group, rows)
         for group, rows in sorted(pairs.items(), key=lambda item: bool(item[0][2]))
     ]
     return RunPair(
         first.name, other.name, tuple(comparisons),
         {
-            testset: tuple(LeftOut(why, tuple(names)) for why, names in reasons.items())
-            for testset, reasons in left.items()
+            testset: tuple(LeftOut(reason, tuple(names)) for reason, names in reasons.items())
+            for testset, reasons in left_out.items()
         },
     )  # fmt: skip
 
 
-def _by_place(run: ComparedRun) -> dict[_Place, dict[str, Row]]:
+def _rows_by_language(run: ComparedRun) -> dict[_LanguageKey, dict[str, Row]]:
     """Returns the last row of each language and decoding."""
-    rows: dict[_Place, dict[str, Row]] = {}
+    rows: dict[_LanguageKey, dict[str, Row]] = {}
     for row in run.scores.rows:
-        rows.setdefault(_Place(row.testset, row.source, row.target), {})[row.decode] = row
+        rows.setdefault(_LanguageKey(row.testset, row.source, row.target), {})[row.decode] = row
     return rows
 
 
-def _named(place: _Place) -> str:
-    return f"{place.source}-{place.target}"
+def _language_pair(key: _LanguageKey) -> str:
+    return f"{key.source}-{key.target}"
 
 
-def _only(first: ComparedRun, other: ComparedRun, place: _Place) -> str:
+def _only_trained_by(first: ComparedRun, other: ComparedRun, key: _LanguageKey) -> str:
     """Returns the name of the run that alone has pairs of a language; "" if that is not known."""
     counts = [run.manifest and run.manifest.counts.get("train") for run in (first, other)]
     if not all(counts):
         return ""
-    has = [any(by.get(code) for code in (place.source, place.target)) for by in counts if by]
+    has = [any(by.get(code) for code in (key.source, key.target)) for by in counts if by]
     return "" if has[0] == has[1] else (first, other)[has.index(True)].name
 
 
-def _absent(
-    first: ComparedRun, other: ComparedRun, here: dict[str, Row], there: dict[str, Row], decode: str
+def _reason_of_missing_row(
+    first: ComparedRun,
+    other: ComparedRun,
+    of_first: dict[str, Row],
+    of_other: dict[str, Row],
+    decode: str,
 ) -> str:
     """Returns why a row has no partner."""
-    owner, lacking = (first, other) if decode in here else (other, first)
-    if here and there:
+    owner, lacking = (first, other) if decode in of_first else (other, first)
+    if of_first and of_other:
         return f"only {owner.name} has decoding {decode}"
     return f"{lacking.name} has no row"
 
 
-def _unlike(first: ComparedRun, other: ComparedRun, ours: Row, theirs: Row) -> str:
+def _reason_not_comparable(
+    first: ComparedRun, other: ComparedRun, first_row: Row, other_row: Row
+) -> str:
     """Returns why two rows of one language and decoding cannot be compared, or ''."""
     references = [
         counts.references if (counts := run.scores.counts.get(row.key)) else ""
-        for run, row in ((first, ours), (other, theirs))
+        for run, row in ((first, first_row), (other, other_row))
     ]
-    known = all(references)
-    versions = (ours.testset_version, theirs.testset_version)
-    if versions[0] != versions[1] and (None not in versions or not known):
+    both_known = all(references)
+    versions = (first_row.testset_version, other_row.testset_version)
+    if versions[0] != versions[1] and (None not in versions or not both_known):
         return f"other version of the test set: {versions[0] or '?'} and {versions[1] or '?'}"
-    if ours.sentences != theirs.sentences:
-        return f"other number of sentences: {ours.sentences:,} and {theirs.sentences:,}"
-    if known and references[0] != references[1]:
+    if first_row.sentences != other_row.sentences:
+        return f"other number of sentences: {first_row.sentences:,} and {other_row.sentences:,}"
+    if both_known and references[0] != references[1]:
         return "other references"
     for name in ("bleu_signature", "chrf_signature"):
-        if getattr(ours, name) != getattr(theirs, name):
-            return f"other {name}: {getattr(ours, name)} and {getattr(theirs, name)}"
+        if getattr(first_row, name) != getattr(other_row, name):
+            return f"other {name}: {getattr(first_row, name)} and {getattr(other_row, name)}"
     return ""
 
 
-def _compared(
+def _compare_rows(
     first: ComparedRun, other: ComparedRun, testset: str, decode: str, only: str,
     rows: Sequence[tuple[Row, Row]],
 ) -> ScoreComparison:  # fmt: skip
     tests = list(_tests(first, other, testset, rows))
-    known = [test for test in tests if test]
-    ps = [max(test.p_bootstrap, test.p_randomization) for test in known]
+    computed = [test for test in tests if test]
+    ps = [max(test.p_bootstrap, test.p_randomization) for test in computed]
     qs = iter(significance.corrected(ps))
     languages = [
         LanguageDifference(
-            ours.source, ours.target, ours.sentences, (ours.bleu, theirs.bleu),
-            (ours.chrf, theirs.chrf), **({} if test is None else _fields(test, next(qs))),
+            first_row.source, first_row.target, first_row.sentences,
+            (first_row.bleu, other_row.bleu), (first_row.chrf, other_row.chrf),
+            **({} if test is None else _fields(test, next(qs))),
         )
-        for (ours, theirs), test in zip(rows, tests, strict=True)
+        for (first_row, other_row), test in zip(rows, tests, strict=True)
     ]  # fmt: skip
-    languages.sort(key=lambda one: (-one.delta, one.source, one.target))
+    languages.sort(key=lambda language: (-language.delta, language.source, language.target))
     return ScoreComparison(testset, decode, first.name, other.name, tuple(languages), only)
 
 
@@ -239,24 +250,26 @@ def _tests(
 ) -> Iterator[Paired | None]:
     """Yields the test of each pair of rows, of `other` against `first`; None without counts."""
     label = f"paired tests on {testset}"
-    for ours, theirs in track(list(rows), label, disable=None, transient=True):
-        counts = first.scores.counts.get(ours.key), other.scores.counts.get(theirs.key)
+    for first_row, other_row in track(list(rows), label, disable=None, transient=True):
+        counts = first.scores.counts.get(first_row.key), other.scores.counts.get(other_row.key)
         if not (counts[0] and counts[1]):
             yield None
             continue
-        stored = other.scores.paired.get((*theirs.key, ours.system, ours.checkpoint))
+        stored = other.scores.paired.get((*other_row.key, first_row.system, first_row.checkpoint))
         hashes = counts[1].hypotheses, counts[0].hypotheses
         current = stored and (stored.hypotheses, stored.against_hypotheses) == hashes
-        if stored and current and abs(stored.delta - (theirs.bleu - ours.bleu)) <= _NEAR:
+        if stored and current and abs(stored.delta - (other_row.bleu - first_row.bleu)) <= _NEAR:
             yield stored
             continue
-        judged = _judged(ours, counts[0]), _judged(theirs, counts[1])
+        judged = _judged(first_row, counts[0]), _judged(other_row, counts[1])
         yield significance.paired(judged[1], judged[0]) if judged[0] and judged[1] else None
 
 
 def _judged(row: Row, counts: SentenceCounts) -> Judged | None:
     """Returns the row with its counts, or None if they are of other texts."""
     unpacked = metrics.unpacked(counts.packed, counts.sentences)
-    same = len(unpacked) == row.sentences
-    near = abs(float(metrics.bleu(unpacked.sum(axis=0))) - row.bleu) <= _NEAR
-    return Judged(row, unpacked, None, counts.hypotheses) if same and near else None
+    has_all_sentences = len(unpacked) == row.sentences
+    has_same_bleu = abs(float(metrics.bleu(unpacked.sum(axis=0))) - row.bleu) <= _NEAR
+    if not (has_all_sentences and has_same_bleu):
+        return None
+    return Judged(row, unpacked, None, counts.hypotheses)

@@ -38,8 +38,8 @@ def _print(comparison: RunComparison, console: Console) -> None:
 
 def _drawn(table: TextTable) -> Table:
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, column in enumerate(table.columns):
-        side = "left" if place < table.left else "right"
+    for i, column in enumerate(table.columns):
+        side = "left" if i < table.left else "right"
         drawn.add_column(Text(column), justify=side, overflow="fold")  # type: ignore[arg-type]
     for row in table.rows:
         drawn.add_row(*map(Text, row))

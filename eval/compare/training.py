@@ -88,7 +88,7 @@ class TrainingComparison:
 def compare(runs: Sequence[ComparedRun]) -> TrainingComparison:
     """Returns the training of the runs side by side."""
     summaries = tuple(summary(run.metrics) for run in runs)
-    curves = [one.validation for one in summaries]
+    curves = [each.validation for each in summaries]
     units = [_unit(runs[0], run) for run in runs]
     notes = [
         f"{run.name}: {note}"
@@ -142,8 +142,8 @@ def _values(metrics: RunMetrics, field: str) -> Series:
     track = metrics.totals.get(field)
     if track is None:
         return Series(np.zeros(0, np.int64), np.zeros((0, 1), np.float32))
-    known = np.isfinite(track.values[:, 0])
-    return Series(track.steps[known], track.values[known])
+    is_finite = np.isfinite(track.values[:, 0])
+    return Series(track.steps[is_finite], track.values[is_finite])
 
 
 def _sum(metrics: RunMetrics, field: str) -> float | None:
@@ -183,8 +183,8 @@ def _at_steps(curves: Sequence[LossCurve]) -> tuple[EqualPoint, ...]:
     last = min(curve.steps[-1] for curve in curves)
     points: list[int] = [round(last * part / _EQUAL_POINTS) for part in range(1, _EQUAL_POINTS + 1)]
     if common:
-        wanted = np.linspace(0, len(common) - 1, min(_EQUAL_POINTS, len(common)) + 1)[1:]
-        points = sorted({common[round(place)] for place in wanted} | {common[-1]})
+        positions = np.linspace(0, len(common) - 1, min(_EQUAL_POINTS, len(common)) + 1)[1:]
+        points = sorted({common[round(position)] for position in positions} | {common[-1]})
     return _points(points, [(curve.steps, curve.loss) for curve in curves])
 
 
@@ -249,8 +249,8 @@ def _languages(
     runs: Sequence[ComparedRun], summaries: Sequence[TrainingSummary], units: Sequence[bool]
 ) -> tuple[LanguageLosses, ...]:
     by_run = [
-        _of_languages(run.metrics, one.best_step)
-        for run, one in zip(runs, summaries, strict=True)
+        _of_languages(run.metrics, summary.best_step)
+        for run, summary in zip(runs, summaries, strict=True)
     ]
     codes = sorted(set().union(*by_run))
     sets = [_validated(run) for run in runs]
@@ -259,8 +259,8 @@ def _languages(
             code,
             tuple(by.get(code) for by in by_run),
             tuple(
-                unit and one.get(code) == sets[0].get(code)
-                for unit, one in zip(units, sets, strict=True)
+                unit and summary.get(code) == sets[0].get(code)
+                for unit, summary in zip(units, sets, strict=True)
             ),
         )
         for code in codes

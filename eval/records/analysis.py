@@ -255,9 +255,11 @@ class Curve(rows.AnalysisRow):
 
     def _check(self) -> None:
         for field in dataclasses.fields(self):
-            here = getattr(self, field.name)
-            if isinstance(here, tuple) and len(here) != len(self.steps) and here != field.default:
-                raise ValueError(f"{field.name} has {len(here)} values, steps {len(self.steps)}")
+            values = getattr(self, field.name)
+            if not isinstance(values, tuple) or values == field.default:
+                continue
+            if len(values) != len(self.steps):
+                raise ValueError(f"{field.name} has {len(values)} values, steps {len(self.steps)}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -364,7 +366,7 @@ def add(path: Path, new: Sequence[Row]) -> None:
     rows.add(path, new, _row, values=lambda row: {"kind": row.kind, **dataclasses.asdict(row)})
 
 
-def beside(results_file: Path) -> Path:
+def path_for(results_file: Path) -> Path:
     """Returns the path of the analysis file that belongs to a results file."""
     return results_file.with_name(FILE)
 

@@ -77,9 +77,10 @@ class AnalysisIndex:
         interval = self._about("interval", row)
         if not (row and interval):
             return None
-        room = _NEAR + interval.bleu_high - interval.bleu_low  # a bootstrap interval can be skewed
-        near = interval.bleu_low - room <= row.bleu <= interval.bleu_high + room
-        return interval if near else None
+        # A bootstrap interval can be skewed, so the score may lie outside it.
+        tolerance = _NEAR + interval.bleu_high - interval.bleu_low
+        is_plausible = interval.bleu_low - tolerance <= row.bleu <= interval.bleu_high + tolerance
+        return interval if is_plausible else None
 
     def hypotheses(self, row: Row | None) -> str | None:
         """Returns the hash of a row's texts, if known."""
@@ -160,12 +161,12 @@ class AnalysisIndex:
         """Returns the costs of the systems it depends on: its teacher, the system whose weights it
         started from, and those that these depend on.
         """
-        needed = [system]
-        for ancestor in needed:
-            made = self.recipes(ancestor)[:1]
-            parents = [name for recipe in made for name in (recipe.teacher, recipe.initial)]
-            needed += dict.fromkeys(name for name in parents if name and name not in needed)
-        return [cost for ancestor in needed[1:] for cost in self.costs(ancestor)[:1]]
+        lineage = [system]
+        for ancestor in lineage:
+            recipe_rows = self.recipes(ancestor)[:1]
+            parents = [name for recipe in recipe_rows for name in (recipe.teacher, recipe.initial)]
+            lineage += dict.fromkeys(name for name in parents if name and name not in lineage)
+        return [cost for ancestor in lineage[1:] for cost in self.costs(ancestor)[:1]]
 
     def curve(self, system: str) -> Curve | None:
         """Returns its training curve."""
@@ -196,9 +197,11 @@ class AnalysisIndex:
         If several test sets have rows, those of the set with the most rows are returned.
         """
         rows = self._of_system.get(("routing", system), [])
-        at = next((c for c in checkpoints if any(row.checkpoint == c for row in rows)), None)
-        at = at or (rows[-1].checkpoint if rows else None)
-        rows = [row for row in rows if row.checkpoint == at]
+        checkpoint = next(
+            (c for c in checkpoints if any(row.checkpoint == c for row in rows)), None
+        )
+        checkpoint = checkpoint or (rows[-1].checkpoint if rows else None)
+        rows = [row for row in rows if row.checkpoint == checkpoint]
         sets = Counter(row.testset for row in rows)
         return [row for row in rows if row.testset == max(sets, key=sets.__getitem__)]
 
@@ -233,8 +236,8 @@ class AnalysisIndex:
         same_texts = about_texts.hypotheses == interval.hypotheses
         return about_texts if self.interval(row) and same_texts else None
 
-    def _about(self, kind: str, row: Row | None, *more: str) -> Any:
-        return row and self._rows.get((kind, *row.key, *more))
+    def _about(self, kind: str, row: Row | None, *extra_key: str) -> Any:
+        return row and self._rows.get((kind, *row.key, *extra_key))
 
 
 def sure(test: Paired | None) -> bool | None:
@@ -250,11 +253,11 @@ def order_of_layer(layer: str) -> tuple[bool, int]:
 
 def measured(curve: Curve, values: Sequence[float | None]) -> list[tuple[float, float]]:
     """Returns the points (tokens, value) of a curve where both are known, from the first token."""
-    both = zip(curve.tokens, values, strict=True)
-    return [(tokens, value) for tokens, value in both if tokens and value is not None]
+    points = zip(curve.tokens, values, strict=True)
+    return [(tokens, value) for tokens, value in points if tokens and value is not None]
 
 
 def shares(checks: OutputChecks) -> list[tuple[OutputCheck, float]]:
     """Returns each output check and the share of outputs that fail it, where it is known."""
-    known = [(check, getattr(checks, check.name)) for check in OUTPUT_CHECKS]
-    return [(check, share) for check, share in known if share is not None]
+    values = [(check, getattr(checks, check.name)) for check in OUTPUT_CHECKS]
+    return [(check, share) for check, share in values if share is not None]

@@ -22,12 +22,24 @@ KEY = ("system", "testset", "source", "target", "checkpoint", "decode")
 class Row(files.Checked):
     """The scores of one system on one language of one test set, and their origin.
 
-    source, target: FLORES codes. bleu, chrf: 0 to 100; spbleu: 0 to 100; ter: 0 or more; the last
-    two are None if not computed. Each score has its sacreBLEU signature. sentences: number of
-    sentences scored. train_pairs: the system's training pairs in this language, 0 for none.
-    checkpoint: `<run>/<step>`. decode: `beam:4|alpha:0.8`. seconds: translation time. config: hash
-    of the run's config.gin. testset_version: see `testsets.TestSet.version`; None in rows of
-    earlier versions. Raises ValueError for other values.
+    Attributes:
+        system: name of the system.
+        kind: one of KINDS.
+        testset: name of the test set.
+        source, target: FLORES codes.
+        bleu, chrf, spbleu: 0 to 100; spbleu is None if not computed.
+        ter: 0 or more; None if not computed.
+        bleu_signature, chrf_signature, spbleu_signature, ter_signature: sacreBLEU's signatures.
+        sentences: number of scored sentences.
+        train_pairs: training pairs of the system in this language.
+        checkpoint: `<run>/<step>`.
+        decode: options of the search, such as `beam:4|alpha:0.8`.
+        seconds: translation time.
+        config: hash of the run's config.gin.
+        testset_version: see `testsets.TestSet.version`; None in rows of earlier versions.
+
+    Raises:
+        ValueError: a value is not allowed.
     """
 
     system: str
@@ -65,13 +77,13 @@ class Row(files.Checked):
         return tuple(getattr(self, name) for name in KEY)
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, field: str) -> None:
     """Raises ValueError unless `name` can name a folder below `hypotheses/`."""
     if len(name.encode()) > LONGEST:
-        raise ValueError(f"{what} is {name[:20]!r}…; allowed: names of up to {LONGEST} bytes")
+        raise ValueError(f"{field} is {name[:20]!r}…; allowed: names of up to {LONGEST} bytes")
     if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
         raise ValueError(
-            f"{what} is {name!r}; expected a name without slashes that does not start with a dot"
+            f"{field} is {name!r}; expected a name without slashes that does not start with a dot"
         )
 
 

@@ -53,8 +53,8 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        near = _hint(path.name, [file.name for file in path.parent.glob("*.jsonl")])
-        raise FileNotFoundError(error.errno, f"{error.strerror}{near}", str(path)) from error
+        hint = _hint(path.name, [file.name for file in path.parent.glob("*.jsonl")])
+        raise FileNotFoundError(error.errno, f"{error.strerror}{hint}", str(path)) from error
     for number, raw in enumerate(content.split(b"\n"), start=1):
         if raw.strip():
             try:

@@ -1,8 +1,8 @@
 """`mmt report`: renders rows of results and analysis as one HTML page, Markdown, CSV and figures.
 
-Example sentences are shown if a folder `hypotheses/` is beside the results file. Equal input gives
-equal bytes. comparison.py pairs systems and baselines; eval/records/analysis_index.py finds
-analysis rows.
+Example sentences are shown if there is a folder `hypotheses/` in the folder of the results file.
+Equal input gives equal bytes. comparison.py pairs systems and baselines;
+eval/records/analysis_index.py finds analysis rows.
 """
 
 import dataclasses
@@ -52,9 +52,7 @@ CSV_FILES = {
 
 
 class Picture(NamedTuple):
-    """A figure with its heading. wide, narrow: SVG by file name without suffix, for two page
-    widths.
-    """
+    """A figure with its heading, as SVG by file name without suffix, for two page widths."""
 
     title: str
     caption: str
@@ -86,9 +84,9 @@ class Section:
     def means(self) -> list[tuple[str, cells.Table]]:
         """Returns (title, table) by training data, of all languages and of those with a baseline.
         """
-        whole, compared = self.comparison.all, self.comparison.compared
-        groups = [("All languages", whole)] if whole.entries else []
-        if compared.entries and len(compared.entries) < len(whole.entries):
+        all_languages, compared = self.comparison.all, self.comparison.compared
+        groups = [("All languages", all_languages)] if all_languages.entries else []
+        if compared.entries and len(compared.entries) < len(all_languages.entries):
             groups.insert(0, ("Languages with a baseline", compared))
         return [
             (title, tables.by_group(self.comparison, _steps(group), "Training data"))
@@ -147,21 +145,28 @@ def report(
       `bleu_by_size_…`; with the necessary analysis rows also `quality_by_cost_…`,
       `bleu_by_overlap_…`, `loss_by_tokens`, `experts_<system>` and `behaviours_<system>`.
 
-    allow: of comparison.ALLOWED, permits what is otherwise rejected or excluded. examples: whether
-    to show sentences; without them, the report has no test-set text. Raises ValueError for a broken
-    row, incomparable rows, or no rows, before anything is written. Raises OSError if a file cannot
-    be read or written.
+    Args:
+        allow: of comparison.ALLOWED, accepts rows that are otherwise rejected or excluded.
+        examples: whether to show sentences; without them, the report has no test-set text.
+
+    Raises:
+        ValueError: a row is broken, rows are incomparable, or there are none; nothing is written.
+        OSError: a file cannot be read or written.
     """
     check_folder(out)
-    once = {Path(file).resolve(): Path(file) for file in files}
-    rows, folders, analyses, counts = _read(list(once.values()))
+    unique_files = {Path(file).resolve(): Path(file) for file in files}
+    rows, folders, analyses, counts = _read(list(unique_files.values()))
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
-    for comparison in _compared(rows, list(once.values()), allow):
+    for comparison in _compared(rows, list(unique_files.values()), allow):
         _check_comet(comparison, analyses)
         slugs = [section.slug for section in sections]
-        kept = folders if examples else {}
-        sections.append(_section(comparison, analyses, kept=kept, taken=slugs, contents=contents))
+        text_folders = folders if examples else {}
+        sections.append(
+            _section(
+                comparison, analyses, text_folders=text_folders, used_slugs=slugs, contents=contents
+            )
+        )
     behaviours = _behaviours(analyses, contents)
     training = _training([section.comparison for section in sections], analyses, contents)
     context = {
@@ -218,10 +223,10 @@ def _read(
     if not rows:
         raise ValueError(f"{', '.join(map(str, files))}: no rows yet; `mmt evaluate` adds them")
     about: list[analysis.Row] = []
-    for beside in dict.fromkeys(analysis.beside(file.resolve()) for file in files):
-        if here := analysis.read(beside):
-            counts.append((beside.name, len(here)))
-            about += here
+    for analysis_file in dict.fromkeys(analysis.path_for(file.resolve()) for file in files):
+        if analysis_rows := analysis.read(analysis_file):
+            counts.append((analysis_file.name, len(analysis_rows)))
+            about += analysis_rows
     return rows, folders, AnalysisIndex(about), counts
 
 
@@ -240,26 +245,26 @@ def _section(
     comparison: Comparison,
     analyses: AnalysisIndex,
     *,
-    kept: Mapping[Row, Path],
-    taken: Sequence[str],
+    text_folders: Mapping[Row, Path],
+    used_slugs: Sequence[str],
     contents: dict[str, bytes],
 ) -> Section:
     slug = _slug(comparison.testset)
-    slug = slug if slug not in taken else f"{slug}-{comparison.target.code}"
-    slug = slug if slug not in taken else f"{slug}-{len(taken)}"
+    slug = slug if slug not in used_slugs else f"{slug}-{comparison.target.code}"
+    slug = slug if slug not in used_slugs else f"{slug}-{len(used_slugs)}"
 
     def drawn(draw: Any) -> tuple[Picture, ...]:
         title, caption = captions.of(draw.__name__, comparison, analyses)
         by_width = functools.partial(draw, comparison, analyses)
         return _pictures(f"{draw.__name__}_{slug}", by_width, title, caption, contents)
 
-    shown, unkept = sentences.examples(comparison, kept, analyses)
+    shown_examples, example_notes = sentences.examples(comparison, text_folders, analyses)
     return Section(
         comparison,
         analyses,
         slug,
-        notes.on(comparison, analyses) + unkept,
-        shown,
+        notes.on(comparison, analyses) + example_notes,
+        shown_examples,
         delta=drawn(scores.delta_bleu),
         size=drawn(scores.bleu_by_size),
         cost=drawn(figures_training.quality_by_cost),
@@ -300,8 +305,8 @@ def _training(
     loss += _pictures("reliability", by_width, *captions.RELIABILITY, contents)
     experts: list[tuple[str, cells.Table, tuple[Picture, ...]]] = []
     for system in (*systems, *varied):
-        at = dict.fromkeys(row.checkpoint for row in used if row.system == system)
-        if rows := analyses.routing(system, at):
+        checkpoints = dict.fromkeys(row.checkpoint for row in used if row.system == system)
+        if rows := analyses.routing(system, checkpoints):
             stem = f"experts_{_slug(system)}"
             while any(name.startswith((f"{stem}.", f"{stem}_")) for name in contents):
                 stem += f"-{len(experts)}"
@@ -326,8 +331,13 @@ def _pictures(
     contents: dict[str, bytes],
 ) -> tuple[Picture, ...]:
     """Returns the picture that `draw` makes, or (); adds its PNG and SVG files to `contents`."""
-    drawn = {width: draw(width) for width in (drawing.WIDE, drawing.NARROW)}
-    wide, narrow = ([made] if isinstance(made, Figure) else made or [] for made in drawn.values())
+
+
+    def figures(width: float) -> Sequence[Figure]:
+        drawn = draw(width)
+        return [drawn] if isinstance(drawn, Figure) else drawn or []
+
+    wide, narrow = figures(drawing.WIDE), figures(drawing.NARROW)
     if not wide:
         return ()
     named = {f"{stem}_{n}" if n else stem: figure for n, figure in enumerate(wide)}

@@ -126,8 +126,8 @@ def headline(
         numbers.append((f"{better} of {len(deltas)}", "better than bilingual", by_bleu))
         low = by_resource(compared)[-1]
         if low.deltas(system):
-            most = max(entry.train_pairs for entry in low.entries)
-            languages = f"{_count(len(low.deltas(system)))}, {most:,} pairs or fewer"
+            max_pairs = max(entry.train_pairs for entry in low.entries)
+            languages = f"{_count(len(low.deltas(system)))}, {max_pairs:,} pairs or fewer"
             delta = cells.text(low.delta(system), "delta")
             numbers.append((delta, "ΔBLEU, low-resource", languages))
     count = _count(len(everything.values(system, "bleu")))

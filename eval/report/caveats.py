@@ -47,11 +47,11 @@ def on(comparison: Comparison, analyses: AnalysisIndex) -> tuple[Note, ...]:
         lacking = [entry for entry in entries if system not in entry.rows]
         if lacking:
             notes.append(Note(f"{system} has no score for {_count(lacking)}", _names(lacking)))
-        for what in ("checkpoint", "decode", "config"):
-            values = Counter(getattr(e.rows[system], what) for e in entries if system in e.rows)
+        for field in ("checkpoint", "decode", "config"):
+            values = Counter(getattr(e.rows[system], field) for e in entries if system in e.rows)
             if len(values) > 1:
                 parts = ", ".join(f"{value} ({count})" for value, count in values.items())
-                name = {"decode": "decoding"}.get(what, what)
+                name = {"decode": "decoding"}.get(field, field)
                 notes.append(Note(f"The scores of {system} have more than one {name}: {parts}"))
     notes += _on_doubled(comparison)
     notes += _on_fairness(entries)
@@ -99,18 +99,18 @@ def doubts(comparison: Comparison, analyses: AnalysisIndex) -> str:
     unlike = sum(
         baseline is not None and baseline.decode != row.decode for _, baseline, row in rows
     )
-    reasons, without = [], ""
+    reasons, exclusion = [], ""
     if rows and broken >= len(rows) / 10:
         reasons.append(f"on {broken} of them, most outputs of the bilingual model are broken")
         if sound:
             remaining = _gain(Group("", sound), primary)
             which = "this" if broken == 1 else "these"
-            without = f" Without {which}, {primary} is better on {remaining}."
+            exclusion = f" Without {which}, {primary} is better on {remaining}."
     if rows and matchless >= len(rows) / 10:
         reasons.append(f"on {matchless}, neither model has a correct 4-gram")
     if rows and unlike >= len(rows) / 10:
         reasons.append(f"on {unlike}, the bilingual model was decoded differently")
-    return f"However, {_listed(reasons)} (see Caveats).{without}" if reasons else ""
+    return f"However, {_listed(reasons)} (see Caveats).{exclusion}" if reasons else ""
 
 
 def on_systems(
@@ -158,10 +158,14 @@ def _on_small(comparison: Comparison) -> list[Note]:
     small = [entry for entry in comparison.entries if entry.sentences < SMALL]
     if not small:
         return []
-    what = f"{len(small)} of {len(comparison.entries)} languages have fewer than {SMALL} sentences"
+    counts_text = (
+        f"{len(small)} of {len(comparison.entries)} languages have fewer than {SMALL} sentences"
+    )
     if "small" in comparison.allow:
-        return [Note(f"{what}; the means include them, as requested", _names(small))]
-    return [Note(f"{what}; the means exclude them (--allow small includes them)", _names(small))]
+        return [Note(f"{counts_text}; the means include them, as requested", _names(small))]
+    return [
+        Note(f"{counts_text}; the means exclude them (--allow small includes them)", _names(small))
+    ]
 
 
 def _on_doubled(comparison: Comparison) -> list[Note]:
@@ -191,12 +195,14 @@ def _on_fairness(entries: Sequence[Entry]) -> list[Note]:
         "train_pairs": "was trained on a different number of pairs",
         "decode": "was decoded differently",
     }
-    for what, meaning in different.items():
+    for field, meaning in different.items():
         unequal = [
             entry
             for entry in entries
             if entry.baseline
-            and any(getattr(r, what) != getattr(entry.baseline, what) for r in entry.rows.values())
+            and any(
+                getattr(r, field) != getattr(entry.baseline, field) for r in entry.rows.values()
+            )
         ]
         if unequal:
             text = f"The baseline of {_count(unequal)} {meaning}"
@@ -236,19 +242,19 @@ def _on_mixtures(comparison: Comparison) -> list[Note]:
 
 def _on_outputs(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     notes = []
-    for who, sides in _sides(comparison, comparison.entries):
+    for system, sides in _sides(comparison, comparison.entries):
         broken = [entry for entry, row in sides if analyses.broken(row)]
         if broken:
             text = (
                 f"On {len(broken)} of {len(sides)} languages, at least half of the outputs of "
-                f"{who} are copies, empty, much too short or long, looping or in another language, "
-                "so BLEU says little"
+                f"{system} are copies, empty, much too short or long, looping or in another "
+                "language, so BLEU says little"
             )
             notes.append(Note(text, _names(broken)))
         if matchless := [entry for entry, row in sides if analyses.matchless(row)]:
             text = (
-                f"The outputs of {who} have no correct 4-gram on {len(matchless)} of {len(sides)} "
-                "languages, so BLEU is only its smoothing (read chrF++ instead)"
+                f"The outputs of {system} have no correct 4-gram on {len(matchless)} of "
+                f"{len(sides)} languages, so BLEU is only its smoothing (read chrF++ instead)"
             )
             notes.append(Note(text, _names(matchless)))
     return notes
@@ -291,12 +297,12 @@ def _on_analysis(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     else:
         text = "BLEU by overlap with the training English was not measured"
         notes.append(Note(f"{text} (mmt report --corpus CORPUS measures it)"))
-    for who, of_system in sides:
-        if who == _BASELINES:
+    for system, of_system in sides:
+        if system == _BASELINES:
             continue
         tested = [(entry, row) for entry, row in of_system if entry.baseline]
         lacking = [entry for entry, row in tested if not analyses.paired(row, entry.baseline)]
-        notes += _lacking("paired", who, lacking, len(tested))
+        notes += _lacking("paired", system, lacking, len(tested))
     notes += _on_rows("counts", _sides(comparison, comparison.all.entries), analyses.sums)
     notes += _on_recipes(comparison, analyses)
     notes += _on_comet(comparison, analyses)
@@ -323,9 +329,9 @@ def _on_rows(
     if not any(find(row) is not None for _, of_system in sides for _, row in of_system):
         return [Note(f"There are no {_ANALYSES[kind][1]}")]
     notes = []
-    for who, of_system in sides:
+    for system, of_system in sides:
         lacking = [entry for entry, row in of_system if find(row) is None]
-        notes += _lacking(kind, who, lacking, len(of_system))
+        notes += _lacking(kind, system, lacking, len(of_system))
     return notes
 
 
@@ -333,9 +339,9 @@ def _on_recipes(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     notes = []
     for system in comparison.systems:
         scored = {entry.rows[system].config for entry in comparison.entries if system in entry.rows}
-        shown = {recipe.config for recipe in analyses.recipes(system)}
-        if shown and not shown & scored:
-            ours, theirs = (", ".join(sorted(configs)) for configs in (shown, scored))
+        recorded_configs = {recipe.config for recipe in analyses.recipes(system)}
+        if recorded_configs and not recorded_configs & scored:
+            ours, theirs = (", ".join(sorted(configs)) for configs in (recorded_configs, scored))
             text = f"The recipe of {system} is of config {ours}, but its scores are of {theirs}"
             notes.append(Note(text))
     return notes
@@ -347,11 +353,11 @@ def _on_comet(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     if not scores:
         return []
     scored = {comet.source for comet in scores}
-    without = [entry for entry in comparison.entries if entry.language.code not in scored]
+    unscored = [entry for entry in comparison.entries if entry.language.code not in scored]
     models = ", ".join(dict.fromkeys(comet.model for comet in scores))
     text = f"COMET is {models}, for the languages that its encoder was trained on"
-    missing = f"; {_count(without)} have none" if without else ""
-    return [Note(f"{text}{missing}", _names(without))]
+    missing = f"; {_count(unscored)} have none" if unscored else ""
+    return [Note(f"{text}{missing}", _names(unscored))]
 
 
 def _lacking(kind: str, who: str, entries: Sequence[Entry], total: int) -> list[Note]:

@@ -86,8 +86,8 @@ class Table:
     @property
     def reach(self) -> tuple[float, float]:
         """Returns how far the Δ values extend below and above zero; never (0, 0)."""
-        places = [place for place, column in enumerate(self.columns) if column.kind == "delta"]
-        deltas = [v for row in self.rows for place in places if (v := number(row[place]))]
+        indices = [index for index, column in enumerate(self.columns) if column.kind == "delta"]
+        deltas = [v for row in self.rows for index in indices if (v := number(row[index]))]
         below, above = max(0.0, -min(deltas, default=0.0)), max(0.0, max(deltas, default=0.0))
         return (below, above) if below or above else (0.0, 1.0)
 
@@ -103,14 +103,16 @@ class Table:
 
     def _with(self, counts: Callable[[Value], bool]) -> "Table":
         places = range(len(self.columns))
-        return self.only([at for at in places if any(counts(row[at]) for row in self.rows)])
+        return self.only(
+            [index for index in places if any(counts(row[index]) for row in self.rows)]
+        )
 
-    def only(self, places: Sequence[int]) -> "Table":
+    def only(self, indices: Sequence[int]) -> "Table":
         """Returns the table with the columns at these places."""
         return dataclasses.replace(
             self,
-            columns=tuple(self.columns[place] for place in places),
-            rows=tuple(tuple(row[place] for place in places) for row in self.rows),
+            columns=tuple(self.columns[index] for index in indices),
+            rows=tuple(tuple(row[index] for index in indices) for row in self.rows),
         )
 
 

@@ -40,8 +40,8 @@ class Entry:
     @property
     def sentences(self) -> int:
         """Returns the number of sentences scored; the minimum, if rows differ."""
-        both = [*self.rows.values(), *([self.baseline] if self.baseline else [])]
-        return min(row.sentences for row in both)
+        rows = [*self.rows.values(), *([self.baseline] if self.baseline else [])]
+        return min(row.sentences for row in rows)
 
     def delta(self, system: str) -> float | None:
         """Returns BLEU of a multilingual system minus BLEU of the baseline, or None."""
@@ -84,8 +84,8 @@ class Group:
 
     def differences(self, system: str, other: str, score: Score = "bleu") -> list[float]:
         """Returns a score of a system minus that of another one, per language with both."""
-        both = [(e.value(system, score), e.value(other, score)) for e in self.entries]
-        return [ours - theirs for ours, theirs in both if ours is not None and theirs is not None]
+        values = [(e.value(system, score), e.value(other, score)) for e in self.entries]
+        return [ours - theirs for ours, theirs in values if ours is not None and theirs is not None]
 
     @property
     def baselines(self) -> tuple[Entry, ...]:
@@ -100,14 +100,21 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One test set into one target: its languages, in descending order of training data.
+    """One test set into one target, or an ablation on it.
 
-    systems: the multilingual systems, best first. palette: the systems of the whole report, in the
-    order of their colours. used: the rows that count, in file order; rows: all rows. allow: of
-    ALLOWED.
+    An ablation compares systems called `NAME:VALUE` on the languages that all of them have.
 
-    name: of an ablation, else "". An ablation has systems called `NAME:VALUE` and the languages
-    that all of them have. references: systems outside the ablation that have all its languages.
+    Attributes:
+        testset, target: the test set, and its target language.
+        systems: the multilingual systems, best first.
+        entries: the languages, in descending order of training data.
+        used: the rows that are compared, in file order.
+        rows: all rows.
+        allow: options of the user, of ALLOWED.
+        name: NAME of an ablation, else "".
+        references: systems outside an ablation that have all its languages.
+        ablations: the ablations on this test set.
+        palette: the systems of the whole report, in the order of their colours.
     """
 
     testset: str
@@ -134,7 +141,7 @@ class Comparison:
 
     @functools.cached_property
     def compared(self) -> Group:
-        """Returns those with both a multilingual row and a baseline."""
+        """Returns the languages of `all` with both a multilingual row and a baseline."""
         return Group("all", tuple(e for e in self.all.entries if e.baseline and e.rows))
 
     @functools.cached_property
@@ -182,8 +189,8 @@ def compare(rows: Sequence[Row], *, allow: Iterable[str] = ()) -> list[Compariso
     """
     allowed = frozenset(allow)
     for name in sorted(allowed - set(ALLOWED)):
-        near = suggest.hint(name, ALLOWED, cutoff=0.0)
-        raise ValueError(f"allow: {name!r}; allowed: {', '.join(ALLOWED)}{near}")
+        hint = suggest.hint(name, ALLOWED, cutoff=0.0)
+        raise ValueError(f"allow: {name!r}; allowed: {', '.join(ALLOWED)}{hint}")
     kinds: dict[str, str] = {}
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -222,41 +229,34 @@ def by_size(group: Group) -> list[Group]:
     return [Group(f"{name} {end - start}", group.entries[start:end]) for name, start, end in parts]
 
 
-def sliding(values: Sequence[float], window: int = 10) -> list[Sequence[float]]:
+def sliding(values: Sequence[float], window: int) -> list[Sequence[float]]:
     """Returns for every position the `window` values around it, fewer at both ends.
 
-    window 2: [1, 3, 5] -> [1], [1, 3], [3, 5].
+    >>> sliding([1, 3, 5], 2)
+    [[1], [1, 3], [3, 5]]
     """
-    left = window // 2
+    before = window // 2
     return [
-        values[max(0, index - left) : index + window - left] for index in range(len(values))
+        values[max(0, index - before) : index + window - before] for index in range(len(values))
     ]
-
-
-def sliding_mean(values: Sequence[float], window: int = 10) -> list[float]:
-    """Returns the mean of the `window` values around each position, fewer at both ends.
-
-    window 2: [1, 3, 5] -> [1, 2, 4].
-    """
-    return [fmean(around) for around in sliding(values, window)]
 
 
 def _with_ablations(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
     """Returns the comparison, with systems called `NAME:VALUE` as its ablations."""
     apart: dict[str, list[Row]] = {}
-    whole: list[Row] = []
+    rows_of_all: list[Row] = []
     for row in rows:
         name, _, value = row.system.partition(":")
         varied = row.kind == "multilingual" and name and value
-        (apart.setdefault(name, []) if varied else whole).append(row)
+        (apart.setdefault(name, []) if varied else rows_of_all).append(row)
     ablations = tuple(
-        _ablation(_compare([*part, *whole], allow), name, {row.system for row in part})
+        _ablation(_compare([*part, *rows_of_all], allow), name, {row.system for row in part})
         for name, part in apart.items()
     )
-    if not whole:
+    if not rows_of_all:
         first = ablations[0]
         return Comparison(first.testset, first.target, (), (), (), (), allow, ablations=ablations)
-    return dataclasses.replace(_compare(whole, allow), ablations=ablations)
+    return dataclasses.replace(_compare(rows_of_all, allow), ablations=ablations)
 
 
 def _ablation(comparison: Comparison, name: str, varied: set[str]) -> Comparison:
@@ -288,8 +288,10 @@ def _compare(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
     by_source: dict[str, list[Row]] = {}
     for row in used:
         by_source.setdefault(row.source, []).append(row)
-    for code, here in by_source.items():
-        best = max((r for r in here if r.kind == "bilingual"), key=lambda r: r.bleu, default=None)
+    for code, rows_of_source in by_source.items():
+        best = max(
+            (r for r in rows_of_source if r.kind == "bilingual"), key=lambda r: r.bleu, default=None
+        )
         of_systems = {
             system: newest[system, code] for system in systems if (system, code) in newest
         }
@@ -307,21 +309,21 @@ def _compare(rows: Sequence[Row], allow: frozenset[str]) -> Comparison:
 def _check_comparable(rows: Sequence[Row], allow: frozenset[str]) -> None:
     """Raises ValueError unless signatures agree per test set, and versions per language."""
     firsts: dict[tuple[str, ...], Row] = {}
-    asked = [(f"{metric}_signature", "signatures") for metric in METRICS]
-    asked += [("sentences", "versions"), ("testset_version", "versions")]
+    checked_fields = [(f"{metric}_signature", "signatures") for metric in METRICS]
+    checked_fields += [("sentences", "versions"), ("testset_version", "versions")]
     for row in rows:
-        for name, what in asked:
+        for name, permission in checked_fields:
             ours = getattr(row, name)
-            if ours is None or what in allow:
+            if ours is None or permission in allow:
                 continue
-            about = (name, row.source) if what == "versions" else (name,)
+            about = (name, row.source) if permission == "versions" else (name,)
             first = firsts.setdefault(about, row)
             if ours != getattr(first, name):
                 raise ValueError(
                     f"test set {row.testset!r}: {first.system} ({first.checkpoint}) on "
                     f"{first.source} has {name} {getattr(first, name)!r}, {row.system} "
                     f"({row.checkpoint}) on {row.source} has {ours!r}: these cannot be compared; "
-                    f"evaluate both again, or allow mixed {what} (--allow {what})"
+                    f"evaluate both again, or allow mixed {permission} (--allow {permission})"
                 )
 
 

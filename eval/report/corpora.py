@@ -53,13 +53,13 @@ def parts(analyses: AnalysisIndex, rows: Sequence[Row]) -> list[CorporaPart]:
 def _part(system: str, analyses: AnalysisIndex, rows: Sequence[Row]) -> CorporaPart:
     of_system = analyses.corpora(system)
     uses = [Use(row.source, use) for row in of_system for use in row.corpora]
-    every = analyses.corpus_effects(system)
+    all_effects = analyses.corpus_effects(system)
     latest = {(row.system, row.testset, row.target, row.source): row.checkpoint for row in rows}
-    known = {(*at[:3], checkpoint) for at, checkpoint in latest.items()}
-    effects = [effect for effect in every if _is_current(effect, known)]
+    score_checkpoints = {(*key[:3], checkpoint) for key, checkpoint in latest.items()}
+    effects = [effect for effect in all_effects if _is_current(effect, score_checkpoints)]
     notes = _notes(uses, effects, named=all(row.named for row in of_system))
-    if len(effects) < len(every):
-        stale = dict.fromkeys(effect.corpus for effect in every if effect not in effects)
+    if len(effects) < len(all_effects):
+        stale = dict.fromkeys(effect.corpus for effect in all_effects if effect not in effects)
         notes.append(Note("Effects of other checkpoints than the scores, not shown", tuple(stale)))
     return CorporaPart(
         system, tuple(notes), _totals(uses), _effects(effects), _rules(uses),
@@ -67,10 +67,12 @@ def _part(system: str, analyses: AnalysisIndex, rows: Sequence[Row]) -> CorporaP
     )  # fmt: skip
 
 
-def _is_current(effect: CorpusEffect, known: set[tuple[str, str, str, str]]) -> bool:
-    at = effect.testset, effect.target
+def _is_current(effect: CorpusEffect, score_checkpoints: set[tuple[str, str, str, str]]) -> bool:
+    testset_key = effect.testset, effect.target
     pairs = (effect.system, effect.checkpoint), (effect.against, effect.against_checkpoint)
-    return all((system, *at, checkpoint) in known for system, checkpoint in pairs)
+    return all(
+        (system, *testset_key, checkpoint) in score_checkpoints for system, checkpoint in pairs
+    )
 
 
 def _notes(
@@ -98,8 +100,8 @@ def _notes(
         ))  # fmt: skip
     for test, count in _overlaps(uses).items():
         places = dict.fromkeys(use.of.listed for use in uses if use.of.overlap.get(test))
-        where = f", listed in {', '.join(filter(None, places))}" if any(places) else ""
-        notes.append(Note(f"Overlap with {test}: {count:,} training pairs were removed{where}"))
+        listed_in = f", listed in {', '.join(filter(None, places))}" if any(places) else ""
+        notes.append(Note(f"Overlap with {test}: {count:,} training pairs were removed{listed_in}"))
     if not effects:
         notes.append(Note(
             "What each corpus gives was not measured; study.Study.leave_out of "
@@ -119,7 +121,7 @@ def _totals(uses: Sequence[Use]) -> Table:
         Column("kept", "count", "Pairs", rank=1), Column("Examples seen", "count", rank=1),
         Column("Share", "share", rank=1), Column("Training loss", "fine", rank=1),
     )  # fmt: skip
-    whole = sum(use.of.examples or 0 for use in uses)
+    all_examples = sum(use.of.examples or 0 for use in uses)
     rows: list[tuple[Value, ...]] = []
     for name, of_corpus in _by_corpus(uses).items():
         examples = sum(use.examples or 0 for use in of_corpus) if _known(of_corpus) else None
@@ -127,7 +129,7 @@ def _totals(uses: Sequence[Use]) -> Table:
         nats = sum(use.loss * (use.tokens or 0) for use in of_corpus if use.loss is not None)
         rows.append((
             name, len(of_corpus), *_cleaning(of_corpus), sum(use.pairs for use in of_corpus),
-            examples, examples / whole if examples is not None and whole else None,
+            examples, examples / all_examples if examples is not None and all_examples else None,
             f"{nats / tokens:.3f}" if tokens else None,
         ))  # fmt: skip
     return Table(columns, tuple(rows)).filled
@@ -143,20 +145,20 @@ def _by_language(uses: Sequence[Use], effects: Sequence[CorpusEffect]) -> Table:
         Column("of the language", "share", "Share", rank=1), Column("Epochs", "amount", rank=2),
         Column("Training loss", "fine", rank=1),
     ]  # fmt: skip
-    for place, (testset, _) in enumerate(testsets):
+    for i, (testset, _) in enumerate(testsets):
         over = f"gives on {testset}" if len(testsets) > 1 else "Gives"
-        columns += [Column("BLEU", "difference", over, rank=1 + place),
-                    Column("chrF++", "difference", over, rank=2 + place)]  # fmt: skip
-    given = {(e.testset, e.target, e.corpus, e.source): e for e in effects if e.source}
-    whole: Counter[str] = Counter()
+        columns += [Column("BLEU", "difference", over, rank=1 + i),
+                    Column("chrF++", "difference", over, rank=2 + i)]  # fmt: skip
+    effect_of = {(e.testset, e.target, e.corpus, e.source): e for e in effects if e.source}
+    examples_by_language: Counter[str] = Counter()
     for source, of in uses:
-        whole[source] += of.examples or 0
+        examples_by_language[source] += of.examples or 0
     rows: list[tuple[Value, ...]] = []
     for source, use in uses:
         share = None
-        if use.examples is not None and whole[source]:
-            share = use.examples / whole[source]
-        of_use = [_given(given, testset, use.corpus, source) for testset in testsets]
+        if use.examples is not None and examples_by_language[source]:
+            share = use.examples / examples_by_language[source]
+        of_use = [_given(effect_of, testset, use.corpus, source) for testset in testsets]
         rows.append((
             languages.name_of(source), f"{use.corpus}, monolingual" if use.text else use.corpus,
             *_cleaning([use]), use.pairs, use.examples, share,
@@ -170,20 +172,20 @@ def _by_language(uses: Sequence[Use], effects: Sequence[CorpusEffect]) -> Table:
 def _effects(effects: Sequence[CorpusEffect]) -> Table:
     """Returns what each corpus gives, as means over the languages that have it, or do not."""
     columns = [Column("Corpus"), Column("Test set"), Column("Pairs", "count", rank=3)]
-    for place, group in enumerate(GROUPS):
-        columns += [Column("BLEU", "difference", _HAVE[group], rank=1 + place),
-                    Column("chrF++", "difference", _HAVE[group], rank=2 + place),
-                    Column("languages", "count", _HAVE[group], rank=3 + place)]  # fmt: skip
+    for i, group in enumerate(GROUPS):
+        columns += [Column("BLEU", "difference", _HAVE[group], rank=1 + i),
+                    Column("chrF++", "difference", _HAVE[group], rank=2 + i),
+                    Column("languages", "count", _HAVE[group], rank=3 + i)]  # fmt: skip
     rows: list[tuple[Value, ...]] = []
-    for at in dict.fromkeys((effect.corpus, effect.testset, effect.target) for effect in effects):
+    for key in dict.fromkeys((effect.corpus, effect.testset, effect.target) for effect in effects):
         groups = {effect.group: effect for effect in effects
-                  if (effect.corpus, effect.testset, effect.target) == at
+                  if (effect.corpus, effect.testset, effect.target) == key
                   and not effect.source}  # fmt: skip
         cells: list[Value] = []
         for group in GROUPS:
             effect = groups.get(group)
             cells += [*_estimates(effect), effect.languages if effect else None]
-        rows.append((*at[:2], sum(effect.pairs for effect in groups.values()), *cells))
+        rows.append((*key[:2], sum(effect.pairs for effect in groups.values()), *cells))
     return Table(tuple(columns), tuple(rows)).filled
 
 
@@ -218,10 +220,10 @@ def _cleaning(uses: Sequence[CorpusUse]) -> tuple[Value, Value, Value]:
     for use in cleaned:
         dropped.update(use.dropped)
     overlap = {reason: count for reason, count in dropped.items() if reason.startswith(_OVERLAP)}
-    others = {reason: count for reason, count in dropped.items() if reason not in overlap}
+    by_rules = {reason: count for reason, count in dropped.items() if reason not in overlap}
     checked = any(use.overlap for use in cleaned)
     return (
-        sum(use.read or 0 for use in cleaned), _sum(others),
+        sum(use.read or 0 for use in cleaned), _sum(by_rules),
         _sum(overlap) if checked else _NOT_CHECKED,
     )  # fmt: skip
 
@@ -234,13 +236,13 @@ def _sum(dropped: dict[str, int]) -> Estimate:
 
 
 def _given(
-    given: dict[tuple[str, str, str, str], CorpusEffect], testset: tuple[str, str], corpus: str,
+    effect_of: dict[tuple[str, str, str, str], CorpusEffect], testset: tuple[str, str], corpus: str,
     source: str,
 ) -> tuple[Value, Value]:  # fmt: skip
     """Returns what a corpus gives to a language; a file of a glob has what the whole glob gives."""
     names = corpus.split("/")
     for end in range(len(names), 0, -1):
-        if effect := given.get((*testset, "/".join(names[:end]), source)):
+        if effect := effect_of.get((*testset, "/".join(names[:end]), source)):
             return _estimates(effect)
     return None, None
 

@@ -43,7 +43,7 @@ def plain(heading: str, value: Value) -> Record:
     """Returns a value as plain columns: an estimate gives three, risks one per check."""
     if isinstance(value, Estimate):
         ends = zip(("low", "high"), value.range or (), strict=False)
-        parts = {heading: value.value} | {f"{heading} {end}": at for end, at in ends}
+        parts = {heading: value.value} | {f"{heading} {end}": bound for end, bound in ends}
         return {name: round(part, 4) for name, part in parts.items()}
     if isinstance(value, Risks):
         stem = heading.removesuffix("risks")
@@ -121,8 +121,8 @@ def _means(
         value = estimate.value if estimate else None
         record |= {name: value, f"{name} low": low, f"{name} high": high}
     for other in comparison.systems:
-        if other != system and (less := part.differences(system, other)):
-            low, high = mean_interval(less) or (None, None)
+        if other != system and (differences := part.differences(system, other)):
+            low, high = mean_interval(differences) or (None, None)
             name = f"bleu less {other}"
-            record |= {name: fmean(less), f"{name} low": low, f"{name} high": high}
+            record |= {name: fmean(differences), f"{name} low": low, f"{name} high": high}
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in record.items()}

@@ -66,7 +66,7 @@ def examples(
     folders: the `hypotheses/` folder of each row with stored texts. analyses: has the hashes of the
     texts.
     """
-    shown, missing, unfit = [], [], []
+    result, missing, unfit = [], [], []
     kept_any = False
     for entry in tables.comparables_first(comparison):
         rows = _rows(comparison, entry)
@@ -83,23 +83,23 @@ def examples(
         missing += [entry] * (len(present) < len(rows))
         unfit += [entry] * (len(fitting) < len(present))
         if fitting:
-            kept = {row.system: texts[row] for row in fitting}
-            shown.append(Shown(entry, _chosen(kept, comparison.target.code)))
+            texts_of = {row.system: texts[row] for row in fitting}
+            result.append(Shown(entry, _chosen(texts_of, comparison.target.code)))
     if not kept_any:
         text = "No translations are kept beside the results, so there are no examples"
         return (), (Note(text),)
     notes = []
-    for entries, what in ((missing, "are missing"), (unfit, "do not fit and are left out")):
+    for entries, fault in ((missing, "are missing"), (unfit, "do not fit and are left out")):
         if entries:
             names = tuple(entry.language.name for entry in entries)
-            notes.append(Note(f"Kept translations {what} for {len(entries)}", names))
-    return tuple(shown), tuple(notes)
+            notes.append(Note(f"Kept translations {fault} for {len(entries)}", names))
+    return tuple(result), tuple(notes)
 
 
 def _are_its_own(row: Row, folder: Path, analyses: AnalysisIndex) -> bool:
     """Returns whether a row's intervals were computed from these texts, or are unknown."""
     item, interval = ScoredTexts(row, folder.with_name("results.jsonl")), analyses.interval(row)
-    if not (item.is_there and len(analyses)):
+    if not (item.has_texts and len(analyses)):
         return True
     return interval is not None and interval.hypotheses == item.hash
 
@@ -121,38 +121,46 @@ def _chosen(texts: Mapping[str, _Texts], target: str) -> tuple[Example, ...]:
     scores = _scores(first, places.tolist())
     ranked = places[np.argsort(-scores, kind="stable")].tolist()
     ranks = {ranked[0]: "best", ranked[len(ranked) // 2]: "typical"}
-    ranks |= {place: "worst" for place in ranked[-2:] if place not in ranks}
-    whole = len(first.source) == len(first.reference)
-    chrf = {system: _scores(kept, list(ranks)).tolist() for system, kept in texts.items()}
+    ranks |= {i: "worst" for i in ranked[-2:] if i not in ranks}
+    has_sources = len(first.source) == len(first.reference)
+    chrf = {
+        system: _scores(system_texts, list(ranks)).tolist()
+        for system, system_texts in texts.items()
+    }
     return tuple(
         Example(
             rank,
-            first.source[place] if whole else None,
-            first.reference[place],
+            first.source[i] if has_sources else None,
+            first.reference[i],
             tuple(
-                Output(system, kept.output[place], chrf[system][index], _risks(kept, place, target))
-                for system, kept in texts.items()
+                Output(
+                    system,
+                    system_texts.output[i],
+                    chrf[system][index],
+                    _risks(system_texts, i, target),
+                )
+                for system, system_texts in texts.items()
             ),
         )
-        for index, (place, rank) in enumerate(ranks.items())
+        for index, (i, rank) in enumerate(ranks.items())
     )
 
 
-def _risks(kept: _Texts, place: int, target: str) -> tuple[str, ...]:
+def _risks(kept: _Texts, i: int, target: str) -> tuple[str, ...]:
     """Returns the checks that an output fails; `recited` is not checked here."""
     if len(kept.source) != len(kept.output):
         return ()
-    texts = kept.source[place], kept.output[place], kept.reference[place]
+    texts = kept.source[i], kept.output[i], kept.reference[i]
     flags = output_checks.flags(*texts, target=target)
     meanings = {check.name: check.meaning for check in OUTPUT_CHECKS}
     meanings["copy"] = "a copy of the source"
     return tuple(meanings[name] for name in flags._fields if getattr(flags, name))
 
 
-def _scores(kept: _Texts, places: Sequence[int]) -> np.ndarray:
+def _scores(texts: _Texts, indices: Sequence[int]) -> np.ndarray:
     """Returns chrF++ of each sentence."""
-    judge = metrics.References([kept.reference[place] for place in places])
-    return metrics.chrf(judge.statistics([kept.output[place] for place in places]).chrf)
+    judge = metrics.References([texts.reference[i] for i in indices])
+    return metrics.chrf(judge.statistics([texts.output[i] for i in indices]).chrf)
 
 
 def _texts(folders: Mapping[Row, Path], row: Row) -> _Texts:

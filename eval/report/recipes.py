@@ -51,7 +51,7 @@ class Summary(NamedTuple):
 
 def recipes(systems: Iterable[str], analyses: AnalysisIndex) -> list[Made]:
     """Returns the recipes of all systems; of baselines, each distinct one."""
-    made = []
+    result = []
     for system in systems:
         alike: dict[tuple[str, str], list[SystemRecipe]] = {}
         for row in analyses.recipes(system):
@@ -60,9 +60,9 @@ def recipes(systems: Iterable[str], analyses: AnalysisIndex) -> list[Made]:
         for (text, chosen), rows in alike.items():
             names = tuple(languages.find(row.source).name for row in rows if row.source)
             facts = _facts(rows, chosen)
-            made.append(Made(system, chosen, facts, text, _unlike(first, text), names))
+            result.append(Made(system, chosen, facts, text, _unlike(first, text), names))
             first = first or text
-    return made
+    return result
 
 
 def summaries(made: Sequence[Made]) -> list[Summary]:
@@ -91,11 +91,11 @@ def summaries(made: Sequence[Made]) -> list[Summary]:
         for recipe in group:
             for name, value in recipe.facts:
                 facts.setdefault(name, {})[value] = None
-        shown = tuple(
+        shown_settings = tuple(
             (name, _few(list(values))) for name, values in facts.items()
             if not short or list(values) != [dict(made[0].facts).get(name)]
         )  # fmt: skip
-        short.append(Summary(title, shown, names, against, settings))
+        short.append(Summary(title, shown_settings, names, against, settings))
         earlier.setdefault(title, statements)
     return short
 
@@ -132,8 +132,8 @@ def _settings(before: Sequence[str], after: Sequence[str]) -> str:
     difference = difflib.unified_diff(before, after, n=0, lineterm="")
     changed = [line for line in difference if not line.startswith(("---", "+++", "@@"))]
     if len(changed) > _MOST_LINES:
-        left = len(changed) - _MOST_LINES
-        changed = [*changed[:_MOST_LINES], f"… and {left} more lines"]
+        hidden = len(changed) - _MOST_LINES
+        changed = [*changed[:_MOST_LINES], f"… and {hidden} more lines"]
     return "\n".join(changed) or "(the same settings)"
 
 
@@ -142,5 +142,5 @@ def _statements(text: str) -> list[str]:
 
 
 def _few(values: Sequence[str]) -> str:
-    more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
-    return ", ".join(values[:_MOST_VALUES]) + more
+    rest = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+    return ", ".join(values[:_MOST_VALUES]) + rest

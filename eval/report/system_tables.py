@@ -40,10 +40,10 @@ def costs(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     for system in comparison.systems:
         for cost in analyses.costs(system)[:1]:
             delta = group.delta(system)
-            more = _with_parents(system, cost, analyses)
-            hours = cost.device_hours if more is None else more
+            with_parents = _with_parents(system, cost, analyses)
+            hours = cost.device_hours if with_parents is None else with_parents
             rows.append((
-                system, *_spent([cost]), more,
+                system, *_spent([cost]), with_parents,
                 mean(group, system, "bleu"), mean(group, system, "delta"),
                 delta / hours if delta is not None and hours else None,
             ))  # fmt: skip
@@ -67,16 +67,16 @@ def efficiency(systems: Sequence[str], analyses: AnalysisIndex) -> Table:
     if not all(reached.values()):
         which = "loss"
         reached = {s: measured(curve, curve.loss) for s, curve in curves.items()}
-    reached = {system: seen for system, seen in reached.items() if seen}
-    levels = _levels([[loss for _, loss in seen] for seen in reached.values()])
+    reached = {system: points for system, points in reached.items() if points}
+    levels = _levels([[loss for _, loss in points] for points in reached.values()])
     at_levels = [Column(f"{level:g}", "amount", which, rank=2) for level in levels]
     columns = (Column("System"), *at_levels, Column("best", "fine", which, rank=1),
                Column("Tokens in all", "amount", rank=1))  # fmt: skip
     rows: list[tuple[Value, ...]] = []
-    for system, seen in reached.items():
-        first = [_reached(seen, level) for level in levels]
-        best = min(loss for _, loss in seen)
-        rows.append((system, *first, f"{best:.3f}", max(tokens for tokens, _ in seen)))
+    for system, points in reached.items():
+        first = [_reached(points, level) for level in levels]
+        best = min(loss for _, loss in points)
+        rows.append((system, *first, f"{best:.3f}", max(tokens for tokens, _ in points)))
     return Table(columns, tuple(rows))
 
 
@@ -93,9 +93,11 @@ def risks(comparison: Comparison, analyses: AnalysisIndex) -> Table:
             continue
         shares: list[Value] = []
         for guard in OUTPUT_CHECKS:
-            known = [(s, g.sentences) for g in of_rows if (s := getattr(g, guard.name)) is not None]
-            weight = sum(sentences for _, sentences in known)
-            shares.append(sum(s * n for s, n in known) / weight if weight else None)
+            shares_known = [
+                (s, g.sentences) for g in of_rows if (s := getattr(g, guard.name)) is not None
+            ]
+            weight = sum(sentences for _, sentences in shares_known)
+            shares.append(sum(s * n for s, n in shares_known) / weight if weight else None)
         rows.append((system or "baselines", *shares, sum(g.sentences for g in of_rows)))
     return Table(tuple(columns), tuple(rows)).filled
 
@@ -121,14 +123,14 @@ def experts(rows: Sequence[ExpertLoad]) -> Table:
         by_layer.setdefault(row.layer, []).append(row)
     lines: list[tuple[Value, ...]] = []
     for layer in sorted(by_layer, key=order_of_layer):
-        here = by_layer[layer]
-        load = [fmean(shares) for shares in zip(*(row.load for row in here), strict=True)]
-        drops, spread = [row.drop_rate for row in here], [row.entropy for row in here]
-        gates = [row.gate for row in here if row.gate is not None]
+        of_layer = by_layer[layer]
+        load = [fmean(shares) for shares in zip(*(row.load for row in of_layer), strict=True)]
+        drops, spread = [row.drop_rate for row in of_layer], [row.entropy for row in of_layer]
+        gates = [row.gate for row in of_layer if row.gate is not None]
         used = [_fine(of(gates)) if gates else None for of in (fmean, min, max)]
         lines.append((
             layer, len(load), max(load) * len(load), min(load) * len(load), fmean(drops),
-            max(drops), _fine(fmean(spread)), _fine(min(spread)), *used, len(here),
+            max(drops), _fine(fmean(spread)), _fine(min(spread)), *used, len(of_layer),
         ))  # fmt: skip
     return Table(columns, tuple(lines)).filled
 
@@ -201,8 +203,8 @@ def gains(comparison: Comparison) -> Table:
     if len(comparison.references) != 1:
         return Table((), ())
     (control,) = comparison.references
-    whole = Group(f"all {len(comparison.entries)}", comparison.entries)
-    parts = [part for part in (*by_size(whole), whole) if part.entries]
+    all_languages = Group(f"all {len(comparison.entries)}", comparison.entries)
+    parts = [part for part in (*by_size(all_languages), all_languages) if part.entries]
     metrics: tuple[tuple[Score, str], ...] = (("bleu", "BLEU"), ("chrf", "chrF++"))
     columns = [
         Column(part.name, "difference", f"{title} less {control}", rank=rank)
@@ -227,13 +229,16 @@ def _last_source_use(curve: Curve | None) -> str | None:
 
 def _last_losses(curves: Sequence[Curve | None], codes: set[str]) -> list[float | None]:
     last = [measured(curve, curve.validation_loss)[-1:] if curve else [] for curve in curves]
-    of_each = [curve.language_validation_loss for curve, here in zip(curves, last, strict=True)
-               if curve and here]  # fmt: skip
+    of_each = [
+        curve.language_validation_loss
+        for curve, last_point in zip(curves, last, strict=True)
+        if curve and last_point
+    ]
     shared = codes.intersection(*of_each) if of_each else set()
     if shared:
-        means = iter(fmean(losses[code] for code in shared) for losses in of_each)
-        return [next(means) if here else None for here in last]
-    return [here[0][1] if here else None for here in last]
+        mean_losses = iter(fmean(losses[code] for code in shared) for losses in of_each)
+        return [next(mean_losses) if last_point else None for last_point in last]
+    return [last_point[0][1] if last_point else None for last_point in last]
 
 
 def recipe(comparison: Comparison) -> Table:
@@ -247,13 +252,13 @@ def recipe(comparison: Comparison) -> Table:
     used = [*comparison.used, *(row for part in comparison.ablations for row in part.used)]
     rows: list[tuple[Value, ...]] = []
     for system in dict.fromkeys(row.system for row in used):
-        here = list(dict.fromkeys(row for row in used if row.system == system))
-        seconds = sum(row.seconds for row in here)
-        sentences = sum(row.sentences for row in here)
+        of_system = list(dict.fromkeys(row for row in used if row.system == system))
+        seconds = sum(row.seconds for row in of_system)
+        sentences = sum(row.sentences for row in of_system)
         rows.append((
-            system, here[0].kind,
-            *(_several(here, name) for name in ("checkpoint", "decode", "config")),
-            len(here), sentences, round(seconds),
+            system, of_system[0].kind,
+            *(_several(of_system, name) for name in ("checkpoint", "decode", "config")),
+            len(of_system), sentences, round(seconds),
             round(sentences / seconds) if seconds > 1e-9 else None,
         ))  # fmt: skip
     return Table(columns, tuple(rows))
@@ -301,21 +306,21 @@ def _levels(losses: Sequence[Sequence[float]]) -> list[float]:
     """
     if not losses:
         return []
-    low = min(min(seen) for seen in losses)
+    low = min(min(series) for series in losses)
     middle = sorted(losses[0])[len(losses[0]) // 2]
-    high = max(max(min(seen) for seen in losses), (low + middle) / 2)
+    high = max(max(min(series) for series in losses), (low + middle) / 2)
     ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return sorted((float(tick) for tick in ticks if tick >= low), reverse=True)
 
 
-def _reached(seen: Sequence[tuple[float, float]], level: float) -> float | None:
+def _reached(points: Sequence[tuple[float, float]], level: float) -> float | None:
     """Returns the tokens at which a curve first falls to a level, by linear interpolation.
 
     >>> _reached([(0, 5.0), (10, 4.0), (20, 3.0)], 3.5)
     15.0
     """
     before: tuple[float, float] | None = None
-    for tokens, loss in seen:
+    for tokens, loss in points:
         if loss <= level:
             if before is None:
                 return tokens
@@ -327,11 +332,11 @@ def _reached(seen: Sequence[tuple[float, float]], level: float) -> float | None:
 def _by_value(system: str) -> list[str | float]:
     """Returns a sort key with numbers as numbers: 5, 20, T5, T20, UniMax."""
     parts = re.split(r"(\d+(?:\.\d+)?)", system.partition(":")[2].strip())
-    return [float(part) if place % 2 else part for place, part in enumerate(parts)]
+    return [float(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def _several(rows: Sequence[Row], name: str) -> str:
     """Returns the values of a field; if there are many, the first ones and their number."""
     values = list(dict.fromkeys(getattr(row, name) for row in rows))
-    more = f", … ({len(values)})" if len(values) > _SHOWN else ""
-    return ", ".join(values[:_SHOWN]) + more
+    rest = f", … ({len(values)})" if len(values) > _SHOWN else ""
+    return ", ".join(values[:_SHOWN]) + rest

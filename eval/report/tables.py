@@ -71,7 +71,7 @@ def narrowed(table: Table, comparison: Comparison) -> Table:
 
     rows = tuple(tuple(map(cell, table.columns, row)) for row in table.rows)
     return dataclasses.replace(table, rows=rows).only(
-        [place for place, c in enumerate(table.columns) if not place or c.label not in _CSV_ALONE]
+        [i for i, c in enumerate(table.columns) if not i or c.label not in _CSV_ALONE]
     )
 
 
@@ -83,7 +83,7 @@ def narrowed_means(table: Table, comparison: Comparison) -> Table:
     score, others = _main_score(table), {*comparison.systems} - {comparison.primary_system}
     table = narrowed(table, comparison)
     columns = enumerate(table.columns)
-    return table.only([at for at, c in columns if c.over not in others or c.label == score])
+    return table.only([i for i, c in columns if c.over not in others or c.label == score])
 
 
 def _main_score(table: Table) -> str:
@@ -157,9 +157,9 @@ def at_a_glance(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     for system in comparison.systems:
         deltas, delta = group.deltas(system), group.delta(system)
         tests = [sure(analyses.paired(e.rows.get(system), e.baseline)) for e in group.entries]
-        ways = [(e.delta(system) or 0) > 0 for e in group.entries]
+        is_up = [(e.delta(system) or 0) > 0 for e in group.entries]
         tested = any(test is not None for test in tests)
-        up = sum(test is True and way for test, way in zip(tests, ways, strict=True))
+        up = sum(test is True and up_ for test, up_ in zip(tests, is_up, strict=True))
         down = sum(test is True for test in tests) - up
         cost = next(iter(analyses.costs(system)), None)
         rows.append((
@@ -196,8 +196,8 @@ def against_each_other(comparison: Comparison, analyses: AnalysisIndex) -> Table
                 continue
             up = sum(difference > 0 for difference in differences)
             tooltip = f"{up} of {len(differences)} languages up"
-            both = [(e.rows.get(system), e.rows.get(other)) for e in group.entries]
-            tests = [sure(analyses.paired(*rows)) for rows in both]
+            row_pairs = [(e.rows.get(system), e.rows.get(other)) for e in group.entries]
+            tests = [sure(analyses.paired(*rows)) for rows in row_pairs]
             if any(test is not None for test in tests):
                 tooltip += f", {tests.count(True)} of all differ significantly"
             values.append(averaged(differences, tooltip))
@@ -243,9 +243,9 @@ def _tags(comparison: Comparison, entry: Entry, analyses: AnalysisIndex) -> list
     primary = comparison.primary_system
     delta = entry.delta(primary) if primary else None
     if primary and delta is not None:
-        way = "up" if delta > 0 else "down"
+        direction = "up" if delta > 0 else "down"
         significant = sure(analyses.paired(entry.rows[primary], entry.baseline))
-        words += [way, *([f"surely-{way}"] if significant else [])]
+        words += [direction, *([f"surely-{direction}"] if significant else [])]
     return words
 
 

@@ -113,12 +113,12 @@ def _of_stem(stem: Path, split: str | None, target: str) -> Content:
 
 def _recognise(folder: Path) -> tuple[Format, Path, str]:
     """Returns the format, its folder, and the split if the folder is a split's own folder."""
-    here = folder.resolve()
+    resolved = folder.resolve()
     for form in FORMATS:
         if form.splits_in(folder):
             return form, folder, ""
-        if len(form.splits) > 1 and here.name in form.splits_in(here.parent):
-            return form, here.parent, here.name
+        if len(form.splits) > 1 and resolved.name in form.splits_in(resolved.parent):
+            return form, resolved.parent, resolved.name
     looked = [f"{form.example} ({form.title})" for form in FORMATS]
     raise ValueError(f"{folder}: no test set; looked for corpus.toml, {', '.join(looked)}")
 
@@ -153,8 +153,8 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
     """Reads FLORES+; a name may end with a variety after the script: `twi_Latn_akua1239`."""
     kinds = {path.suffix if path.suffix in _RECORDS else "": path for path in files}
     if len(kinds) > 1:
-        first, other, *_ = sorted(kinds.values())
-        raise ValueError(f"{first} and {other} are of two releases of FLORES+; remove one release")
+        first, second, *_ = sorted(kinds.values())
+        raise ValueError(f"{first} and {second} are of two releases of FLORES+; remove one release")
     names = {path: path.suffix[1:] if "" in kinds else path.stem for path in files}
     paths = multiway.by_language(
         {path: "_".join(name.split("_")[:2]) for path, name in names.items()}, varieties=True
@@ -180,9 +180,9 @@ _PLAIN_FLORES = r"\.[a-z]{3}_[A-Z][a-z]{3}\w*"  # and of those with one file per
 
 def _ntrex(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     names = {path: match[1] for path in files if (match := _NTREX.fullmatch(path.name))}
-    paths = multiway.by_language(multiway.once(names), varieties=True)
+    paths = multiway.by_language(multiway.check_unique(names), varieties=True)
     folder = files[0].parent
-    places = [place / "DOCUMENT_IDS.tsv" for place in (folder, folder.parent)]
+    places = [parent / "DOCUMENT_IDS.tsv" for parent in (folder, folder.parent)]
     ids = next((path for path in places if path.is_file()), places[0])
     documents = multiway.numbered(ids) if ids.is_file() else {}
     return multiway.to_target(multiway.texts(paths), target, (ids, documents)), "news"
@@ -193,23 +193,25 @@ _NTREX = re.compile(r"newstest2019-(?:src|ref)\.(.+)\.txt")  # `ref-2` is a seco
 
 def _tico19(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     """Reads TICO-19; rows with an empty side, which the release has, are skipped."""
-    others: dict[Path, str] = {}
+    source_names: dict[Path, str] = {}
     turned = set()
     for path in files:
         first, _, second = path.stem.partition(".")[2].partition("-")
         codes = multiway.code_of(first, path), multiway.code_of(second, path)
         if target in codes:
-            others[path] = first if codes[1] == target else second
+            source_names[path] = first if codes[1] == target else second
             turned |= {path} if codes[0] == target else set()
-    if not others:
+    if not source_names:
         raise ValueError(f"{files[0].parent}: no file has {target}; it has: {files[0].name}, …")
     by_language = {}
-    for code, path in sorted(multiway.by_language(multiway.once(others), varieties=True).items()):
+    for code, path in sorted(
+        multiway.by_language(multiway.check_unique(source_names), varieties=True).items()
+    ):
         rows = multiway.columns(path, "sourceString", "targetString", "stringID")
-        kept = [row for row in rows if row[0].strip() and row[1].strip()]
-        if not kept:
+        complete = [row for row in rows if row[0].strip() and row[1].strip()]
+        if not complete:
             raise ValueError(f"{path}: no row with both sides")
-        first_side, second_side, ids = zip(*kept, strict=True)
+        first_side, second_side, ids = zip(*complete, strict=True)
         sides = (second_side, first_side) if path in turned else (first_side, second_side)
         by_language[code] = Sentences(*sides, tuple(map(document_of, ids)))
     return by_language, "health (COVID-19)"

@@ -38,17 +38,17 @@ def to_target(
     """
     folder = documents[0].parent
     if target not in texts:
-        near = suggest.hint(target, texts, 3, cutoff=0.0)
-        raise ValueError(f"{folder}: no {target} to translate into{near}")
+        hint = suggest.hint(target, texts, 3, cutoff=0.0)
+        raise ValueError(f"{folder}: no {target} to translate into{hint}")
     path, references = texts[target]
-    for other, lines in (*texts.values(), *([documents] if documents[1] else [])):
+    for name, lines in (*texts.values(), *([documents] if documents[1] else [])):
         if len(lines) != len(references):
             raise ValueError(
-                f"{other} has {len(lines)} lines, {path} has {len(references)}: "
+                f"{name} has {len(lines)} lines, {path} has {len(references)}: "
                 "they must be parallel"
             )
         if odd := lines.keys() - references.keys():
-            raise ValueError(f"{other}: no {min(map(str, odd))} in {path}: they must be parallel")
+            raise ValueError(f"{name}: no {min(map(str, odd))} in {path}: they must be parallel")
     order = list(references)
     ids = tuple(documents[1][key] for key in order if documents[1])
     return {
@@ -79,7 +79,7 @@ def by_language(names: Mapping[Path, str], *, varieties: bool = False) -> dict[s
     return paths
 
 
-def once(names: Mapping[Path, str]) -> Mapping[Path, str]:
+def check_unique(names: Mapping[Path, str]) -> Mapping[Path, str]:
     """Returns the file of each name. Raises ValueError for two files of one name."""
     paths: dict[str, Path] = {}
     for path, name in names.items():
@@ -92,12 +92,15 @@ def _base(name: str) -> str:
     return re.split("[-_]", name)[0]
 
 
-def code_of(name: str, where: object) -> str:
-    """Returns a language's FLORES code by any name. Raises ValueError, with `where`, if unknown."""
+def code_of(name: str, location: object) -> str:
+    """Returns the FLORES code of a language given by any name.
+
+    Raises ValueError, which begins with `location`, if the name is unknown.
+    """
     try:
         return languages.find(name).code
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+        raise ValueError(f"{location}: {error}") from None
 
 
 def numbered(path: Path) -> dict[int, str]:
@@ -147,16 +150,16 @@ def records(path: Path) -> dict[Any, dict[str, Any]]:
     `domain` that is not text on one line. Raises it also for a broken file.
     """
     by_id: dict[Any, dict[str, Any]] = {}
-    for at, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
+    for location, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
         for name in ("url", "domain"):
             if not isinstance(text := row.get(name) or "", str) or not text_lines.one_line(text):
-                raise ValueError(f"{at}: {name} is {text!r}; expected text on one line")
+                raise ValueError(f"{location}: {name} is {text!r}; expected text on one line")
         if not isinstance(row.get("id"), int | str):
-            raise ValueError(f"{at}: the row has no id (a number or text)")
+            raise ValueError(f"{location}: the row has no id (a number or text)")
         if not isinstance(row.get("text"), str) or not row["text"].strip():
-            raise ValueError(f"{at}: text is {row.get('text')!r}; expected a sentence")
+            raise ValueError(f"{location}: text is {row.get('text')!r}; expected a sentence")
         if row["id"] in by_id:
-            raise ValueError(f"{at}: id {row['id']!r} is duplicated")
+            raise ValueError(f"{location}: id {row['id']!r} is duplicated")
         by_id[row["id"]] = row
     return by_id
 

@@ -27,7 +27,11 @@ SACREBLEU = "sacrebleu:"  # prefix of the names of its sets
 class TestSet:
     """Sentences of several languages with references in one target language (FLORES codes).
 
-    name: its name in result rows. domain, licence, citation: as text, '' where unknown.
+    Attributes:
+        name: name in rows of results.
+        target: the target language.
+        languages: sentences by source language.
+        domain, licence, citation: text; '' if unknown.
     """
 
     __test__ = False  # tells pytest that this is not a test
@@ -45,10 +49,10 @@ class TestSet:
         for name in names:
             code = languages.find(name).code
             if code not in self.languages:
-                near = suggest.hint(code, self.languages, 3, cutoff=0.0)
+                hint = suggest.hint(code, self.languages, 3, cutoff=0.0)
                 raise ValueError(
                     f"test set {self.name!r} has no {code} ({name!r}) among its "
-                    f"{len(self.languages)} languages{near}"
+                    f"{len(self.languages)} languages{hint}"
                 )
             chosen[code] = self.languages[code]
         return dataclasses.replace(self, languages=chosen)
@@ -75,9 +79,9 @@ def check_place(name: str | Path) -> None:
     folder = Path(name)
     named = str(name).startswith(SACREBLEU) or name == corpora.EMBEDDED
     if not named and not folder.exists() and not layouts.is_stem(folder):
-        near = suggest.hint(str(name), [*_siblings(folder), corpora.EMBEDDED])
+        hint = suggest.hint(str(name), [*_siblings(folder), corpora.EMBEDDED])
         raise ValueError(
-            f"no test set {str(name)!r}{near}; a test set is a corpus folder, a folder of a "
+            f"no test set {str(name)!r}{hint}; a test set is a corpus folder, a folder of a "
             f"published set, a stem of Moses files, {SACREBLEU}NAME or {corpora.EMBEDDED!r}"
         )
 
@@ -115,14 +119,14 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
     empty side are skipped as untranslated.
     """
     check_place(name)
-    folder, into = Path(name), languages.find(target).code
+    folder, target_code = Path(name), languages.find(target).code
     if str(name).startswith(SACREBLEU):
         if split not in (None, "test"):
             raise ValueError(f"{name} has no {split!r} split; dev sets have names of their own")
-        return _from_sacrebleu(str(name).removeprefix(SACREBLEU), into)
+        return _from_sacrebleu(str(name).removeprefix(SACREBLEU), target_code)
     described = name == corpora.EMBEDDED or (folder / "corpus.toml").exists()
     if not described and (folder.is_dir() or layouts.is_stem(folder)):
-        return TestSet(*layouts.read(folder, split=split, target=into))
+        return TestSet(*layouts.read(folder, split=split, target=target_code))
     return _from_corpus(corpora.load(name), split or "test")
 
 
@@ -132,10 +136,10 @@ def lines(names: Iterable[str], *, target: str) -> dict[str, dict[str, Sequence[
     names: test sets, see `load`. Raises ValueError like `load`, and for two sets of one name.
     """
     by_name: dict[str, dict[str, Sequence[str]]] = {}
-    for given in names:
-        testset = load(given, target=target)
+    for name in names:
+        testset = load(name, target=target)
         if testset.name in by_name:
-            raise ValueError(f"two test sets are called {testset.name!r}; the second is {given}")
+            raise ValueError(f"two test sets are called {testset.name!r}; the second is {name}")
         languages = testset.languages
         references = (line for sentences in languages.values() for line in sentences.references)
         by_name[testset.name] = {code: each.sources for code, each in languages.items()}
@@ -188,8 +192,8 @@ def _from_sacrebleu(name: str, target: str) -> TestSet:
     # Some sets have a slash in their name: wmt14/full.
     dataset, _, pair = (name, "", "") if name in DATASETS else name.rpartition("/")
     if dataset not in DATASETS:
-        near = suggest.hint(name, DATASETS, 3, cutoff=0.0)
-        raise ValueError(f"sacreBLEU has no test set {name!r}{near}")
+        hint = suggest.hint(name, DATASETS, 3, cutoff=0.0)
+        raise ValueError(f"sacreBLEU has no test set {name!r}{hint}")
     pairs = sorted(DATASETS[dataset].langpairs)
     if pair and pair not in pairs:
         raise ValueError(f"sacreBLEU's {dataset} has no {pair!r}; it has: {', '.join(pairs)}")
@@ -203,9 +207,9 @@ def _from_sacrebleu(name: str, target: str) -> TestSet:
     for pair in chosen:
         fields = _fields(dataset, pair)
         sides = zip(fields["src"], fields["ref"], strict=True)
-        kept = [i for i, pair in enumerate(sides) if all(side.strip() for side in pair)]
+        complete = [i for i, pair in enumerate(sides) if all(side.strip() for side in pair)]
         sentences[_side(pair, 0)] = Sentences(
-            *(tuple(fields[f][i] for i in kept) for f in ("src", "ref", "docid") if f in fields)
+            *(tuple(fields[f][i] for i in complete) for f in ("src", "ref", "docid") if f in fields)
         )
         domains += fields.get("domain") or fields.get("genre", [])
     name = dataset.replace("/", "_")

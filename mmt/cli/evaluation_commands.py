@@ -56,7 +56,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         translator, testset, system=system, out=out, decoding=decoding, scores=scores,
         decode=engines.recorded(translator, decoding),
     )  # fmt: skip
-    analysis.add(analysis.beside(out), about.rows(Run(args.model), system, translator, testset))
+    analysis.add(analysis.path_for(out), about.rows(Run(args.model), system, translator, testset))
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++", file=sys.stderr)
     for row in rows:

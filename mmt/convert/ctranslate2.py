@@ -71,25 +71,25 @@ def exported(model_dir: str | Path, steps: Sequence[int]) -> Path:
     """
     run = Run(model_dir)
     files = _checked(run)
-    place = run.ctranslate2(steps)
+    folder = run.ctranslate2(steps)
     identity = _identity(run, steps, files)
-    if _is_export_of(place, identity):
-        return place
+    if _is_export_of(folder, identity):
+        return folder
     try:
-        if place.exists():  # of another state of the run
-            shutil.rmtree(place)
-        with hf.staged(place) as temporary:
+        if folder.exists():  # of another state of the run
+            shutil.rmtree(folder)
+        with hf.staged(folder) as temporary:
             _write(run, steps, files, temporary)
             (temporary / _IDENTITY).write_text(json.dumps({"identity": identity}) + "\n", "utf-8")
     except OSError as error:
-        if not _is_export_of(place, identity):  # else another process has made it meanwhile
+        if not _is_export_of(folder, identity):  # else another process has made it meanwhile
             raise OSError(
                 f"the engine ctranslate2 translates an export of the checkpoint, made once in the "
-                f"run directory: {error}. Run the same command where {place.parent} can be "
+                f"run directory: {error}. Run the same command where {folder.parent} can be "
                 "written, or translate with the engine jax"
             ) from error
     _remove_old(run)
-    return place
+    return folder
 
 
 def check(config: Config, where: str | Path) -> None:
@@ -215,23 +215,25 @@ def _set_stack(spec: Any, stack: str, config: Config, arrays: Arrays) -> None:
     spec.scale_embeddings = False
     spec.layer_norm.gamma = arrays[f"{stack}/norm/scale"]
     for number, layer in enumerate(spec.layer):
-        at = f"{stack}/{number}"
+        prefix = f"{stack}/{number}"
         attention = layer.self_attention
-        _set_attention(attention, f"{at}/self", arrays, [("query", "key", "value")])
-        bias = at if config.relative_bias_per_layer else stack
+        _set_attention(attention, f"{prefix}/self", arrays, [("query", "key", "value")])
+        bias = prefix if config.relative_bias_per_layer else stack
         attention.relative_attention_bias = arrays[f"{bias}/relative_bias/embedding"]
         attention.relative_attention_max_distance = np.int32(config.relative_max_distance)
         if stack == "decoder":
-            _set_attention(layer.attention, f"{at}/cross", arrays, [("query",), ("key", "value")])
-        layer.ffn.layer_norm.gamma = arrays[f"{at}/mlp_norm/scale"]
+            _set_attention(
+                layer.attention, f"{prefix}/cross", arrays, [("query",), ("key", "value")]
+            )
+        layer.ffn.layer_norm.gamma = arrays[f"{prefix}/mlp_norm/scale"]
         # The product of both does not depend on their order.
         active, *linear = sorted(
             range(len(config.mlp_activations)), key=lambda i: config.mlp_activations[i] == "linear"
         )
-        layer.ffn.linear_0.weight = _matrix(arrays[f"{at}/mlp/wi_{active}"])
+        layer.ffn.linear_0.weight = _matrix(arrays[f"{prefix}/mlp/wi_{active}"])
         for i in linear:
-            layer.ffn.linear_0_noact.weight = _matrix(arrays[f"{at}/mlp/wi_{i}"])
-        layer.ffn.linear_1.weight = _matrix(arrays[f"{at}/mlp/wo"])
+            layer.ffn.linear_0_noact.weight = _matrix(arrays[f"{prefix}/mlp/wi_{i}"])
+        layer.ffn.linear_1.weight = _matrix(arrays[f"{prefix}/mlp/wo"])
 
 
 def _set_attention(spec: Any, name: str, arrays: Arrays, inputs: Sequence[Sequence[str]]) -> None:
@@ -261,9 +263,9 @@ def _identity(run: Run, steps: Sequence[int], files: Mapping[str, Path]) -> str:
     return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
 
 
-def _is_export_of(place: Path, identity: str) -> bool:
+def _is_export_of(folder: Path, identity: str) -> bool:
     try:
-        content = json.loads((place / _IDENTITY).read_text(encoding="utf-8"))
+        content = json.loads((folder / _IDENTITY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and content.get("identity") == identity
@@ -271,9 +273,9 @@ def _is_export_of(place: Path, identity: str) -> bool:
 
 def _remove_old(run: Run) -> None:
     """Removes exports of checkpoints that the run no longer has."""
-    kept = set(map(str, run.checkpoint_steps()))
+    current = set(map(str, run.checkpoint_steps()))
     for path in run.exports.iterdir():
         steps = set(path.name.split("-"))
-        if all(map(str.isdigit, steps)) and not steps <= kept:
+        if all(map(str.isdigit, steps)) and not steps <= current:
             with contextlib.suppress(OSError):  # another process may remove it too
                 shutil.rmtree(path)

@@ -20,8 +20,8 @@ def gin_text(run: Run, bindings: Sequence[str], out: str | Path, file: str = "")
     file: a gin file whose bindings are loaded before `bindings`.
     """
     with config.isolated(run.config):
-        more = [f"MODEL_DIR = {str(out)!r}"] if config.macro("MODEL_DIR") else []
-        with config.changed([*bindings, *more], file):
+        model_dir_lines = [f"MODEL_DIR = {str(out)!r}"] if config.macro("MODEL_DIR") else []
+        with config.changed([*bindings, *model_dir_lines], file):
             config.configured(Transformer)()
             return config.complete()
 
@@ -43,8 +43,8 @@ def write_run(
         ValueError: `out` exists, or the parameters are not those of the new model.
     """
     with staged(Path(out)) as temporary:
-        made = Run(temporary)
-        made.config.write_text(gin_text(run, bindings, out), encoding="utf-8")
+        new_run = Run(temporary)
+        new_run.config.write_text(gin_text(run, bindings, out), encoding="utf-8")
         manifest.write(temporary)
         for file in {*run.vocabularies().values(), run.environment, run.identifier}:
             if file.is_file():

@@ -127,22 +127,22 @@ def prune(
     flat = derived.parameters(run)
     params = parameter_names.from_flat(flat, model)
     every = {mlp: np.ones(model.config.moe.num_experts, bool) for mlp in _layers(flat)}
-    whole = [measured.masses(params, of_language, every) for of_language in batches.values()]
-    shares = {mlp: _mean(masses[mlp].mass / masses[mlp].mass.sum() for masses in whole)
+    all_masses = [measured.masses(params, of_language, every) for of_language in batches.values()]
+    shares = {mlp: _mean(masses[mlp].mass / masses[mlp].mass.sum() for masses in all_masses)
               for mlp in every}  # fmt: skip
     kept = {mlp: np.sort(np.argsort(-share, kind="stable")[:experts])
             for mlp, share in shares.items()}  # fmt: skip
     only = {mlp: np.isin(np.arange(len(every[mlp])), chosen) for mlp, chosen in kept.items()}
-    some = [measured.masses(params, of_language, only) for of_language in batches.values()]
+    pruned_masses = [measured.masses(params, of_language, only) for of_language in batches.values()]
     for mlp, chosen in kept.items():
-        _cut(flat, mlp, chosen, _scale([masses[mlp] for masses in some])[chosen])
+        _cut(flat, mlp, chosen, _scale([masses[mlp] for masses in pruned_masses])[chosen])
         if model.config.routing_table(mlp.partition("/")[0]):
             rows = [manifest.languages.index(code) for code in codes]
             flat[f"{mlp}/router"] = flat[f"{mlp}/router"][rows]
     dense = options.merge != "none" or (experts == 1 and not model.config.moe.gate_budget)
     if dense:
         for mlp in kept:
-            gates = _mean(masses[mlp].mass / masses[mlp].total for masses in some)
+            gates = _mean(masses[mlp].mass / masses[mlp].total for masses in pruned_masses)
             _merge(flat, mlp, gates[kept[mlp]], model.config, options.merge)
     bindings = _bindings(model.config, experts, len(codes), pad(flat) if dense else 0)
     derived.write_run(run, out, bindings, manifest.only(codes), flat)
@@ -317,8 +317,8 @@ def _mean(arrays: Iterable[Any]) -> np.ndarray:
 
 def _layers(flat: Iterable[str]) -> list[str]:
     """Returns the layers with experts ('encoder/1/mlp'), in the order of the model."""
-    found = [name.removesuffix("/router") for name in flat if name.endswith("/mlp/router")]
-    return sorted(found, key=lambda mlp: (STACKS.index(mlp.split("/")[0]), int(mlp.split("/")[1])))
+    mlps = [name.removesuffix("/router") for name in flat if name.endswith("/mlp/router")]
+    return sorted(mlps, key=lambda mlp: (STACKS.index(mlp.split("/")[0]), int(mlp.split("/")[1])))
 
 
 def _scale(masses: Sequence[GateMass]) -> np.ndarray:

@@ -84,23 +84,23 @@ def check(run: Run, corpus: Corpus, out: str | Path) -> None:
     run.check_is_model()
     manifest = read_manifest(run.manifest)
     if not manifest.translated or not manifest.target:
-        what = "from one language into many" if manifest.source else "of unknown languages"
+        direction = "from one language into many" if manifest.source else "of unknown languages"
         raise ValueError(
-            f"{run.directory} is a model {what}; allowed: a model that was trained here, into one "
-            "language. gin_configs/runs/finetune.gin trains any model on another corpus"
+            f"{run.directory} is a model {direction}; allowed: a model that was trained here, into "
+            "one language. gin_configs/runs/finetune.gin trains any model on another corpus"
         )
     if corpus.reverse or corpus.target != manifest.target:
         raise ValueError(
             f"the corpus {corpus.name} has the target {corpus.target}; the model {run.directory} "
             f"translates into {manifest.target}"
         )
-    there = [code for code in corpus.languages if code in manifest.languages]
-    if there:
-        new = [code for code in corpus.languages if code not in there]
-        named = ", ".join(f"{code} ({languages.name_of(code)})" for code in there[:5])
-        more = f" and {len(there) - 5} more" if there[5:] else ""
+    existing = [code for code in corpus.languages if code in manifest.languages]
+    if existing:
+        new = [code for code in corpus.languages if code not in existing]
+        named = ", ".join(f"{code} ({languages.name_of(code)})" for code in existing[:5])
+        rest = f" and {len(existing) - 5} more" if existing[5:] else ""
         raise ValueError(
-            f"{run.directory} has {named}{more} already; new in the corpus {corpus.name}: "
+            f"{run.directory} has {named}{rest} already; new in the corpus {corpus.name}: "
             f"{', '.join(new) or 'none'}. --languages names those to add"
         )
     for code in corpus.languages:
@@ -144,24 +144,24 @@ def extend(
         raise ValueError(f"{files['source']}: {error}; allowed: BPE, as trained here") from error
     data = MergedCache(old, _trained(run, before), corpus)
     with staged(Path(out)) as temporary:
-        made = Run(temporary)
+        new_run = Run(temporary)
         new = pieces.learn(
             vocabulary, data.new_texts(), data.old_texts(),
             most=options.pieces, overlap=options.overlap,
         )  # fmt: skip
-        names = dict(zip(SIDES, (made.vocabulary(s, shared=False) for s in SIDES), strict=True))
+        names = dict(zip(SIDES, (new_run.vocabulary(s, shared=False) for s in SIDES), strict=True))
         names["source"].write_bytes(
             pieces.extended(files["source"].read_bytes(), new, first)
         )
         shutil.copyfile(files["target"], names["target"])
-        manifest = data.build(made.cache, names)
+        manifest = data.build(new_run.cache, names)
         manifest.write(temporary)
         steps = _steps(run)
         bindings = _bindings(run, c, manifest, vocabulary.size + len(new), Path(out))
         bindings += _training(corpus, steps, options.rehearsal)
-        made.config.write_text(derived.gin_text(run, bindings, out, CONFIG), encoding="utf-8")
+        new_run.config.write_text(derived.gin_text(run, bindings, out, CONFIG), encoding="utf-8")
         if run.environment.is_file():
-            shutil.copyfile(run.environment, made.environment)
+            shutil.copyfile(run.environment, new_run.environment)
         flat = derived.parameters(run)
         _add_rows(flat, c, vocabulary, new)
         _add_routes(flat, c, before, manifest)
@@ -241,5 +241,5 @@ def _add_routes(flat: dict[str, np.ndarray], c: Config, before: Manifest, after:
 
 
 def _nearest(code: str, manifest: Manifest) -> str:
-    near = languages.nearest(languages.find(code), manifest.translated, 1)
-    return near[0].code if near else manifest.translated[0]
+    nearest = languages.nearest(languages.find(code), manifest.translated, 1)
+    return nearest[0].code if nearest else manifest.translated[0]

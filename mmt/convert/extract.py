@@ -70,15 +70,15 @@ def _check(c: Config, run: Run) -> None:
 
 def codes_of(names: Sequence[str], manifest: Manifest) -> list[str]:
     """Returns the codes of languages in the order of the manifest."""
-    found = [languages.find(name) for name in names]
-    for language in found:
+    requested = [languages.find(name) for name in names]
+    for language in requested:
         if language.code not in manifest.translated:
-            near = languages.nearest(language, manifest.translated)
+            nearest = languages.nearest(language, manifest.translated)
             raise ValueError(
                 f"the model does not have {language.code} ({language.name}); nearest: "
-                f"{', '.join(other.code for other in near)}"
+                f"{', '.join(candidate.code for candidate in nearest)}"
             )
-    return sorted({language.code for language in found}, key=manifest.languages.index)
+    return sorted({language.code for language in requested}, key=manifest.languages.index)
 
 
 def _routed_mlps(flat: _Weights, c: Config) -> list[str]:
@@ -107,8 +107,8 @@ def _check_together(codes: Sequence[str], gates: dict[str, np.ndarray], manifest
     """Raises ValueError unless the languages have the same gates in all layers."""
     together: dict[bytes, list[str]] = {}
     for code in codes:
-        place = manifest.languages.index(code)
-        of_layers = np.concatenate([layer[place] for layer in gates.values()])
+        index = manifest.languages.index(code)
+        of_layers = np.concatenate([layer[index] for layer in gates.values()])
         together.setdefault((of_layers.round(5) + 0.0).tobytes(), []).append(code)
     if len(together) > 1:
         raise ValueError(
@@ -141,9 +141,9 @@ def pad(flat: _Weights) -> int:
     width = max(flat[name].shape[0] for name in outputs)
     for name in dense:
         axis = 0 if name.endswith("/wo") else 1
-        more = [(0, 0), (0, 0)]
-        more[axis] = (0, width - flat[name].shape[axis])
-        flat[name] = np.pad(flat[name], more)
+        padding = [(0, 0), (0, 0)]
+        padding[axis] = (0, width - flat[name].shape[axis])
+        flat[name] = np.pad(flat[name], padding)
     return width
 
 

@@ -48,28 +48,28 @@ def import_hf(directory: str | Path, out: str | Path) -> None:
     if not source.is_dir():
         raise ValueError(f"no directory {source}")
     hf_settings = _read_json(source / "config.json")
-    made = hf_config.to_config(
+    model_config = hf_config.to_config(
         hf_settings,
         _read_json(source / "generation_config.json", optional=True),
         where=source / "config.json",
     )
     tensors = Tensors(source)
-    model = Transformer(made)
+    model = Transformer(model_config)
     entries = names.table(model)
-    sources = _sources(tensors, made, tied=hf_settings.get("tie_word_embeddings", True))
+    sources = _sources(tensors, model_config, tied=hf_settings.get("tie_word_embeddings", True))
     names.check({name: tensors.shapes[at] for name, at in sources.items()}, entries, source)
     vocabulary_file = tokenizer.sentencepiece_file(source)
     vocabulary = Vocabulary.load(vocabulary_file)
-    _check_vocabulary(vocabulary, made, vocabulary_file)
+    _check_vocabulary(vocabulary, model_config, vocabulary_file)
 
     def get(name: str) -> np.ndarray:
         return entries[name].to_ours(lambda theirs: tensors[sources[theirs]])
 
     with staged(Path(out)) as temporary:
-        made_run = Run(temporary)
-        shutil.copyfile(vocabulary_file, made_run.vocabulary(shared=True))
-        _manifest(source.resolve().name, vocabulary, made).write(temporary)
-        made_run.config.write_text(gin_text(made, source.resolve().name), "utf-8")
+        new_run = Run(temporary)
+        shutil.copyfile(vocabulary_file, new_run.vocabulary(shared=True))
+        _manifest(source.resolve().name, vocabulary, model_config).write(temporary)
+        new_run.config.write_text(gin_text(model_config, source.resolve().name), "utf-8")
         (temporary / KEPT).mkdir()
         for path in (*tokenizer.kept_files(source), source / "generation_config.json"):
             if path.is_file():
@@ -77,7 +77,7 @@ def import_hf(directory: str | Path, out: str | Path) -> None:
         checkpoint.write_params(
             temporary,
             parameter_shapes(model),
-            lambda path, shape: parameter_names.stack(path, shape, made, get),
+            lambda path, shape: parameter_names.stack(path, shape, model_config, get),
         )
 
 
@@ -97,18 +97,18 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
     """
     run = Path(model_dir)
     model = Run(run).model()
-    made = hf_config.from_config(model.config)
+    hf_settings = hf_config.from_config(model.config)
     entries = names.table(model)
     vocabulary_file = trained_vocabularies(Run(run), model.config)["source"]
     shapes = {
         copy: entry.their_shape
         for entry in entries.values()
         for name in entry.theirs
-        for copy in _written_as(name, made)
+        for copy in _written_as(name, hf_settings)
     }  # in the order of our parameter tree, so that files are written sequentially
     with staged(Path(out)) as temporary:
-        _write_json(temporary / "config.json", made)
-        special = {name: made[name] for name in hf_config.SPECIAL_IDS}
+        _write_json(temporary / "config.json", hf_settings)
+        special = {name: hf_settings[name] for name in hf_config.SPECIAL_IDS}
         _write_json(
             temporary / "generation_config.json",
             _read_json(run / KEPT / "generation_config.json", optional=True) | special,
@@ -118,7 +118,7 @@ def export_hf(model_dir: str | Path, out: str | Path) -> None:
             for path, leaf in checkpoint.read_params(run, parameter_shapes(model)):
                 for name, array in parameter_names.unstack(path, leaf, model.config).items():
                     for theirs, tensor in entries[name].to_theirs(array):
-                        for copy in _written_as(theirs, made):
+                        for copy in _written_as(theirs, hf_settings):
                             writer[copy] = tensor
                 del leaf, array, tensor  # release memory before the next parameter is read
 
@@ -177,13 +177,13 @@ def _ends_by_exception() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def trained_vocabularies(run: Run, made: Config) -> dict[str, Path]:
+def trained_vocabularies(run: Run, exported: Config) -> dict[str, Path]:
     """Returns the vocabulary files of 'source' and 'target' of a run with a model.
 
     Raises ValueError if training used another one, or it has more pieces than the model.
     """
     trained = read_manifest(run.manifest).vocabulary_hash
-    embeddings = {"source": made.vocab_size, "target": made.target_vocabulary}
+    embeddings = {"source": exported.vocab_size, "target": exported.target_vocabulary}
     for side, path in run.vocabularies().items():
         vocabulary = Vocabulary.load(path)
         if vocabulary.hash != trained[side]:
@@ -198,10 +198,10 @@ def trained_vocabularies(run: Run, made: Config) -> dict[str, Path]:
     return run.vocabularies()
 
 
-def gin_text(made: Config, name: str) -> str:
+def gin_text(model_config: Config, name: str) -> str:
     """Returns the configuration of an imported model, which gin_configs/runs/*.gin extend."""
     sizes = {
-        field: getattr(made, field)
+        field: getattr(model_config, field)
         for field in (
             "emb_dim", "num_heads", "head_dim", "mlp_dim", "encoder_layers", "decoder_layers",
             "mlp_activations", "tied_logits", "relative_buckets", "relative_max_distance",
@@ -212,12 +212,12 @@ def gin_text(made: Config, name: str) -> str:
         f"# {name}, imported from Hugging Face.",
         "from __gin__ import dynamic_registration",
         "",
-        *(["from mmt.model import moe"] if made.moe_period else []),
+        *(["from mmt.model import moe"] if model_config.moe_period else []),
         "from mmt.model import transformer",
         "",
-        f"VOCAB_SIZE = {made.vocab_size}",
+        f"VOCAB_SIZE = {model_config.vocab_size}",
         "TARGET_VOCAB_SIZE = 0",
-        f"DROPOUT_RATE = {made.dropout_rate}",
+        f"DROPOUT_RATE = {model_config.dropout_rate}",
         "MODEL = @transformer.Transformer()",
         "",
         "transformer.Transformer.config = @transformer.Config()",
@@ -227,17 +227,17 @@ def gin_text(made: Config, name: str) -> str:
         "  dropout_rate = %DROPOUT_RATE",
         *(f"  {field} = {value!r}" for field, value in sizes.items()),
     ]
-    if made.moe_period:
+    if model_config.moe_period:
         lines += [
-            f"  moe_period = {made.moe_period}",
+            f"  moe_period = {model_config.moe_period}",
             "  moe = @moe.MoeConfig()",
             "moe.MoeConfig:",
-            f"  num_experts = {made.moe.num_experts}",
+            f"  num_experts = {model_config.moe.num_experts}",
             "  router = @moe.switch_top1",
-            f"  capacity_factor = {made.moe.capacity_factor}",
-            f"  jitter = {made.moe.jitter}",
+            f"  capacity_factor = {model_config.moe.capacity_factor}",
+            f"  jitter = {model_config.moe.jitter}",
             "  expert_dropout = %DROPOUT_RATE",
-            f"  router_dtype = {made.moe.router_dtype!r}",
+            f"  router_dtype = {model_config.moe.router_dtype!r}",
         ]
     return "\n".join(lines) + "\n"
 
@@ -251,7 +251,7 @@ def _remove(directory: Path) -> None:
             return
 
 
-def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
+def _sources(tensors: Tensors, model_config: Config, *, tied: bool) -> dict[str, str]:
     """Returns {Hugging Face name: name of the tensor in the files}.
 
     Copies of the embedding are one tensor. The logits use the embedding's tensor if the files have
@@ -265,7 +265,7 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
     embedding = where.get(names.EMBEDDING)
     if embedding is None:
         return where if head is None else {**where, names.HEAD: head}
-    equal_tensors = [*copies, *([head] if head and made.tied_logits else [])]
+    equal_tensors = [*copies, *([head] if head and model_config.tied_logits else [])]
     for name in equal_tensors:
         if not np.array_equal(tensors[name], tensors[embedding]):
             raise ValueError(
@@ -274,35 +274,35 @@ def _sources(tensors: Tensors, made: Config, *, tied: bool) -> dict[str, str]:
                 "decoder's output is not scaled, as in T5 1.1 and UMT5, write "
                 '"tie_word_embeddings": false into config.json'
             )
-    if made.tied_logits or not (head or tied):
+    if model_config.tied_logits or not (head or tied):
         return where
     return {**where, names.HEAD: head or embedding}
 
 
-def _written_as(name: str, made: dict[str, Any]) -> tuple[str, ...]:
+def _written_as(name: str, hf_settings: dict[str, Any]) -> tuple[str, ...]:
     """Returns the names under which an exported file contains a tensor.
 
     A Switch Transformer whose logits have separate weights contains the embedding three times:
     `transformers` 5 then ties nothing, and initialises missing tables of the stacks at random.
     """
-    untied = not made["tie_word_embeddings"]
-    if name == names.EMBEDDING and made["model_type"] == "switch_transformers" and untied:
+    untied = not hf_settings["tie_word_embeddings"]
+    if name == names.EMBEDDING and hf_settings["model_type"] == "switch_transformers" and untied:
         return name, *names.EMBEDDING_COPIES
     return (name,)
 
 
-def _check_vocabulary(vocabulary: Vocabulary, made: Config, path: Path) -> None:
-    if vocabulary.eos != made.eos_id:
+def _check_vocabulary(vocabulary: Vocabulary, model_config: Config, path: Path) -> None:
+    if vocabulary.eos != model_config.eos_id:
         raise ValueError(
-            f"{path}: texts end with {vocabulary.eos}, by config.json with {made.eos_id}"
+            f"{path}: texts end with {vocabulary.eos}, by config.json with {model_config.eos_id}"
         )
-    if vocabulary.size > made.vocab_size:
+    if vocabulary.size > model_config.vocab_size:
         raise ValueError(
-            f"{path} has {vocabulary.size} pieces, config.json vocab_size {made.vocab_size}"
+            f"{path} has {vocabulary.size} pieces, config.json vocab_size {model_config.vocab_size}"
         )
 
 
-def _manifest(name: str, vocabulary: Vocabulary, made: Config) -> Manifest:
+def _manifest(name: str, vocabulary: Vocabulary, model_config: Config) -> Manifest:
     """Returns a manifest without languages: the files do not name the training languages."""
     sides = ("source", "target")
     return Manifest(
@@ -313,9 +313,9 @@ def _manifest(name: str, vocabulary: Vocabulary, made: Config) -> Manifest:
         corpus_hash="",
         vocabulary_hash=dict.fromkeys(sides, vocabulary.hash),
         vocabulary_size=dict.fromkeys(sides, vocabulary.size),
-        pad=made.pad_id,
-        eos=made.eos_id,
-        start=made.start_id,
+        pad=model_config.pad_id,
+        eos=model_config.eos_id,
+        start=model_config.start_id,
     )
 
 

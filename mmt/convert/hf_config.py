@@ -107,9 +107,9 @@ def to_config(
     """
     kind = settings.get("model_type")
     if not isinstance(kind, str) or kind not in MODEL_TYPES:
-        near = suggest.hint(str(kind), MODEL_TYPES, cutoff=0.0)
+        hint = suggest.hint(str(kind), MODEL_TYPES, cutoff=0.0)
         raise ValueError(
-            f"{where}: model_type is {kind!r}; allowed: {', '.join(MODEL_TYPES)}{near}"
+            f"{where}: model_type is {kind!r}; allowed: {', '.join(MODEL_TYPES)}{hint}"
         )
     architectures = settings.get("architectures")
     for name in [] if architectures is None else _read(settings, "architectures", where, _NAMES):
@@ -157,7 +157,7 @@ def scales_logits(settings: Mapping[str, Any]) -> bool:
 def from_config(config: Config) -> dict[str, Any]:
     """Returns the config.json of a model. Raises ValueError without such an architecture."""
     kind = _model_type(config)
-    made: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "architectures": [MODEL_TYPES[kind]],
         "model_type": kind,
         "is_encoder_decoder": True,
@@ -167,7 +167,7 @@ def from_config(config: Config) -> dict[str, Any]:
         "tie_word_embeddings": config.tied_logits,
         "use_cache": True,
     }
-    made |= {name: getattr(config, ours) for name, ours in (_SIZES | SPECIAL_IDS).items()}
+    settings |= {name: getattr(config, ours) for name, ours in (_SIZES | SPECIAL_IDS).items()}
     hf_names = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
     first, *gate = config.mlp_activations
     if kind != "switch_transformers":
@@ -177,9 +177,9 @@ def from_config(config: Config) -> dict[str, Any]:
                 "and 'linear'"
             )
         short = "gelu" if gate and first == "gelu" else hf_names[first]
-        made["feed_forward_proj"] = f"gated-{short}" if gate else short
-        return made | {"dense_act_fn": hf_names[first], "is_gated_act": bool(gate)}
-    return made | {
+        settings["feed_forward_proj"] = f"gated-{short}" if gate else short
+        return settings | {"dense_act_fn": hf_names[first], "is_gated_act": bool(gate)}
+    return settings | {
         "dense_act_fn": hf_names[first],
         "num_experts": config.moe.num_experts,
         "expert_capacity": _NO_DROPS,

@@ -51,11 +51,11 @@ def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, i
     _check(manifest, corpus, run)
     files = run.vocabularies()
     vocabulary = Vocabulary.load(files["target"])
-    kept = np.flatnonzero(kept_pieces(vocabulary, _targets(corpus)))
+    kept_ids = np.flatnonzero(kept_pieces(vocabulary, _targets(corpus)))
     c = model.config
-    if len(kept) >= min(vocabulary.size, c.target_vocabulary):
+    if len(kept_ids) >= min(vocabulary.size, c.target_vocabulary):
         raise ValueError(f"{files['target']}: the corpus {corpus.name} uses all of its pieces")
-    moved = [i for i in (c.pad_id, c.eos_id, c.start_id) if i >= len(kept) or kept[i] != i]
+    moved = [i for i in (c.pad_id, c.eos_id, c.start_id) if i >= len(kept_ids) or kept_ids[i] != i]
     if moved:
         raise ValueError(
             f"{files['target']}: the special ids {moved} stand behind pieces that are left out"
@@ -63,22 +63,22 @@ def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, i
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=run.best_step())
     flat = {name: np.asarray(leaf) for name, leaf in parameter_names.to_flat(params, c).items()}
     table = "target_embed" if c.target_vocab_size else "source_embed"
-    flat["target_embed/embedding"] = flat[f"{table}/embedding"][kept]
+    flat["target_embed/embedding"] = flat[f"{table}/embedding"][kept_ids]
     if not c.tied_logits:
-        flat["logits/kernel"] = flat["logits/kernel"][:, kept]
+        flat["logits/kernel"] = flat["logits/kernel"][:, kept_ids]
     with staged(Path(out)) as temporary:
-        made = Run(temporary)
-        bindings = [f"transformer.Config.target_vocab_size = {len(kept)}"]
-        made.config.write_text(derived.gin_text(run, bindings, out), encoding="utf-8")
-        names = dict(zip(SIDES, (made.vocabulary(s, shared=False) for s in SIDES), strict=True))
+        new_run = Run(temporary)
+        bindings = [f"transformer.Config.target_vocab_size = {len(kept_ids)}"]
+        new_run.config.write_text(derived.gin_text(run, bindings, out), encoding="utf-8")
+        names = dict(zip(SIDES, (new_run.vocabulary(s, shared=False) for s in SIDES), strict=True))
         shutil.copyfile(files["source"], names["source"])
-        names["target"].write_bytes(trimmed(files["target"].read_bytes(), kept))
+        names["target"].write_bytes(trimmed(files["target"].read_bytes(), kept_ids))
         _with_vocabularies(manifest, names).write(temporary)
         for file in (run.environment, run.identifier):
             if file.is_file():
                 shutil.copyfile(file, temporary / file.name)
         derived.write_parameters(temporary, flat)
-    return c.target_vocabulary, len(kept)
+    return c.target_vocabulary, len(kept_ids)
 
 
 def kept_pieces(vocabulary: Vocabulary, texts: Iterable[str]) -> Bool[np.ndarray, "V"]:
@@ -100,12 +100,12 @@ def merged(vocabulary: Vocabulary, piece: str) -> Iterator[int]:
     yield from (vocabulary.id(part) for part in parts if vocabulary.has(part))
     while len(parts) > 1:
         pairs = ((i, parts[i] + parts[i + 1]) for i in range(len(parts) - 1))
-        known = [(vocabulary.score(pair), -i) for i, pair in pairs if vocabulary.has(pair)]
-        if not known:
+        known_pairs = [(vocabulary.score(pair), -i) for i, pair in pairs if vocabulary.has(pair)]
+        if not known_pairs:
             return
-        at = -max(known)[1]
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        yield vocabulary.id(parts[at])
+        index = -max(known_pairs)[1]
+        parts[index : index + 2] = [parts[index] + parts[index + 1]]
+        yield vocabulary.id(parts[index])
 
 
 def trimmed(model: bytes, kept: Int[np.ndarray, "K"]) -> bytes:
@@ -114,31 +114,31 @@ def trimmed(model: bytes, kept: Int[np.ndarray, "K"]) -> bytes:
     A model is a message of protocol buffers whose field 1 repeats for each piece. All fields have
     a length (https://protobuf.dev/programming-guides/encoding/).
     """
-    numbers, at, piece = set(kept.tolist()), 0, 0
+    numbers, offset, piece = set(kept.tolist()), 0, 0
     parts = []
-    while at < len(model):
-        start = at
-        tag, at = _varint(model, at)
-        length, at = _varint(model, at)
-        at += length
+    while offset < len(model):
+        start = offset
+        tag, offset = _varint(model, offset)
+        length, offset = _varint(model, offset)
+        offset += length
         if tag != 0x0A:  # field 1, with a length
-            parts.append(model[start:at])
+            parts.append(model[start:offset])
             continue
         if piece in numbers:
-            parts.append(model[start:at])
+            parts.append(model[start:offset])
         piece += 1
     return b"".join(parts)
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _varint(message: bytes, offset: int) -> tuple[int, int]:
     """Returns a number of 7 bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
     while True:
-        byte = message[at]
+        byte = message[offset]
         value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 0x80:
-            return value, at
+            return value, offset
 
 
 def _check(manifest: Manifest, corpus: Corpus, run: Run) -> None:

@@ -69,7 +69,7 @@ class State(NamedTuple):
         limits: constraints of each row.
         last: last token of each live hypothesis.
         live: live hypotheses; their scores are sums without a length penalty.
-        finished: ended hypotheses, `BeamSettings.kept` per row, best first.
+        finished: ended hypotheses, `BeamSettings.max_finished` per row, best first.
         cache: the step function's cache.
     """
 
@@ -132,7 +132,7 @@ def start(cache: Cache, *, limits: RowLimits, settings: BeamSettings) -> State:
         limits=limits._replace(max_lengths=max_lengths),
         last=jnp.full((batch * beams,), settings.start, jnp.int32),
         live=_empty(batch, beams, settings)._replace(scores=jnp.where(first, 0.0, -jnp.inf)),
-        finished=_empty(batch, settings.kept, settings),
+        finished=_empty(batch, settings.max_finished, settings),
         cache=cache,
     )
 
@@ -182,9 +182,9 @@ def take(states: Sequence[State], rows: Int[Array, "R"], *, settings: BeamSettin
         return jnp.concatenate(leaves)[rows]
 
     constraints = first.limits.constraints
-    if given := [each for state in states if (each := state.limits.constraints) is not None]:
-        phrases, times = (of_rows(*leaves) for leaves in zip(*(c[:2] for c in given), strict=True))
-        constraints = given[0]._replace(phrases=phrases, times=times)
+    if parts := [part for state in states if (part := state.limits.constraints) is not None]:
+        phrases, times = (of_rows(*leaves) for leaves in zip(*(p[:2] for p in parts), strict=True))
+        constraints = parts[0]._replace(phrases=phrases, times=times)
     limits, live, finished = jax.tree.map(
         of_rows,
         *[(each.limits._replace(constraints=None), each.live, each.finished) for each in states],
@@ -231,7 +231,7 @@ def _step(step_fn: StepFn, state: State, settings: BeamSettings, batch_axis: int
     scores = jnp.where(counted, scores, -jnp.inf)
     finished = _best_finished(state.finished, grown._replace(scores=scores), settings)
     open_scores = jnp.where(ended, -jnp.inf, grown.scores)
-    if banks is not None:  # `grown` has an order of its own, and its first ones stay live
+    if banks is not None:  # `grown` is ordered by bank: the first open ones stay live
         open_scores = constraints.only_first(open_scores, settings.beams)
     live_scores, chosen = jax.lax.top_k(open_scores, settings.beams)
     # Log-probabilities are at most 0, so sums only fall. A live hypothesis' final score is at
@@ -246,7 +246,7 @@ def _step(step_fn: StepFn, state: State, settings: BeamSettings, batch_axis: int
         last=_pick(tokens, chosen).reshape(-1),
         live=live._replace(scores=jnp.where(done, -jnp.inf, live_scores)),
         finished=finished,
-        cache=_follow(cache, _pick(parents, chosen), batch_axis) if settings.beams > 1 else cache,
+        cache=_reorder(cache, _pick(parents, chosen), batch_axis) if settings.beams > 1 else cache,
     )
 
 
@@ -364,21 +364,21 @@ def _best_continuations(
     if token_scores is not None:
         last = _pick(logprobs.reshape(batch, -1), flat)
         token_scores = _pick(token_scores, parents).at[:, :, state.step].set(last)
-    so_far = _pick(state.live.tokens, parents).at[:, :, state.step].set(tokens)
-    return Hypotheses(so_far, scores, token_scores), parents, tokens
+    sequences = _pick(state.live.tokens, parents).at[:, :, state.step].set(tokens)
+    return Hypotheses(sequences, scores, token_scores), parents, tokens
 
 
 def _best_finished(old: Hypotheses, new: Hypotheses, settings: BeamSettings) -> Hypotheses:
     """Returns the best of both, as many as are kept; on equal scores the old ones."""
-    both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), old, new)
-    scores, chosen = jax.lax.top_k(both.scores, settings.kept)
-    batch, kept = scores.shape
+    merged = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), old, new)
+    scores, chosen = jax.lax.top_k(merged.scores, settings.max_finished)
+    batch, size = scores.shape
 
     def chosen_or_empty(leaf: Array, empty: Array) -> Array:
-        exists = (scores > -jnp.inf).reshape(batch, kept, *[1] * (leaf.ndim - 2))
+        exists = (scores > -jnp.inf).reshape(batch, size, *[1] * (leaf.ndim - 2))
         return jnp.where(exists, _pick(leaf, chosen), empty)
 
-    return jax.tree.map(chosen_or_empty, both, _empty(batch, kept, settings))
+    return jax.tree.map(chosen_or_empty, merged, _empty(batch, size, settings))
 
 
 def _pick(rows: Array, chosen: Int[Array, "B X"]) -> Array:
@@ -386,15 +386,15 @@ def _pick(rows: Array, chosen: Int[Array, "B X"]) -> Array:
     return jnp.take_along_axis(rows, chosen.reshape(*chosen.shape, *[1] * (rows.ndim - 2)), axis=1)
 
 
-def _follow(cache: Cache, parents: Int[Array, "B beams"], batch_axis: int) -> Cache:
+def _reorder(cache: Cache, parents: Int[Array, "B beams"], batch_axis: int) -> Cache:
     """Returns the cache with every hypothesis' row taken from its parent."""
     if hasattr(cache, "reorder"):
         return cache.reorder(parents)
     batch, beams = parents.shape
     rows = (jnp.arange(batch)[:, None] * beams + parents).reshape(-1)
-    at = (slice(None),) * batch_axis + (rows,)
+    index = (slice(None),) * batch_axis + (rows,)
 
     def follow(leaf: Array) -> Array:
-        return leaf if leaf.ndim < 2 else leaf.at[at].get(mode="promise_in_bounds")
+        return leaf if leaf.ndim < 2 else leaf.at[index].get(mode="promise_in_bounds")
 
     return jax.tree.map(follow, cache)

@@ -3,8 +3,8 @@
 A source's bucket depends on its own length only: 16, 32, 64, ... tokens. A batch always has
 `batch_size` rows of its bucket's length, and its search runs in segments of fixed lengths
 (`mmt.decoding.segments`). So every source meets the same compiled programs, whichever sources share
-its batch, and its result does not depend on them. Without this guarantee batches may be smaller.
-There is no text here: `mmt.translate` makes sources of lines.
+its batch, and its result does not depend on them. Without `fixed`, batches may be smaller, and this
+guarantee is lost. This module knows token ids only: `mmt.translate` makes sources of lines.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ from mmt.decoding.segments import Rows, SearchModel, SegmentedSearch
 from mmt.decoding.settings import BeamSettings
 from mmt.system import environment
 
-_SEARCHES = 4  # at once
-_BEAMS = 2  # times as many beams where phrases are required
+_CONCURRENT_SEARCHES = 4
+_BEAM_FACTOR = 2  # times as many beams if phrases are required
 
 
 class Source(NamedTuple):
@@ -45,14 +45,15 @@ class Source(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """The shape of a batch: what decides which compiled programs a source meets.
+    """The shape of a batch. It decides which compiled programs a source meets.
 
     Attributes:
         length: source tokens: a power of two from 16, at most the model's longest.
         prefix: tokens of forced prefixes, a multiple of 16.
         required: tokens of all required phrases, a multiple of 32.
-        phrases: the most phrases, alternatives of a phrase, and tokens of an alternative: powers of
-            two from 4, 4 and 8, so that few shapes are compiled; zeros without phrases.
+        phrases: maximum numbers of phrases, of alternatives of a phrase, and of tokens of an
+            alternative: powers of two from 4, 4 and 8, so that few shapes are compiled; zeros
+            without phrases.
     """
 
     length: int
@@ -84,9 +85,10 @@ class BucketedBatches:
         decoding: options of the search.
         batch_size: rows of every batch; missing sources are filled up.
         longest: maximum tokens of a source.
-        fixed: whether a batch of fewer sources has `batch_size` rows too. Else it has the least
-            power of two that suffices, from 4, and a quarter of its rows is kept as soon as the
-            others are done, which is faster. Then results may depend on other sources, by rounding.
+        fixed: whether a batch of fewer sources has `batch_size` rows too. If not, it has the
+            smallest sufficient power of two of rows, at least 4, and shrinks to a quarter of its
+            rows as soon as the others are done. This is faster, but by rounding a result may depend
+            on other sources.
         token_scores: whether to keep the scores of tokens.
         edges: word edges of the target tokens, if sources have required phrases.
     """
@@ -131,10 +133,10 @@ class BucketedBatches:
         return [decoded[i] for i in range(len(sources))]
 
     def _parts(self, members: Mapping[Bucket, list[int]]) -> list[tuple[Bucket, list[int]]]:
-        """Returns the parts of buckets that are searched each on its own, the longest first.
+        """Divides buckets into parts for the threads; parts of long sources come first.
 
-        None has more than its share of all batches, so that all threads have work. Long sources
-        have the longest translations, whose last steps should not be left for the end.
+        No part is larger than a thread's share of all batches. Long sources take the most steps, so
+        starting them last would leave the other threads idle.
         """
         count, size = sum(map(len, members.values())), self.batch_size
         batches = -(-count // (size * concurrent_searches()))
@@ -164,17 +166,15 @@ class BucketedBatches:
     def _search_part(
         self, sources: Sequence[Source], bucket: Bucket, numbers: Sequence[int]
     ) -> dict[int, list[DecodedSequence]]:
-        """Returns the hypotheses of some sources, which are of one bucket, by their numbers."""
+        """Returns the hypotheses of sources of one bucket, by their numbers."""
         settings = self.decoding.settings(
             self.decoding.longest(bucket.length) + bucket.required,
             start=self.model.start, eos=self.model.eos, pad=self.model.pad,
             token_scores=self.token_scores,
         )  # fmt: skip
         if bucket.required:
-            settings = dataclasses.replace(settings, beams=_BEAMS * settings.beams)
-        search = SegmentedSearch(
-            self.model, settings, batch_size=self.batch_size, fixed=self.fixed
-        )
+            settings = dataclasses.replace(settings, beams=_BEAM_FACTOR * settings.beams)
+        search = SegmentedSearch(self.model, settings, batch_size=self.batch_size, fixed=self.fixed)
         batches = (
             self._prefilled(
                 {number: sources[number] for number in numbers[start : start + self.batch_size]},
@@ -182,15 +182,15 @@ class BucketedBatches:
             )
             for start in range(0, len(numbers), self.batch_size)
         )  # fmt: skip
-        found = search.search(batches)
-        if any(np.isnan(each.scores).any() for each in found.values()):
+        hypotheses = search.search(batches)
+        if any(np.isnan(each.scores).any() for each in hypotheses.values()):
             raise ValueError("the model's output is not a number (NaN): did its training diverge?")
         return {
             number: [
                 _sequence(jax.tree.map(lambda leaf, at=i: leaf[at], each), settings)
                 for i in np.flatnonzero(each.scores > -np.inf)
             ]
-            for number, each in found.items()
+            for number, each in hypotheses.items()
         }
 
     def _prefilled(
@@ -205,44 +205,43 @@ class BucketedBatches:
         tokens = np.full((rows, bucket.length), self.model.pad, np.int32)
         numbers = np.full(rows, -1)
         numbers[: len(sources)] = list(sources)
-        given = list(sources.values())
-        for row, source in enumerate(given):
+        batch = list(sources.values())
+        for row, source in enumerate(batch):
             tokens[row, : len(source.tokens)] = source.tokens
         encoded, state = self.model.prefill(
             tokens,
-            self._limits(given, bucket, rows),
+            self._limits(batch, bucket, rows),
             settings=settings,
             cache_length=cache_length,
-            language_ids=self._language_ids(given, rows),
+            language_ids=self._language_ids(batch, rows),
         )
         return Rows(numbers, encoded, state)
 
     def _language_ids(self, sources: Sequence[Source], rows: int) -> Int[np.ndarray, "B"] | None:
-        """Returns the language id of each row, 0 for rows that fill the batch up; None without any.
-        """
-        given = [source.language for source in sources if source.language is not None]
-        if not given:
+        """Returns the language id of each row, 0 for empty rows; None if no source has one."""
+        language_ids = [source.language for source in sources if source.language is not None]
+        if not language_ids:
             return None
-        if len(given) < len(sources):
+        if len(language_ids) < len(sources):
             raise ValueError("some sources have a language id and others have none")
-        return np.array(given + [0] * (rows - len(given)), np.int32)
+        return np.array(language_ids + [0] * (rows - len(language_ids)), np.int32)
 
     def _limits(self, sources: Sequence[Source], bucket: Bucket, rows: int) -> RowLimits:
         """Returns the constraints of each row; rows that fill the batch up decode nothing."""
-        least = np.zeros(rows, np.int32)
-        most, forced = least.copy(), np.full((rows, bucket.prefix), -1, np.int32)
+        min_lengths = np.zeros(rows, np.int32)
+        max_lengths, prefixes = min_lengths.copy(), np.full((rows, bucket.prefix), -1, np.int32)
         noise = np.zeros((rows, 2), np.uint32)
         for row, source in enumerate(sources):
-            least[row] = self.decoding.shortest(len(source.tokens))
-            most[row] = self.decoding.longest(len(source.tokens))
-            most[row] += sum(phrase.longest for phrase in source.phrases)
-            forced[row, : len(source.prefix)] = source.prefix
+            min_lengths[row] = self.decoding.shortest(len(source.tokens))
+            max_lengths[row] = self.decoding.longest(len(source.tokens))
+            max_lengths[row] += sum(phrase.longest for phrase in source.phrases)
+            prefixes[row, : len(source.prefix)] = source.prefix
             identity = f"{self.decoding.seed} {list(source.tokens)}".encode()
             noise[row] = np.frombuffer(hashlib.sha256(identity).digest()[:8], np.uint32)
         return RowLimits(
-            jnp.asarray(most),
-            min_lengths=jnp.asarray(least) if self.decoding.min_length_ratio else None,
-            prefix=jnp.asarray(forced) if bucket.prefix else None,
+            jnp.asarray(max_lengths),
+            min_lengths=jnp.asarray(min_lengths) if self.decoding.min_length_ratio else None,
+            prefix=jnp.asarray(prefixes) if bucket.prefix else None,
             noise=jnp.asarray(noise) if self.decoding.temperature else None,
             constraints=self._constraints(sources, bucket, rows) if bucket.required else None,
         )
@@ -259,23 +258,23 @@ class BucketedBatches:
 
 
 def concurrent_searches() -> int:
-    """Returns how many searches run at once: several on one CPU device, which one cannot fill.
+    """Returns how many searches run at once: several on one CPU device, else one.
 
-    The steps of small batches are short, and mostly wait for single threads.
+    One search leaves cores idle: the steps of small batches are short, and mostly single-threaded.
     """
     if jax.default_backend() != "cpu" or jax.sharding.get_abstract_mesh().size > 1:
         return 1
-    return min(_SEARCHES, environment.cores())
+    return min(_CONCURRENT_SEARCHES, environment.cores())
 
 
 def check_prefixes(sources: Sequence[Source], decoding: Decoding) -> None:
     """Raises ValueError for a source with a prefix that leaves no room for the end token."""
     for source in sources:
-        most = decoding.longest(len(source.tokens))
-        if len(source.prefix) + 1 > most:
+        max_length = decoding.longest(len(source.tokens))
+        if len(source.prefix) + 1 > max_length:
             raise ValueError(
-                f"prefix of {len(source.prefix)} tokens; the longest translation of this line "
-                f"has {most}, with its end"
+                f"prefix of {len(source.prefix)} tokens; a translation of this line has at "
+                f"most {max_length} tokens, end token included"
             )
 
 

@@ -28,8 +28,8 @@ class WordEdges(NamedTuple):
 class RequiredPhrase(NamedTuple):
     """A phrase that a hypothesis must contain `times` times.
 
-    `alternatives` are token ids of its spellings, of which any counts. Those that end at one place
-    count once.
+    `alternatives` are token ids of its spellings; any of them counts. Alternatives that end at the
+    same token count once.
     """
 
     alternatives: tuple[tuple[int, ...], ...]
@@ -37,7 +37,7 @@ class RequiredPhrase(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Returns the number of tokens that the phrase takes at most."""
+        """Returns the maximum number of tokens of all occurrences of the phrase."""
         return self.times * max(map(len, self.alternatives))
 
 
@@ -57,7 +57,7 @@ class Constraints(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What each live hypothesis has of its row's phrases.
+    """How much of its row's phrases each live hypothesis contains.
 
     Attributes:
         phrases, times: the phrases of the hypothesis' row.
@@ -87,38 +87,38 @@ class Banks(NamedTuple):
 def constraints(
     rows: Sequence[Sequence[RequiredPhrase]], shape: tuple[int, int, int, int], edges: WordEdges
 ) -> Constraints:
-    """Returns the constraints of rows that each have some phrases.
+    """Returns the constraints of rows of phrases as arrays.
 
-    `shape` is the number of rows, and the most phrases, alternatives and tokens.
+    `shape` is the number of rows, and the maximum numbers of phrases, alternatives and tokens.
     """
     filled, times = np.full(shape, -1, np.int32), np.zeros(shape[:2], np.int32)
     for row, phrases in enumerate(rows):
         for number, phrase in enumerate(phrases):
             times[row, number] = phrase.times
-            for place, tokens in enumerate(phrase.alternatives):
-                filled[row, number, place, : len(tokens)] = tokens
+            for index, tokens in enumerate(phrase.alternatives):
+                filled[row, number, index, : len(tokens)] = tokens
     return Constraints(*map(jnp.asarray, (filled, times, edges.starts, edges.ends)))
 
 
 def progress(
     constraints: Constraints, tokens: Int[Array, "B beams T"], step: Int[Array, ""]
 ) -> Progress:
-    """Returns what hypotheses have of the phrases after `step` tokens."""
+    """Returns how much of the phrases each hypothesis contains after `step` tokens."""
     batch, beams, longest = tokens.shape
     hypotheses = tokens.reshape(batch * beams, longest)
     phrases = jnp.repeat(constraints.phrases, beams, axis=0)
     size, lengths = phrases.shape[-1], jnp.sum(phrases >= 0, axis=-1)
     places = jnp.arange(longest)
     ends = constraints.ends[hypotheses] & (places < step)
-    # Whether a word goes on from the token before to this one.
+    # Whether a word continues from the previous token to this one.
     inside = constraints.starts[hypotheses] & jnp.pad(ends, ((0, 0), (1, 0)))[:, :-1]
     inside &= places < step
 
     begins = ~inside[:, None, None, :] & (lengths > 0)[..., None]  # an alternative begins here
     after = jnp.pad(hypotheses, ((0, 0), (0, size)), constant_values=-2)
     for z in range(size):
-        wanted, token = phrases[..., z, None], after[:, None, None, z : z + longest]
-        begins &= (wanted < 0) | ((wanted == token) & (places + z < step))
+        expected, actual = phrases[..., z, None], after[:, None, None, z : z + longest]
+        begins &= (expected < 0) | ((expected == actual) & (places + z < step))
     next_places = places + lengths[..., None]
     goes_on = jnp.take_along_axis(
         jnp.pad(inside, ((0, 0), (0, size)))[:, None, None, :], next_places, axis=-1
@@ -147,49 +147,49 @@ def progress(
     )
 
 
-def banks(of: Progress, tokens: Int[Array, "N Y"], starts: Bool[Array, "V"]) -> Banks:
+def banks(progress: Progress, tokens: Int[Array, "N Y"], starts: Bool[Array, "V"]) -> Banks:
     """Returns the banks of hypotheses continued by `tokens`; `starts` as in `WordEdges`."""
-    inside = of.in_word[:, None] & starts[tokens]
-    size = of.phrases.shape[-1]
-    fits = (of.phrases[:, None] == tokens[..., None, None, None]) & of.suffixes[:, None]
+    inside = progress.in_word[:, None] & starts[tokens]
+    size = progress.phrases.shape[-1]
+    fits = (progress.phrases[:, None] == tokens[..., None, None, None]) & progress.suffixes[:, None]
     fits &= ~inside[..., None, None, None] | (jnp.arange(size) > 0)
     grown = jnp.max(jnp.where(fits, jnp.arange(1, size + 1), 0), axis=-1)  # [N Y U A]
-    lengths = of.lengths[:, None]
-    whole = jnp.any((grown == lengths) & (lengths > 0), axis=-1)
-    firm = of.occurrences[:, None] + (of.at_end[:, None] & ~inside[..., None])
-    times, most = of.times[:, None], jnp.max(of.lengths, axis=-1)[:, None]
-    # Of phrases at the end, begun or whole, one counts: the next token cannot suit them all.
-    at_end = jnp.where(whole, most, jnp.minimum(jnp.max(grown, axis=-1), most - 1))
+    lengths = progress.lengths[:, None]
+    completed = jnp.any((grown == lengths) & (lengths > 0), axis=-1)
+    firm = progress.occurrences[:, None] + (progress.at_end[:, None] & ~inside[..., None])
+    times, longest = progress.times[:, None], jnp.max(progress.lengths, axis=-1)[:, None]
+    # Of the phrases at the end, begun or complete, one counts: the next token cannot suit them all.
+    at_end = jnp.where(completed, longest, jnp.minimum(jnp.max(grown, axis=-1), longest - 1))
     at_end = jnp.max(jnp.where(firm < times, at_end, 0), axis=-1)
-    bank = jnp.sum(jnp.minimum(firm, times) * most, axis=-1) + at_end
-    return Banks(bank, jnp.all(firm + whole >= times, axis=-1))
+    bank = jnp.sum(jnp.minimum(firm, times) * longest, axis=-1) + at_end
+    return Banks(bank, jnp.all(firm + completed >= times, axis=-1))
 
 
-def required_tokens(of: Progress) -> Int[Array, "N R"]:
+def required_tokens(progress: Progress) -> Int[Array, "N R"]:
     """Returns the tokens that begin and continue phrases that must occur again; -1 fills up.
 
-    With both, a hypothesis can always have one token of its phrases more.
+    With both, a hypothesis can always add one more token of its phrases.
     """
-    size = of.phrases.shape[-1]
-    open_ = of.suffixes & (jnp.arange(size) < of.lengths[..., None])
-    place = jnp.max(jnp.where(open_, jnp.arange(size), 0), axis=-1)
-    following = jnp.take_along_axis(of.phrases, place[..., None], axis=-1)
-    tokens = jnp.concatenate([of.phrases[..., :1], following], axis=-1)
-    missing = of.occurrences + of.at_end < of.times
+    size = progress.phrases.shape[-1]
+    open_ = progress.suffixes & (jnp.arange(size) < progress.lengths[..., None])
+    matched = jnp.max(jnp.where(open_, jnp.arange(size), 0), axis=-1)
+    following = jnp.take_along_axis(progress.phrases, matched[..., None], axis=-1)
+    tokens = jnp.concatenate([progress.phrases[..., :1], following], axis=-1)
+    missing = progress.occurrences + progress.at_end < progress.times
     return jnp.where(missing[..., None, None], tokens, -1).reshape(len(tokens), -1)
 
 
 def with_required(
-    of: Progress,
+    progress: Progress,
     logits: Float[Array, "N V"],
     best: Float[Array, "N W"],
     tokens: Int[Array, "N W"],
 ) -> tuple[Float[Array, "N Y"], Int[Array, "N Y"]]:
     """Adds the tokens that continue phrases to the best tokens of each hypothesis.
 
-    A token that is there already gets -inf the second time.
+    A token that occurs twice has the score -inf the second time.
     """
-    required = required_tokens(of)
+    required = required_tokens(progress)
     twice = jnp.any(required[:, :, None] == tokens[:, None, :], axis=-1)
     earlier = jnp.tril(jnp.ones((required.shape[1],) * 2, bool), -1)
     twice |= jnp.any((required[:, :, None] == required[:, None, :]) & earlier, axis=-1)
@@ -206,7 +206,7 @@ def best_by_bank(
 ) -> Int[Array, "B X"]:
     """Returns the indices of `count` continuations of each row, those to keep first.
 
-    First comes the best of those with most tokens of phrases, so that a row always completes its
+    First comes the best continuation of the highest bank, so that a row always completes its
     phrases; then the best of each bank, the second of each bank, and so on; equal ranks by score.
     """
     rows, places = jnp.arange(len(scores))[:, None], jnp.arange(scores.shape[1])

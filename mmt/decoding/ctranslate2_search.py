@@ -23,12 +23,12 @@ from mmt.decoding.options import DEFAULT, Decoding
 from mmt.system import environment
 
 WEIGHTS = ("float32", "bfloat16", "int8")
-# Times as many hypotheses as beams end before CTranslate2 stops, by `early_stopping`. It does not
-# know the bounds at which our search stops. `benchmarks/exports.py` has the effect of 3.
+# CTranslate2's `patience`: it stops when patience * beams hypotheses have ended. It does not know
+# the bounds at which `beam_search` stops. `benchmarks/exports.py` measures the effect of 3.
 _PATIENCE = {"never": 3, "unlikely": 1}
 # Hypotheses of CTranslate2 end as those of Hugging Face do.
 DEFAULT_SEARCH = dataclasses.replace(DEFAULT, search_style="hf")
-_NEVER = -1e9  # below the score of any hypothesis; CTranslate2 gives -1e10 to excluded ones
+_EXCLUDED = -1e9  # below the score of any hypothesis; CTranslate2 gives -1e10 to excluded ones
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,17 +86,18 @@ class CTranslate2Model:
         return {piece: number for number, piece in enumerate(self.target)}
 
 
-class _Found(NamedTuple):
-    """Tokens of a hypothesis, with the end token if it has one, and the sum by CTranslate2."""
+class _RawHypothesis(NamedTuple):
+    """Token ids of a hypothesis, with any end token, and its log-probability by CTranslate2."""
 
     tokens: list[int]
-    total: float
+    log_prob: float
 
 
 class _Group(NamedTuple):
-    """What the sources of one call have in common.
+    """The properties that the sources of one call share.
 
-    CTranslate2's prefixes change how others are searched, and it has one minimum length for all.
+    In CTranslate2 a prefix changes the search of the whole batch, and the minimum length is that of
+    the batch.
     """
 
     length: int
@@ -138,21 +139,23 @@ class CTranslate2Search:
         bucketing.check_prefixes(sources, self.decoding)
         if any(source.phrases for source in sources):
             raise ValueError(refusal("a glossary"))
-        found: dict[int, list[_Found]] = {}
-        for group, rows in _grouped(range(len(sources)), lambda i: self._group(sources[i])).items():
-            most = max(self._most(sources[i]) for i in rows)
-            found |= self._found(sources, rows, group, most)
+        hypotheses: dict[int, list[_RawHypothesis]] = {}
+        groups = _group_by(range(len(sources)), lambda i: self._group(sources[i]))
+        for group, rows in groups.items():
+            max_length = max(self._max_length(sources[i]) for i in rows)
+            hypotheses |= self._translate(sources, rows, group, max_length)
             # Up to a length that no hypothesis reaches, the search does not depend on the maximum.
-            cut = [
+            truncated = [
                 i for i in rows
-                if self._most(sources[i]) < most
-                and any(len(each.tokens) >= self._most(sources[i]) for each in found[i])
+                if self._max_length(sources[i]) < max_length
+                and any(len(each.tokens) >= self._max_length(sources[i]) for each in hypotheses[i])
             ]  # fmt: skip
-            for limit, again in _grouped(cut, lambda i: self._most(sources[i])).items():
-                found |= self._found(sources, again, group, limit)
-        return self._scored(sources, [found[i] for i in range(len(sources))])
+            limits = _group_by(truncated, lambda i: self._max_length(sources[i]))
+            for limit, group_rows in limits.items():
+                hypotheses |= self._translate(sources, group_rows, group, limit)
+        return self._scored(sources, [hypotheses[i] for i in range(len(sources))])
 
-    def _most(self, source: Source) -> int:
+    def _max_length(self, source: Source) -> int:
         return self.decoding.longest(len(source.tokens))
 
     def _group(self, source: Source) -> _Group:
@@ -162,17 +165,17 @@ class CTranslate2Search:
             self.decoding.shortest(len(source.tokens)) if self.decoding.min_length_ratio else 0,
         )
 
-    def _found(
+    def _translate(
         self, sources: Sequence[Source], rows: Sequence[int], group: _Group, longest: int
-    ) -> dict[int, list[_Found]]:
+    ) -> dict[int, list[_RawHypothesis]]:
         """Returns the hypotheses of at most `longest` tokens of some sources, by their numbers."""
         model, decoding = self.model, self.decoding
         candidates = 1 if decoding.beam == 1 else _PATIENCE[decoding.early_stopping] * decoding.beam
         if decoding.nbest == 1 and not decoding.alpha:
             candidates = 1  # the first to end with the highest sum is the best one
         results = model.library.translate_batch(
-            [_named(sources[i].tokens, model.source) for i in rows],
-            [_named(sources[i].prefix, model.target) for i in rows] if group.prefixed else None,
+            [_pieces(sources[i].tokens, model.source) for i in rows],
+            [_pieces(sources[i].prefix, model.target) for i in rows] if group.prefixed else None,
             max_batch_size=self.batch_size,
             beam_size=decoding.beam,
             patience=max(1.0, candidates / decoding.beam),
@@ -187,20 +190,25 @@ class CTranslate2Search:
             min_decoding_length=min(max(group.shortest - 1, 0), longest),  # without the end token
         )
         ids = model.target_ids
-        found: dict[int, list[_Found]] = {}
+        hypotheses_of: dict[int, list[_RawHypothesis]] = {}
         for i, result in zip(rows, results, strict=True):
             hypotheses = zip(result.hypotheses, result.scores, strict=True)
-            each = [_Found([ids[piece] for piece in pieces], total) for pieces, total in hypotheses]
-            found[i] = [one for one in each if not one.total < _NEVER]
-        return found
+            decoded = [
+                _RawHypothesis([ids[piece] for piece in pieces], log_prob)
+                for pieces, log_prob in hypotheses
+            ]
+            hypotheses_of[i] = [
+                hypothesis for hypothesis in decoded if not hypothesis.log_prob < _EXCLUDED
+            ]
+        return hypotheses_of
 
     def _scored(
-        self, sources: Sequence[Source], found: Sequence[list[_Found]]
+        self, sources: Sequence[Source], candidates: Sequence[list[_RawHypothesis]]
     ) -> list[list[DecodedSequence]]:
         """Returns the best hypotheses of each source with their scores."""
         decoded: list[list[DecodedSequence]] = [[] for _ in sources]
         pairs: list[tuple[int, list[int]]] = []  # source number, tokens to score again
-        for number, (source, hypotheses) in enumerate(zip(sources, found, strict=True)):
+        for number, (source, hypotheses) in enumerate(zip(sources, candidates, strict=True)):
             ranked = self._ranked(hypotheses)
             if self._has_other_sums(source):
                 pairs += [(number, each.tokens) for each in ranked]
@@ -220,11 +228,11 @@ class CTranslate2Search:
         decoding = self.decoding
         return bool(source.prefix or decoding.min_length_ratio or decoding.no_repeat_ngram)
 
-    def _ranked(self, hypotheses: Sequence[_Found]) -> list[_Found]:
+    def _ranked(self, hypotheses: Sequence[_RawHypothesis]) -> list[_RawHypothesis]:
         """Returns distinct hypotheses, best first by CTranslate2's sum."""
         distinct = {tuple(each.tokens): each for each in reversed(hypotheses)}
         return sorted(
-            distinct.values(), key=lambda each: -each.total / self._penalty(len(each.tokens))
+            distinct.values(), key=lambda each: -each.log_prob / self._penalty(len(each.tokens))
         )
 
     def _token_scores(
@@ -235,8 +243,8 @@ class CTranslate2Search:
             return []
         model = self.model
         results = model.library.score_batch(
-            [_named(sources[number].tokens, model.source) for number, _ in pairs],
-            [_named(_without_end(tokens, model.eos), model.target) for _, tokens in pairs],
+            [_pieces(sources[number].tokens, model.source) for number, _ in pairs],
+            [_pieces(_without_end(tokens, model.eos), model.target) for _, tokens in pairs],
             max_batch_size=self.batch_size,
             max_input_length=0,
         )
@@ -246,20 +254,20 @@ class CTranslate2Search:
         ]
 
     def _sequence(
-        self, tokens: list[int], total: float, scores: Sequence[float] = ()
+        self, tokens: list[int], log_prob: float, scores: Sequence[float] = ()
     ) -> DecodedSequence:
-        """Returns a hypothesis. Raises ValueError for a total that is not a number."""
-        if math.isnan(total):
+        """Returns a hypothesis. Raises ValueError for a log-probability that is not a number."""
+        if math.isnan(log_prob):
             raise ValueError("the model's output is not a number (NaN): did its training diverge?")
         kept = list(scores) if self.token_scores else []
-        return DecodedSequence(tokens, kept, total / self._penalty(len(tokens)))
+        return DecodedSequence(tokens, kept, log_prob / self._penalty(len(tokens)))
 
     def _penalty(self, length: int) -> float:
         return length_penalty(length, self.decoding.settings(1))
 
 
 def check(decoding: Decoding) -> None:
-    """Raises ValueError for options of a search that CTranslate2 does not have as we mean them."""
+    """Raises ValueError for search options that CTranslate2 lacks or defines differently."""
     if decoding.search_style != "hf":
         raise ValueError(
             f"search_style {decoding.search_style!r}: the engine ctranslate2 ends hypotheses as "
@@ -280,12 +288,12 @@ def refusal(option: str) -> str:
     )
 
 
-def _grouped(rows: Any, key: Any) -> Mapping[Any, list[int]]:
+def _group_by(rows: Any, key: Any) -> Mapping[Any, list[int]]:
     ordered = sorted(rows, key=key)
     return {name: list(members) for name, members in itertools.groupby(ordered, key=key)}
 
 
-def _named(tokens: Sequence[int], pieces: Sequence[str]) -> list[str]:
+def _pieces(tokens: Sequence[int], pieces: Sequence[str]) -> list[str]:
     return [pieces[token] for token in tokens]
 
 

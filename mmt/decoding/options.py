@@ -84,28 +84,32 @@ class Decoding:
             object.__setattr__(self, "search_style", rules)
         checked.check(self)
         self.settings(1)
-        least, most = self.min_length_ratio, self.max_length_ratio
-        if most is not None and not 0 < most <= 1000:
-            raise ValueError(f"max_length_ratio {most}; allowed: above 0, to 1000, or None")
-        limit = 2 if most is None else most
-        if not 0 <= least <= limit:
+        min_ratio, max_ratio = self.min_length_ratio, self.max_length_ratio
+        if max_ratio is not None and not 0 < max_ratio <= 1000:
+            raise ValueError(f"max_length_ratio {max_ratio}; allowed: above 0, to 1000, or None")
+        limit = 2 if max_ratio is None else max_ratio
+        if not 0 <= min_ratio <= limit:
             raise ValueError(
-                f"min_length_ratio {least}; allowed: 0 to {limit}"
-                + (" (more needs a max_length_ratio)" if most is None else ", the max_length_ratio")
+                f"min_length_ratio {min_ratio}; allowed: 0 to {limit}"
+                + (
+                    " (more needs a max_length_ratio)"
+                    if max_ratio is None
+                    else ", the max_length_ratio"
+                )
             )
         if self.split not in SPLITS:
             raise ValueError(f"split {self.split!r}; {suggest.choices(self.split, SPLITS)}")
         if self.prefix and self.prefix.splitlines() != [self.prefix]:
             raise ValueError(f"prefix {self.prefix!r}; allowed: text on one line")
 
-    def settings(self, max_length: int, **more: Any) -> BeamSettings:
+    def settings(self, max_length: int, **extra: Any) -> BeamSettings:
         """Returns the settings of a search for at most `max_length` tokens.
 
         `more` holds the model's `start`, `eos` and `pad` tokens, and `token_scores`.
         """
         shared = {field.name for field in dataclasses.fields(BeamSettings)}
         options = {name: value for name, value in vars(self).items() if name in shared}
-        return BeamSettings(max_length, beams=self.beam, **options, **more)
+        return BeamSettings(max_length, beams=self.beam, **options, **extra)
 
     def longest(self, source: int) -> int:
         """Returns the maximum length of a translation of `source` tokens, end tokens included."""

@@ -47,11 +47,11 @@ def repeated_ngrams(
     if size < ngram:
         return none
     starts = jnp.arange(size - ngram + 1)
-    same = jnp.broadcast_to(starts + ngram <= length, (len(history), len(starts)))
+    matches = jnp.broadcast_to(starts + ngram <= length, (len(history), len(starts)))
     for i in range(ngram - 1):
         last = jax.lax.dynamic_index_in_dim(history, length - ngram + 1 + i, axis=1)
-        same &= history[:, i : i + len(starts)] == last
-    ends = jnp.where(same, history[:, ngram - 1 :], vocabulary)
+        matches &= history[:, i : i + len(starts)] == last
+    ends = jnp.where(matches, history[:, ngram - 1 :], vocabulary)
     return none.at[rows, ends].set(True, mode="drop")
 
 

@@ -1,8 +1,8 @@
-"""Searches in segments: rows that go on together fill batches, and done ones leave them.
+"""Searches in segments of a few steps: rows that are done leave their batch, and others join it.
 
-The segments of one cache length have one program, which every row meets in a batch of the same
-shape, whatever rows share it. So its result does not depend on them, and no row waits for another
-one longer than a cache lasts.
+All segments of one cache length run one compiled program on batches of one shape. So the result of
+a row does not depend on the other rows of its batch, and no row waits for others longer than one
+cache length.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _LEAST = 4  # rows of the batches with long caches
 
 
 class SearchSegment(NamedTuple):
-    """Steps of a search that a batch does together.
+    """A number of steps of a search, after which rows may leave their batch.
 
     Attributes:
         end: the steps of the search when it is done.
@@ -56,8 +56,8 @@ class SearchModel(Protocol):
         cache_length: int,
         language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[Any, State]:
-        """Encodes the source. Returns what decoding needs of it, and a search before its first
-        step with a cache of `cache_length` tokens.
+        """Encodes the source. Returns the encoded source, and a search before its first step with
+        a cache of `cache_length` tokens.
         """
         ...
 
@@ -83,18 +83,18 @@ class SearchModel(Protocol):
         *,
         settings: BeamSettings,
     ) -> tuple[Any, State]:
-        """Returns rows of several batches after the same step as one: what decoding needs of them,
-        and their search. The rows of all are counted through; -1 is a row without a hypothesis.
+        """Returns the encoded sources and the search of rows of several batches, which have done
+        the same number of steps. `rows` counts through the batches; -1 is an empty row.
         """
         ...
 
 
 class Rows(NamedTuple):
-    """Rows of a batch.
+    """A batch of rows.
 
     Attributes:
-        sources: the number of each row's source; -1 for a row without one.
-        encoded: what decoding needs of the sources.
+        sources: the number of each row's source; -1 for an empty row.
+        encoded: the encoded sources.
         state: their search.
     """
 
@@ -114,8 +114,8 @@ class SegmentedSearch:
         settings: settings of the search.
         batch_size: rows of a full batch in the first segment.
         fixed: whether batches of fewer sources are filled up, so that every row meets the same
-            programs. Else they have the least power of two that suffices, from 4, and a batch goes
-            on with a quarter of its rows as soon as the others are done.
+            programs. If not, a batch has the smallest sufficient power of two of rows, at least 4,
+            and shrinks to a quarter of its rows as soon as the others are done.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class SegmentedSearch:
         self._fixed = fixed
         self._segments = segments(settings.max_length, batch_size)
         self._waiting: list[Rows | None] = [None] * len(self._segments)
-        self._found: dict[int, Hypotheses] = {}
+        self._hypotheses: dict[int, Hypotheses] = {}
 
     @property
     def cache_length(self) -> int:
@@ -135,21 +135,21 @@ class SegmentedSearch:
     def search(self, batches: Iterable[Rows]) -> dict[int, Hypotheses]:
         """Returns the hypotheses of each source, on the host, by its number.
 
-        A row whose search met NaN has it as score.
+        The scores of a row whose search met NaN are NaN.
         """
         for batch in batches:
             self._run(batch, 0)
         for number, segment in enumerate(self._segments):
             if (rows := self._waiting[number]) is not None:
                 self._waiting[number] = None
-                places = np.flatnonzero(rows.sources >= 0)
-                size = rows_of(len(places), segment.rows, self._fixed)
-                self._run(self._take([rows], places, size), number)
-        return self._found
+                indices = np.flatnonzero(rows.sources >= 0)
+                size = rows_of(len(indices), segment.rows, self._fixed)
+                self._run(self._take([rows], indices, size), number)
+        return self._hypotheses
 
     def _run(self, rows: Rows, number: int) -> None:
         """Searches rows to the end of a segment."""
-        number = self._last(rows, number)
+        number = self._last_segment(rows, number)
         segment = self._segments[number]
         while True:
             fewest = self._fewest(len(rows.sources))
@@ -162,19 +162,19 @@ class SegmentedSearch:
             if number == len(self._segments) - 1 and live.sum() > fewest:
                 live = np.zeros_like(live)  # at the maximum length
             if not live.all():
-                self._note(rows, ~live)
+                self._store_finished(rows, ~live)
             rows = rows._replace(sources=np.where(live, rows.sources, -1))
             if not live.any():
                 return
             if live.sum() > fewest:
-                self._go_on(rows, number + 1)
+                self._continue(rows, number + 1)
                 return
             rows = self._take([rows], np.flatnonzero(live), fewest)
 
-    def _last(self, rows: Rows, number: int) -> int:
-        """Returns the segment after which a batch stops.
+    def _last_segment(self, rows: Rows, number: int) -> int:
+        """Returns the number of the segment after which a batch stops.
 
-        Where few other rows could join it, it goes on while its cache suffices, which spares calls.
+        A batch that few other rows could join continues while its cache suffices: fewer calls.
         """
         segment, size = self._segments[number], self._segments[0].rows
         if size > _LEAST and 2 * np.count_nonzero(rows.sources >= 0) > segment.rows:
@@ -188,40 +188,40 @@ class SegmentedSearch:
         return number
 
     def _fewest(self, rows: int) -> int:
-        """Returns how many rows of a batch are kept when the others are done; 0: all stay."""
+        """Returns the number of rows that a batch of `rows` shrinks to; 0: it does not shrink."""
         return 0 if self._fixed or rows // 4 < _FEWEST else rows // 4
 
-    def _go_on(self, rows: Rows, number: int) -> None:
-        """Runs the next segment of rows, as far as they fill batches; the others wait."""
+    def _continue(self, rows: Rows, number: int) -> None:
+        """Runs a segment of the rows that fill a batch, with those that wait; the others wait."""
         waiting, size = self._waiting[number], self._segments[number].rows
         parts = [rows] if waiting is None else [waiting, rows]
-        places = np.flatnonzero(np.concatenate([part.sources for part in parts]) >= 0)
-        while len(places) >= size:
-            self._run(self._take(parts, places[:size], size), number)
-            places = places[size:]
-        if len(places) and (waiting is not None or len(rows.sources) > size):
-            rows = self._take(parts, places, size)
-        self._waiting[number] = rows if len(places) else None
+        indices = np.flatnonzero(np.concatenate([part.sources for part in parts]) >= 0)
+        while len(indices) >= size:
+            self._run(self._take(parts, indices[:size], size), number)
+            indices = indices[size:]
+        if len(indices) and (waiting is not None or len(rows.sources) > size):
+            rows = self._take(parts, indices, size)
+        self._waiting[number] = rows if len(indices) else None
 
-    def _take(self, parts: Sequence[Rows], places: Int[np.ndarray, "R"], size: int) -> Rows:
-        """Returns `size` rows: those at some places, counted through the parts, then empty ones."""
+    def _take(self, parts: Sequence[Rows], indices: Int[np.ndarray, "R"], size: int) -> Rows:
+        """Returns `size` rows: those at `indices`, counted through the parts, then empty ones."""
         sources = np.concatenate([part.sources for part in parts])
-        if len(parts) == 1 and size == len(sources) and (np.delete(sources, places) < 0).all():
+        if len(parts) == 1 and size == len(sources) and (np.delete(sources, indices) < 0).all():
             return parts[0]
-        places = np.concatenate([places, np.full(size - len(places), -1, places.dtype)])
+        indices = np.concatenate([indices, np.full(size - len(indices), -1, indices.dtype)])
         encoded, state = self._model.take(
-            [(part.encoded, part.state) for part in parts], places, settings=self._settings
+            [(part.encoded, part.state) for part in parts], indices, settings=self._settings
         )
-        return Rows(np.where(places >= 0, sources[places], -1), encoded, state)
+        return Rows(np.where(indices >= 0, sources[indices], -1), encoded, state)
 
-    def _note(self, rows: Rows, done: Bool[np.ndarray, "B"]) -> None:
-        """Keeps the hypotheses of rows that are done."""
+    def _store_finished(self, rows: Rows, is_done: Bool[np.ndarray, "B"]) -> None:
+        """Stores the hypotheses of rows that are done; NaN scores if the search met NaN."""
         best = jax.tree.map(np.asarray, beam_search.best(rows.state, self._settings))
         broken = np.isnan(rows.state.live.scores).any(axis=1, keepdims=True)
         best = best._replace(scores=np.where(broken, np.nan, best.scores))
-        for row in np.flatnonzero(done & (rows.sources >= 0)):
+        for row in np.flatnonzero(is_done & (rows.sources >= 0)):
             of_row = jax.tree.map(lambda leaf, row=row: leaf[row], best)
-            self._found[int(rows.sources[row])] = of_row
+            self._hypotheses[int(rows.sources[row])] = of_row
 
 
 def rows_of(sources: int, batch_size: int, fixed: bool) -> int:
@@ -235,17 +235,17 @@ def segments(longest: int, batch_size: int) -> list[SearchSegment]:
     """Returns the segments of a search of `longest` tokens.
 
     A step's time grows with the length of the cache, and most translations are short. So the cache
-    grows, and the batches of a longer one have fewer rows and longer segments. A length is compiled
-    when the first search reaches it.
+    grows during a search. With a longer cache, batches have fewer rows and segments more steps. A
+    cache length is compiled when the first search reaches it.
 
     >>> [(segment.end, segment.cache_length, segment.rows) for segment in segments(90, 32)][3:]
     [(32, 32, 16), (40, 64, 8), (48, 64, 8), (56, 64, 8), (64, 64, 8), (80, 90, 4), (90, 90, 4)]
     """
-    found: list[SearchSegment] = []
+    result: list[SearchSegment] = []
     least, end, cache, rows = min(_LEAST, batch_size), 0, _SHORTEST, batch_size
     while end < longest:
         if end == cache:
             cache, rows = 2 * cache, max(least, rows // 2)
         end = min(end + max(_STEPS, cache // 8), longest)
-        found.append(SearchSegment(end, min(cache, longest), rows))
-    return found
+        result.append(SearchSegment(end, min(cache, longest), rows))
+    return result

@@ -1,7 +1,7 @@
 """`BeamSettings`: the settings of one search, checked.
 
-`mmt.decoding.options.Decoding` makes them from what a user set, a maximum length and the model's
-special tokens.
+`mmt.decoding.options.Decoding` makes them from the user's options, a maximum length and the
+model's special tokens.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class BeamSettings:
         self._check_sampling()
 
     @property
-    def kept(self) -> int:
+    def max_finished(self) -> int:
         """Returns the number of finished hypotheses that a row keeps while it searches."""
         return self.beams if self.early_stopping == "unlikely" else self.nbest
 

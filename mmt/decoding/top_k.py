@@ -16,13 +16,13 @@ def top_k(x: Float[Array, "N V"], k: int) -> tuple[Float[Array, "N k"], Int[Arra
     rows, width = x.shape
     on_one_cpu = jax.default_backend() == "cpu" and jax.sharding.get_abstract_mesh().size <= 1
     if not on_one_cpu or width < 2 * k * _BLOCK:
-        values, at = jax.lax.top_k(x, k)
-        return values, at
+        values, columns = jax.lax.top_k(x, k)
+        return values, columns
     padding = -width % _BLOCK
     blocks = jnp.pad(x, ((0, 0), (0, padding)), constant_values=-jnp.inf)
     blocks = blocks.reshape(rows, -1, _BLOCK)
     _, best = jax.lax.top_k(blocks.max(axis=-1), k)
     best = jnp.sort(best, axis=-1)  # so that of equal values the lower column stays first
     candidates = jnp.take_along_axis(blocks, best[:, :, None], axis=1).reshape(rows, -1)
-    values, at = jax.lax.top_k(candidates, k)
-    return values, jnp.take_along_axis(best, at // _BLOCK, axis=1) * _BLOCK + at % _BLOCK
+    values, columns = jax.lax.top_k(candidates, k)
+    return values, jnp.take_along_axis(best, columns // _BLOCK, axis=1) * _BLOCK + columns % _BLOCK

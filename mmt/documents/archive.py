@@ -31,12 +31,12 @@ class Archive:
 
     def write(self, translations: Sequence[MarkedText | None]) -> bytes:
         """Returns the zip with translations; without a changed text, its own bytes."""
-        rest = iter(translations)
-        own = {name: list(itertools.islice(rest, len(part.segments)))
+        remaining = iter(translations)
+        by_part = {name: list(itertools.islice(remaining, len(part.segments)))
                for name, part in self.parts.items()}  # fmt: skip
-        if not any(part.edits(own[name]) for name, part in self.parts.items()):
+        if not any(part.edits(by_part[name]) for name, part in self.parts.items()):
             return self.content
-        written = {name: part.changed(own[name]) for name, part in self.parts.items()}
+        written = {name: part.changed(by_part[name]) for name, part in self.parts.items()}
         return _replaced(
             self.content,
             {name: data for name, data in written.items()
@@ -101,10 +101,10 @@ def _fault(archive: zipfile.ZipFile, size: int) -> str:
 
 def _replaced(content: bytes, changed: dict[str, bytes]) -> bytes:
     """Returns a zip with new contents of some parts, all in the same order."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(buffer, "w") as new:
         new.comment = old.comment
         for info in old.infolist():
             data = changed[info.filename] if info.filename in changed else old.read(info)
             new.writestr(copy.copy(info), data)
-    return out.getvalue()
+    return buffer.getvalue()

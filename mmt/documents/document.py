@@ -180,15 +180,15 @@ class _Edited:
 
     def render(self, start: int, end: int) -> str:
         parts: list[str] = []
-        here, first = start, bisect.bisect_left(self.places, (start, -end))
+        position, first = start, bisect.bisect_left(self.places, (start, -end))
         for index in range(first, len(self.edits)):
             slot, translation = self.edits[index]
             if slot.start >= end and slot.start != len(self.text):
                 break
-            if slot.start >= here:
-                parts += self.text[here : slot.start], slot.write(translation, self.render)
-                here = slot.end
-        return "".join(parts) + self.text[here:end]
+            if slot.start >= position:
+                parts += self.text[position : slot.start], slot.write(translation, self.render)
+                position = slot.end
+        return "".join(parts) + self.text[position:end]
 
 
 def plain(escape: Callable[[str], str] = str) -> Callable[[MarkedText, Render], str]:

@@ -92,10 +92,10 @@ class _Paragraph:
         """Returns the runs of a translation."""
         prefix = _PREFIX.match(self.runs[self.base]).group(1)  # type: ignore[union-attr]
         parts: list[str] = []
-        looks, here = [self.base], 0
+        looks, position = [self.base], 0
         for tag in translation.tags:
-            parts += self._run_of(translation.text[here : tag.position], looks[-1], prefix)
-            here = tag.position
+            parts += self._run_of(translation.text[position : tag.position], looks[-1], prefix)
+            position = tag.position
             if tag.offset in self.starts:
                 looks.append(self.starts[tag.offset])
             elif tag.offset in self.ends:
@@ -104,7 +104,7 @@ class _Paragraph:
                 raw = render(tag.offset, tag.offset + len(tag.markup))
                 look = self.wrapped.get(tag.offset)
                 parts += [raw] if look is None else [self.runs[look], raw, f"</{prefix}r>"]
-        return "".join([*parts, *self._run_of(translation.text[here:], looks[-1], prefix)])
+        return "".join([*parts, *self._run_of(translation.text[position:], looks[-1], prefix)])
 
     def _run_of(self, text: str, look: str, prefix: str) -> list[str]:
         if not text:

@@ -74,13 +74,14 @@ def _renamed(tag: str, locales: Locales) -> str:
     That of the target's kind is changed, or added; of the others, the first one only.
     """
     names = {match[2]: match for match in _NAME.finditer(tag)}
-    given = next((m for m in names.values() if locales.renamed(m[3]) != m[3]), None)
-    if given is None:
+    name_to_replace = next((m for m in names.values() if locales.renamed(m[3]) != m[3]), None)
+    if name_to_replace is None:
         return tag
-    kind, new = _kind(locales.target), locales.renamed(given[3])
+    kind, new = _kind(locales.target), locales.renamed(name_to_replace[3])
     if kind in names:
         return tag[: names[kind].start(3)] + new + tag[names[kind].end(3) :]
-    return f'{tag[: given.start()]}{given[1]}{kind}="{new}" {tag[given.start() :]}'
+    start = name_to_replace.start()
+    return f'{tag[:start]}{name_to_replace[1]}{kind}="{new}" {tag[start:]}'
 
 
 def _kind(language: str) -> str:
@@ -117,8 +118,8 @@ def _added(markup: Markup) -> Iterator[FileChange]:
             added = f"{tag}<{prefix}pPr><{prefix}bidi/></{prefix}pPr>"
             yield FileChange(start.start, start.end, added)
     for index in markup.elements("tbl"):
-        own = [child for child in markup.children(index) if tokens[child].name == "tblPr"]
-        for child in own:
+        properties = [child for child in markup.children(index) if tokens[child].name == "tblPr"]
+        for child in properties:
             yield from _on(markup, child, "bidiVisual", _AFTER_VISUAL)
     earlier = {child for i in markup.elements("sectPrChange") for child in markup.children(i)}
     for index in markup.elements("sectPr"):
@@ -129,9 +130,9 @@ def _added(markup: Markup) -> Iterator[FileChange]:
 def _on(markup: Markup, index: int, name: str, later: Set[str]) -> Iterator[FileChange]:
     """Yields the change that turns a property on, in its place before the `later` ones."""
     tokens = markup.tokens
-    own, last = tokens[index], tokens[tokens[index].partner]
-    tag = markup.text[own.start : own.end]
-    prefix = tag[1 : tag.index(own.name)]
+    element, last = tokens[index], tokens[tokens[index].partner]
+    tag = markup.text[element.start : element.end]
+    prefix = tag[1 : tag.index(element.name)]
     added = f"<{prefix}{name}/>"
     inner = [tokens[child] for child in markup.children(index)]
     if given := next((token for token in inner if token.name == name), None):
@@ -139,7 +140,7 @@ def _on(markup: Markup, index: int, name: str, later: Set[str]) -> Iterator[File
             yield FileChange(given.start, tokens[given.partner].end, added)
     elif last.start == last.end:
         # Only "/>" is replaced, since a property may be added before the element.
-        yield FileChange(own.end - 2, own.end, f">{added}</{prefix}{own.name}>")
+        yield FileChange(element.end - 2, element.end, f">{added}</{prefix}{element.name}>")
     else:
-        place = next((token.start for token in inner if token.name in later), last.start)
-        yield FileChange(place, place, added)
+        insert_at = next((token.start for token in inner if token.name in later), last.start)
+        yield FileChange(insert_at, insert_at, added)

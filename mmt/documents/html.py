@@ -172,13 +172,13 @@ def _paired(text: str) -> list[Token]:
     unclosed = {index for indices in open_.values() for index in indices}
     implied = _implied_ends(parts, starts, unclosed)
 
-    found: list[Token] = []
+    paired: list[Token] = []
     places: dict[int, int] = {}  # index of a start among the parts -> among the tokens
 
     def add_end(part: _Part, start: int) -> None:
         partner = places[start]
-        found[partner] = found[partner]._replace(partner=len(found))
-        found.append(Token("end", *part[1:], partner))
+        paired[partner] = paired[partner]._replace(partner=len(paired))
+        paired.append(Token("end", *part[1:], partner))
 
     for index, part in enumerate(parts):
         if index in implied:
@@ -187,14 +187,14 @@ def _paired(text: str) -> list[Token]:
         if index in starts:
             add_end(part, starts[index])
             continue
-        places[index] = len(found)
-        found.append(Token(*part, -1))
+        places[index] = len(paired)
+        paired.append(Token(*part, -1))
         if index in void:
             add_end(_Part("end", part.name, part.end, part.end, {}), index)
     if len(parts) in implied:
         name = parts[implied[len(parts)]].name
         add_end(_Part("end", name, len(text), len(text), {}), implied[len(parts)])
-    return found
+    return paired
 
 
 def _implied_ends(
@@ -213,8 +213,8 @@ def _implied_ends(
         if start not in unclosed or _role(Token(*part, -1)) not in ("opaque", "hidden"):
             continue
         while index < len(parts):
-            again = parts[index].kind == "start" and parts[index].name == part.name
-            if starts.get(index, start) < start or (again and part.name in _WITHOUT_END):
+            is_same_tag = parts[index].kind == "start" and parts[index].name == part.name
+            if starts.get(index, start) < start or (is_same_tag and part.name in _WITHOUT_END):
                 break
             index += 1
         implied[index] = start
@@ -223,11 +223,11 @@ def _implied_ends(
 
 def _split(text: str) -> Iterator[_Part]:
     """Yields the tokens."""
-    here, raw = 0, ""
-    while here < len(text):
-        start = _next(text, here, raw)
-        if here < start:
-            yield _Part("text", "", here, start, {})
+    index, raw = 0, ""
+    while index < len(text):
+        start = _next(text, index, raw)
+        if index < start:
+            yield _Part("text", "", index, start, {})
         if start == len(text):
             if raw:
                 yield _Part("end", raw, start, start, {})
@@ -235,24 +235,24 @@ def _split(text: str) -> Iterator[_Part]:
         closing = text[start + 1] == "/"
         match = _NAME.match(text, start + 1 + closing)
         if match is None:  # a comment or declaration
-            here = _after(text, start, "-->" if text.startswith("<!--", start) else ">")
-            yield _Part("other", "", start, here, {})
+            index = _after(text, start, "-->" if text.startswith("<!--", start) else ">")
+            yield _Part("other", "", start, index, {})
             continue
         name, attributes = match[0].lower(), dict[str, str]()
-        here = _tag_end(text, match.end(), attributes)
-        if here == -1:  # the file ends inside a tag
+        index = _tag_end(text, match.end(), attributes)
+        if index == -1:  # the file ends inside a tag
             yield _Part("other", "", start, len(text), {})
             return
         raw = name if name in _RAW and not closing else ""
-        yield _Part("end" if closing else "start", name, start, here, attributes)
+        yield _Part("end" if closing else "start", name, start, index, attributes)
 
 
-def _next(text: str, here: int, raw: str) -> int:
+def _next(text: str, index: int, raw: str) -> int:
     """Returns where the next markup begins; inside a raw element only its end tag does."""
     if raw:
-        end = re.compile(rf"</{raw}(?=[\s/>])", re.IGNORECASE).search(text, here)
+        end = re.compile(rf"</{raw}(?=[\s/>])", re.IGNORECASE).search(text, index)
         return end.start() if end else len(text)
-    match = _MARKUP.search(text, here)
+    match = _MARKUP.search(text, index)
     return match.start() if match else len(text)
 
 
@@ -260,22 +260,22 @@ _MARKUP = re.compile(r"<(?=[a-zA-Z!?/])")
 
 
 def _after(text: str, start: int, end: str) -> int:
-    place = text.find(end, start + 2)
-    return len(text) if place == -1 else place + len(end)
+    index = text.find(end, start + 2)
+    return len(text) if index == -1 else index + len(end)
 
 
-def _tag_end(text: str, here: int, attributes: dict[str, str]) -> int:
+def _tag_end(text: str, index: int, attributes: dict[str, str]) -> int:
     """Collects attributes; returns the offset after the tag, -1 for none."""
     while True:
-        while here < len(text) and text[here] in " \t\n\r\f/":
-            here += 1
-        if here == len(text):
+        while index < len(text) and text[index] in " \t\n\r\f/":
+            index += 1
+        if index == len(text):
             return -1
-        if text[here] == ">":
-            return here + 1
-        match = _ATTRIBUTE.match(text, here)
+        if text[index] == ">":
+            return index + 1
+        match = _ATTRIBUTE.match(text, index)
         if match is None:  # a stray quote or equals sign
-            here += 1
+            index += 1
             continue
         if text[match.end() : match.end() + 1] == "=":
             value = text[match.end() + 1 : match.end() + 64].lstrip()
@@ -283,4 +283,4 @@ def _tag_end(text: str, here: int, attributes: dict[str, str]) -> int:
                 return -1
         name = match[1].lower()
         attributes.setdefault(name, html.unescape(match[2] or match[3] or match[4] or ""))
-        here = match.end()
+        index = match.end()

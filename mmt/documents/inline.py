@@ -93,13 +93,13 @@ def writer(escape: Callable[[str], str]) -> Callable[[MarkedText, Render], str]:
 
 
 def _written(escape: Callable[[str], str], translation: MarkedText, render: Render) -> str:
-    parts, here = [], 0
+    parts, position = [], 0
     for tag in translation.tags:
-        parts.append(escape(translation.text[here : tag.position]))
+        parts.append(escape(translation.text[position : tag.position]))
         inside = tag.offset >= 0
         parts.append(render(tag.offset, tag.offset + len(tag.markup)) if inside else tag.markup)
-        here = tag.position
-    return "".join([*parts, escape(translation.text[here:])])
+        position = tag.position
+    return "".join([*parts, escape(translation.text[position:])])
 
 
 @dataclasses.dataclass

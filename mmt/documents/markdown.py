@@ -129,7 +129,7 @@ def _marked(raw: str) -> MarkedText:
     parts: list[str] = []
     tags: list[Tag] = []
     open_: dict[str, int] = {}  # marker -> index of its start among the tags, in order
-    here = length = 0
+    position = length = 0
     for match in _INLINE.finditer(raw):
         kind, marker = match.lastgroup, match[0]
         if match["alone"]:
@@ -138,8 +138,8 @@ def _marked(raw: str) -> MarkedText:
         opens, closes = bool(after.strip()), bool(before.strip())
         if kind == "emphasis" and not (opens or closes):
             continue  # a lone asterisk is text
-        part = html.unescape(raw[here : match.start()])
-        here = match.end()
+        part = html.unescape(raw[position : match.start()])
+        position = match.end()
         if kind == "escape":
             parts.append(part + marker[1])
             length += len(part) + 1
@@ -156,5 +156,5 @@ def _marked(raw: str) -> MarkedText:
             tags[-1] = tags[-1]._replace(kind="end")
         elif kind == "start" or (kind == "emphasis" and opens):
             open_[name] = len(tags) - 1
-    parts.append(html.unescape(raw[here:]))
+    parts.append(html.unescape(raw[position:]))
     return MarkedText("".join(parts), tuple(tags))

@@ -95,10 +95,12 @@ UNKNOWN = Locales()
 
 def locales(source: str | None, target: str | None) -> Locales:
     """Returns the languages of any names. Raises ValueError for an unknown one."""
-    found, into = (languages.find(name).code if name else "" for name in (source, target))
+    source_code, target_code = (
+        languages.find(name).code if name else "" for name in (source, target)
+    )
     match = _TAG.fullmatch(target or "")
     region = match["region"] if match else None
-    return Locales(found, into, region.upper() if region else "")
+    return Locales(source_code, target_code, region.upper() if region else "")
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -118,5 +120,5 @@ def _region(tag: str) -> str:
 
     likely = get_global("likely_subtags")
     language = tag.partition("-")[0]
-    found = likely.get(tag.replace("-", "_")) or likely.get(language) or ""
-    return found.rpartition("_")[2] if found else ""
+    expanded = likely.get(tag.replace("-", "_")) or likely.get(language) or ""
+    return expanded.rpartition("_")[2] if expanded else ""

@@ -50,12 +50,12 @@ def _styles(markup: Markup, locales: Locales) -> Iterator[FileChange]:
     for index in markup.elements("text-properties"):
         token = markup.tokens[index]
         places = [markup.attribute(token, f"fo:{name}") for name in ("language", "country")]
-        given = [markup.text[slice(*place)] for place in places if place]
-        known = [part for part in given if part not in ("", "none")]
-        new = locales.renamed("-".join(known))
-        if places[0] and new != "-".join(known):
-            language, *others = new.split("-")
-            country = others[-1] if len(known) > 1 and others else "none"
+        written = [markup.text[slice(*span)] for span in places if span]
+        language_parts = [part for part in written if part not in ("", "none")]
+        new = locales.renamed("-".join(language_parts))
+        if places[0] and new != "-".join(language_parts):
+            language, *regions = new.split("-")
+            country = regions[-1] if len(language_parts) > 1 and regions else "none"
             yield FileChange(*places[0], language)
             if places[1]:
                 yield FileChange(*places[1], country)
@@ -65,9 +65,9 @@ def _turned(markup: Markup, locales: Locales) -> Iterator[FileChange]:
     """Yields the changes of the styles that have the direction of the source."""
     old, new = ("rl", "lr") if locales.turned == "ltr" else ("lr", "rl")
     for index in markup.elements(*_DIRECTED) if locales.turned else ():
-        place = markup.attribute(markup.tokens[index], "style:writing-mode")
-        if place and markup.text[slice(*place)] in (old, f"{old}-tb"):
-            yield FileChange(*place, markup.text[slice(*place)].replace(old, new))
+        attribute = markup.attribute(markup.tokens[index], "style:writing-mode")
+        if attribute and markup.text[slice(*attribute)] in (old, f"{old}-tb"):
+            yield FileChange(*attribute, markup.text[slice(*attribute)].replace(old, new))
 
 
 def _role(token: Token) -> Role:

@@ -173,25 +173,25 @@ class _Places:
     ) -> list[tuple[_Element, Span]]:
         """Returns the words of each element: windows that do not overlap, in order."""
         low, high = window
-        taken = np.zeros(len(self.words) + 1, bool)
+        is_taken = np.zeros(len(self.words) + 1, bool)
         chosen: dict[int, Span] = {}
         with_text = [i for i, e in enumerate(elements) if self.source[e.start : e.end].strip()]
         for i in sorted(with_text, key=lambda i: elements[i].start - elements[i].end):
-            first, last = self._best(elements[i], low, high, taken)
+            first, last = self._best(elements[i], low, high, is_taken)
             chosen[i] = first, last
-            taken[first:last] = True
+            is_taken[first:last] = True
         inside = {place for first, last in chosen.values() for place in range(first + 1, last)}
         for i, element in enumerate(elements):
             if i not in chosen or chosen[i][0] == chosen[i][1]:
-                wanted = self._place(element, low, high)
+                expected = self._place(element, low, high)
                 free = [place for place in range(low, high + 1) if place not in inside]
-                place = min(free, key=lambda place: (abs(place - wanted), place))
+                place = min(free, key=lambda place: (abs(place - expected), place))
                 chosen[i] = place, place
         order = sorted(chosen, key=lambda i: (chosen[i], elements[i].start, i))
         return [(elements[i], chosen[i]) for i in order]
 
     def _best(
-        self, element: _Element, low: int, high: int, taken: Bool[np.ndarray, "places"]
+        self, element: _Element, low: int, high: int, is_taken: Bool[np.ndarray, "places"]
     ) -> Span:
         """Returns the window of free words that gives most of its attention to an element.
 
@@ -202,9 +202,9 @@ class _Places:
         best, window = 0.0, None
         total, begin = 0.0, low
         for word in range(low, high):
-            if taken[word] or total < 0:
+            if is_taken[word] or total < 0:
                 total, begin = 0.0, word
-            if taken[word]:
+            if is_taken[word]:
                 begin = word + 1
                 continue
             total += gains[word]
@@ -212,7 +212,7 @@ class _Places:
                 best, window = total, (begin, word + 1)
         if window:
             return window
-        free = [i for i in range(low, high) if not taken[i]]
+        free = [i for i in range(low, high) if not is_taken[i]]
         if not free:
             return low, low
         word = max(free, key=lambda i: (shares[i], -i))

@@ -62,14 +62,24 @@ def form_change(forms: Collection[str], locales: Locales, *, ordinal: bool = Fal
     A category that both languages have stays, and stays out if the text has it not. Without `other`
     the forms are no plural forms, and nothing changes.
     """
-    wanted, own = (categories(code, ordinal) for code in (locales.target, locales.source))
-    if not locales.differ or not wanted or not own or "other" not in forms:
+    target_categories, source_categories = (
+        categories(code, ordinal) for code in (locales.target, locales.source)
+    )
+    if not locales.differ or not target_categories or not source_categories or "other" not in forms:
         return FormChange(frozenset(), ())
-    if not set(own) - {"zero", "many"} <= set(forms):  # such as a lone key `reason_other`
+    if not set(source_categories) - {"zero", "many"} <= set(
+        forms
+    ):  # such as a lone key `reason_other`
         return FormChange(frozenset(), ())
     return FormChange(
-        frozenset(form for form in forms if form in own and form not in wanted),
-        tuple(form for form in wanted if form not in own and form not in forms),
+        frozenset(
+            form for form in forms if form in source_categories and form not in target_categories
+        ),
+        tuple(
+            form
+            for form in target_categories
+            if form not in source_categories and form not in forms
+        ),
     )
 
 
@@ -96,12 +106,14 @@ def gettext_rule(code: str) -> GettextRule | None:
         return GettextRule(*PLURALS[locale.language])
     rule = locale.plural_form
     tags = {rule(number) for number in _COUNTS}
-    whole = PluralRule({tag: text for tag, text in rule.rules.items() if tag in tags})
-    match = _RULE.fullmatch(to_gettext(whole))
+    cldr_rule = PluralRule({tag: text for tag, text in rule.rules.items() if tag in tags})
+    match = _RULE.fullmatch(to_gettext(cldr_rule))
     assert match
-    found = GettextRule(int(match[1]), match[2])
-    same = (e for e in _SIMPLE if found.forms == (1 if e == "0" else 2) and _agree(e, match[2]))
-    return found._replace(expression=next(same, found.expression))
+    rule_of_header = GettextRule(int(match[1]), match[2])
+    equal_rules = (
+        e for e in _SIMPLE if rule_of_header.forms == (1 if e == "0" else 2) and _agree(e, match[2])
+    )
+    return rule_of_header._replace(expression=next(equal_rules, rule_of_header.expression))
 
 
 def parsed_rule(text: str) -> GettextRule | None:
@@ -125,9 +137,9 @@ def qt_forms(code: str) -> int:
     return _QT_FORMS.get(language.iso1 or language.iso3, 0)
 
 
-def _agree(expression: str, other: str) -> bool:
-    one, two = gettext.c2py(expression), gettext.c2py(other)
-    return all(one(number) == two(number) for number in _COUNTS)
+def _agree(expression: str, rule: str) -> bool:
+    first, second = gettext.c2py(expression), gettext.c2py(rule)
+    return all(first(number) == second(number) for number in _COUNTS)
 
 
 def _locale(code: str) -> "Locale | None":

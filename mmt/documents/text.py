@@ -99,12 +99,12 @@ def _cue(text: str, lines: list[tuple[int, int]], escaped: bool) -> Iterator[tup
 
 def _marked(raw: str, offset: int, escaped: bool) -> MarkedText:
     """Returns the text of a cue on one line; tags stand alone or in pairs."""
-    parts, tags, here, length = [], [], 0, 0
+    parts, tags, position, length = [], [], 0, 0
     open_: list[tuple[str, int]] = []
     for match in _TAG.finditer(raw):
-        part = _one_line(raw[here : match.start()], escaped)
+        part = _one_line(raw[position : match.start()], escaped)
         parts.append(part)
-        length, here = length + len(part), match.end()
+        length, position = length + len(part), match.end()
         name = re.match(r"</?([a-z]+)", match[0])
         tags.append(Tag(length, "alone", match[0], offset + match.start()))
         if name and match[0][1] != "/":
@@ -113,7 +113,7 @@ def _marked(raw: str, offset: int, escaped: bool) -> MarkedText:
             begin = open_.pop()[1]
             tags[begin] = tags[begin]._replace(kind="start")
             tags[-1] = tags[-1]._replace(kind="end")
-    parts.append(_one_line(raw[here:], escaped))
+    parts.append(_one_line(raw[position:], escaped))
     return MarkedText("".join(parts), tuple(tags))
 
 

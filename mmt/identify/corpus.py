@@ -46,12 +46,14 @@ def add_to_run(
         run.identifier.unlink()
     try:
         if corpus:
-            made = train_on_corpus(corpora.load(corpus), config=config, corpus_hash=corpus_hash)
+            identifier = train_on_corpus(
+                corpora.load(corpus), config=config, corpus_hash=corpus_hash
+            )
         elif cache:
-            made = train_on_cache(cache, config=config)
+            identifier = train_on_cache(cache, config=config)
         else:
             return "there is no CORPUS to train it on"
-        made.save(run.directory)
+        identifier.save(run.directory)
     except ValueError as error:  # a run from a cache needs no corpus
         return str(error)
     return ""
@@ -95,7 +97,7 @@ def _trained(
     config: IdentifierConfig,
     corpus_hash: str,
 ) -> LanguageIdentifier:
-    """Trains on `lines`; languages that have none held out give a part of theirs."""
+    """Trains on `lines`; a language without held-out lines has a part of its lines held out."""
     for code, of_language in lines.items():
         if not held_out.get(code):
             held_out[code] = of_language[::_HELD_OUT_SHARE][:_HELD_OUT_LINES]
@@ -104,20 +106,20 @@ def _trained(
     return train(lines, held_out, config=config, corpus_hash=corpus_hash)
 
 
-def _lines(corpus: Corpus, split: str, most: int, max_read: int) -> dict[str, list[str]]:
-    """Returns up to `most` different lines of each language of a split, the target included."""
+def _lines(corpus: Corpus, split: str, limit: int, max_read: int) -> dict[str, list[str]]:
+    """Returns up to `limit` distinct lines of each language of a split, the target included."""
     lines: dict[str, list[str]] = {}
     targets: dict[str, None] = {}
     for code in corpus.files.get(split, {}):
         pairs = [pair for pair in _pairs(corpus, code, split, max_read) if not pair.back_translated]
-        lines[code] = _spread(list(dict.fromkeys(pair.source for pair in pairs)), most)
-        targets.update(dict.fromkeys(pair.target for pair in _spread(pairs, most)))
-    lines[corpus.target] = _spread(list(targets), most)
+        lines[code] = _spread(list(dict.fromkeys(pair.source for pair in pairs)), limit)
+        targets.update(dict.fromkeys(pair.target for pair in _spread(pairs, limit)))
+    lines[corpus.target] = _spread(list(targets), limit)
     return lines
 
 
-def _lines_of_cache(cache: Cache, split: str, most: int, max_read: int) -> dict[str, list[str]]:
-    """Returns what `_lines` does, of a cache into one target."""
+def _lines_of_cache(cache: Cache, split: str, limit: int, max_read: int) -> dict[str, list[str]]:
+    """Returns lines as `_lines` does, from a cache."""
     lines: dict[str, list[str]] = {}
     targets: dict[str, None] = {}
     for code in cache.manifest.translated:
@@ -128,10 +130,10 @@ def _lines_of_cache(cache: Cache, split: str, most: int, max_read: int) -> dict[
             for source, target in (cache.pairs(code, split, every=every) if count else ())
             if not (text := _TAG.sub("", source)).startswith(BACK_TRANSLATED)
         ]
-        lines[code] = _spread(list(dict.fromkeys(source for source, _ in pairs)), most)
-        targets.update(dict.fromkeys(target for _, target in _spread(pairs, most)))
+        lines[code] = _spread(list(dict.fromkeys(source for source, _ in pairs)), limit)
+        targets.update(dict.fromkeys(target for _, target in _spread(pairs, limit)))
     if cache.manifest.target:
-        lines[cache.manifest.target] = _spread(list(targets), most)
+        lines[cache.manifest.target] = _spread(list(targets), limit)
     return lines
 
 
@@ -143,8 +145,8 @@ def _pairs(corpus: Corpus, code: str, split: str, max_read: int) -> Iterator[Pai
         yield from itertools.islice(part.pairs(code, split), -(-max_read // entries))
 
 
-def _spread(items: Sequence[T], most: int) -> list[T]:
-    """Returns up to `most` of the items, evenly spaced."""
-    if len(items) <= most:
+def _spread(items: Sequence[T], limit: int) -> list[T]:
+    """Returns up to `limit` of the items, evenly spaced."""
+    if len(items) <= limit:
         return list(items)
-    return [items[index * len(items) // most] for index in range(most)]
+    return [items[index * len(items) // limit] for index in range(limit)]

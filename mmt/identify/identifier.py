@@ -1,6 +1,6 @@
-"""`LanguageIdentifier`: says which language a line is in, of those that a run was trained on."""
+"""`LanguageIdentifier`: identifies the language of a line among those of a run's training data."""
 
-import os
+import io
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from mmt.identify import ngrams
 from mmt.run import Run
+from mmt.system import atomic
 
 NONE = "und"  # ISO 639-3's code of an undetermined language: none of the others
 _VERSION = 1
@@ -97,27 +98,25 @@ class LanguageIdentifier:
         }
 
     def save(self, model_dir: str | Path) -> None:
-        """Writes the identifier of a run directory, in place of a former one."""
-        file = Run(model_dir).identifier
-        new = file.with_name(f".{file.name}.new")
-        with new.open("wb") as stream:
-            np.savez_compressed(stream, **self.arrays())
-        os.replace(new, file)
+        """Writes the identifier of a run directory; replaces an old one."""
+        stream = io.BytesIO()
+        np.savez_compressed(stream, **self.arrays())
+        atomic.write_bytes(Run(model_dir).identifier, stream.getvalue())
 
     def quantised(self) -> "LanguageIdentifier":
         """Returns the identifier as it is after saving and loading."""
         return self._from_arrays(self.arrays())
 
     def scores(self, lines: Sequence[str]) -> Float[np.ndarray, "N L"]:
-        """Returns the logarithms of the probabilities, but for a constant per line."""
+        """Returns unnormalised log-probabilities."""
         parts = [np.zeros((0, len(self.codes)), np.float32)]
         for start in range(0, len(lines), _BATCH):
-            found = ngrams.extract(
+            features = ngrams.extract(
                 lines[start : start + _BATCH],
                 alphabet=self.alphabet, buckets=len(self.embedding),
             )  # fmt: skip
-            scores = found.project(self.embedding) @ self.output + self.bias
-            scores[found.scale == 0] = np.where(np.array(self.codes) == NONE, 0, -np.inf)
+            scores = features.project(self.embedding) @ self.output + self.bias
+            scores[features.scale == 0] = np.where(np.array(self.codes) == NONE, 0, -np.inf)
             parts.append(scores)
         return np.concatenate(parts)
 

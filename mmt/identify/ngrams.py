@@ -59,21 +59,21 @@ def extract(
 ) -> Ngrams:
     """Returns the n-grams of lines. buckets: a power of two. alphabet: sorted code points."""
     points, line = letters(lines)
-    known = np.zeros(CODE_POINTS, bool)
-    known[alphabet] = True
+    in_alphabet = np.zeros(CODE_POINTS, bool)
+    in_alphabet[alphabet] = True
     inside = points != _BOUNDARY
-    points = np.where(known[points] | ~inside, points, _UNKNOWN).astype(np.uint32)
+    points = np.where(in_alphabet[points] | ~inside, points, _UNKNOWN).astype(np.uint32)
     columns, sizes = [], []
     value, valid = np.full_like(points, _SEED), np.ones(len(points), bool)
     for order in range(1, ORDER + 1):
         size = max(len(points) - order + 1, 0)
         with np.errstate(over="ignore"):
             value = value[:size] * np.uint32(0x01000193) + points[order - 1 :]
-        if order > 2:  # what is between the first and the last lies within one word
+        if order > 2:  # the letters between the first and the last are of one word
             valid = valid[:size] & inside[order - 2 :][:size]
-        found = np.flatnonzero(inside if order == 1 else valid[:size])
-        columns.append(_bucket(value[found], buckets))
-        of_line = line[np.where(inside[found], found, found + 1)]
+        positions = np.flatnonzero(inside if order == 1 else valid[:size])
+        columns.append(_bucket(value[positions], buckets))
+        of_line = line[np.where(inside[positions], positions, positions + 1)]
         sizes.append(np.bincount(of_line, minlength=len(lines)))
     indices = np.concatenate(columns)
     ends = np.cumsum(np.concatenate(sizes))
@@ -89,15 +89,15 @@ def extract(
 def letters(lines: Sequence[str]) -> tuple[Int[np.ndarray, "C"], Int[np.ndarray, "C"]]:
     """Returns the code points of all lines, and the number of each one's line.
 
-    Each word, and each line, is followed by one boundary (0); the first one has one before it.
+    One boundary (0) follows each word and each line, and precedes the first one.
     """
     starts = (line[:MAX_CHARACTERS].replace("\n", " ") for line in lines)
     text = unicodedata.normalize("NFC", "\n".join(["", *starts, ""])).lower()
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
     line = np.cumsum(points == ord("\n"), dtype=np.int32) - 1
     points = np.where(is_letter()[points], points, _BOUNDARY)
-    kept = np.append(True, (points[1:] != _BOUNDARY) | (points[:-1] != _BOUNDARY))
-    return points[kept], line[kept]
+    is_kept = np.append(True, (points[1:] != _BOUNDARY) | (points[:-1] != _BOUNDARY))
+    return points[is_kept], line[is_kept]
 
 
 @functools.cache

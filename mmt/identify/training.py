@@ -113,12 +113,12 @@ class _Classifier:
 
     def step(self, lines: Sequence[str], labels: Int[np.ndarray, "N"], *, rate: float) -> None:
         """Takes one step of Adagrad. rate: factor on the learning rates."""
-        found = ngrams.extract(lines, alphabet=self.alphabet, buckets=len(self.embedding))
-        hidden = found.project(self.embedding)
+        features = ngrams.extract(lines, alphabet=self.alphabet, buckets=len(self.embedding))
+        hidden = features.project(self.embedding)
         errors = softmax(hidden @ self.output + self.bias)
         errors[np.arange(len(lines)), labels] -= 1
         errors /= len(lines)
-        used, gradient = found.gradient(errors @ self.output.T)
+        used, gradient = features.gradient(errors @ self.output.T)
         of_output = hidden.T @ errors
         self._squares[used] += np.square(gradient).mean(1)
         self._output_squares += np.square(of_output)
@@ -149,8 +149,8 @@ def _calibrated(
         normaliser = np.log(np.exp(logits).sum(1))
         return float((normaliser - logits[np.arange(len(labels)), labels]).mean())
 
-    found = optimize.minimize_scalar(loss, bounds=(0.05, 20), method="bounded")
-    sharpness = np.float32(found.x)
+    optimum = optimize.minimize_scalar(loss, bounds=(0.05, 20), method="bounded")
+    sharpness = np.float32(optimum.x)
     return dataclasses.replace(
         identifier, output=identifier.output * sharpness, bias=identifier.bias * sharpness
     )
@@ -179,11 +179,11 @@ def _examples(
         of_language = lines.get(code, ())
         texts += of_language
         labels += [label] * len(of_language)
-    others = np.setdiff1d(np.flatnonzero(ngrams.is_letter()), alphabet)
+    unused_letters = np.setdiff1d(np.flatnonzero(ngrams.is_letter()), alphabet)
     count = 2 * -(-len(texts) // len(codes))
-    for index, place in enumerate(random.integers(0, max(len(texts), 1), count if texts else 0)):
-        texts.append(_foreign(texts[place], others, random) if index % 4 == 0
-                     else _scrambled(texts[place], random))  # fmt: skip
+    for index, choice in enumerate(random.integers(0, max(len(texts), 1), count if texts else 0)):
+        texts.append(_foreign(texts[choice], unused_letters, random) if index % 4 == 0
+                     else _scrambled(texts[choice], random))  # fmt: skip
         labels.append(len(codes) - 1)
     return texts, np.array(labels, np.int64)
 
@@ -196,20 +196,20 @@ def _scrambled(text: str, random: np.random.Generator) -> str:
     return "".join(letter if letter == " " else next(shuffled) for letter in text)
 
 
-def _foreign(text: str, others: Int[np.ndarray, "P"], random: np.random.Generator) -> str:
+def _foreign(text: str, unused_letters: Int[np.ndarray, "P"], random: np.random.Generator) -> str:
     """Returns the text with letters of no language in place of all but spaces."""
-    drawn = iter(others[random.integers(0, len(others), len(text))])
+    drawn = iter(unused_letters[random.integers(0, len(unused_letters), len(text))])
     return "".join(letter if letter == " " else chr(next(drawn)) for letter in text)
 
 
 def _cut(text: str, random: np.random.Generator) -> str:
     """Returns a few words of the text; of a text in one word, some of its letters."""
-    words, separator, most = text.split(), " ", _MAX_WORDS
+    words, separator, limit = text.split(), " ", _MAX_WORDS
     if len(words) < 3:
-        words, separator, most = list(text), "", _MAX_LETTERS
+        words, separator, limit = list(text), "", _MAX_LETTERS
     if len(words) < 3:
         return text
-    size = int(random.integers(1 if separator else 2, min(len(words), most) + 1))
+    size = int(random.integers(1 if separator else 2, min(len(words), limit) + 1))
     start = int(random.integers(0, len(words) - size + 1))
     return separator.join(words[start : start + size])
 

@@ -26,16 +26,16 @@ from mmt.serve.responses import (
     Guard,
     LinesResponse,
     as_json,
-    each_in_time,
-    in_time,
+    cancel_on_disconnect,
     refusal,
-    unless_gone,
+    stream_with_timeout,
+    with_timeout,
 )
 from mmt.serve.service import Service
 from mmt.translate.files import supported_suffixes
 
-_IN_THREAD = 2000  # characters; splitting more of them would make other requests wait
-_PROGRESS = 0.3  # seconds between two lines about a file
+_MAX_INLINE = 2000  # characters; longer texts are split in a thread, not in the event loop
+_PROGRESS_SECONDS = 0.3  # between two progress lines of a file
 Answer = Response | LinesResponse
 
 
@@ -101,25 +101,27 @@ async def _page(service: Service, request: Request) -> Response:
 async def _translate(service: Service, request: Request) -> Answer:
     with contextlib.ExitStack() as stack:
         parameters = await _parameters(service, request, stack, service.limits.body_bytes)
-        asked = translation.read(parameters, service.limits, service.decoding)
-        prepare = functools.partial(translation.prepare, asked, service.models)
-        is_long = sum(map(len, asked.texts)) + 50 * len(asked.texts) > _IN_THREAD
-        prepared = await asyncio.to_thread(prepare) if is_long else prepare()
+        translation_request = translation.read(parameters, service.limits, service.decoding)
+        prepare = functools.partial(translation.prepare, translation_request, service.models)
+        size = sum(len(text) + 50 for text in translation_request.texts)
+        prepared = await asyncio.to_thread(prepare) if size > _MAX_INLINE else prepare()
         work = stack.enter_context(service.work(translation.sentences(prepared)))
         seconds = service.limits.seconds
         if _wants_lines(request):
-            lines = each_in_time(translation.lines(asked, prepared, work), seconds)
+            lines = stream_with_timeout(
+                translation.lines(translation_request, prepared, work), seconds
+            )
             return LinesResponse(request, lines, stack.pop_all())
-        answer = in_time(translation.answer(asked, prepared, work), seconds)
-        return as_json(await unless_gone(request, answer))
+        answer = with_timeout(translation.answer(translation_request, prepared, work), seconds)
+        return as_json(await cancel_on_disconnect(request, answer))
 
 
 async def _parameters(
-    service: Service, request: Request, stack: contextlib.ExitStack, most: int
+    service: Service, request: Request, stack: contextlib.ExitStack, max_bytes: int
 ) -> RequestParameters:
-    """Returns the parameters of a request whose key allows it."""
-    share = stack.enter_context(service.held.share())
-    parameters = await read(request, service.limits, share, most=most)
+    """Returns the parameters of a request. Raises Refusal if its key does not allow it."""
+    reservation = stack.enter_context(service.memory.reservation())
+    parameters = await read(request, service.limits, reservation, max_bytes=max_bytes)
     service.admit(parameters.text("api_key", "") or _bearer(request))
     return parameters
 
@@ -148,25 +150,25 @@ async def _languages(service: Service, request: Request) -> Response:
 
 async def _translate_file(service: Service, request: Request) -> Answer:
     with contextlib.ExitStack() as stack:
-        most = service.limits.file_bytes + service.limits.body_bytes  # a glossary beside the file
-        parameters = await _parameters(service, request, stack, most)
+        max_bytes = service.limits.file_bytes + service.limits.body_bytes  # with a glossary
+        parameters = await _parameters(service, request, stack, max_bytes)
         job = translation.FileJob(parameters.file("file"), parameters, service)
 
         async def finished() -> dict[str, str]:
-            content = await in_time(job.translated(), service.limits.file_seconds)
-            name = service.kept_files.keep(job.file.name, job.target, content)
+            content = await with_timeout(job.translated(), service.limits.file_seconds)
+            name = service.translated_files.keep(job.file.name, job.target, content)
             return {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
 
         if _wants_lines(request):
             return LinesResponse(request, _progress(job, finished()), stack.pop_all())
-        return as_json(await unless_gone(request, finished()))
+        return as_json(await cancel_on_disconnect(request, finished()))
 
 
 async def _progress(job: translation.FileJob, finished: Any) -> AsyncIterator[dict[str, Any]]:
-    """Yields how much of a file is translated, and its address at the end."""
+    """Yields the progress of a file, and its URL at the end."""
     task = asyncio.ensure_future(finished)
     try:
-        while not (await asyncio.wait((task,), timeout=_PROGRESS))[0]:
+        while not (await asyncio.wait((task,), timeout=_PROGRESS_SECONDS))[0]:
             yield {"done": job.done, "total": job.total}
         yield task.result()
     finally:
@@ -174,7 +176,7 @@ async def _progress(job: translation.FileJob, finished: Any) -> AsyncIterator[di
 
 
 async def _download_file(service: Service, request: Request) -> Response:
-    file = service.kept_files.get(request.path_params["name"])
+    file = service.translated_files.get(request.path_params["name"])
     headers = {
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}",
         "Content-Security-Policy": "sandbox", "Cache-Control": "no-store",

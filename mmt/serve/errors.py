@@ -1,11 +1,11 @@
-"""`Refusal`: an error that a client gets as `{"error": message}`; and what a log says of others."""
+"""`Refusal`: an error that is sent to the client; and the text by which a log describes others."""
 
 import traceback
 from pathlib import Path
 
 
 class Refusal(Exception):
-    """Ends a request with a status and a message for the client.
+    """Ends a request with an HTTP status and `{"error": message}`.
 
     retry_after: seconds after which the same request may succeed; None if it never will.
     """
@@ -15,11 +15,11 @@ class Refusal(Exception):
         self.status, self.message, self.retry_after = status, message, retry_after
 
 
-def place_of(error: BaseException) -> str:
-    """Returns the type of an error and its place in the code, without its message.
+def error_location(error: BaseException) -> str:
+    """Returns the type of an error and its location in the code, without its message.
 
-    A message may hold a client's text, which no log may hold.
+    A message may contain a client's text, which must not be logged.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{place}"
+    location = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{location}"

@@ -1,4 +1,4 @@
-"""Files: their formats, the threads that read and write them, and the translated ones."""
+"""Files: the threads that read and write them, and the store of translated ones."""
 
 import asyncio
 import functools
@@ -26,7 +26,7 @@ def _suffix(name: str) -> str:
 
 
 class FileThreads:
-    """Threads that read and write files, while the event loop has their texts translated."""
+    """Threads that read and write files, while the event loop translates their texts."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "mmt-file")
@@ -40,7 +40,7 @@ class FileThreads:
         `languages` are the names of source and target; '' is an unknown source.
 
         Raises:
-            Refusal: all threads are busy, or the file is not one that can be translated.
+            Refusal: all threads are busy, or the file cannot be translated.
         """
         if self._busy >= _THREADS:
             raise Refusal(503, f"Slowdown: {_THREADS} files are being translated", retry_after=30)
@@ -78,54 +78,56 @@ class FileThreads:
             work.exception()  # an error of a cancelled request has no reader
 
 
-class KeptFile(NamedTuple):
-    """A translated file: the name for the reader, the content, the time of its end."""
+class TranslatedFile(NamedTuple):
+    """A translated file: its name for the client, its content, and the time when it expires."""
 
     name: str
     content: bytes
-    until: float
+    expires: float
 
 
-class KeptFiles:
+class TranslatedFiles:
     """Translated files in memory, under names that cannot be guessed.
 
     Args:
-        most: bytes of all files; the oldest make room for new ones.
+        max_bytes: bytes of all files; the oldest are dropped to make room for new ones.
         seconds: how long a file is kept.
-        clock: seconds that only grow.
+        clock: returns monotonic time in seconds.
     """
 
     def __init__(
-        self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic
+        self, max_bytes: int, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._most, self._seconds, self._clock = most, seconds, clock
-        self._files: OrderedDict[str, KeptFile] = OrderedDict()
+        self._max_bytes, self._seconds, self._clock = max_bytes, seconds, clock
+        self._files: OrderedDict[str, TranslatedFile] = OrderedDict()
         self.size = 0  # bytes
 
     def keep(self, name: str, target: str, content: bytes) -> str:
-        """Keeps a translated file; returns the name to fetch it by."""
+        """Stores a translated file; returns the token to fetch it with."""
         self._drop_old(len(content))
         stem = PurePosixPath(name.replace("\\", "/")).stem[:_NAME]
-        shown = "".join(c if c.isalnum() or c in "-_. " else "_" for c in stem)
+        safe_stem = "".join(c if c.isalnum() or c in "-_. " else "_" for c in stem)
         token = secrets.token_urlsafe(18) + _suffix(name)
-        until = self._clock() + self._seconds
+        expires = self._clock() + self._seconds
         self.size += len(content)
-        self._files[token] = KeptFile(f"{shown}.{target}{_suffix(name)}", content, until)
+        self._files[token] = TranslatedFile(
+            f"{safe_stem}.{target}{_suffix(name)}", content, expires
+        )
         return token
 
-    def get(self, token: str) -> KeptFile:
-        """Returns a file. Raises Refusal if there is none of this name, or none any more."""
+    def get(self, token: str) -> TranslatedFile:
+        """Returns the file of a token. Raises Refusal if there is none, or it has expired."""
         self._drop_old()
         if token not in self._files:
             raise Refusal(404, "there is no such file, or it is no longer kept")
         return self._files[token]
 
     def _drop_old(self, room: int = 0) -> None:
-        """Drops files whose time is over, and more until there is room for a number of bytes."""
+        """Drops expired files, and the oldest ones until there is room for `room` bytes."""
         now = self._clock()
         while self._files:
             oldest = next(iter(self._files.values()))
-            if oldest.until > now and self.size + room <= self._most:
+            if oldest.expires > now and self.size + room <= self._max_bytes:
                 return
             self._files.popitem(last=False)
             self.size -= len(oldest.content)

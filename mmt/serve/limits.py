@@ -1,4 +1,4 @@
-"""`Limits`: how much requests may ask of the server; `ApiKeys`: who may ask, and how often."""
+"""`Limits` of requests; `ApiKeys`: who may send requests, and how often."""
 
 import hashlib
 import re
@@ -60,12 +60,12 @@ class Limits:
 class ApiKeys:
     """The keys of a file, with requests per minute.
 
-    The file holds hashes, so that reading it gives nobody access. A key must be random, for example
-    of `openssl rand -hex 16`; its hash is that of `printf %s KEY | sha256sum`.
+    The file holds hashes, so reading it gives no access. Make a random key, for example with
+    `openssl rand -hex 16`, and its hash with `printf %s KEY | sha256sum`.
 
-    A key may spend the requests of a minute at once; they come back one by one.
+    Rate limiting is a token bucket that holds the requests of one minute.
 
-    clock: seconds that only grow.
+    clock: returns monotonic time in seconds.
     """
 
     def __init__(

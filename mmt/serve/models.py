@@ -17,7 +17,7 @@ from mmt.translate.risk import Calibration, assess
 
 AUTO = "auto"
 _CANDIDATES = 10  # languages of a text
-_OTHER_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}  # LibreTranslate's own
+_LIBRETRANSLATE_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,11 +59,10 @@ class ServedModel:
 
 
 class BatchKey(NamedTuple):
-    """What sentences of one batch have in common.
+    """The properties that all sentences of a batch share; also part of the key of the cache.
 
     `source` is '' unless it chooses experts or terms of the glossary. `align` is whether inline
-    tags need the alignments of translations. `risk` is whether the translations have their risk,
-    so that a kept one without it is no answer to who wants it.
+    tags need the alignments of translations. `risk` is whether translations have their risk.
     """
 
     model: ServedModel
@@ -90,25 +89,31 @@ class Route(NamedTuple):
         glossary: Glossary | None = None,
         risk: bool = False,
     ) -> list[tuple[Unit, tuple[Sentence, ...]]]:
-        """Returns the units of a text, and their sentences, which fit the model."""
+        """Splits a text into units; returns each with its sentences, which fit the model."""
         assert self.model
         translator = self.model.translator
         longest = translator.max_source_length
         target = self.target if translator.tagged else None
-        known: dict[str, int] = {}
+        token_counts: dict[str, int] = {}
 
         def fits(text: str) -> bool:
-            known[text] = translator.source_tokens([text], target)[0]
-            return known[text] <= longest
+            token_counts[text] = translator.source_tokens([text], target)[0]
+            return token_counts[text] <= longest
 
-        needed = translator.routes_by_language or glossary is not None
+        uses_source = translator.routes_by_language or glossary is not None
         key = BatchKey(
-            self.model, self.source if needed else "", self.target, decoding, 0, glossary, risk=risk
+            self.model,
+            self.source if uses_source else "",
+            self.target,
+            decoding,
+            0,
+            glossary,
+            risk=risk,
         )
 
         def sentence(text: str, align: bool) -> Sentence:
-            length = bucketing.bucket_length(known[text], longest)
-            return Sentence(key._replace(length=length, align=align), text, known[text])
+            length = bucketing.bucket_length(token_counts[text], longest)
+            return Sentence(key._replace(length=length, align=align), text, token_counts[text])
 
         return [
             (unit, tuple(sentence(each, unit.aligns) for each in unit.sentences.sentences))
@@ -146,9 +151,9 @@ class Models:
 
     def __str__(self) -> str:
         """Returns the numbers of languages: '152 languages into English'."""
-        into = ", ".join(map(languages.name_of, self.targets[:3]))
-        more = f" and {len(self.targets) - 3} more" if len(self.targets) > 3 else ""
-        return f"{len(self.sources)} languages into {into}{more}"
+        names = ", ".join(map(languages.name_of, self.targets[:3]))
+        rest = f" and {len(self.targets) - 3} more" if len(self.targets) > 3 else ""
+        return f"{len(self.sources)} languages into {names}{rest}"
 
     def route(self, source: str, target: str) -> Route:
         """Returns the route between two languages, given by any name.
@@ -156,25 +161,25 @@ class Models:
         Raises:
             Refusal: a language is unknown, or no model has the pair.
         """
-        into = self.target(target)
-        out_of = find(source, [*self.sources, into], "source")
-        model = self._pairs.get((out_of, into))
-        if model is None and out_of != into:
-            known = [code(pair[0]) for pair in self._pairs if pair[1] == into]
+        target = self.target(target)
+        source = find(source, [*self.sources, target], "source")
+        model = self._pairs.get((source, target))
+        if model is None and source != target:
+            sources = [code(s) for s, t in self._pairs if t == target]
             raise Refusal(
                 400,
-                f"{code(out_of)} ({languages.name_of(out_of)}) is not available as a source for "
-                f"{code(into)} ({languages.name_of(into)}); "
-                f"{suggest.choices(code(out_of), sorted(known)[:10])}",
+                f"{code(source)} ({languages.name_of(source)}) is not available as a source for "
+                f"{code(target)} ({languages.name_of(target)}); "
+                f"{suggest.choices(code(source), sorted(sources)[:10])}",
             )
-        return Route(out_of, into, model)
+        return Route(source, target, model)
 
     def target(self, name: str) -> str:
         """Returns the FLORES code of a target language. Raises Refusal if no model has it."""
         return find(name, self.targets, "target")
 
     def default(self) -> dict[str, dict[str, str]]:
-        """Returns the languages that a page begins with."""
+        """Returns the languages that the page has selected at first."""
         target = "eng_Latn" if "eng_Latn" in self.targets else self.targets[0]
         source = {"code": AUTO, "name": "Detect language"}
         if not self.identifies:
@@ -198,7 +203,7 @@ class Models:
     def identify(self, text: str) -> list[tuple[str, float]]:
         """Returns the FLORES codes of a text's likely languages, with probabilities, best first.
 
-        Languages that no model translates are left out.
+        Languages that no model translates are omitted.
 
         Raises:
             Refusal: no model of the server can identify languages.
@@ -215,21 +220,23 @@ class Models:
             for language, probability in ranked:
                 best[language] = max(probability, best.get(language, 0.0))
         served = {*self.sources, *self.targets}
-        known = [each for each in best.items() if each[0] in served]
-        if not known:
+        candidates = [(language, p) for language, p in best.items() if language in served]
+        if not candidates:
             raise Refusal(400, "the text is in none of the languages of GET /languages")
-        return sorted(known, key=lambda each: -each[1])
+        return sorted(candidates, key=lambda candidate: -candidate[1])
 
     def listed(self) -> list[dict[str, Any]]:
-        """Returns the languages as `/languages` lists them, by name.
+        """Returns the answer of `/languages`, sorted by name.
 
-        `risk` has the targets whose translations can have their risk.
+        `risk` has the targets whose translations can be assessed.
         """
         rows = []
         for source in self.sources:
-            into = {code(t): model for (s, t), model in self._pairs.items() if s == source}
-            known = [target for target, model in into.items() if model.calibration is not None]
-            rows.append({**_named(source), "targets": sorted(into), "risk": sorted(known)})
+            targets = {code(t): model for (s, t), model in self._pairs.items() if s == source}
+            assessed = [
+                target for target, model in targets.items() if model.calibration is not None
+            ]
+            rows.append({**_named(source), "targets": sorted(targets), "risk": sorted(assessed)})
         return sorted(rows, key=lambda row: str(row["name"]))
 
 
@@ -259,14 +266,16 @@ def decode(key: BatchKey, texts: list[str]) -> list[Translation]:
         )
     )  # fmt: skip
     if key.risk:
-        assert calibration, "`mmt.serve.translation` refuses it"
+        assert calibration, "checked by `mmt.serve.translation.cutter`"
         translations = assess(translator, translations, calibration, target=key.target)
     if key.align:
         translations = markup.aligned(translator, translations, source=source, target=target)
     return [
         Translation(
             each.source,
-            tuple(one._replace(tokens=(), token_scores=()) for one in each.hypotheses),
+            tuple(
+                hypothesis._replace(tokens=(), token_scores=()) for hypothesis in each.hypotheses
+            ),
             risk=each.risk,
         )
         for each in translations
@@ -278,7 +287,7 @@ def _named(language: str) -> dict[str, str]:
 
 
 def code(language: str) -> str:
-    """Returns the code that clients know: two letters where ISO 639-1 has them.
+    """Returns the BCP 47 code that clients use: two letters if ISO 639-1 has them.
 
     >>> code("deu_Latn"), code("ckb_Arab"), code("zho_Hant")
     ('de', 'ckb', 'zh-Hant')
@@ -296,23 +305,23 @@ def find(name: str, served: Iterable[str], side: str) -> str:
         Refusal: no served language has the name.
     """
     codes = list(served)
-    spelled = {languages.name_of(other): other for other in codes}
-    spelled |= {code(other): other for other in codes}  # a code wins over an equal name
-    known = {spelling.casefold(): other for spelling, other in spelled.items()}
+    spellings = {languages.name_of(flores): flores for flores in codes}
+    spellings |= {code(flores): flores for flores in codes}  # a code wins over an equal name
+    casefolded = {spelling.casefold(): flores for spelling, flores in spellings.items()}
     if name in codes:
         return name
-    if name.casefold() in known:
-        return known[name.casefold()]
+    if name.casefold() in casefolded:
+        return casefolded[name.casefold()]
     try:
-        language = languages.find(_OTHER_CODES.get(name, name))
+        language = languages.find(_LIBRETRANSLATE_CODES.get(name, name))
     except ValueError:
-        near = suggest.hint(name, spelled, 3, show=lambda key: code(spelled[key]))
+        hint = suggest.hint(name, spellings, 3, show=lambda key: code(spellings[key]))
         raise Refusal(
-            400, f"{name[:40]!r} is not supported as a {side} language{near}; see GET /languages"
+            400, f"{name[:40]!r} is not supported as a {side} language{hint}; see GET /languages"
         ) from None
     if language.code in codes:
         return language.code
-    nearest = ", ".join(code(other.code) for other in languages.nearest(language, codes))
+    nearest = ", ".join(code(near.code) for near in languages.nearest(language, codes))
     raise Refusal(
         400,
         f"{code(language.code)} ({language.name}) is not supported as a {side} language; "

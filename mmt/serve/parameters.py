@@ -21,47 +21,47 @@ _JSON, _URLENCODED, _MULTIPART = (
 
 
 class UploadedFile(NamedTuple):
-    """A file of a form: its name, which is only a name, and its content."""
+    """A file of a form: the name that the client gave, and its content."""
 
     name: str
     content: bytes
 
 
-class HeldBytes:
-    """Counts the bytes that requests keep in memory. The event loop uses it alone."""
+class MemoryBudget:
+    """Limits the bytes that all requests keep in memory. Only the event loop may use it."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self.now = most, 0
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self.used = max_bytes, 0
 
     @contextlib.contextmanager
-    def share(self) -> Iterator["HeldShare"]:
-        """Yields the share of one request, which is given back at the end."""
-        share = HeldShare(self)
+    def reservation(self) -> Iterator["MemoryReservation"]:
+        """Yields the reservation of one request, which is released at the end."""
+        reservation = MemoryReservation(self)
         try:
-            yield share
+            yield reservation
         finally:
-            self.give(share.size)
+            self.release(reservation.size)
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Counts more bytes. Raises Refusal if there is no room."""
-        if self.now + size > self._most:
+        if self.used + size > self._max_bytes:
             raise Refusal(503, "the server is busy with large requests", retry_after=5)
-        self.now += size
+        self.used += size
 
-    def give(self, size: int) -> None:
-        """Counts bytes that are no longer kept."""
-        self.now -= size
+    def release(self, size: int) -> None:
+        """Counts bytes that are no longer in memory."""
+        self.used -= size
 
 
-class HeldShare:
+class MemoryReservation:
     """The bytes that one request keeps in memory."""
 
-    def __init__(self, held: HeldBytes) -> None:
-        self._held, self.size = held, 0
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget, self.size = budget, 0
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Counts more bytes. Raises Refusal if there is no room."""
-        self._held.take(size)
+        self._budget.reserve(size)
         self.size += size
 
 
@@ -72,7 +72,7 @@ class RequestParameters:
         self._values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Returns a text; without a default, it must be there and not be empty."""
+        """Returns a text. Raises Refusal if it is missing or empty and there is no default."""
         value = self._values.get(name)
         if value is None or value == "":
             if default is None:
@@ -113,33 +113,29 @@ class RequestParameters:
             )
         return value
 
-    def number(self, name: str, most: int) -> int:
-        """Returns a whole number from 0, which is the default, to `most`."""
+    def number(self, name: str, maximum: int) -> int:
+        """Returns a whole number from 0, which is the default, to `maximum`."""
         value = self._values.get(name)
         if isinstance(value, str) and len(value) < 10 and value.isdecimal():
             value = int(value)
         if value is None or value == "":
             return 0
-        if type(value) is not int or not 0 <= value <= most:
-            shown = value if isinstance(value, (int, float)) else _kind(value)
+        if type(value) is not int or not 0 <= value <= maximum:
+            received = value if isinstance(value, (int, float)) else _kind(value)
             raise Refusal(
-                400, f"Invalid request: {name} is {str(shown)[:20]}; allowed: 0 to {most}"
+                400, f"Invalid request: {name} is {str(received)[:20]}; allowed: 0 to {maximum}"
             )
         return value
 
     def flag(self, name: str) -> bool:
         """Returns a truth value; the default is False."""
         value = self._values.get(name)
-        known = {"": False, "false": False, "0": False, "true": True, "1": True}
+        flags = {"": False, "false": False, "0": False, "true": True, "1": True}
         if value is None or isinstance(value, bool):
             return bool(value)
-        if not isinstance(value, str) or value.lower() not in known:
+        if not isinstance(value, str) or value.lower() not in flags:
             raise Refusal(400, f"Invalid request: {name} must be true or false")
-        return known[value.lower()]
-
-    def has(self, name: str) -> bool:
-        """Returns whether the parameter is there and not empty."""
-        return self._values.get(name) not in (None, "", [], {})
+        return flags[value.lower()]
 
     def file(self, name: str) -> UploadedFile:
         """Returns an uploaded file."""
@@ -152,21 +148,21 @@ class RequestParameters:
 
 
 async def read(
-    request: Request, limits: Limits, share: HeldShare, *, most: int
+    request: Request, limits: Limits, reservation: MemoryReservation, *, max_bytes: int
 ) -> RequestParameters:
     """Returns the parameters of the query string and of the body.
 
     Args:
         request: the request.
         limits: limits of the server.
-        share: counts the bytes of the body.
-        most: maximum bytes of the body.
+        reservation: counts the bytes of the body.
+        max_bytes: maximum bytes of the body.
 
     Raises:
         Refusal: the body is too large or too slow, is not what its type says, or gives a parameter
             twice.
     """
-    body = await _body(request, limits, share, most)
+    body = await _body(request, limits, reservation, max_bytes)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     query = _pairs(request.scope["query_string"], "the query string")
     pairs: list[tuple[str, Any]]
@@ -189,18 +185,20 @@ async def read(
     return RequestParameters(values)
 
 
-async def _body(request: Request, limits: Limits, share: HeldShare, most: int) -> bytes:
+async def _body(
+    request: Request, limits: Limits, reservation: MemoryReservation, max_bytes: int
+) -> bytes:
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced[:18]) > most:
-        raise Refusal(413, _too_large(most))
+    if announced.isdecimal() and int(announced[:18]) > max_bytes:
+        raise Refusal(413, _too_large(max_bytes))
     chunks: list[bytes] = []
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for chunk in request.stream():
-                share.take(len(chunk))
+                reservation.reserve(len(chunk))
                 chunks.append(chunk)
-                if share.size > most:
-                    raise Refusal(413, _too_large(most))
+                if reservation.size > max_bytes:
+                    raise Refusal(413, _too_large(max_bytes))
     except TimeoutError:
         raise Refusal(
             408, f"the request's body did not arrive within {limits.body_seconds:g} s"
@@ -208,19 +206,19 @@ async def _body(request: Request, limits: Limits, share: HeldShare, most: int) -
     return b"".join(chunks)
 
 
-def _too_large(most: int) -> str:
-    return f"Invalid request: the body is too large; allowed: {most:,} bytes"
+def _too_large(max_bytes: int) -> str:
+    return f"Invalid request: the body is too large; allowed: {max_bytes:,} bytes"
 
 
-def _pairs(content: bytes, where: str) -> list[tuple[str, str]]:
+def _pairs(content: bytes, part: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(
             content.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
         )
     except UnicodeDecodeError:
-        raise Refusal(400, f"Invalid request: {where} is not UTF-8") from None
+        raise Refusal(400, f"Invalid request: {part} is not UTF-8") from None
     except ValueError:
-        raise Refusal(400, f"Invalid request: {where} has more than {_FIELDS} parameters") from None
+        raise Refusal(400, f"Invalid request: {part} has more than {_FIELDS} parameters") from None
 
 
 async def _multipart(request: Request, body: bytes) -> list[tuple[str, Any]]:

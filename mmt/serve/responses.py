@@ -1,4 +1,4 @@
-"""Answers: JSON, lines of JSON as they are ready, and what all answers have in common."""
+"""Answers: JSON, streams of JSON lines, time limits, and the headers and counts of all answers."""
 
 import asyncio
 import contextlib
@@ -12,14 +12,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mmt.serve.errors import Refusal, place_of
+from mmt.serve.errors import Refusal, error_location
 from mmt.serve.metrics import ServerMetrics
 from mmt.system.content_policy import HEADERS
 
 NDJSON = "application/x-ndjson"
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _SEND_SECONDS = 60  # in which a client must read a part of its answer
-_GONE = 499  # as nginx counts a client that has closed the connection
+_CLIENT_CLOSED = 499  # nginx's status for a client that has closed the connection
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -34,28 +34,28 @@ def refusal(error: Refusal) -> Response:
     return as_json({"error": error.message}, error.status, after)
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
     """Returns the result of `work`; cancels it when the client closes the connection.
 
     The body of the request must have been read.
 
     Raises:
-        ClientDisconnect: the client has gone.
+        ClientDisconnect: the client has disconnected.
     """
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request))
+    disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, disconnected), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ClientDisconnect
         return task.result()
     finally:
-        for each in (task, gone):
+        for each in (task, disconnected):
             each.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        await asyncio.gather(task, disconnected, return_exceptions=True)
 
 
-async def in_time(work: Awaitable[Any], seconds: float) -> Any:
+async def with_timeout(work: Awaitable[Any], seconds: float) -> Any:
     """Returns the result of `work`. Raises Refusal if it takes more than `seconds`."""
     try:
         async with asyncio.timeout(seconds):
@@ -66,29 +66,29 @@ async def in_time(work: Awaitable[Any], seconds: float) -> Any:
         ) from None
 
 
-async def each_in_time(lines: AsyncIterator[Any], seconds: float) -> AsyncIterator[Any]:
+async def stream_with_timeout(lines: AsyncIterator[Any], seconds: float) -> AsyncIterator[Any]:
     """Yields the objects. Raises Refusal if one of them is not ready `seconds` after the start."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     with contextlib.suppress(StopAsyncIteration):
         while True:
-            yield await in_time(anext(lines), max(0.0, end - loop.time()))
+            yield await with_timeout(anext(lines), max(0.0, end - loop.time()))
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 class LinesResponse:
-    """Sends objects as lines of JSON, each when it is ready.
+    """Streams objects as lines of JSON, each when it is ready.
 
-    An error after the first line is the last line, since the status is sent already.
+    An error is sent as the last line, because the status has been sent already.
 
     Args:
         request: the request.
         lines: the objects.
-        stack: what is left when the answer ends.
+        stack: context managers to leave when the answer ends.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class LinesResponse:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers the request (ASGI)."""
         with self._stack:
-            await unless_gone(self._request, self._send(send))
+            await cancel_on_disconnect(self._request, self._send(send))
 
     async def _send(self, send: Send) -> None:
         headers = [(b"content-type", NDJSON.encode()), (b"cache-control", b"no-store")]
@@ -122,7 +122,7 @@ def _encode(content: Any) -> bytes:
 
 
 class Guard:
-    """An ASGI application around another one: it adds headers, counts, and logs faults."""
+    """ASGI middleware that adds headers, counts requests, and logs errors."""
 
     def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app, self._metrics = app, metrics
@@ -148,10 +148,10 @@ class Guard:
         try:
             await self._app(scope, receive, guarded)
         except ClientDisconnect:
-            status = _GONE
+            status = _CLIENT_CLOSED
         except Exception as error:  # it was answered, see `mmt.serve.application`
-            print(f"mmt serve: {place_of(error)}", file=sys.stderr, flush=True)
+            print(f"mmt serve: {error_location(error)}", file=sys.stderr, flush=True)
         finally:
             route: Any = scope.get("route")
             path = getattr(route, "path", "other")
-            self._metrics.count_request(path, status or _GONE, time.monotonic() - begin)
+            self._metrics.count_request(path, status or _CLIENT_CLOSED, time.monotonic() - begin)

@@ -19,11 +19,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from mmt.serve.errors import place_of
+from mmt.serve.errors import error_location
 
-_TIMED = 5  # batches of a key whose median time counts: the first one may have been compiled
-_KEYS = 256  # keys whose times are known
-_RETRY = 60  # seconds; the longest advice
+_TIMED_BATCHES = 5  # last batches of a key; their median ignores one that compiled
+_TIMED_KEYS = 256  # keys whose times are stored
+_MAX_RETRY_AFTER = 60  # seconds
 
 
 class Sentence(NamedTuple):
@@ -48,7 +48,7 @@ class QueueFull(Exception):
         self.retry_after = retry_after
 
 
-# What became of sentences: their translations, or the error of their batch.
+# Sentences with their translations, or with the error of their batch.
 Results = list[tuple[Sentence, Any]]
 
 
@@ -58,8 +58,8 @@ class Ticket:
 
     Attributes:
         deliver: called in a decoding thread with the results of each batch.
-        end: the `start` of its next sentence, if it submits one at once.
-        cancelled: whether its results are not wanted any more.
+        end: the `start` of its next sentence, if it submits one now.
+        cancelled: whether its results are no longer needed.
     """
 
     deliver: Callable[[Results], None]
@@ -70,7 +70,7 @@ class Ticket:
 class _Entry(NamedTuple):
     """A waiting sentence; entries are sorted by `start`, then by `number`."""
 
-    start: int  # tokens that its request would have had translated before it, at an equal share
+    start: int  # virtual start time, in tokens of its request at an equal share
     number: int
     since: float
     sentence: Sentence
@@ -78,14 +78,14 @@ class _Entry(NamedTuple):
 
 
 class Scheduler:
-    """Translates submitted sentences in batches, in threads of its own.
+    """Translates submitted sentences in batches, in its own threads.
 
     Args:
         decode: returns the translations of texts with one key; called by several threads at once.
         batch_size: maximum number of sentences in a batch with a key.
         queue_tokens: maximum number of source tokens that wait.
-        queue_seconds: a request is refused if it would wait longer for those before it.
-        max_wait: seconds that a sentence waits at most for others to fill its batch.
+        queue_seconds: a request that would wait longer for other requests is refused.
+        max_wait: maximum seconds that a sentence waits for others to fill its batch.
         threads: number of batches that are translated at once.
         observe: called after each batch with its key, sentences, and seconds.
     """
@@ -150,11 +150,11 @@ class Scheduler:
         """
         tokens = sum(sentence.tokens for sentence in sentences)
         with self._changed:
-            wait = self._wait(tokens)
+            wait = self._estimated_wait(tokens)
             if self._queued and (
                 self._queued + tokens > self._queue_tokens or wait > self._queue_seconds
             ):
-                raise QueueFull(min(_RETRY, max(1, round(wait / 2))))
+                raise QueueFull(min(_MAX_RETRY_AFTER, max(1, round(wait / 2))))
             ticket.end = max(ticket.end, self._served)
             now = time.monotonic()
             for sentence in sentences:
@@ -171,31 +171,31 @@ class Scheduler:
         with self._changed:
             ticket.cancelled = True
             for key, entries in list(self._waiting.items()):
-                kept = [entry for entry in entries if entry.ticket is not ticket]
-                if len(kept) < len(entries):
-                    dropped += len(entries) - len(kept)
-                    self._forget(entry for entry in entries if entry.ticket is ticket)
-                    heapq.heapify(kept)
-                    self._keep(key, kept)
+                others = [entry for entry in entries if entry.ticket is not ticket]
+                if len(others) < len(entries):
+                    dropped += len(entries) - len(others)
+                    self._remove_from_queue(entry for entry in entries if entry.ticket is ticket)
+                    heapq.heapify(others)
+                    self._set_waiting(key, others)
         return dropped
 
-    def _forget(self, entries: Iterable[_Entry]) -> None:
+    def _remove_from_queue(self, entries: Iterable[_Entry]) -> None:
         for entry in entries:
             self._queued -= entry.sentence.tokens
             self._tokens[entry.ticket] -= entry.sentence.tokens
             if not self._tokens[entry.ticket]:
                 del self._tokens[entry.ticket]
 
-    def _keep(self, key: Hashable, entries: list[_Entry]) -> None:
+    def _set_waiting(self, key: Hashable, entries: list[_Entry]) -> None:
         if entries:
             self._waiting[key] = entries
         else:
             self._waiting.pop(key, None)
 
-    def _wait(self, tokens: int) -> float:
-        """Returns the seconds that a new request of `tokens` would wait for others.
+    def _estimated_wait(self, tokens: int) -> float:
+        """Returns the estimated seconds that a new request of `tokens` waits for others.
 
-        At an equal share, no other request has more of its tokens translated before.
+        At an equal share, at most `tokens` of each other request are translated before.
         """
         if not self._queued:
             return 0.0
@@ -203,13 +203,13 @@ class Scheduler:
             -(-len(entries) // self._batch_size(key)) * self._batch_seconds(key)
             for key, entries in self._waiting.items()
         )
-        before = sum(min(other, tokens) for other in self._tokens.values())
+        before = sum(min(waiting, tokens) for waiting in self._tokens.values())
         return seconds * before / self._queued / len(self._threads)
 
     def _batch_seconds(self, key: Hashable) -> float:
-        """Returns the time of a batch; a key without one takes as long as the others."""
-        known = self._seconds.get(key) or [s for times in self._seconds.values() for s in times]
-        return statistics.median(known) if known else 0.0
+        """Returns the median time of a key's batches, or of all batches for a new key."""
+        recent = self._seconds.get(key) or [s for times in self._seconds.values() for s in times]
+        return statistics.median(recent) if recent else 0.0
 
     def _run(self) -> None:
         while batch := self._next_batch():
@@ -219,10 +219,14 @@ class Scheduler:
             try:
                 results = self._decode(key, [sentence.text for sentence in sentences])
             except Exception as error:  # the requests fail, not the server
-                print(f"mmt serve: a batch failed: {place_of(error)}", file=sys.stderr, flush=True)
+                print(
+                    f"mmt serve: a batch failed: {error_location(error)}",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 results = [error] * len(sentences)
             seconds = time.monotonic() - begin
-            self._measure(key, seconds)
+            self._record_seconds(key, seconds)
             self._observe(key, sentences, seconds)
             by_ticket: dict[Ticket, Results] = {}
             for entry, result in zip(entries, results, strict=True):
@@ -231,11 +235,11 @@ class Scheduler:
                 if not ticket.cancelled:
                     ticket.deliver(delivered)
 
-    def _measure(self, key: Hashable, seconds: float) -> None:
+    def _record_seconds(self, key: Hashable, seconds: float) -> None:
         with self._changed:
-            self._seconds.setdefault(key, deque(maxlen=_TIMED)).append(seconds)
+            self._seconds.setdefault(key, deque(maxlen=_TIMED_BATCHES)).append(seconds)
             self._seconds.move_to_end(key)
-            if len(self._seconds) > _KEYS:
+            if len(self._seconds) > _TIMED_KEYS:
                 self._seconds.popitem(last=False)
 
     def _next_batch(self) -> tuple[Hashable, list[_Entry]] | None:
@@ -244,24 +248,24 @@ class Scheduler:
             while True:
                 now = time.monotonic()
                 due = {key: self._due(key, entries) for key, entries in self._waiting.items()}
-                ready = [key for key, at in due.items() if at <= now or self._closing]
+                ready = [key for key, start in due.items() if start <= now or self._closing]
                 if ready:
-                    return self._take(min(ready, key=lambda key: self._waiting[key][0][:2]))
+                    return self._pop_batch(min(ready, key=lambda key: self._waiting[key][0][:2]))
                 if self._closing:
                     return None
                 self._changed.wait(min(due.values()) - now if due else None)
 
     def _due(self, key: Hashable, entries: list[_Entry]) -> float:
-        """Returns the time at which a batch of the entries starts at the latest."""
+        """Returns the latest time at which a batch of the entries starts."""
         if len(entries) >= self._batch_size(key):
             return 0.0
         return min(entry.since for entry in entries) + self._max_wait
 
-    def _take(self, key: Hashable) -> tuple[Hashable, list[_Entry]]:
+    def _pop_batch(self, key: Hashable) -> tuple[Hashable, list[_Entry]]:
         entries = self._waiting[key]
         count = min(len(entries), self._batch_size(key))
         batch = [heapq.heappop(entries) for _ in range(count)]
-        self._keep(key, entries)
-        self._forget(batch)
+        self._set_waiting(key, entries)
+        self._remove_from_queue(batch)
         self._served = max(self._served, batch[0].start)
         return key, batch

@@ -1,7 +1,7 @@
-"""`SentenceCache`: translations of sentences, the least recently used dropped first.
+"""`SentenceCache`: an LRU cache of the translations of sentences.
 
 A translation depends only on its sentence and on the key of its batch (model, languages, decoding
-options, length, and whether it has a risk), not on other sentences. So a kept translation is exact.
+options, length, and whether it has a risk), not on other sentences. So a cached one is exact.
 """
 
 from collections import OrderedDict
@@ -9,19 +9,19 @@ from collections import OrderedDict
 from mmt.serve.scheduler import Sentence
 from mmt.translate import Translation
 
-_OVERHEAD = 200  # about the bytes of an entry without its characters
-_RISK = 600  # about the bytes of a risk
+_OVERHEAD = 200  # approximate bytes of an entry without its characters
+_RISK = 600  # approximate bytes of a risk
 
 
 class SentenceCache:
-    """Keeps the translations of sentences, up to a number of characters. One thread uses it."""
+    """A cache of translations, up to a number of characters. Only one thread may use it."""
 
     def __init__(self, characters: int) -> None:
-        self._most, self._size = characters, 0
-        self._kept: OrderedDict[Sentence, Translation] = OrderedDict()
+        self._max_size, self._size = characters, 0
+        self._entries: OrderedDict[Sentence, Translation] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     @property
     def size(self) -> int:
@@ -30,22 +30,22 @@ class SentenceCache:
 
     def get(self, sentence: Sentence) -> Translation | None:
         """Returns the translation of a sentence, or None."""
-        translation = self._kept.get(sentence)
+        translation = self._entries.get(sentence)
         if translation is not None:
-            self._kept.move_to_end(sentence)
+            self._entries.move_to_end(sentence)
         return translation
 
     def put(self, sentence: Sentence, translation: Translation) -> None:
-        """Keeps the translation of a sentence; drops others to make room."""
-        if (old := self._kept.pop(sentence, None)) is not None:
+        """Stores the translation of a sentence; drops others to make room."""
+        if (old := self._entries.pop(sentence, None)) is not None:
             self._size -= _size(sentence, old)
         size = _size(sentence, translation)
-        if size > self._most:
+        if size > self._max_size:
             return
-        self._kept[sentence] = translation
+        self._entries[sentence] = translation
         self._size += size
-        while self._size > self._most:
-            self._size -= _size(*self._kept.popitem(last=False))
+        while self._size > self._max_size:
+            self._size -= _size(*self._entries.popitem(last=False))
 
 
 def _size(sentence: Sentence, translation: Translation) -> int:

@@ -1,4 +1,4 @@
-"""`SentenceWork`: the sentences of one request on their way through cache and queue."""
+"""`SentenceWork`: translates the sentences of one request, through the cache and the queue."""
 
 import asyncio
 import collections
@@ -10,21 +10,21 @@ from mmt.serve.scheduler import QueueFull, Results, Scheduler, Sentence, Ticket
 from mmt.serve.sentence_cache import SentenceCache
 from mmt.translate import Translation
 
-_AGAIN = 0.1  # seconds until a request that has begun tries again to queue its next sentences
+_RETRY_SECONDS = 0.1  # until a request tries again to queue its next sentences
 
 
 class SentenceWork:
-    """Translates the sentences of one request; each different sentence once.
+    """Translates the sentences of one request; equal sentences only once.
 
     Cached sentences are ready at once. The others are queued window by window, so that one request
-    never fills the queue. Leaving the `with` statement drops what still waits.
+    never fills the queue. Leaving the `with` statement drops the sentences that still wait.
 
     Args:
         sentences: the sentences.
         scheduler: the queue.
-        cache: translations of former sentences; new ones are added.
-        metrics: counts them.
-        window: source tokens of this request that wait at once.
+        cache: translations of earlier sentences; new ones are added.
+        metrics: counts cached and dropped sentences.
+        window: source tokens of this request that wait at the same time.
 
     Raises:
         Refusal: the queue is full.
@@ -53,7 +53,7 @@ class SentenceWork:
         for sentence in unique:
             if (cached := cache.get(sentence)) is not None:
                 self._results[sentence] = cached
-        self._rest = collections.deque(s for s in unique if s not in self._results)
+        self._remaining = collections.deque(s for s in unique if s not in self._results)
         metrics.count_sentences("cache", len(self._results))
 
     def __enter__(self) -> "SentenceWork":
@@ -68,7 +68,7 @@ class SentenceWork:
 
     def __exit__(self, *_: object) -> None:
         self._closed = True
-        dropped = self._scheduler.cancel(self._ticket) + len(self._rest)
+        dropped = self._scheduler.cancel(self._ticket) + len(self._remaining)
         if dropped:
             self._metrics.count_sentences("dropped", dropped)
 
@@ -94,22 +94,24 @@ class SentenceWork:
     def _queue_next(self) -> None:
         window: list[Sentence] = []
         tokens = 0
-        while self._rest and (not window or tokens + self._rest[0].tokens <= self._window):
-            window.append(self._rest.popleft())
+        while self._remaining and (
+            not window or tokens + self._remaining[0].tokens <= self._window
+        ):
+            window.append(self._remaining.popleft())
             tokens += window[-1].tokens
         if not window:
             return
         try:
             self._scheduler.submit(window, self._ticket)
         except QueueFull:
-            self._rest.extendleft(reversed(window))
+            self._remaining.extendleft(reversed(window))
             raise
         self._pending += tokens
 
     def _deliver(self, results: Results) -> None:
-        self._loop.call_soon_threadsafe(self._arrived, results)
+        self._loop.call_soon_threadsafe(self._receive, results)
 
-    def _arrived(self, results: Results) -> None:
+    def _receive(self, results: Results) -> None:
         for sentence, result in results:
             self._pending -= sentence.tokens
             if isinstance(result, Exception):
@@ -118,13 +120,13 @@ class SentenceWork:
                 self._results[sentence] = result
                 self._cache.put(sentence, result)
         self._changed.set()
-        self._go_on()
+        self._refill_queue()
 
-    def _go_on(self) -> None:
-        """Queues the next window when half of the last one is translated."""
+    def _refill_queue(self) -> None:
+        """Queues the next window when half of the current one is translated."""
         if self._pending > self._window // 2 or self._closed or self._failed:
             return
         try:
             self._queue_next()
         except QueueFull:
-            self._loop.call_later(_AGAIN, self._go_on)
+            self._loop.call_later(_RETRY_SECONDS, self._refill_queue)

@@ -40,7 +40,7 @@ def serve(
         directories: run directories.
         host: address to listen on.
         port: port to listen on; 0 is any free one.
-        keys: file of keys; None lets everybody in.
+        keys: file of API keys; None allows everybody.
         decoding: options of every search.
         limits: limits of requests.
         load: loads the model of a directory.
@@ -50,23 +50,23 @@ def serve(
         OSError: the address cannot be used.
     """
     with termination.watched(patience=0.0) as stop:
-        known = ApiKeys.read(keys) if keys else None
-        with _bound(host, port) as listening:
+        api_keys = ApiKeys.read(keys) if keys else None
+        with _bind(host, port) as listening:
             served = models.load(directories, load)
-            every = Models(served)
+            all_models = Models(served)
             for model in served:
                 if model.calibration:
                     model.calibration.warn_unless_fitted_with(decoding)
                 _compile(model, decoding)
             stop.nothing_to_lose = lambda: False  # uvicorn finishes what was accepted
-            address = f"http://{_shown(host)}:{listening.getsockname()[1]}"
+            address = f"http://{_url_host(host)}:{listening.getsockname()[1]}"
             listening.listen(_BACKLOG)  # a client that reads the next line can connect
-            print(f"mmt serve: {address} translates {every}", file=sys.stderr, flush=True)
-            _run(every, listening, decoding, limits, known)
+            print(f"mmt serve: {address} translates {all_models}", file=sys.stderr, flush=True)
+            _run(all_models, listening, decoding, limits, api_keys)
 
 
 def _run(
-    every: Models, listening: socket.socket, decoding: Decoding, limits: Limits,
+    all_models: Models, listening: socket.socket, decoding: Decoding, limits: Limits,
     keys: ApiKeys | None,
 ) -> None:  # fmt: skip
     def observe(key: BatchKey, sentences: list[Sentence], seconds: float) -> None:
@@ -84,7 +84,7 @@ def _run(
     )
     counters = ServerMetrics(lambda: scheduler.queued_tokens)
     with scheduler:
-        service = Service(every, scheduler, counters, decoding, limits, keys)
+        service = Service(all_models, scheduler, counters, decoding, limits, keys)
         config = _config(application(service), limits)
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -105,29 +105,29 @@ def _config(app: Guard, limits: Limits) -> uvicorn.Config:
     )
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     """Returns a socket with the address, which does not listen yet."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise OSError(f"cannot listen on {_shown(host)}:{port}: {reason}") from error
-    return bound
+        raise OSError(f"cannot listen on {_url_host(host)}:{port}: {reason}") from error
+    return listening
 
 
-def _shown(host: str) -> str:
+def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
 def _compile(model: ServedModel, decoding: Decoding) -> None:
-    """Translates a word, so that the first request of a short text need not wait for XLA.
+    """Translates a word, so that the first short request need not wait for compilation.
 
-    A model with a calibration does so with scores of tokens too, which risks need.
+    With a calibration it does so with token scores too, which risks need.
     """
     translator = model.translator
     key: Any = {"source": model.sources[0]} if translator.routes_by_language else {}

@@ -1,24 +1,24 @@
-"""`Service`: what all requests share: models, queue, cache, limits, keys, metrics, files."""
+"""`Service`: the objects that all requests share: models, queue, cache, limits, keys, metrics."""
 
 import dataclasses
 import functools
 
-from mmt.serve.files import FileThreads, KeptFiles
+from mmt.serve.files import FileThreads, TranslatedFiles
 from mmt.serve.limits import ApiKeys, Limits
 from mmt.serve.metrics import ServerMetrics
 from mmt.serve.models import Models
-from mmt.serve.parameters import HeldBytes
+from mmt.serve.parameters import MemoryBudget
 from mmt.serve.scheduler import Scheduler, Sentence
 from mmt.serve.sentence_cache import SentenceCache
 from mmt.serve.sentence_work import SentenceWork
 from mmt.translate import Decoding
 
-_WINDOWS = 64  # a request takes at most this part of the queue at once
+_MAX_QUEUE_SHARE = 1 / 64  # of one request
 
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """What the handlers of requests share.
+    """The objects that the handlers of all requests share.
 
     Attributes:
         models: the models.
@@ -26,7 +26,7 @@ class Service:
         metrics: the counters.
         decoding: options of every search.
         limits: limits of requests.
-        keys: who may use the server; None is everybody.
+        keys: API keys that may use the server; None allows everybody.
     """
 
     models: Models
@@ -38,18 +38,18 @@ class Service:
 
     @functools.cached_property
     def cache(self) -> SentenceCache:
-        """Returns the translations of former sentences."""
+        """Returns the cache of translated sentences."""
         return SentenceCache(self.limits.cache_characters)
 
     @functools.cached_property
-    def held(self) -> HeldBytes:
-        """Returns the count of bytes that requests keep in memory."""
-        return HeldBytes(self.limits.held_bytes)
+    def memory(self) -> MemoryBudget:
+        """Returns the limit of bytes that requests keep in memory."""
+        return MemoryBudget(self.limits.held_bytes)
 
     @functools.cached_property
-    def kept_files(self) -> KeptFiles:
+    def translated_files(self) -> TranslatedFiles:
         """Returns the translated files."""
-        return KeptFiles(self.limits.held_bytes, self.limits.file_seconds)
+        return TranslatedFiles(self.limits.held_bytes, self.limits.file_seconds)
 
     @functools.cached_property
     def file_threads(self) -> FileThreads:
@@ -57,10 +57,10 @@ class Service:
         return FileThreads()
 
     def work(self, sentences: list[Sentence]) -> SentenceWork:
-        """Returns the sentences of a request on their way; entering it queues them."""
+        """Returns the translation of a request's sentences; entering it queues them."""
         return SentenceWork(
             sentences, scheduler=self.scheduler, cache=self.cache, metrics=self.metrics,
-            window=self.limits.queue_tokens // _WINDOWS,
+            window=int(self.limits.queue_tokens * _MAX_QUEUE_SHARE),
         )  # fmt: skip
 
     def admit(self, key: str) -> None:

@@ -1,6 +1,6 @@
-"""The texts of requests: segments, cut into units of sentences, and written with translations.
+"""The texts of requests: their segments, units and sentences, and their translation.
 
-Plain text is one segment. HTML has the segments that `mmt.documents` finds in it, as a file has.
+Plain text is one segment. The segments of HTML are those of `mmt.documents`, as for a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Results = Mapping[Sentence, Translation]
 
 
 class ServedUnit(NamedTuple):
-    """A unit of a text, its sentences as the model gets them, and its place in the text."""
+    """A unit of a text, its sentences in the form of the queue, and its span in the text."""
 
     unit: Unit
     sentences: tuple[Sentence, ...]
@@ -25,7 +25,7 @@ class ServedUnit(NamedTuple):
     end: int = 0
 
     def write(self, results: Results, rank: int = 0) -> MarkedText:
-        """Returns the unit with the translation of a rank of each sentence."""
+        """Returns the unit with the `rank`-th translation of each sentence."""
         return self.unit.write([results[sentence].hypotheses[rank] for sentence in self.sentences])
 
 
@@ -35,12 +35,12 @@ Show = Callable[[int, ServedUnit, Results], str]
 
 
 def keep(segment: MarkedText) -> Segment:
-    """Cuts a segment that is not translated."""
+    """Returns a segment as one unit without sentences, which is not translated."""
     return [ServedUnit(Unit(segment, SegmentedText((), (segment.text,))), ())]
 
 
 def written(segment: Segment, results: Results, rank: int = 0) -> MarkedText:
-    """Returns a segment with the translations of a rank; all of its sentences are translated."""
+    """Returns a segment with the `rank`-th translation of each sentence."""
     return markup.joined(unit.write(results, rank) for unit in segment)
 
 
@@ -51,8 +51,8 @@ class Text:
     Attributes:
         segments: its segments.
         fill: returns the text with translated segments.
-        show: returns the best translation of a unit in the segment of a number, as the text has it,
-            but without white space around it.
+        show: returns the best translation of a unit in the segment of a number, in the markup of
+            the text, without surrounding white space.
     """
 
     segments: Sequence[Segment]
@@ -65,7 +65,7 @@ class Text:
         return [s for segment in self.segments for unit in segment for s in unit.sentences]
 
     def translations(self, results: Results) -> list[str]:
-        """Returns translations, best first: the i-th has the i-th of each sentence."""
+        """Returns translations of the text; the i-th has the i-th translation of each sentence."""
         count = min((len(results[sentence].hypotheses) for sentence in self.sentences), default=1)
         return [
             self.fill([written(segment, results, rank) for segment in self.segments])

@@ -1,4 +1,4 @@
-"""What `/translate` and `/translate_file` do: texts, their sentences, and the answer."""
+"""The work of `/translate` and `/translate_file`: from parameters to sentences to the answer."""
 
 import asyncio
 import dataclasses
@@ -53,7 +53,7 @@ class PreparedText(NamedTuple):
 
 
 def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> TranslationRequest:
-    """Returns the request of the parameters. Raises Refusal for what is missing or too much."""
+    """Returns the checked parameters. Raises Refusal if one is missing or exceeds a limit."""
     q = parameters.texts("q")
     texts = [q] if isinstance(q, str) else q
     check_size(texts, limits)
@@ -82,26 +82,26 @@ def _glossary(content: str) -> Glossary | None:
 def check_size(texts: list[str], limits: Limits) -> None:
     """Raises Refusal for too many texts or characters."""
     characters = sum(map(len, texts))
-    for size, unit, kind, most in (
+    for size, unit, kind, limit in (
         (len(texts), "texts", "batch", limits.texts),
         (characters, "characters", "text", limits.characters),
     ):
-        if size > most:
+        if size > limit:
             raise Refusal(
-                400, f"Invalid request: request ({size} {unit}) exceeds {kind} limit ({most})"
+                400, f"Invalid request: request ({size} {unit}) exceeds {kind} limit ({limit})"
             )
 
 
 def with_alternatives(decoding: Decoding, count: int) -> Decoding:
-    """Returns the options of a search for more than one translation, if `count` is not 0.
+    """Returns the search options for `count` further translations.
 
-    All of these requests share batches, so they search for as many translations as the beam has.
+    If `count` is not 0, `nbest` is the beam size, so that all such requests share batches.
     """
     return dataclasses.replace(decoding, nbest=decoding.beam if count else 1)
 
 
 def prepare(request: TranslationRequest, models: Models) -> list[PreparedText]:
-    """Returns the texts in units. Raises Refusal for languages that no model translates."""
+    """Splits the texts into units. Raises Refusal for languages that no model translates."""
     route = None if request.source == AUTO else models.route(request.source, request.target)
     return [_prepared(each, request, models, route) for each in request.texts]
 
@@ -124,9 +124,9 @@ def _words(segments: list[MarkedText]) -> str:
 
 
 def detect_route(content: str, target: str, models: Models) -> tuple[Route | None, dict[str, Any]]:
-    """Returns the route of a text of unknown language, and the language as clients read it.
+    """Returns the route of a text of unknown language, and its language as `/detect` lists it.
 
-    A text without a letter has none.
+    A text without a letter has no route.
     """
     if not any(map(str.isalpha, content)):
         models.target(target)
@@ -146,9 +146,9 @@ def cutter(
     glossary: Glossary | None = None,
     risk: bool = False,
 ) -> Cut:
-    """Returns the function that cuts texts for a route; without a model, texts are kept.
+    """Returns the function that splits texts for a route; without a model, texts are unchanged.
 
-    Raises Refusal for a glossary that the model does not take, and for a risk that it cannot tell.
+    Raises Refusal if the model supports no glossary, or has no calibration for risks.
     """
     if route is None or route.model is None:
         return text.keep
@@ -170,7 +170,7 @@ def cutter(
 
 
 class FileJob:
-    """A file on its way.
+    """The translation of a file, with its progress: `done` of `total` sentences.
 
     Raises Refusal for languages that no model translates, and for a broken glossary.
     """
@@ -239,12 +239,12 @@ async def answer(
 
 
 def _risk(unit: ServedUnit, results: text.Results) -> dict[str, Any]:
-    """Returns the risk of a unit as clients read it: that of its sentences, the worst counts."""
+    """Returns the risk of a unit for the client: the lowest confidence and all flags."""
     risks = [results[sentence].risk for sentence in unit.sentences]
-    known = [risk for risk in risks if risk is not None]
+    assessed = [risk for risk in risks if risk is not None]
     return {
-        "confidence": round(min(risk.confidence for risk in known), 4),
-        "flags": list(dict.fromkeys(flag for risk in known for flag in risk.flags)),
+        "confidence": round(min(risk.confidence for risk in assessed), 4),
+        "flags": list(dict.fromkeys(flag for risk in assessed for flag in risk.flags)),
     }
 
 
@@ -253,7 +253,7 @@ async def lines(
 ) -> AsyncIterator[dict[str, Any]]:
     """Yields an object for each unit, in order, and the answer at the end.
 
-    `text` is the index of the unit's text, `start` and `end` its place in it.
+    `text` is the index of the unit's text, `start` and `end` its span in it.
     """
     for i, each in enumerate(prepared):
         for number, unit in ((n, u) for n, units in enumerate(each.text.segments) for u in units):
@@ -261,9 +261,9 @@ async def lines(
                 continue
             results = {sentence: await work.result(sentence) for sentence in unit.sentences}
             show = functools.partial(each.text.show, number, unit, results)
-            shown = await asyncio.to_thread(show) if unit.unit.source.tags else show()
+            translated = await asyncio.to_thread(show) if unit.unit.source.tags else show()
             yield {
-                "text": i, "start": unit.start, "end": unit.end, "translatedText": shown,
+                "text": i, "start": unit.start, "end": unit.end, "translatedText": translated,
                 **({"risk": _risk(unit, results)} if request.risk else {}),
             }  # fmt: skip
     yield await answer(request, prepared, work)

@@ -1,6 +1,6 @@
 """Aligns a line with its translation by the cross-attention of one teacher-forced pass.
 
-The search is not concerned: any text can be aligned, also a translation by somebody else.
+It needs no search: any translation can be aligned, also one that the model did not write.
 """
 
 import functools
@@ -42,9 +42,9 @@ class Alignment(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Token ids of a text, its end token aside, and the characters of each token.
+    """Token ids of a text without end token, and the span of each token in the text.
 
-    A token of a tag before the text has no characters.
+    The tokens of a tag before the text have empty spans.
     """
 
     ids: list[int]
@@ -52,16 +52,16 @@ class Encoded(NamedTuple):
 
 
 def encode(vocabulary: Vocabulary, text: str, *, tag: str = "") -> Encoded:
-    """Returns the tokens of a text behind a tag, with their characters in the text."""
-    before = f"{tag} " if tag else ""
-    whole = before + text
-    ids = vocabulary.encode(whole)
+    """Returns the tokens of a text, after those of a tag, with their spans in the text."""
+    tag_text = f"{tag} " if tag else ""
+    tagged_text = tag_text + text
+    ids = vocabulary.encode(tagged_text)
     ends = [0]
     for decoded in vocabulary.decode_all([ids[: i + 1] for i in range(len(ids))]):
-        # Some bytes of a character decode to something else; its last byte gets it.
-        ends.append(max(ends[-1], len(decoded)) if whole.startswith(decoded) else ends[-1])
-    places = [max(0, end - len(before)) for end in ends]
-    return Encoded(ids, list(zip(places, places[1:], strict=False)))
+        # The first bytes of a character decode to U+FFFD; its last byte gets the span.
+        ends.append(max(ends[-1], len(decoded)) if tagged_text.startswith(decoded) else ends[-1])
+    starts = [max(0, end - len(tag_text)) for end in ends]
+    return Encoded(ids, list(zip(starts, starts[1:], strict=False)))
 
 
 def join(alignments: Iterable[Alignment]) -> Alignment:

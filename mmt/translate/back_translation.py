@@ -68,7 +68,7 @@ class BackTranslation:
                 f"{self.corpus} has no text of {corpus.target} to translate; its corpus.toml names "
                 f"it under [monolingual], which has {', '.join(corpus.monolingual) or 'nothing'}"
             )
-        codes = self._into(translator, corpus)
+        codes = self._target_codes(translator, corpus)
         recipe = self._recipe(translator, decoding, corpus, codes)
         complete = (folder / "corpus.toml").exists()
         with contextlib.nullcontext() if complete else lock.held(folder):
@@ -77,38 +77,40 @@ class BackTranslation:
                 self._translate(translator, decoding, corpus, codes)
                 self._describe(cleaned(corpus), codes, recipe)
 
-    def _into(self, translator: Translator, corpus: corpora.Corpus) -> list[str]:
+    def _target_codes(self, translator: Translator, corpus: corpora.Corpus) -> list[str]:
         """Returns the FLORES codes of the languages to translate into."""
         manifest = translator.manifest
         if manifest.source:
-            written = list(manifest.translated)
+            target_languages = list(manifest.translated)
         elif manifest.target:
-            written = [manifest.target]
+            target_languages = [manifest.target]
         else:
-            written = [code for code in translator.vocabularies["source"].tags.values() if code]
-        known = (manifest.source,) if manifest.source else manifest.translated
-        if known and corpus.target not in known:
+            target_languages = [
+                code for code in translator.vocabularies["source"].tags.values() if code
+            ]
+        source_languages = (manifest.source,) if manifest.source else manifest.translated
+        if source_languages and corpus.target not in source_languages:
             raise ValueError(
                 f"{self.model_dir} has the wrong direction: it translates from "
-                f"{_named(known)} into {_named(written)}, back-translation needs one from "
-                f"{_named([corpus.target])}; train it on the same corpus with "
-                "--gin_file=gin_configs/runs/reverse.gin"
+                f"{_listed(source_languages)} into {_listed(target_languages)}, but "
+                f"back-translation needs a model from {_listed([corpus.target])}; train it on the "
+                "same corpus with --gin_file=gin_configs/runs/reverse.gin"
             )
         requested = [languages.find(name).code for name in self.into]
         for code in requested:
-            if code not in written or code == corpus.target:
+            if code not in target_languages or code == corpus.target:
                 raise ValueError(
-                    f"{self.model_dir} does not translate into {code}; it does into "
-                    f"{_named(written)}"
+                    f"{self.model_dir} does not translate into {code}, but into "
+                    f"{_listed(target_languages)}"
                 )
         codes = requested or [
-            code for code in written
+            code for code in target_languages
             if code != corpus.target and (not corpus.languages or code in corpus.languages)
         ]  # fmt: skip
         if not codes:
             raise ValueError(
-                f"{self.model_dir} translates into {_named(written)}: into no language of "
-                f"{corpus.name}, which has {_named(corpus.languages)}"
+                f"{self.model_dir} translates into {_listed(target_languages)}, which are no "
+                f"languages of {corpus.name}; it has {_listed(corpus.languages)}"
             )
         return sorted(dict.fromkeys(codes))
 
@@ -162,8 +164,8 @@ class BackTranslation:
         folder = Path(self.directory)
         available = corpus.count(corpus.target, MONOLINGUAL)
         total = min(available, self.lines) if self.lines else available
-        kept = {code: _without_empty(_file(folder, code)) for code in codes}
-        if not any(kept.values()):
+        line_counts = {code: _without_empty(_file(folder, code)) for code in codes}
+        if not any(line_counts.values()):
             raise ValueError(
                 f"{self.model_dir} gives an empty translation of every line of {recipe['text']}"
             )
@@ -173,19 +175,21 @@ class BackTranslation:
                 entries.setdefault(split, {})[code] = _copied(corpus, split, code, folder)
         names = recipe["text"]
         name = f"back_translated/{names[0]}" if len(names) == 1 else "back_translated"
-        for code in filter(kept.__getitem__, codes):
+        for code in filter(line_counts.__getitem__, codes):
             entry = {"pairs": _file(folder, code).name, "columns": [2, 3], "name": name}
             train_entries = entries.setdefault("train", {}).setdefault(code, [])
             train_entries.append(entry | {"back_translated": True})
-        counts = {code: {"lines": kept[code], "empty": total - kept[code]} for code in codes}
-        with output_log.whole(folder / PROVENANCE) as file:
+        counts = {
+            code: {"lines": line_counts[code], "empty": total - line_counts[code]} for code in codes
+        }
+        with output_log.new_file(folder / PROVENANCE) as file:
             json.dump(recipe | {"written": counts}, file, indent=1, ensure_ascii=False)
         text = f'name = "{corpus.name}_back_translated"\ntarget = "{corpus.target}"\n'
         for split, by_language in entries.items():
             text += f"[{split}]\n"
-            for code, listed in sorted(by_language.items()):
-                text += f"{code} = [{', '.join(map(_inline, listed))}]\n"
-        with output_log.whole(folder / "corpus.toml") as file:
+            for code, code_entries in sorted(by_language.items()):
+                text += f"{code} = [{', '.join(map(_toml_inline_table, code_entries))}]\n"
+        with output_log.new_file(folder / "corpus.toml") as file:
             file.write(text)
 
 
@@ -212,19 +216,19 @@ def _without_empty(path: Path) -> int:
     """Removes lines with an empty translation from a file; returns the number that remain."""
     count = sum(1 for line in lines.read(path) if line.split("\t")[1])
     if count < lines.count(path):
-        kept = (line for line in lines.read(path) if line.split("\t")[1])
-        with output_log.whole(path) as file:
-            file.writelines(f"{line}\n" for line in kept)
+        remaining = (line for line in lines.read(path) if line.split("\t")[1])
+        with output_log.new_file(path) as file:
+            file.writelines(f"{line}\n" for line in remaining)
     return count
 
 
-def _inline(entry: dict[str, Any]) -> str:
+def _toml_inline_table(entry: dict[str, Any]) -> str:
     """Returns an entry as an inline table of TOML."""
-    items = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
-    return f"{{ {', '.join(items)} }}"
+    fields = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
+    return f"{{ {', '.join(fields)} }}"
 
 
-def _named(codes: Sequence[str]) -> str:
+def _listed(codes: Sequence[str]) -> str:
     """Returns at most five codes with their languages' names, for a message."""
-    more = f", … ({len(codes)})" if len(codes) > 5 else ""
-    return ", ".join(f"{languages.find(code).name} ({code})" for code in codes[:5]) + more
+    rest = f", … ({len(codes)})" if len(codes) > 5 else ""
+    return ", ".join(f"{languages.find(code).name} ({code})" for code in codes[:5]) + rest

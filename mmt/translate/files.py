@@ -56,5 +56,5 @@ def translate_document(
     translations = list(translate(texts))
     if len(translations) != len(texts):
         raise ValueError(f"{len(translations)} translations of {len(texts)} texts")
-    rest = iter(translations)
-    return document.write([next(rest) if is_chosen else None for is_chosen in chosen])
+    remaining = iter(translations)
+    return document.write([next(remaining) if is_chosen else None for is_chosen in chosen])

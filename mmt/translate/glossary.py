@@ -72,11 +72,11 @@ class Glossary:
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith(_COMMENT):
                 continue
-            place = f"glossary {name}, line {number}" if name else f"glossary, line {number}"
-            term = _term(line, place)
+            location = f"glossary {name}, line {number}" if name else f"glossary, line {number}"
+            term = _term(line, location)
             key = term.source, term.language
             if key in terms:
-                raise ValueError(f"{place}: {term.source!r} is also in line {terms[key][1]}")
+                raise ValueError(f"{location}: {term.source!r} is also in line {terms[key][1]}")
             terms[key] = term, number
         return cls(tuple(term for term, _ in terms.values()))
 
@@ -87,14 +87,14 @@ class Glossary:
         apply to texts of it only; `language` is any name of it, or ''.
         """
         code = languages.find(language).code if language else ""
-        found: dict[Term, int] = {}
-        start, kept = 0, dict(placeholders.spans(text))
+        times: dict[Term, int] = {}
+        start, placeholder_spans = 0, dict(placeholders.spans(text))
         while start < len(text):
-            term = None if start in kept else self._term_at(text, start, code)
+            term = None if start in placeholder_spans else self._term_at(text, start, code)
             if term:
-                found[term] = found.get(term, 0) + 1
-            start = kept.get(start) or start + (len(term.source) if term else 1)
-        return found
+                times[term] = times.get(term, 0) + 1
+            start = placeholder_spans.get(start) or start + (len(term.source) if term else 1)
+        return times
 
     def _term_at(self, text: str, start: int, code: str) -> Term | None:
         if words.goes_on(text, start):
@@ -166,19 +166,19 @@ def _character(byte: re.Match[str]) -> str:
     return chr(number) if number < 0x80 else "x"
 
 
-def _term(line: str, place: str) -> Term:
+def _term(line: str, location: str) -> Term:
     """Returns the term of a line of a glossary."""
     columns = [column.strip() for column in line.split("\t")]
     if not 2 <= len(columns) <= 3 or not columns[0]:
         raise ValueError(
-            f"{place}: {line!r}; expected source<TAB>target or source<TAB>target<TAB>language"
+            f"{location}: {line!r}; expected source<TAB>target or source<TAB>target<TAB>language"
         )
     source, target, *language = columns
     targets = tuple(part.strip() for part in target.split(_ALTERNATIVE)) if target else (source,)
     if not all(targets):
-        raise ValueError(f"{place}: the target {target!r} has an empty alternative")
+        raise ValueError(f"{location}: the target {target!r} has an empty alternative")
     try:
         code = languages.find(language[0]).code if any(language) else ""
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from error
+        raise ValueError(f"{location}: {error}") from error
     return Term(source, targets, code)

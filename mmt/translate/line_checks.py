@@ -44,10 +44,10 @@ def loops(line: str, words: Sequence[str]) -> bool:
     if _SYLLABLE.search(line.casefold()):
         return True
     for length in range(1, len(words) // 3 + 1):
-        run, needed = 0, 3 if length == 1 else 2 * length
+        run, min_run = 0, 3 if length == 1 else 2 * length
         for index in range(length, len(words)):
             run = run + 1 if words[index] == words[index - length] else 0
-            if run >= needed:
+            if run >= min_run:
                 return True
     pairs = list(zip(words, words[1:], strict=False))
     return len(pairs) >= 20 and len(set(pairs)) < 0.4 * len(pairs)
@@ -61,9 +61,9 @@ def different_numbers(source: str, output: str) -> float:
     >>> different_numbers("2. März 2021", "March 2, 2021"), different_numbers("3 und 4", "3 and 5")
     (0.0, 0.6666666666666666)
     """
-    ours, theirs = _numbers(source), _numbers(output)
-    either, both = ours | theirs, ours & theirs
-    return 1 - both.total() / either.total() if either else 0.0
+    source_numbers, output_numbers = _numbers(source), _numbers(output)
+    union, common = source_numbers | output_numbers, source_numbers & output_numbers
+    return 1 - common.total() / union.total() if union else 0.0
 
 
 def _numbers(line: str) -> Counter[str]:

@@ -1,6 +1,6 @@
-"""`LineSearch`: lines of text to translations: pieces, token ids, search, text again.
+"""`LineSearch`: splits lines into pieces, encodes them, searches, and decodes the hypotheses.
 
-`mmt.translate.translator` makes one per call and gives it windows of lines.
+`mmt.translate.translator` makes one for each call, and passes windows of lines to it.
 """
 
 import contextlib
@@ -54,10 +54,10 @@ class LineSearch:
 
         `sources` are the languages of the lines, 'auto' or None.
         """
-        for name, given in (("prefixes", prefixes), ("sources", sources)):
-            if len(given) < len(lines):
+        for name, values in (("prefixes", prefixes), ("sources", sources)):
+            if len(values) < len(lines):
                 raise ValueError(
-                    f"there are fewer {name} than lines: none for {lines[len(given)]!r}"
+                    f"there are fewer {name} than lines: none for {lines[len(values)]!r}"
                 )
         sources, detected = source_language.resolve(self.identifier, lines, sources, self.sources)
         ids = {source: self.language_id(source) for source in set(sources)}
@@ -65,16 +65,17 @@ class LineSearch:
             _Text(line, prefix, source or self.source, ids[source])
             for line, prefix, source in zip(lines, prefixes, sources, strict=True)
         ]
-        translations = self._translated(texts)
-        if self._keeps:
-            translations = self._kept(texts, translations)
+        translations = self._translate(texts)
+        if self._keeps_placeholders:
+            translations = self._with_placeholders(texts, translations)
         return [
             translation._replace(detected=language)
             for translation, language in zip(translations, detected, strict=True)
         ]
 
     def prefix(self, text: str) -> list[int]:
-        """Returns the token ids of a prefix; ValueError where the vocabulary cannot write it."""
+        """Returns the token ids of a prefix. Raises ValueError if the vocabulary cannot encode it.
+        """
         vocabulary = self.vocabularies["target"]
         ids = vocabulary.encode(text)
         if {vocabulary.pad, vocabulary.eos, vocabulary.unk} & set(ids):
@@ -82,48 +83,48 @@ class LineSearch:
         return ids
 
     @property
-    def _keeps(self) -> bool:
+    def _keeps_placeholders(self) -> bool:
         return self.batches.decoding.keep_placeholders
 
-    def _kept(
+    def _with_placeholders(
         self, texts: Sequence["_Text"], translations: Sequence[Translation]
     ) -> list[Translation]:
         """Returns translations with the placeholders of their lines.
 
-        Hypotheses that lack one, or have one too many, are left out. A line without any left is
-        translated again in parts, between its placeholders.
+        Hypotheses with other placeholders are removed. If none remain, the parts of the line
+        between its placeholders are translated one by one.
         """
-        kept = [_with_all_placeholders(translation) for translation in translations]
-        broken = [i for i, translation in enumerate(kept) if not translation.hypotheses]
-        around = {i: placeholders.surroundings(texts[i].text) for i in broken}
-        words = [
+        valid = [_with_all_placeholders(translation) for translation in translations]
+        lacking = [i for i, translation in enumerate(valid) if not translation.hypotheses]
+        surroundings = {i: placeholders.surroundings(texts[i].text) for i in lacking}
+        to_translate = [
             part
-            for i in broken
-            for part in texts[i].parts(filter(sentences.has_words, around[i]))
+            for i in lacking
+            for part in texts[i].parts(filter(sentences.has_words, surroundings[i]))
         ]
-        translated = iter(self._translated(words))
-        for i in broken:
+        translated = iter(self._translate(to_translate))
+        for i in lacking:
             pieces = [
                 next(translated) if sentences.has_words(part) else Translation(part, ())
-                for part in around[i]
+                for part in surroundings[i]
             ]
-            kept[i] = _rejoined(texts[i].text, pieces)
-        return kept
+            valid[i] = _rejoin(texts[i].text, pieces)
+        return valid
 
-    def _translated(self, texts: Sequence["_Text"]) -> list[Translation]:
+    def _translate(self, texts: Sequence["_Text"]) -> list[Translation]:
         """Returns the translation of each text, in pieces where necessary.
 
-        A piece without a letter or digit stays as it is, unless it has a prefix.
+        A piece without a letter or digit is_unchanged as it is, unless it has a prefix.
         """
         pieces = [self._pieces(text) for text in texts]
-        translated = [piece for of_text in pieces for piece in of_text if not piece.stays]
-        translations = iter(self._sentences(translated))
+        to_translate = [piece for of_text in pieces for piece in of_text if not piece.is_unchanged]
+        translations = iter(self._translate_sentences(to_translate))
 
         def translation(piece: "_Text", count: int) -> Translation:
-            if not piece.stays:
+            if not piece.is_unchanged:
                 return next(translations)
-            kept = Hypothesis(on_one_line(piece.text), 0.0)
-            return Translation(piece.text, (kept,) * count)
+            unchanged = Hypothesis(on_one_line(piece.text), 0.0)
+            return Translation(piece.text, (unchanged,) * count)
 
         nbest = self.batches.decoding.nbest
         return [
@@ -138,12 +139,12 @@ class LineSearch:
             parts = sentences.segment(text.text, text.language)
         return text.parts(piece for part in parts for piece in sentences.split(part, self._fits))
 
-    def _sentences(self, texts: Sequence["_Text"]) -> list[Translation]:
+    def _translate_sentences(self, texts: Sequence["_Text"]) -> list[Translation]:
         """Returns the translations of texts that are short enough for the model."""
         encoded = self.encode([text.text for text in texts])
-        forced = {prefix: self.prefix(prefix) for prefix in {text.prefix for text in texts}}
+        prefix_ids = {prefix: self.prefix(prefix) for prefix in {text.prefix for text in texts}}
         sources = [
-            Source(ids, forced[text.prefix], text.language_id, self._phrases(text))
+            Source(ids, prefix_ids[text.prefix], text.language_id, self._phrases(text))
             for ids, text in zip(encoded, texts, strict=True)
         ]
         with self.layout.active() if self.layout else contextlib.nullcontext():
@@ -151,8 +152,8 @@ class LineSearch:
         for source, text, sequences in zip(sources, texts, decoded, strict=True):
             if source.phrases and not sequences:
                 raise ValueError(
-                    f"no translation of {text.text!r} has the terms of the glossary and what the "
-                    f"other options ask for ({self.batches.decoding})"
+                    f"no translation of {text.text!r} has the terms of the glossary and satisfies "
+                    f"the other options ({self.batches.decoding})"
                 )
         return [
             Translation(text.text, tuple(map(self._hypothesis, sequences)))
@@ -190,7 +191,7 @@ class LineSearch:
 
 
 class _Text(NamedTuple):
-    """A line or a part of one, its prefix, its language (any name, or '') and its language id."""
+    """A line or a part of it, with its prefix, language (any name, or '') and language id."""
 
     text: str
     prefix: str
@@ -198,7 +199,7 @@ class _Text(NamedTuple):
     language_id: int | None
 
     @property
-    def stays(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Returns whether there is nothing to translate."""
         return not self.prefix and not sentences.has_words(self.text)
 
@@ -223,10 +224,10 @@ def _with_all_placeholders(translation: Translation) -> Translation:
     )
 
 
-def _rejoined(text: str, pieces: Sequence[Translation]) -> Translation:
-    """Returns the translation of a text from those of its surroundings of placeholders.
+def _rejoin(text: str, pieces: Sequence[Translation]) -> Translation:
+    """Returns the translation of a text from those of the parts between its placeholders.
 
-    Pieces without a hypothesis have nothing to translate.
+    A piece without a hypothesis is copied from the source.
     """
     translated = [piece.hypotheses for piece in pieces if piece.hypotheses]
     hypotheses = []
@@ -235,5 +236,5 @@ def _rejoined(text: str, pieces: Sequence[Translation]) -> Translation:
                  for piece in pieces]  # fmt: skip
         score = sum(each[rank].score for each in translated) / max(len(translated), 1)
         hypotheses.append(Hypothesis(placeholders.rejoin(text, texts), score))
-    kept = tuple(piece for piece in pieces if piece.hypotheses)
-    return Translation(text, tuple(hypotheses), kept)
+    translated_pieces = tuple(piece for piece in pieces if piece.hypotheses)
+    return Translation(text, tuple(hypotheses), translated_pieces)

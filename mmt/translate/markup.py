@@ -1,8 +1,8 @@
-"""Texts with inline tags: cut into sentences, translated, and put together with their tags.
+"""Translates texts with inline tags, sentence by sentence, and places the tags.
 
 A sentence is translated without its tags, and aligned with its translation. An element then spans
-the words that are aligned with its own. No tag is lost, and elements stay nested as they were.
-Documents, the server and `translate` all go this way.
+the words that are aligned with its source words. No tag is lost, and the nesting is kept.
+Documents, the server and `translate` use this module.
 """
 
 import dataclasses
@@ -31,9 +31,9 @@ _TAG = re.compile(
     r"""<(?P<close>/?)(?P<name>[A-Za-z][\w:.\-]*)(?:\s(?:"[^"]*"|'[^']*'|[^<>"'])*|/)?>"""
 )
 _VOID = {"br", "hr", "img", "input", "wbr"}  # of HTML; <x/> of XLIFF closes itself
-# A unit with more has its tags by position: memory grows with the square of the characters, time
-# with characters times tags.
-_CHARACTERS, _TAGS = 3000, 200
+# In larger units tags are placed by position: alignment takes memory by the square of characters,
+# and time by characters times tags.
+_MAX_CHARACTERS, _MAX_TAGS = 3000, 200
 
 
 def parse(markup: str) -> MarkedText:
@@ -69,12 +69,12 @@ def write(marked: MarkedText) -> str:
 
 
 class Unit(NamedTuple):
-    """Sentences that are written together: one, or several with an element around some of them.
+    """Sentences whose tags are placed together: one, or several that share an element.
 
     Attributes:
         source: the part of the text from the first sentence to the next unit, with its tags.
         sentences: its sentences.
-        separator: a space where the source has none before the next unit, else ''.
+        separator: a space if the source has none before the next unit, else ''.
     """
 
     source: MarkedText
@@ -85,8 +85,8 @@ class Unit(NamedTuple):
     def aligns(self) -> bool:
         """Returns whether `write` needs hypotheses with an alignment, to place tags."""
         text, tags = self.source
-        few = len(text) <= _CHARACTERS and len(tags) <= _TAGS
-        return bool(tags and self.sentences.sentences) and few
+        is_small = len(text) <= _MAX_CHARACTERS and len(tags) <= _MAX_TAGS
+        return bool(tags and self.sentences.sentences) and is_small
 
     def write(self, hypotheses: Sequence[Hypothesis]) -> MarkedText:
         """Returns the unit with a translation of each sentence, and all of its tags."""
@@ -100,7 +100,7 @@ class Unit(NamedTuple):
         if self.aligns:
             places = zip(hypotheses, self.sentences.spans, target.spans, strict=True)
             parts = [_alignment(each).shifted(s, t) for each, (s, _), (t, _) in places]
-            written = place(source, text, alignments.join(parts))
+            written = place_tags(source, text, alignments.join(parts))
         else:
             written = by_position(source, text)
         written = joined((written, gap))
@@ -114,7 +114,7 @@ def cut(
     fits: Callable[[str], bool] | None = None,
     whole_lines: bool = False,
 ) -> list[Unit]:
-    """Returns the units of a text, which together are the text.
+    """Splits a text into units; joined, they are the text.
 
     The options are those of `segment_text`.
 
@@ -169,9 +169,9 @@ def translate(
         source, target: languages, as of `Translator.translate`; 'auto' detects that of a segment.
         decoding: options of the search; None is the default, by sentence. With `split` 'long',
             segments are only cut into lines.
-        context: translates each sentence with the previous ones of the segments, which are one
-            document, instead of `translator`; without further `options`.
-        options: others of `Translator.translate`, such as `glossary`.
+        context: translates instead of `translator`, with the previous sentences of the segments,
+            which are one document; it takes no further `options`.
+        options: further options of `Translator.translate`, such as `glossary`.
     """
     if decoding is None:
         decoding = dataclasses.replace(translator.default_decoding, split="sentences")
@@ -185,22 +185,22 @@ def translate(
             cut(segment, language or "", whole_lines=whole_lines)
             for segment, language in zip(window, sources, strict=True)
         ]
-        placed = [
+        in_context = [
             [(unit, [history.add(s) for s in unit.sentences.sentences]) for unit in of_segment]
             for of_segment in units
         ]
-        found: dict[str | None, dict[tuple[SentenceInContext, bool], Hypothesis]] = {}
-        for language in dict.fromkeys(sources):
-            both = zip(placed, sources, strict=True)
-            of_language = [
-                (sentence, unit.aligns)
-                for of, given in both if given == language
-                for unit, of_unit in of for sentence in of_unit
-            ]  # fmt: skip
-            found[language] = _hypotheses(translator, of_language, language, options, context)
-        for of_segment, language in zip(placed, sources, strict=True):
+        by_language: dict[str | None, list[tuple[SentenceInContext, bool]]] = {}
+        for of_segment, language in zip(in_context, sources, strict=True):
+            by_language.setdefault(language, []).extend(
+                (sentence, unit.aligns) for unit, of_unit in of_segment for sentence in of_unit
+            )
+        hypotheses = {
+            language: _hypotheses(translator, of_language, language, options, context)
+            for language, of_language in by_language.items()
+        }
+        for of_segment, language in zip(in_context, sources, strict=True):
             yield joined(
-                unit.write([found[language][s, unit.aligns] for s in of_unit])
+                unit.write([hypotheses[language][s, unit.aligns] for s in of_unit])
                 for unit, of_unit in of_segment
             )
 
@@ -214,7 +214,7 @@ def aligned(
 ) -> list[Translation]:
     """Returns translations whose hypotheses have their alignments, piece by piece.
 
-    It takes one pass of the model over finished translations. `source` and `target` are as in
+    This takes one teacher-forced pass of the model. `source` and `target` are as in
     `Translator.align`.
     """
     pairs, places = [], []
@@ -230,8 +230,8 @@ def aligned(
                     places.append((number, rank, source_start, target_start))
                     source_end, target_end = source_start + len(line), target_start + len(text)
     parts: dict[tuple[int, int], list[Alignment]] = {}
-    found = translator.align(pairs, source=source, target=target) if pairs else []
-    for (number, rank, *shift), part in zip(places, found, strict=True):
+    aligned_pieces = translator.align(pairs, source=source, target=target) if pairs else []
+    for (number, rank, *shift), part in zip(places, aligned_pieces, strict=True):
         parts.setdefault((number, rank), []).append(part.shifted(*shift))
     return [
         translation._replace(
@@ -244,8 +244,8 @@ def aligned(
     ]
 
 
-def place(source: MarkedText, text: str, alignment: Alignment) -> MarkedText:
-    """Returns the translation `text` of a text with the tags of the text."""
+def place_tags(source: MarkedText, text: str, alignment: Alignment) -> MarkedText:
+    """Returns the translation `text` with the tags of its source."""
     spans = words.spans(text)
     return by_attention(source, text, spans, _attention(spans, alignment, len(source.text)))
 
@@ -286,23 +286,23 @@ def _hypotheses(
     context: ContextTranslator | None,
 ) -> dict[tuple[SentenceInContext, bool], Hypothesis]:
     """Returns the best translation of each sentence, aligned (True) or not (False)."""
-    different = dict.fromkeys(sentences)
-    lines = list(dict.fromkeys(sentence for sentence, _ in different))
+    requested = dict.fromkeys(sentences)
+    lines = list(dict.fromkeys(sentence for sentence, _ in requested))
     if context is None:
         texts = [line.text for line in lines]
         translated = translator.translate(texts, source=source, **options)
         translations = dict(zip(lines, translated, strict=True))
     else:
         translations = context.sentences(lines, source=source, **options)
-    found = {(line, False): translations[line].hypotheses[0] for line in lines}
-    tagged = [line for line in lines if (line, True) in different]
+    best_of = {(line, False): translations[line].hypotheses[0] for line in lines}
+    tagged = [line for line in lines if (line, True) in requested]
     best = [
         translations[line]._replace(hypotheses=translations[line].hypotheses[:1]) for line in tagged
     ]
     of_tagged = aligned(translator, best, source=source, target=options["target"])
     for line, translation in zip(tagged, of_tagged, strict=True):
-        found[line, True] = translation.hypotheses[0]
-    return found
+        best_of[line, True] = translation.hypotheses[0]
+    return best_of
 
 
 def _alignment(hypothesis: Hypothesis) -> Alignment:
@@ -311,9 +311,9 @@ def _alignment(hypothesis: Hypothesis) -> Alignment:
 
 
 def _borders(tags: Sequence[Tag], starts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yields where a unit begins: the numbers of a sentence, of its first character and first tag.
+    """Yields for each unit but the first its first sentence, character and tag, by number.
 
-    There no element is open.
+    No element is open between two units.
     """
     number = depth = 0
 
@@ -335,9 +335,9 @@ def _borders(tags: Sequence[Tag], starts: Sequence[int]) -> Iterator[tuple[int, 
 def _attention(
     spans: list[tuple[int, int]], alignment: Alignment, length: int
 ) -> Float[np.ndarray, "words characters"]:
-    """Returns which share of a target word's attention each character of the source has.
+    """Returns the share of each target word's attention that each source character has.
 
-    Words without attention have shares in the order of the text.
+    A word without attention attends to the source character at the same relative position.
     """
     by_token = np.zeros((len(alignment.target), length), np.float32)
     for column, (start, end) in enumerate(alignment.source):
@@ -350,21 +350,21 @@ def _attention(
                 attention[row] += by_token[token]
     total = attention.sum(axis=1, keepdims=True)
     if length:
-        without = np.flatnonzero(total[:, 0] <= 0)
-        attention[without, without * length // max(len(spans), 1)] = 1
+        unattended = np.flatnonzero(total[:, 0] <= 0)
+        attention[unattended, unattended * length // max(len(spans), 1)] = 1
     return attention / np.where(total > 0, total, 1)
 
 
 def _paired(tags: list[Tag], names: list[str]) -> tuple[Tag, ...]:
-    """Returns the tags, those without a partner as standing alone."""
+    """Returns the tags; the kind of those without a partner becomes 'alone'."""
     opened: list[int] = []
     partners: set[int] = set()
     for i, tag in enumerate(tags):
         if tag.kind == "start":
             opened.append(i)
         elif tag.kind == "end":
-            same = [place for place, j in enumerate(opened) if names[j] == names[i]]
-            if same:
-                partners |= {i, opened[same[-1]]}
-                del opened[same[-1] :]
+            matching = [depth for depth, j in enumerate(opened) if names[j] == names[i]]
+            if matching:
+                partners |= {i, opened[matching[-1]]}
+                del opened[matching[-1] :]
     return tuple(tag if i in partners else tag._replace(kind="alone") for i, tag in enumerate(tags))

@@ -1,4 +1,4 @@
-"""Files of lines that take long to produce. A killed run resumes after its last complete line.
+"""Writes files whose lines take long to produce. A killed run resumes after its last complete line.
 
 `mmt.distill` and `mmt.translate.back_translation` write translations with it.
 """
@@ -21,7 +21,7 @@ from mmt.system.progress import SENTENCES, progress_bar
 
 @dataclasses.dataclass(frozen=True)
 class OutputFile:
-    """A file of `total` lines, which gets its name when all of them are written."""
+    """A file of `total` lines. It is renamed to `path` when all lines are written."""
 
     path: Path
     total: int
@@ -48,16 +48,16 @@ class OutputFile:
 def write(files: Sequence[OutputFile], rows: Iterable[str]) -> None:
     """Writes the missing lines of each file, one file after the other.
 
-    `rows` are the lines that follow the `done` lines of each file. Each line is handed to the
-    operating system before the next one is requested.
+    `rows` yields the lines that follow the `done` lines of each file. Each line is flushed before
+    the next one is requested.
 
     >>> files = [OutputFile(Path("a.tsv"), 2), OutputFile(Path("b.tsv"), 1)]
     >>> write(files, ["1\\n", "2\\n", "3\\n"])  # doctest: +SKIP
     """
     remaining = iter(rows)
     with progress_bar(*SENTENCES) as bar:
-        done, total = sum(file.done for file in files), sum(file.total for file in files)
-        task = bar.add_task("", total=total, completed=done)
+        total = sum(file.total for file in files)
+        task = bar.add_task("", total=total, completed=sum(file.done for file in files))
         for file in files:
             if file.path.exists():
                 continue
@@ -82,7 +82,7 @@ def begin(file: Path, recipe: Mapping[str, Any]) -> None:
         if any(path.name != lock.FILE for path in folder.glob("*")):
             raise ValueError(f"{folder} holds something else; translations go to a new directory")
         folder.mkdir(parents=True, exist_ok=True)
-        with whole(file) as new:
+        with new_file(file) as new:
             json.dump(recipe, new, indent=1)
         return
     check_recipe(str(folder), json.loads(file.read_text(encoding="utf-8")), recipe)
@@ -121,8 +121,8 @@ def row(*texts: str) -> str:
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[TextIO]:
-    """Yields a temporary file that is renamed to `path` when it is complete."""
+def new_file(path: Path) -> Iterator[TextIO]:
+    """Opens a temporary file, which is renamed to `path` when the `with` statement ends."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("w", encoding="utf-8", newline="\n") as file:
         yield file

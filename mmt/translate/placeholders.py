@@ -1,7 +1,7 @@
 """Placeholders, URLs, e-mail addresses and code in a text: parts that are not translated.
 
 `spans` finds them, `counts` compares them, `rejoin` puts a text together from their translated
-surroundings. There is no model here.
+surroundings. This module knows no model.
 """
 
 import re
@@ -41,7 +41,8 @@ def counts(text: str) -> Counter[str]:
 
 
 def surroundings(text: str) -> list[str]:
-    """Returns the text before, between and after the placeholders: one part more than those."""
+    """Returns the text before, between and after the placeholders: one more part than placeholders.
+    """
     ends = [(0, 0), *spans(text), (len(text), len(text))]
     return [text[end:start] for (_, end), (start, _) in zip(ends, ends[1:], strict=False)]
 
@@ -49,27 +50,27 @@ def surroundings(text: str) -> list[str]:
 def rejoin(text: str, translations: Sequence[str]) -> str:
     """Returns a text whose surroundings are translated, with each placeholder once, in order.
 
-    White space beside a placeholder stays. A word beside one gets a space if the source has none
-    there, as in Chinese. Placeholders that a translation contains are removed.
-    Where a joint would change a placeholder, spaces separate it. The text is returned as it is in
-    the rare case that its placeholders do not survive otherwise, as with unbalanced braces.
+    White space next to a placeholder is kept. A word next to a placeholder gets a space if the
+    source has none there, as in Chinese. Placeholders that a translation contains are removed. If
+    joining changes a placeholder, spaces separate them; if that fails too, as with unbalanced
+    braces, the text is returned untranslated.
 
     >>> rejoin("Hallo {name}!", ["Hello", "!"])
     'Hello {name}!'
     """
-    found = [text[start:end] for start, end in spans(text)]
-    around = surroundings(text)
+    originals = [text[start:end] for start, end in spans(text)]
+    source_parts = surroundings(text)
     parts = [
         _with_space_of(
-            source, _without_placeholders(translation), first=i == 0, last=i == len(found)
+            source, _without_placeholders(translation), first=i == 0, last=i == len(originals)
         )
-        for i, (source, translation) in enumerate(zip(around, translations, strict=True))
+        for i, (source, translation) in enumerate(zip(source_parts, translations, strict=True))
     ]
     spaced = [f" {part.strip()} " if part.strip() else " " for part in parts]
     for candidate in (parts, spaced):
-        pairs = zip(candidate, [*found, ""], strict=True)
+        pairs = zip(candidate, [*originals, ""], strict=True)
         joined = "".join(part + placeholder for part, placeholder in pairs).strip()
-        if counts(joined) == Counter(found):
+        if counts(joined) == Counter(originals):
             return joined
     return text
 
@@ -95,7 +96,7 @@ def _with_space_of(source: str, translation: str, *, first: bool, last: bool) ->
 
 
 def _needs_space(source: str, translation: str) -> bool:
-    """Returns whether a translated character is a word's and the source's character is not, or
+    """Returns whether a translated character is a letter or digit, and the source's one is not or
     belongs to a script without spaces.
     """
     wide = unicodedata.east_asian_width(source) == "W"

@@ -1,4 +1,4 @@
-"""Translates risky lines again in other ways, and keeps the translation of highest confidence."""
+"""Translates risky lines again with other options, and keeps the most confident translation."""
 
 import dataclasses
 import itertools
@@ -36,20 +36,22 @@ def translate(
     calibration.warn_unless_fitted_with(decoding)
     number = 0
     for window in windows(lines):
-        found = _assessed(translator, window, calibration, decoding, options)
+        translations = _assessed(translator, window, calibration, decoding, options)
         if retry:
-            found = again(translator, found, calibration, decoding=decoding, **options)
-        for translation in found:
+            translations = again(
+                translator, translations, calibration, decoding=decoding, **options
+            )
+        for translation in translations:
             yield translation._replace(line=number)
             number += 1
 
 
 def is_risky(translation: Translation, calibration: Calibration) -> bool:
     """Returns whether an assessed translation has a flag or a low confidence."""
-    assessed = translation.risk
-    if assessed is None or not sentences.has_words(translation.source):
+    risk_of_line = translation.risk
+    if risk_of_line is None or not sentences.has_words(translation.source):
         return False
-    return bool(assessed.flags) or assessed.confidence < calibration.risky
+    return bool(risk_of_line.flags) or risk_of_line.confidence < calibration.risky
 
 
 def again(
@@ -60,55 +62,55 @@ def again(
     decoding: Decoding,
     **options: Any,
 ) -> list[Translation]:
-    """Returns the translations, the risky ones replaced where another way has more confidence.
+    """Returns the translations, with risky ones replaced by more confident alternatives.
 
-    The other ways are the n-best list of a beam of 4 without repeated 3-grams and with a stronger
-    length penalty, and the line sentence by sentence.
+    The alternatives of a line are the n-best list of a beam of 4 without repeated 3-grams and with
+    a stronger length penalty, and its translation sentence by sentence.
     """
-    risky = [place for place, line in enumerate(translations) if is_risky(line, calibration)]
+    risky = [i for i, line in enumerate(translations) if is_risky(line, calibration)]
     best = list(translations)
-    texts = [translations[place].source for place in risky]
+    texts = [translations[i].source for i in risky]
     careful = dataclasses.replace(
         decoding, beam=4, nbest=4, alpha=1.0, temperature=None, no_repeat_ngram=3
     )
-    others = _translated(translator, texts, careful, options)
-    for place, other in zip(risky, others, strict=True):
-        candidates = [other] if other.pieces else [
-            other._replace(hypotheses=(hypothesis,)) for hypothesis in other.hypotheses
+    alternatives = _translated(translator, texts, careful, options)
+    for i, candidate in zip(risky, alternatives, strict=True):
+        candidates = [candidate] if candidate.pieces else [
+            candidate._replace(hypotheses=(hypothesis,)) for hypothesis in candidate.hypotheses
         ]  # fmt: skip
-        _keep_better(translator, best, place, candidates, calibration, options)
-    split = {place: _sentences(translations[place], options) for place in risky}
-    split = {place: parts for place, parts in split.items() if len(parts) > 1}
+        _keep_better(translator, best, i, candidates, calibration, options)
+    split = {i: _sentences(translations[i], options) for i in risky}
+    split = {i: parts for i, parts in split.items() if len(parts) > 1}
     parts = [part for parts in split.values() for part in parts]
     translated = iter(_translated(translator, parts, decoding, options))
-    for place, of_line in split.items():
+    for i, of_line in split.items():
         pieces = list(itertools.islice(translated, len(of_line)))
-        whole = join(translations[place].source, pieces)
-        _keep_better(translator, best, place, [whole], calibration, options)
+        joined = join(translations[i].source, pieces)
+        _keep_better(translator, best, i, [joined], calibration, options)
     return best
 
 
 def _sentences(translation: Translation, options: dict[str, Any]) -> list[str]:
     """Returns the sentences of a line, in its given or detected language."""
-    given = options.get("source")
-    if given == AUTO:
-        given = translation.detected.language if translation.detected else None
-    return sentences.segment(translation.source, "" if given in (None, NONE) else given)
+    language = options.get("source")
+    if language == AUTO:
+        language = translation.detected.language if translation.detected else None
+    return sentences.segment(translation.source, "" if language in (None, NONE) else language)
 
 
 def _keep_better(
     translator: Translator,
     best: list[Translation],
-    place: int,
+    index: int,
     candidates: Sequence[Translation],
     calibration: Calibration,
     options: dict[str, Any],
 ) -> None:
-    """Replaces the translation at `place` by the candidate of highest confidence, if it is higher.
+    """Replaces the translation at `index` by the candidate of highest confidence, if it is higher.
     """
     assessed = risk.assess(translator, candidates, calibration, target=options.get("target"))
-    best[place] = max(best[place], *assessed, key=_confidence)._replace(
-        line=best[place].line, detected=best[place].detected
+    best[index] = max(best[index], *assessed, key=_confidence)._replace(
+        line=best[index].line, detected=best[index].detected
     )
 
 
@@ -123,8 +125,8 @@ def _assessed(
     decoding: Decoding,
     options: dict[str, Any],
 ) -> list[Translation]:
-    found = _translated(translator, lines, decoding, options)
-    return risk.assess(translator, found, calibration, target=options.get("target"))
+    translations = _translated(translator, lines, decoding, options)
+    return risk.assess(translator, translations, calibration, target=options.get("target"))
 
 
 def _translated(

@@ -1,4 +1,4 @@
-"""The risk of a translation: what is wrong with it, and a confidence calibrated to chrF.
+"""The risk of a translation: flags of likely errors, and a confidence calibrated to chrF.
 
 A run's calibration, `risk.json`, is a logistic regression from the signals of a translation to the
 chrF of its line. `eval.calibration` fits it on a validation set.
@@ -6,7 +6,6 @@ chrF of its line. `eval.calibration` fits it on a validation set.
 
 import json
 import math
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,15 +17,16 @@ from jaxtyping import Float
 from mmt import languages
 from mmt.decoding import Decoding
 from mmt.run import Run
+from mmt.system import atomic
 from mmt.translate import line_checks
 from mmt.translate.sentences import has_words
 from mmt.translate.translation import Hypothesis, Risk, Signals, Translation
 from mmt.translate.translator import Translator
 
 _VERSION = 1
-_LETTERS = 12  # of a translation; a shorter one is in any language
-# Options that leave the best translation of a sentence as it is.
-_OF_LINES = ("split:", "nbest:")
+_MIN_LETTERS = 12  # of a translation whose language is identified
+# Options that do not change the best translation of a sentence.
+_IGNORED_OPTIONS = ("split:", "nbest:")
 
 # A signal at or above its limit is a flag.
 FLAGS = {
@@ -43,8 +43,8 @@ class Calibration:
         bias: the constant term.
         decode: the decoding that it was fitted with.
         lines: number of lines that it was fitted on.
-        risky: confidence that a fifth of the validation lines do not reach.
-        reliability: [mean confidence, mean chrF, lines] of other lines, in bins of confidence.
+        risky: the confidence below which a fifth of the validation lines lie.
+        reliability: [mean confidence, mean chrF, lines] of held-out lines, in bins of confidence.
     """
 
     weights: dict[str, float]
@@ -89,12 +89,9 @@ class Calibration:
             )
 
     def save(self, model_dir: str | Path) -> None:
-        """Writes the calibration of a run, in place of a former one."""
-        file = Run(model_dir).risk
-        new = file.with_name(f".{file.name}.new")
+        """Writes the calibration of a run; replaces an old one."""
         text = json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
-        new.write_text(text, encoding="utf-8")
-        os.replace(new, file)
+        atomic.write_bytes(Run(model_dir).risk, text.encode())
 
     def confidence(self, signals: Sequence[Signals]) -> Float[np.ndarray, "N"]:
         """Returns the expected chrF of translations, 0 to 1."""
@@ -104,7 +101,7 @@ class Calibration:
 
 
 def _search_of(decode: str) -> list[str]:
-    return [option for option in decode.split("|") if not option.startswith(_OF_LINES)]
+    return [option for option in decode.split("|") if not option.startswith(_IGNORED_OPTIONS)]
 
 
 def assess(
@@ -114,7 +111,7 @@ def assess(
     *,
     target: str | None = None,
 ) -> list[Translation]:
-    """Returns the translations with their `risk`. They need the scores of their tokens."""
+    """Returns the translations with their `risk`. They must have `token_scores`."""
     code = translator.manifest.target or languages.find(target or "eng").code
     signals = [signals_of(translator, line, line.hypotheses[0], code) for line in translations]
     return [
@@ -135,7 +132,7 @@ def signals_of(
 ) -> Signals:
     """Returns the signals of one hypothesis of a line. target: FLORES code."""
     source, text = line.source, hypothesis.text
-    if not has_words(source):  # it stays as it is
+    if not has_words(source):  # it is copied unchanged
         return Signals()
     scores = _token_scores(line, hypothesis)
     pieces = list(map(translator.vocabularies["source"].piece,
@@ -166,7 +163,7 @@ def _off_target(translator: Translator, text: str, target: str) -> float:
     identifier = translator.identifier
     if identifier is None or target not in identifier.codes:
         return 0.0
-    if sum(map(str.isalpha, text)) < _LETTERS:
+    if sum(map(str.isalpha, text)) < _MIN_LETTERS:
         return 0.0
     return 1 - float(identifier.probabilities([text])[0, identifier.codes.index(target)])
 

@@ -1,9 +1,8 @@
-"""Reads lines as they arrive on a stream, and splits text into sentences, or to a length.
+"""Reads lines as they arrive on a stream, and splits text into sentences or shorter pieces.
 
-`segment_text` is the way of every text that is more than a line: it keeps line breaks and other
-white space. `segment` finds the sentences of a line with sentencex. `split` cuts a text that is too
-long for the model.
-`mmt.data.readers` reads corpus files, and rejects invalid bytes.
+`segment_text` splits a text of several lines, and keeps its line breaks and other white space.
+`segment` splits a line into sentences with sentencex. `split` cuts a text that is too long for the
+model. Corpus files are read by `mmt.data.readers`, which rejects invalid bytes.
 """
 
 import codecs
@@ -72,22 +71,22 @@ class ArrivingLines:
     def __iter__(self) -> Iterator[str]:
         return itertools.chain.from_iterable(self.windows(1))
 
-    def windows(self, most: int) -> Iterator[list[str]]:
-        """Yields lists of 1 to `most` lines: all that have arrived, or the next one."""
+    def windows(self, max_lines: int) -> Iterator[list[str]]:
+        """Yields lists of 1 to `max_lines` lines: those that have arrived, or the next one."""
         lines: list[bytes] = []
         incomplete = b""  # a line whose end has not arrived
         while chunk := self._stream.read1(1 << 16):
             *complete, incomplete = (incomplete + chunk).split(b"\n")
             lines += complete
-            while len(lines) >= most or (lines and not self._more_at_hand()):
-                yield [self._decode(line) for line in lines[:most]]
-                del lines[:most]
+            while len(lines) >= max_lines or (lines and not self._more_available()):
+                yield [self._decode(line) for line in lines[:max_lines]]
+                del lines[:max_lines]
         if incomplete:
             lines.append(incomplete)
-        for start in range(0, len(lines), most):
-            yield [self._decode(line) for line in lines[start : start + most]]
+        for start in range(0, len(lines), max_lines):
+            yield [self._decode(line) for line in lines[start : start + max_lines]]
 
-    def _more_at_hand(self) -> bool:
+    def _more_available(self) -> bool:
         try:
             return bool(select.select([self._stream], [], [], 0.01)[0])
         except (OSError, ValueError):  # bytes in memory, or a pipe on Windows
@@ -109,12 +108,12 @@ class ArrivingLines:
 
 
 class SegmentedText(NamedTuple):
-    """The sentences of a text, and what is kept around them.
+    """The sentences of a text, and the gaps around them.
 
     Attributes:
         sentences: the sentences, without white space at their ends.
-        gaps: what stands before the first sentence, between sentences, and after the last one:
-            white space, and lines and sentences without a letter or digit.
+        gaps: the text before the first sentence, between sentences, and after the last one: white
+            space, and lines and sentences without a letter or digit.
     """
 
     sentences: tuple[str, ...]
@@ -165,9 +164,9 @@ def segment_text(
     Args:
         text: the text. A line break of Unicode ends a sentence, and so does a tab, because models
             write neither.
-        language: any name of its language, which has rules for the ends of sentences.
-        fits: whether the model takes a sentence; others are cut by `split`.
-        whole_lines: whether a line counts as one sentence.
+        language: any name of its language, which decides where sentences end.
+        fits: whether a sentence fits the model; others are cut by `split`.
+        whole_lines: whether each line is one sentence.
 
     >>> text = segment_text("One. Two!\n* * *\n  Three?\n")
     >>> text.sentences
@@ -190,7 +189,7 @@ def segment_text(
 
 
 def has_words(text: str) -> bool:
-    """Returns whether a text has a letter or digit; another one is never translated."""
+    """Returns whether a text has a letter or digit. A text without one is never translated."""
     return any(map(str.isalnum, text))
 
 
@@ -237,11 +236,11 @@ def split(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 @functools.cache
 def _sentencex_code(language: str) -> str:
-    """Returns sentencex' code of a language, given by any name."""
+    """Returns the code that sentencex has for a language, given by any name."""
     if not language:
         return "en"
-    found = languages.find(language)
-    return found.iso1 or found.iso3
+    language_entry = languages.find(language)
+    return language_entry.iso1 or language_entry.iso3
 
 
 def _boundary(text: str) -> int:
@@ -255,6 +254,6 @@ def _boundary(text: str) -> int:
 
 
 def _inside_letter(text: str, index: int) -> bool:
-    """Returns whether the character at `index` modifies the one before: accents, joined emoji."""
+    """Returns whether the character at `index` modifies the previous one: accents, joined emoji."""
     after = text[index]
     return after == _JOINER or text[index - 1] == _JOINER or unicodedata.category(after)[0] == "M"

@@ -9,9 +9,9 @@ import numpy as np
 from mmt import languages
 from mmt.identify import NONE, LanguageIdentifier
 
-AUTO = "auto"  # the source language that asks for detection
+AUTO = "auto"  # as a source language: detect it
 _UNLIKELY, _CERTAIN = 0.01, 0.9  # probabilities
-_LETTERS = 12  # of a line; shorter ones prove nothing
+_MIN_LETTERS = 12  # of a line whose language is compared with the given one
 
 
 class Detected(NamedTuple):
@@ -21,7 +21,7 @@ class Detected(NamedTuple):
     probability: float
 
 
-def needed(identifier: LanguageIdentifier | None) -> LanguageIdentifier:
+def require_identifier(identifier: LanguageIdentifier | None) -> LanguageIdentifier:
     """Returns the identifier. Raises ValueError if the run has none."""
     if identifier is None:
         raise ValueError(
@@ -35,7 +35,7 @@ def check_trained(language: languages.Language, codes: Sequence[str], side: str)
     """Raises ValueError with the nearest of `codes` for a language that was not trained."""
     if codes and language.code not in codes:
         near = languages.nearest(language, codes)
-        hint = ", ".join(f"{known.name} ({known.code})" for known in near)
+        hint = ", ".join(f"{candidate.name} ({candidate.code})" for candidate in near)
         raise ValueError(
             f"{side} language {language.code} ({language.name}) is none of the "
             f"{len(codes)} that the model was trained on; nearest: {hint}"
@@ -50,27 +50,27 @@ def resolve(
 ) -> tuple[list[str | None], list[Detected | None]]:
     """Returns the source of each line, `auto` replaced, and the languages that were detected.
 
-    `auto` becomes the likeliest of `codes`, the languages of the model, though the detected
-    language may be another one, or none. Warns if a given language is plainly not the text's.
+    `auto` becomes the most likely of `codes`, the languages of the model; the detected language may
+    be another one, or `und`. Warns if most lines are not in the given language.
 
-    Raises ValueError if a language is to be detected and there is no identifier, or it knows none
-    of `codes`.
+    Raises ValueError if a language must be detected and there is no identifier, or it knows none of
+    `codes`.
     """
     resolved, detected = list(sources), list[Detected | None]([None] * len(lines))
     if identifier or AUTO in sources:
-        identifier = needed(identifier)
+        identifier = require_identifier(identifier)
         for source in {source for source in sources if source is not None}:
-            places = [place for place, given in enumerate(sources) if given == source]
-            of_source = [lines[place] for place in places]
+            indices = [i for i, line_source in enumerate(sources) if line_source == source]
+            of_source = [lines[i] for i in indices]
             if source != AUTO:
                 _warn_if_other(identifier, of_source, languages.find(source).code)
                 continue
             probabilities = identifier.probabilities(of_source)
             best = _likeliest(identifier, probabilities, codes)
-            for place, row, code in zip(places, probabilities, best, strict=True):
+            for i, row, code in zip(indices, probabilities, best, strict=True):
                 first = int(row.argmax())
-                detected[place] = Detected(identifier.codes[first], float(row[first]))
-                resolved[place] = code
+                detected[i] = Detected(identifier.codes[first], float(row[first]))
+                resolved[i] = code
     return resolved, detected
 
 
@@ -80,28 +80,31 @@ def _likeliest(
     """Returns the most likely of `codes` for each row of probabilities; None without codes."""
     if not codes:
         return [None] * len(probabilities)
-    known = [code for code in codes if code in identifier.codes]
-    if not known:
+    identifiable = [code for code in codes if code in identifier.codes]
+    if not identifiable:
         raise ValueError(
             f"the language identifier knows none of the model's {len(codes)} languages; train "
             "another one: mmt data identify --model RUN --corpus CORPUS"
         )
-    places = [identifier.codes.index(code) for code in known]
-    return [known[place] for place in probabilities[:, places].argmax(1)]
+    columns = [identifier.codes.index(code) for code in identifiable]
+    return [identifiable[column] for column in probabilities[:, columns].argmax(1)]
 
 
 def _warn_if_other(identifier: LanguageIdentifier, lines: Sequence[str], code: str) -> None:
-    """Warns if most lines are plainly not in the language `code`.
+    """Warns if most lines are clearly not in the language `code`.
 
-    A line is plainly in another language if that has a probability above 0.9, and `code` one below
-    0.01. Lines of a few letters do not count, and neither does a `code` that is not known.
+    A line is clearly in another language if that has a probability above 0.9, and `code` one below
+    0.01. Lines of a few letters are ignored. A `code` that the identifier does not know gives no
+    warning.
     """
-    long = [line for line in lines if sum(map(str.isalpha, line)) >= _LETTERS]
+    long = [line for line in lines if sum(map(str.isalpha, line)) >= _MIN_LETTERS]
     if code not in identifier.codes or not long:
         return
     probabilities = identifier.probabilities(long)
-    given = probabilities[:, identifier.codes.index(code)]
-    others = probabilities.argmax(1)[(given < _UNLIKELY) & (probabilities.max(1) > _CERTAIN)]
+    given_probabilities = probabilities[:, identifier.codes.index(code)]
+    others = probabilities.argmax(1)[
+        (given_probabilities < _UNLIKELY) & (probabilities.max(1) > _CERTAIN)
+    ]
     if len(others) * 2 <= len(long):
         return
     other = identifier.codes[np.bincount(others).argmax()]

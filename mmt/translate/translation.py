@@ -31,12 +31,12 @@ class Hypothesis(NamedTuple):
 
 
 class Signals(NamedTuple):
-    """What tells good and bad translations apart; 0 is harmless, but for the scores.
+    """Features that predict the quality of a translation; 0 is harmless, except for the scores.
 
     Attributes:
         loop: 1 if the translation repeats itself, and the source does not.
         length: |log| of the ratio of tokens, translation to source; at most 3.
-        numbers: share of the numbers, dates included, that only one side has.
+        numbers: share of the numbers, also of those in dates, that only one side has.
         copy: 1 if the source is left untranslated.
         off_target: probability that the translation is not in the target language; 0 if unknown.
         uncovered: share of the source's pieces that the vocabulary does not have.
@@ -78,7 +78,7 @@ class Translation(NamedTuple):
             i-th hypothesis of the line joins the i-th hypothesis of each piece with spaces.
         line: number of the line, from 0.
         detected: language of the line, if it was to be detected.
-        risk: what is wrong with the best translation, if that was assessed (`mmt.translate.risk`).
+        risk: risk of the best translation, if it was assessed (`mmt.translate.risk`).
     """
 
     source: str

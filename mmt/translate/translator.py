@@ -1,8 +1,8 @@
 """`Translator`: a trained model that translates lines of text, in order, as they arrive.
 
-It checks languages and options. `mmt.translate.line_search` makes token ids of lines and text of
-hypotheses, `mmt.translate.sentences` reads and splits lines, `mmt.decoding` searches,
-`mmt.translate.model_search` runs the model. It scores nothing and knows no test sets.
+It checks languages and options. `mmt.translate.sentences` reads and splits lines,
+`mmt.translate.line_search` encodes lines and decodes hypotheses, `mmt.decoding` searches, and
+`mmt.translate.model_search` runs the model. Evaluation is in `eval`.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from mmt.translate.sentences import ArrivingLines
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Translation
 
-WINDOW = 1024  # lines that are sorted by length and translated together
+WINDOW = 1024  # lines that are read, sorted by length and translated together
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,14 +40,14 @@ class Translator:
     """A model with its parameters and vocabularies, ready to translate.
 
     A line's translation does not depend on other lines, on their order or on how calls group them:
-    in float32 the text is equal, and scores are equal to 1e-5. Every batch has `batch_size` rows of
-    the line's own bucket length, and experts drop no token, so a line meets the same compiled
-    programs. This holds on one machine with the same versions, `batch_size`, `max_source_length`
-    and decoding; other programs round differently, and near-ties may flip. bfloat16 and int8 have
-    no such guarantee. The cost: one line takes as long as `batch_size` lines, unless
-    `fixed_batch_size` is False.
+    in float32 the text is equal, and scores are equal to 1e-5. The reasons: every batch has
+    `batch_size` rows of a length that depends on the line only, so the line meets the same compiled
+    programs, and experts drop no token. This holds on one machine with the same versions,
+    `batch_size`, `max_source_length` and decoding; other programs round differently, and near-ties
+    may flip. bfloat16 and int8 have no such guarantee. The cost: one line takes as long as
+    `batch_size` lines, unless `fixed_batch_size` is False.
 
-    `dataclasses.replace(translator, params=...)` compiles nothing anew.
+    `dataclasses.replace(translator, params=...)` reuses the compiled programs.
 
     Attributes:
         model: the model.
@@ -120,17 +120,17 @@ class Translator:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Returns the languages that the model translates from; none if they are not known."""
+        """Returns the languages that the model translates from; empty if they are not known."""
         return (self.manifest.source,) if self.manifest.source else self.manifest.translated
 
     @property
     def routes_by_language(self) -> bool:
-        """Returns whether the language of a line chooses experts, so that it must be given."""
+        """Returns whether the language of a line chooses experts; it must then be given."""
         return self.model.config.languages > 0
 
     @property
     def default_decoding(self) -> Decoding:
-        """Returns the options of a search of the engine where none are given."""
+        """Returns the search options that apply where none are given; they depend on the engine."""
         return DEFAULT if self.ctranslate2 is None else ctranslate2_search.DEFAULT_SEARCH
 
     @classmethod
@@ -167,9 +167,9 @@ class Translator:
                 model; or CTranslate2 is not installed, or does not have such a model or weights.
         """
         size, batch_size = ("batch_size", batch_size) if rows is None else ("rows", rows)
-        for name, value, most in (("average", average, 2**31 - 1), (size, batch_size, 4096)):
-            if type(value) is not int or not 1 <= value <= most:
-                raise ValueError(f"{name}: {value!r}; allowed: int, 1 to {most}")
+        for name, value, maximum in (("average", average, 2**31 - 1), (size, batch_size, 4096)):
+            if type(value) is not int or not 1 <= value <= maximum:
+                raise ValueError(f"{name}: {value!r}; allowed: int, 1 to {maximum}")
         run = Run(model_dir)
         run.check_is_model()
         with config.isolated(run.config):
@@ -194,11 +194,12 @@ class Translator:
         )
 
     def identify(self, lines: Sequence[str], *, most: int = 3) -> list[list[tuple[str, float]]]:
-        """Returns the likeliest languages of each line, best first: (FLORES code, probability).
+        """Returns the most likely languages of each line, best first: (FLORES code, probability).
 
-        `und` is none of the model's languages. Raises ValueError if the run has no identifier.
+        `und` stands for any language that the model does not have. Raises ValueError if the run has
+        no identifier.
         """
-        return source_language.needed(self.identifier).rank(lines, most=most)
+        return source_language.require_identifier(self.identifier).rank(lines, most=most)
 
     def translate(
         self,
@@ -228,7 +229,7 @@ class Translator:
                 whose vocabulary has no tags receives the lines unchanged.
             decoding: options of the search; None is `default_decoding`.
             prefixes: a prefix per line, instead of `decoding.prefix`.
-            token_scores: whether to keep the scores of tokens, which takes a little time.
+            token_scores: whether to keep the scores of tokens, which takes some time.
             sources: a language per line, instead of `source`.
             glossary: terms whose translations the translations of their lines must contain. Such a
                 line takes longer.
@@ -241,20 +242,20 @@ class Translator:
         if source is not None and sources is not None:
             raise ValueError(f"sources, and the source {source!r} for all; give one")
         if source == AUTO:
-            source_language.needed(self.identifier)
+            source_language.require_identifier(self.identifier)
         elif sources is None:
             self._check_language(source, target)
-        given = itertools.repeat(source) if sources is None else iter(sources)
+        line_sources = itertools.repeat(source) if sources is None else iter(sources)
         if prefixes is not None and decoding.prefix:
             raise ValueError(f"prefixes, and the prefix {decoding.prefix!r} for all; give one")
         search = self._search(self._tag(target), target, decoding, token_scores, glossary)
-        forced = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
+        line_prefixes = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
         translations = itertools.chain.from_iterable(
             search.translations(
                 window,
-                list(itertools.islice(forced, len(window))),
-                list(itertools.islice(given, len(window))),
+                list(itertools.islice(line_prefixes, len(window))),
+                list(itertools.islice(line_sources, len(window))),
             )
             for window in windows(lines)
         )
@@ -275,7 +276,7 @@ class Translator:
         source: str | None = None,
         target: str | None = None,
     ) -> list[Alignment]:
-        """Returns how tokens of lines and of their translations are aligned, by cross-attention.
+        """Returns the alignment of lines with their translations, by cross-attention.
 
         Lines must fit the model, as the pieces of a translation do. `source` and `target` are as in
         `translate`.
@@ -347,11 +348,11 @@ class Translator:
             side, name = "target", target or "eng"
         if name is None:
             codes = manifest.translated
-            more = ", …" if len(codes) > 5 else ""
+            ellipsis = ", …" if len(codes) > 5 else ""
             raise ValueError(
                 "the source language is needed (source=..., --from), because the language chooses "
                 f"the experts of this model; allowed: its {len(codes)} languages, "
-                f"{', '.join(codes[:5])}{more}"
+                f"{', '.join(codes[:5])}{ellipsis}"
             )
         language = languages.find(name)
         source_language.check_trained(language, manifest.translated, side)
@@ -373,8 +374,8 @@ class Translator:
             return find_tag(vocabulary, language, trained=trained)
         if target is not None:
             raise ValueError(
-                f"target language {target!r}: the model's vocabulary has no tags such as <2en>; "
-                "lines go in as they are, so write the tag that the model was trained with, if any"
+                f"target language {target!r}: the model's vocabulary has no tags such as <2en>, so "
+                "lines are passed unchanged; if it was trained with a tag, write it in each line"
             )
         return ""
 

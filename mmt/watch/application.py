@@ -18,10 +18,10 @@ from mmt.system.content_policy import HEADERS, content_policy
 from mmt.watch.watched_run import WatchedRun
 from mmt.watch.web_page import page
 
-HOSTS = ["127.0.0.1", "localhost"]  # others may be names that lead here (rebinding)
-POLL = 2.0  # seconds between two looks at the files
+HOSTS = ["127.0.0.1", "localhost"]  # no others, against DNS rebinding
+POLL = 2.0  # seconds between two reads of the files
 _COLUMNS = (1, 4000)
-_EVENTS = 0.5  # seconds between two events at least
+_EVENTS = 0.5  # minimum seconds between two events
 _KEEP_ALIVE = 15.0  # seconds
 
 
@@ -33,8 +33,8 @@ def application(
 ) -> Starlette:
     """Returns the ASGI application. A request names runs, languages and metrics, never a file.
 
-    poll: seconds between two looks at the files.
-    stopping: whether the server is to end; streams of events end then.
+    poll: seconds between two reads of the files.
+    stopping: returns whether the server is stopping; streams of events then end.
     """
     routes = [
         Route("/", _page),
@@ -71,21 +71,21 @@ async def _watch(runs: Sequence[WatchedRun], poll: float) -> None:
 
 
 async def _events(request: Request) -> Response:
-    """Tells a client when to ask again, not what is new."""
+    """Streams an event when data have changed; the client then requests them."""
     state = request.app.state
 
     async def lines() -> AsyncIterator[str]:
-        told, silent = None, 0.0
+        sent, seconds_silent = None, 0.0
         while not state.stopping():
-            news = [[run.version, round(run.progress, 2)] for run in state.runs]
-            if news != told:
-                yield f"data: {json.dumps(news)}\n\n"
-                told, silent = news, 0.0
-            elif silent >= _KEEP_ALIVE:
+            state_now = [[run.version, round(run.progress, 2)] for run in state.runs]
+            if state_now != sent:
+                yield f"data: {json.dumps(state_now)}\n\n"
+                sent, seconds_silent = state_now, 0.0
+            elif seconds_silent >= _KEEP_ALIVE:
                 yield ": nothing new\n\n"
-                silent = 0.0
+                seconds_silent = 0.0
             await asyncio.sleep(_EVENTS)
-            silent += _EVENTS
+            seconds_silent += _EVENTS
 
     return StreamingResponse(
         lines(), media_type="text/event-stream", headers=HEADERS | {"Cache-Control": "no-store"}
@@ -141,11 +141,11 @@ def _window(request: Request) -> dict[str, Any]:
     return window
 
 
-def _integer(request: Request, name: str, least: int, most: int, *, default: int) -> int:
+def _integer(request: Request, name: str, minimum: int, maximum: int, *, default: int) -> int:
     text = request.query_params.get(name, str(default))
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 17 else -1
-    if not least <= number <= most:
-        raise HTTPException(400, f"{name} is {text[:40]!r}; allowed: {least} to {most}")
+    if not minimum <= number <= maximum:
+        raise HTTPException(400, f"{name} is {text[:40]!r}; allowed: {minimum} to {maximum}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""What the page warns of: languages that overfit, sources that were not read, experts that died."""
+"""Warnings of the page: languages that overfit, sources that were not read, dead experts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ from mmt.data.cache.manifest import Manifest
 from mmt.watch import series
 from mmt.watch.run_metrics import RunMetrics
 
-_EXPECTED = 20.0  # examples that chance does not reduce to none
-_DEAD = 0.01  # of the even share of tokens
-_WAITING = 0.1  # of the time
-_RECENT = 20  # rows
+_MIN_EXPECTED = 20.0  # examples; with fewer, none may be read by chance
+_DEAD = 0.01  # maximum share of the even share of tokens
+_WAITING = 0.1  # minimum share of the time
+_RECENT = 20  # last rows
 
 
 class RunWarning(NamedTuple):
@@ -38,16 +38,16 @@ def of_run(
     ledger: Mapping[str, Any] | None = None,
     expert_load: Mapping[str, Any] | None = None,
 ) -> list[RunWarning]:
-    """Returns the warnings of a run, the gravest first.
+    """Returns the warnings of a run, the most serious first.
 
-    manifest, ledger, expert_load: the content of these files of the run directory; None if there
-    is none, and what needs it is not examined.
+    manifest, ledger, expert_load: content of these files of the run directory. If one is None, the
+    warnings that need it are omitted.
     """
-    found = [*_faults(metrics), *_dead_experts(expert_load), *_overfitting(metrics)]
+    result = [*_faults(metrics), *_dead_experts(expert_load), *_overfitting(metrics)]
     if ledger is not None:
-        found += _unread_sources(manifest, ledger)
-    found += _without_validation(metrics, manifest)
-    return found
+        result += _unread_sources(manifest, ledger)
+    result += _without_validation(metrics, manifest)
+    return result
 
 
 def _faults(metrics: RunMetrics) -> Iterator[RunWarning]:
@@ -87,9 +87,12 @@ def _dead_experts(expert_load: Mapping[str, Any] | None) -> Iterator[RunWarning]
 
 
 def _overfitting(metrics: RunMetrics) -> Iterator[RunWarning]:
-    found = series.overfitting(metrics)
-    for column in sorted(found, key=lambda column: found[column].best - found[column].last):
-        onset, best, last = found[column]
+    overfitting_by_column = series.overfitting(metrics)
+    for column in sorted(
+        overfitting_by_column,
+        key=lambda column: overfitting_by_column[column].best - overfitting_by_column[column].last,
+    ):
+        onset, best, last = overfitting_by_column[column]
         code = metrics.languages[column]
         text = (
             f"{name_of(code)} overfits since step {onset:,}: validation loss {best:.3f} there, "
@@ -108,7 +111,7 @@ def _unread_sources(manifest: Manifest | None, ledger: Mapping[str, Any]) -> Ite
         for corpus, counts in row["corpora"].items():
             part = in_corpus.get(corpus, pairs if len(row["corpora"]) == 1 else 0) / pairs
             expected = row["foreseen"] * part
-            if not counts["examples"] and expected >= _EXPECTED:
+            if not counts["examples"] and expected >= _MIN_EXPECTED:
                 text = (
                     f"{name_of(code)}: nothing was read of {corpus} up to step "
                     f"{ledger['step']:,}; {expected:,.0f} examples were planned"
@@ -124,11 +127,13 @@ def _without_validation(
         return
     measured = np.isfinite(track.values).any(axis=0)
     missing = [
-        code for code, known in zip(metrics.languages, measured, strict=True)
-        if not known and not mixing.is_monolingual(code)
+        code for code, is_measured in zip(metrics.languages, measured, strict=True)
+        if not is_measured and not mixing.is_monolingual(code)
     ]  # fmt: skip
     held_out = manifest.counts.get("validation", {}) if manifest else {}
     for code in missing:
-        why = "its validation set was not measured" if held_out.get(code) else "no validation set"
-        text = f"{name_of(code)}: {why}, so its overfitting cannot be seen"
+        reason = (
+            "its validation set was not measured" if held_out.get(code) else "no validation set"
+        )
+        text = f"{name_of(code)}: {reason}, so its overfitting cannot be seen"
         yield RunWarning("no validation", code, None, text)

@@ -1,4 +1,4 @@
-"""What the page draws per language and per run: metrics, with fewer points than were logged."""
+"""The series that the page draws per language and per run, reduced to few points."""
 
 import base64
 from dataclasses import dataclass
@@ -156,12 +156,12 @@ def overfitting(metrics: RunMetrics) -> dict[int, Overfitting]:
     if track is None:
         return {}
     training = metrics.by_language.get("language_loss")
-    found = {}
+    by_column = {}
     for column in range(track.values.shape[1]):
-        seen = None
+        training_losses = None
         if training is not None:
-            seen = Losses(training.steps, training.values[:, column])
-        since = onset_of(Losses(track.steps, track.values[:, column]), seen)
-        if since is not None:
-            found[column] = since
-    return found
+            training_losses = Losses(training.steps, training.values[:, column])
+        onset = onset_of(Losses(track.steps, track.values[:, column]), training_losses)
+        if onset is not None:
+            by_column[column] = onset
+    return by_column

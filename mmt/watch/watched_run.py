@@ -87,11 +87,11 @@ def _check_ledger(file: Path, content: dict[str, Any]) -> None:
             (f"{row['language']}, {corpus}", "examples", counts.get("examples"))
             for corpus, counts in row["corpora"].items()
         ]
-    for place, field, number in numbers:
+    for row_name, field, number in numbers:
         if type(number) not in (int, float) or not 0 <= number < math.inf:
             raise ValueError(
-                f"{file}: {field} of {place} is {number!r}; allowed: a number from 0. A run of an "
-                "older version gets it at its next checkpoint"
+                f"{file}: {field} of {row_name} is {number!r}; allowed: a number from 0. A run of "
+                "an older version gets it at its next checkpoint"
             )
 
 
@@ -107,13 +107,13 @@ def _check_is_run(path: Path) -> None:
 
 
 class WatchedRun:
-    """A run and what was read of it so far. Its methods may be called from several threads.
+    """A run and the data that have been read of it. Methods may be called from several threads.
 
-    It only reads files, so the run may be on another machine, be training, or be over.
+    It only reads files, so the run may train on another machine, or be finished.
 
     Attributes:
-      name: of the run, for people.
-      version: grows when `read` finds something new.
+      name: name of the run on the page.
+      version: grows when `read` finds new data.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -131,7 +131,7 @@ class WatchedRun:
         self._read_small_files()
 
     def read(self) -> bool:
-        """Reads some MiB of what is new. Returns whether there was anything."""
+        """Reads up to some MiB of new data. Returns whether there were any."""
         with self._lock:
             changed = self._read_small_files()
             try:
@@ -152,7 +152,7 @@ class WatchedRun:
 
     @property
     def progress(self) -> float:
-        """The part of the metrics file that has been read, from 0 to 1."""
+        """Returns the share of the metrics file that has been read, from 0 to 1."""
         return self._progress
 
     def check(self) -> None:
@@ -161,8 +161,8 @@ class WatchedRun:
             raise ValueError(fault)
 
     def _every_fault(self) -> list[str]:
-        refused = [self._metrics.fault] if self._metrics.fault else []
-        return [*self._faults.values(), *refused]
+        metrics_fault = [self._metrics.fault] if self._metrics.fault else []
+        return [*self._faults.values(), *metrics_fault]
 
     def _fault(self, file: str, text: str) -> bool:
         changed = self._faults.get(file) != text
@@ -170,7 +170,7 @@ class WatchedRun:
         return changed
 
     def _read_small_files(self) -> bool:
-        """Reads the manifest, the ledger and the number of steps where their files are new."""
+        """Reads the manifest, the ledger and the number of steps from files that have changed."""
         changed = False
         for file, load in (
             (self._run.manifest, self._load_manifest),
@@ -218,8 +218,8 @@ class WatchedRun:
         self._expert_load = content
 
     def _load_steps(self) -> None:
-        found = re.search(r"^TRAIN_STEPS = (\d+)$", self._run.config.read_text("utf-8"), re.M)
-        self._steps = int(found[1]) if found else None
+        match = re.search(r"^TRAIN_STEPS = (\d+)$", self._run.config.read_text("utf-8"), re.M)
+        self._steps = int(match[1]) if match else None
 
     def series(
         self, name: str, *, columns: int, first: int = 0, last: int | None = None,
@@ -229,7 +229,7 @@ class WatchedRun:
 
         Args:
           name: of the metric.
-          columns: the most points of a language.
+          columns: maximum points of a language.
           first, last: steps; by default all.
           codes: languages; by default all of the run.
           bands: whether to add the least and greatest value of each point.
@@ -243,18 +243,18 @@ class WatchedRun:
         if name not in METRICS:
             raise ValueError(f"no metric {name!r}; {suggest.choices(name, METRICS)}")
         with self._lock:
-            every = list(self._metrics.languages)
-            if unknown := [code for code in codes or () if code not in every]:
-                hint = suggest.hint(unknown[0], every)
+            all_codes = list(self._metrics.languages)
+            if unknown := [code for code in codes or () if code not in all_codes]:
+                hint = suggest.hint(unknown[0], all_codes)
                 raise ValueError(f"{self.name} has no language {unknown[0]!r}{hint}")
-            whole = series.of_languages(self._metrics, name, self._epoch_tokens())
-            if whole is None:
+            full_series = series.of_languages(self._metrics, name, self._epoch_tokens())
+            if full_series is None:
                 raise ValueError(f"{METRICS[name].label} is not logged: {HOW[name]}")
-            part = whole.between(first, self._metrics.step if last is None else last)
+            part = full_series.between(first, self._metrics.step if last is None else last)
             if codes is not None:
-                part = Series(part.steps, part.values[:, [every.index(code) for code in codes]])
+                part = Series(part.steps, part.values[:, [all_codes.index(code) for code in codes]])
             bins = series.binned(part, columns)
-        return {"languages": list(codes or every)} | bins.as_json(bands=bands)
+        return {"languages": list(codes or all_codes)} | bins.as_json(bands=bands)
 
     def totals(self, *, columns: int, first: int = 0, last: int | None = None) -> dict[str, Any]:
         """Returns the numbers of the whole run by field, each as the fields of `Bins.as_json`."""
@@ -274,19 +274,19 @@ class WatchedRun:
         codes: languages; by default all.
         """
         with self._lock:
-            every = list(self._metrics.samples)
+            all_rows = list(self._metrics.samples)
         if codes is None:
-            return every
+            return all_rows
         return [
             {
                 "step": row["step"],
                 "samples": {code: row["samples"][code] for code in codes if code in row["samples"]},
             }
-            for row in every
+            for row in all_rows
         ]
 
     def overview(self) -> dict[str, Any]:
-        """Returns what the page shows beside series, for JSON."""
+        """Returns everything that the page shows except series, for JSON."""
         with self._lock:
             metrics = self._metrics
             names = [name for name in METRICS if self._logs(name)]
@@ -295,12 +295,12 @@ class WatchedRun:
                 for field, track in metrics.totals.items()
                 if np.isfinite(track.values[-1, 0])
             }
-            others = {
+            other_data = {
                 "mixing": self._ledger is not None, "samples": bool(metrics.samples),
                 "expert_load": self._expert_load is not None,
             }  # fmt: skip
             missing = [name for name in METRICS if name not in names]
-            missing += [name for name, known in others.items() if not known]
+            missing += [name for name, is_present in other_data.items() if not is_present]
             labels = {name: metric.label for name, metric in METRICS.items()} | LABELS
             return {
                 "name": self.name,
@@ -327,11 +327,11 @@ class WatchedRun:
             }
 
     def _logs(self, name: str) -> bool:
-        known = METRICS[name].field in self._metrics.by_language
-        return known and (name != "epochs" or self._ledger is not None)
+        is_logged = METRICS[name].field in self._metrics.by_language
+        return is_logged and (name != "epochs" or self._ledger is not None)
 
     def _age(self) -> float | None:
-        """The seconds since the last row was written, by the clock of its file system."""
+        """Returns seconds since the last row was written, by the clock of its file system."""
         try:
             return max(0.0, time.time() - self._run.metrics.stat().st_mtime)
         except OSError:
@@ -360,7 +360,7 @@ class WatchedRun:
         return rows
 
     def _epoch_tokens(self) -> Float[np.ndarray, " languages"] | None:
-        """The target tokens of an epoch of each language, from the examples read so far."""
+        """Returns the target tokens of an epoch of each language, from the examples read so far."""
         if self._ledger is None:
             return None
         tokens = {

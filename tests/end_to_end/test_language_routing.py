@@ -44,7 +44,7 @@ def test_a_model_that_routes_by_language_trains_translates_and_is_evaluated(
     evaluated = mmt("evaluate", f"--model={run}", f"--testset={toy_corpus}", f"--out={out}")
     assert evaluated.returncode == 0, evaluated.stderr.decode()
     assert {line.split(b"\t")[0].decode() for line in evaluated.stdout.splitlines()} == LANGUAGES
-    loads = [row for row in analysis.read(analysis.beside(out)) if row.kind == "routing"]
+    loads = [row for row in analysis.read(analysis.path_for(out)) if row.kind == "routing"]
     assert len(loads) == 2 * 3
     # GShard's top 2: each language has two experts, with half of the choices each
     assert all(sorted(row.load)[-2:] == [0.5, 0.5] for row in loads)

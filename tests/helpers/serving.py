@@ -109,7 +109,7 @@ def service(*translators: Translator, **options: Any) -> Iterator[Service]:
 @contextlib.contextmanager
 def listening(of: Service) -> Iterator[int]:
     """Serves on a port of this machine, in a thread."""
-    bound = server._bound("127.0.0.1", 0)
+    bound = server._bind("127.0.0.1", 0)
     running = uvicorn.Server(server._config(application(of), of.limits))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
     thread.start()

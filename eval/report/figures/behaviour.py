@@ -41,16 +41,16 @@ def behaviours(system: str, rows: Sequence[BehaviourShares], width: float = WIDE
         axes.tick_params(length=0)
         axes.xaxis.tick_top()
         axes.set_xticks(range(len(names)), names, rotation=0 if width == WIDE else 90, size=8)
-        shown = [shortened(languages.find(row.source).name, 24) for row in ordered]
-        axes.set_yticks(range(len(ordered)), shown, size=7)
-        few = len(rows) <= _NUMBERED and width == WIDE
+        labels = [shortened(languages.find(row.source).name, 24) for row in ordered]
+        axes.set_yticks(range(len(ordered)), labels, size=7)
+        is_numbered = len(rows) <= _NUMBERED and width == WIDE
         for (y, x), share in np.ndenumerate(failed):
             if np.isnan(share):
                 axes.text(x, y, "·", ha="center", va="center", size=7, color=PALETTE["muted"])
                 continue
-            if few and share:
+            if is_numbered and share:
                 axes.text(x, y, f"{100 * (1 - share):.0f}", ha="center", va="center", size=7)
-        for y, (row, name) in enumerate(zip(ordered, shown, strict=True)):
+        for y, (row, name) in enumerate(zip(ordered, labels, strict=True)):
             (target,) = axes.barh(
                 y, len(names), 1, -0.5, color=PALETTE["page"], alpha=0.01, linewidth=0,
                 gid=tooltip(f"{name}: {_numbers(row)}"),

@@ -56,5 +56,5 @@ def _bars(axes: Axes, rows: list[Row], values: list[float], colour: str, text: s
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     for bar, row, value in zip(bars, rows, values, strict=True):
-        shown = text.format(f"{value:.3g}")
-        bar.set_gid(tooltip(f"{row['name']}: {shown}, {row['pairs']:,} pairs"))
+        label = text.format(f"{value:.3g}")
+        bar.set_gid(tooltip(f"{row['name']}: {label}, {row['pairs']:,} pairs"))

@@ -46,8 +46,8 @@ def bleu_by_overlap(
         axes.set_xlabel("4-grams of the reference in the training English, %")
         counts = axes.twinx()
         bins = next(iter(lines.values()))
-        for place, counted in enumerate(bins):
-            counts.bar(place, counted.sentences, 0.9, color=PALETTE["grid"], zorder=0)
+        for i, counted in enumerate(bins):
+            counts.bar(i, counted.sentences, 0.9, color=PALETTE["grid"], zorder=0)
         counts.set_ylabel("test lines, all languages (bars)")
         counts.grid(False)
         axes.set_zorder(counts.get_zorder() + 1)
@@ -61,19 +61,19 @@ def bleu_by_overlap(
 
 
 def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequence[Bin]) -> None:
-    points = [(place, b.bleu, b.sentences) for place, b in enumerate(bins) if b.bleu is not None]
+    points = [(i, b.bleu, b.sentences) for i, b in enumerate(bins) if b.bleu is not None]
     shade = colour(comparison.palette, system) if system else PALETTE["ink"]
     axes.plot(
-        [place for place, _, _ in points], [bleu for _, bleu, _ in points], "o", ms=5, linewidth=2,
+        [i for i, _, _ in points], [bleu for _, bleu, _ in points], "o", ms=5, linewidth=2,
         linestyle=dashes(comparison.palette, system) if system else "--",
         color=shade, label=label(system) or "bilingual baselines",
     )  # fmt: skip
-    for place, bleu, sentences in points:
+    for i, bleu, sentences in points:
         if sentences < SMALL:
-            axes.plot(place, bleu, "o", ms=5, mfc=PALETTE["page"], mec=shade)
-    for place, bleu, sentences in points:
+            axes.plot(i, bleu, "o", ms=5, mfc=PALETTE["page"], mec=shade)
+    for i, bleu, sentences in points:
         message = f"{system or 'bilingual'}: {bleu:.1f} BLEU on {sentences:,} lines"
-        axes.plot(place, bleu, "o", ms=9, alpha=0.01, gid=tooltip(message))
+        axes.plot(i, bleu, "o", ms=9, alpha=0.01, gid=tooltip(message))
 
 
 def _overlap(comparison: Comparison, analyses: AnalysisIndex, system: str) -> list[Bin]:

@@ -43,17 +43,19 @@ def layers(rows: Sequence[ExpertLoad]) -> Layers:
     """Returns the routing rows of one system by layer (encoder first) and language."""
     by_layer: dict[str, dict[str, ExpertLoad]] = {}
     for row in sorted(rows, key=lambda row: (order_of_layer(row.layer), row.source)):
-        here = by_layer.setdefault(row.layer, {})
-        first = next(iter(here.values()), row)
+        of_layer = by_layer.setdefault(row.layer, {})
+        first = next(iter(of_layer.values()), row)
         if len(row.load) != len(first.load):
             raise ValueError(
                 f"routing rows of {row.system}, {row.layer}: load of {row.source} has "
                 f"{len(row.load)} experts, of {first.source} {len(first.load)}"
             )
-        here[row.source] = row
+        of_layer[row.source] = row
     everyone = dict.fromkeys(row.source for row in rows)
-    whole = tuple(code for code in everyone if all(code in here for here in by_layer.values()))
-    return Layers(by_layer, whole, len(everyone) - len(whole))
+    codes_in_all = tuple(
+        code for code in everyone if all(code in of_layer for of_layer in by_layer.values())
+    )
+    return Layers(by_layer, codes_in_all, len(everyone) - len(codes_in_all))
 
 
 def shared(rows: Layers) -> np.ndarray:
@@ -63,8 +65,8 @@ def shared(rows: Layers) -> np.ndarray:
     experts.
     """
     total = np.zeros((len(rows.codes), len(rows.codes)))
-    for here in rows.by_layer.values():
-        load = np.array([here[code].load for code in rows.codes])
+    for of_layer in rows.by_layer.values():
+        load = np.array([of_layer[code].load for code in rows.codes])
         total += np.minimum(load[:, None], load[None]).sum(-1)
     return total / len(rows.by_layer)
 
@@ -82,7 +84,10 @@ def tree(rows: Layers) -> Tree:
     lines = zip(drawn["dcoord"], drawn["icoord"], strict=True)
     return Tree(
         tuple(rows.codes[leaf] for leaf in drawn["leaves"]),
-        tuple((depth, [(at - 5) / 10 for at in place]) for depth, place in lines),
+        tuple(
+            (depth, [(position - 5) / 10 for position in coordinates])
+            for depth, coordinates in lines
+        ),
     )
 
 
@@ -91,16 +96,16 @@ def experts(system: str, rows: Sequence[ExpertLoad], width: float = WIDE) -> lis
 
     Returns no figure without languages, or if no layer has more than one expert.
     """
-    shown = layers(rows)
-    if not shown.codes or all(len(row.load) < 2 for row in rows):
+    layer_rows = layers(rows)
+    if not layer_rows.codes or all(len(row.load) < 2 for row in rows):
         return []
-    order = tree(shown)
-    names = list(shown.by_layer)
+    order = tree(layer_rows)
+    names = list(layer_rows.by_layer)
     parts = math.ceil(len(names) / PANELS) if width == WIDE else len(names)
     size = math.ceil(len(names) / parts)
     title = f"{system} at {rows[0].checkpoint}, {rows[0].testset}"
     return [
-        _experts(title, shown, order, names[start : start + size], width)
+        _experts(title, layer_rows, order, names[start : start + size], width)
         for start in range(0, len(names), size)
     ]
 
@@ -148,8 +153,8 @@ def _tree(axes: Axes, order: Tree) -> None:
     axes.set_axis_off()
     if order.lines:
         axes.set_title("shared experts", size=8, color=PALETTE["muted"])
-    for depth, place in order.lines:
-        axes.plot(depth, place, color=PALETTE["muted"], linewidth=0.8)
+    for depth, coordinates in order.lines:
+        axes.plot(depth, coordinates, color=PALETTE["muted"], linewidth=0.8)
     deepest = max((max(depth) for depth, _ in order.lines), default=0)
     axes.set_xlim(deepest * 1.03 or 1, 0)
 
@@ -208,11 +213,11 @@ def _targets(axes: Axes, rows: Sequence[Sequence[ExpertLoad]], *, reach: float) 
     axes: the last panel. reach: the extent of the other panels to the left, in its units.
     """
     left, right = axes.get_xlim()
-    for place, of_language in enumerate(rows):
+    for i, of_language in enumerate(rows):
         numbers = "; ".join(map(_numbers, of_language))
         name = languages.find(of_language[0].source).name
         (target,) = axes.barh(
-            place, reach, 1, right - reach, color=PALETTE["page"], alpha=0.01, linewidth=0,
+            i, reach, 1, right - reach, color=PALETTE["page"], alpha=0.01, linewidth=0,
             gid=tooltip(f"{name}: {numbers}"), clip_on=False,
         )  # fmt: skip
         target.set_in_layout(False)
@@ -221,6 +226,6 @@ def _targets(axes: Axes, rows: Sequence[Sequence[ExpertLoad]], *, reach: float) 
 
 def _numbers(row: ExpertLoad) -> str:
     top = sorted(range(len(row.load)), key=lambda expert: -row.load[expert])[:3]
-    most = ", ".join(f"{expert + 1} {row.load[expert]:.0%}" for expert in top)
+    largest = ", ".join(f"{expert + 1} {row.load[expert]:.0%}" for expert in top)
     gate = "" if row.gate is None else f", gate {row.gate:.2f}"
-    return f"{row.layer} {most}, dropped {row.drop_rate:.1%}, entropy {row.entropy:.2f}{gate}"
+    return f"{row.layer} {largest}, dropped {row.drop_rate:.1%}, entropy {row.entropy:.2f}{gate}"

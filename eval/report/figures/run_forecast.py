@@ -35,13 +35,13 @@ def draw(run: Mapping[str, Any], seconds: Sequence[float]) -> dict[str, bytes | 
 def _bars(axes: Axes, parts: Mapping[str, float], label: str) -> None:
     """Draws the largest parts as bars, and the others as one."""
     rows = sorted(parts.items(), key=lambda part: -part[1])
-    rest = sum(value for _, value in rows[_PARTS:])
-    rows = rows[:_PARTS] + ([("smaller parts", rest)] if rest else [])
+    remainder = sum(value for _, value in rows[_PARTS:])
+    rows = rows[:_PARTS] + ([("smaller parts", remainder)] if remainder else [])
     names, values = zip(*reversed(rows), strict=True)
     axes.barh(range(len(rows)), values, color=PALETTE["up"], height=0.65)
     axes.set_yticks(range(len(rows)), names, fontsize=8)
-    for place, value in enumerate(values):
-        axes.annotate(f" {value:.3g}", (value, place), va="center", size=8, color=PALETTE["muted"])
+    for i, value in enumerate(values):
+        axes.annotate(f" {value:.3g}", (value, i), va="center", size=8, color=PALETTE["muted"])
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.12)
     axes.set_xlabel(label)

@@ -35,9 +35,9 @@ _LABELLED = 30  # bars with room for their numbers in a wide figure
 FEW, SEVERAL = 3, 6  # most systems with intervals of languages, of means
 
 
-def titled(what: str, comparison: Comparison) -> str:
+def titled(subject: str, comparison: Comparison) -> str:
     """Returns a figure's title with its test set."""
-    return f"{what}: {comparison.testset}, into {comparison.target.name}"
+    return f"{subject}: {comparison.testset}, into {comparison.target.name}"
 
 
 def slides(languages: int) -> bool:
@@ -102,14 +102,14 @@ def bleu_by_size(
 
 def _sizes(axes: Axes, comparison: Comparison, system: str, analyses: AnalysisIndex) -> None:
     """Draws dots of a system's languages at their training pairs, and its sliding mean."""
-    few = len(comparison.systems) <= FEW
+    are_few = len(comparison.systems) <= FEW
     entries = [entry for entry in comparison.entries if system in entry.rows]
     sizes = [entry.train_pairs for entry in entries]
     scores = [entry.rows[system].bleu for entry in entries]
     shade = colour(comparison.palette, system)
     sliding_means = slides(len(entries))
     name = label(system) + (f", sliding mean of {WINDOW} languages" if sliding_means else "")
-    if few or system == comparison.primary_system or not sliding_means:
+    if are_few or system == comparison.primary_system or not sliding_means:
         dots(
             axes, sizes, scores, tips=[_tooltip(e, system, analyses) for e in entries], zorder=3,
             s=20, color=shade, linewidths=0, alpha=0.75 if len(comparison.systems) == 1 else 0.5,
@@ -117,11 +117,11 @@ def _sizes(axes: Axes, comparison: Comparison, system: str, analyses: AnalysisIn
     if not sliding_means:
         axes.plot([], [], "o", color=shade, ms=5, label=name)
         return
-    means = [fmean(around) for around in sliding(scores, WINDOW)]
-    axes.plot(sizes, means, color=PALETTE["page"], linewidth=4, zorder=3.1)
+    window_means = [fmean(around) for around in sliding(scores, WINDOW)]
+    axes.plot(sizes, window_means, color=PALETTE["page"], linewidth=4, zorder=3.1)
     axes.plot(
-        sizes, means, linewidth=2, zorder=3.2, color=shade,
-        linestyle=dashes(comparison.palette, system), label=name if few else label(system),
+        sizes, window_means, linewidth=2, zorder=3.2, color=shade,
+        linestyle=dashes(comparison.palette, system), label=name if are_few else label(system),
     )  # fmt: skip
 
 
@@ -147,20 +147,20 @@ def _bars(
     figure = axes.get_figure(root=True)
     assert figure
     labelled = len(entries) <= fitting(_LABELLED, figure.get_figwidth())
-    for place, entry in enumerate(entries):
+    for i, entry in enumerate(entries):
         delta = _delta(entry, system)
         test = analyses.paired(entry.rows[system], entry.baseline)
         (bar,) = axes.bar(
-            place, delta, width, color=PALETTE["up" if delta >= 0 else "down"], zorder=2,
+            i, delta, width, color=PALETTE["up" if delta >= 0 else "down"], zorder=2,
             alpha=1.0 if comparison.counts(entry) else 0.4,
         )  # fmt: skip
         bar.set_gid(tooltip(_tooltip(entry, system, analyses)))
         ends = (test.delta_low, test.delta_high) if test else (delta, delta)
         if test:
-            axes.vlines(place, *ends, color=PALETTE["muted"], linewidth=1, zorder=3)
+            axes.vlines(i, *ends, color=PALETTE["muted"], linewidth=1, zorder=3)
         if labelled:
             axes.annotate(
-                text(delta, "delta"), (place, ends[1] if delta >= 0 else ends[0]),
+                text(delta, "delta"), (i, ends[1] if delta >= 0 else ends[0]),
                 ha="center", va="bottom" if delta >= 0 else "top", textcoords="offset points",
                 xytext=(0, 3 if delta >= 0 else -3), size=9, color=PALETTE["muted"], zorder=6,
                 bbox={"facecolor": PALETTE["page"], "edgecolor": "none", "pad": 0.8},
@@ -172,21 +172,21 @@ def _clouds(
 ) -> None:
     """Draws a dot per language and system, side by side; with intervals for few systems."""
     systems = comparison.systems
-    few = len(systems) <= FEW or not slides(len(entries))
-    dotted = systems if few else [s for s in systems if s == comparison.primary_system]
+    are_few = len(systems) <= FEW or not slides(len(entries))
+    dotted = systems if are_few else [s for s in systems if s == comparison.primary_system]
     for index, system in enumerate(dotted):
         shift = (index - (len(dotted) - 1) / 2) * 0.6 / len(dotted)
         shade = colour(comparison.palette, system)
-        here = [(place + shift, e) for place, e in enumerate(entries) if system in e.rows]
+        points = [(i + shift, e) for i, e in enumerate(entries) if system in e.rows]
         for pale in (False, True):
-            some = [(x, e) for x, e in here if comparison.counts(e) is not pale]
+            drawn = [(x, e) for x, e in points if comparison.counts(e) is not pale]
             dots(
-                axes, [x for x, _ in some], [_delta(e, system) for _, e in some],
-                tips=[_tooltip(e, system, analyses) for _, e in some], zorder=2.6, linewidths=0,
+                axes, [x for x, _ in drawn], [_delta(e, system) for _, e in drawn],
+                tips=[_tooltip(e, system, analyses) for _, e in drawn], zorder=2.6, linewidths=0,
                 s=14, color=shade, alpha=0.25 if pale else 0.65,
             )  # fmt: skip
         if len(dotted) <= FEW:
-            tests = [(x, analyses.paired(e.rows[system], e.baseline)) for x, e in here]
+            tests = [(x, analyses.paired(e.rows[system], e.baseline)) for x, e in points]
             tested = [(x, test) for x, test in tests if test]
             axes.vlines(
                 [x for x, _ in tested], [test.delta_low for _, test in tested],
@@ -200,16 +200,16 @@ def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None
     systems = comparison.systems
     for index, system in enumerate(systems):
         places = [
-            place
-            for place, entry in enumerate(entries)
+            i
+            for i, entry in enumerate(entries)
             if system in entry.rows and comparison.counts(entry)
         ]
         if not places:
             continue
-        deltas = [_delta(entries[place], system) for place in places]
+        deltas = [_delta(entries[i], system) for i in places]
         sliding_means = slides(len(places))
         around = sliding(deltas, WINDOW) if sliding_means else [deltas] * len(places)
-        means = [fmean(values) for values in around]
+        window_means = [fmean(values) for values in around]
         shade = PALETTE["ink"] if len(systems) == 1 else colour(comparison.palette, system)
         ends = list(filter(None, map(mean_interval, around)))
         if len(systems) <= SEVERAL and len(ends) == len(places):
@@ -221,9 +221,10 @@ def _means(axes: Axes, entries: Sequence[Entry], comparison: Comparison) -> None
         # With few languages, the mean is a thin line behind the bars.
         over = 3 + index / 10 if sliding_means else 1.8 + index / 100
         if sliding_means:
-            axes.plot(places, means, color=PALETTE["page"], linewidth=4, zorder=over)
+            axes.plot(places, window_means, color=PALETTE["page"], linewidth=4, zorder=over)
         axes.plot(
-            places, means, linewidth=2 if sliding_means else 1.2, zorder=over + 0.05, color=shade,
+            places, window_means, linewidth=2 if sliding_means else 1.2, zorder=over + 0.05,
+            color=shade,
             linestyle=dashes(comparison.palette, system) if sliding_means else "--",
             label=_mean_of(comparison, system),
         )  # fmt: skip
@@ -254,11 +255,14 @@ def _ties(axes: Axes, comparison: Comparison) -> None:
     """Draws a line from every dot to its baseline."""
     for system in comparison.systems:
         tied = [(e, e.baseline.bleu) for e in comparison.entries if e.baseline and system in e.rows]
-        ways = ["up" if e.rows[system].bleu >= bleu else "down" for e, bleu in tied]
+        directions = ["up" if e.rows[system].bleu >= bleu else "down" for e, bleu in tied]
         axes.vlines(
             [entry.train_pairs for entry, _ in tied], [bleu for _, bleu in tied],
             [entry.rows[system].bleu for entry, _ in tied], linewidth=1.1, alpha=0.6, zorder=2,
-            colors=[PALETTE[way if len(comparison.systems) == 1 else "muted"] for way in ways],
+            colors=[
+                PALETTE[direction if len(comparison.systems) == 1 else "muted"]
+                for direction in directions
+            ],
         )  # fmt: skip
 
 

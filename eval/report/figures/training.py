@@ -35,9 +35,9 @@ class Axis(NamedTuple):
     of: Callable[[Cost], float]
     summed: bool
 
-    def total(self, needed: tuple[Sequence[Cost], Sequence[Cost]]) -> float:
+    def total(self, costs_of: tuple[Sequence[Cost], Sequence[Cost]]) -> float:
         """Returns the sum over a system's costs and, if `summed`, those of its parents."""
-        costs, parents = needed
+        costs, parents = costs_of
         return sum(self.of(cost) for cost in [*costs, *(parents if self.summed else [])])
 
 
@@ -70,12 +70,12 @@ def quality_by_cost(
         if costs
     }
     points = {system: point for system, point in points.items() if point[0]}
-    needed = {system: _needed(system, costs, analyses) for system, (_, costs) in points.items()}
-    axes_shown = [axis for axis in COSTS if _differs([axis.total(n) for n in needed.values()])]
+    costs_of = {system: _needed(system, costs, analyses) for system, (_, costs) in points.items()}
+    axes_shown = [axis for axis in COSTS if _differs([axis.total(n) for n in costs_of.values()])]
     if len(points) < 2 or not axes_shown:
         return None
     with styled():
-        what = "mean ΔBLEU over the baselines" if score == "delta" else "mean BLEU"
+        y_label = "mean ΔBLEU over the baselines" if score == "delta" else "mean BLEU"
         columns = len(axes_shown) if width == WIDE else 1
         rows = len(axes_shown) // columns
         figure = canvas(titled("Quality against cost", comparison), width=width,
@@ -85,12 +85,12 @@ def quality_by_cost(
             axes.grid(True, axis="both")
             axes.set_xlabel(axis.label)
             for system, (values, costs) in points.items():
-                x, y = axis.total(needed[system]), sum(values) / len(values)
+                x, y = axis.total(costs_of[system]), sum(values) / len(values)
                 shade = colour(comparison.palette, system) if system else PALETTE["ink"]
                 name = system or f"{len(costs)} baselines"
                 if ends := mean_interval(values):
                     axes.vlines(x, *ends, color=shade, linewidth=1.2, alpha=0.5)
-                message = tooltip(f"{name}: {y:.1f} {what}; {amount(x)} {axis.label}")
+                message = tooltip(f"{name}: {y:.1f} {y_label}; {amount(x)} {axis.label}")
                 look = {"marker": marker(comparison.palette, system)} if system else {}
                 look = look or {"marker": "o", "mfc": PALETTE["page"]}
                 axes.plot(
@@ -99,7 +99,7 @@ def quality_by_cost(
                 )  # fmt: skip
             axes.margins(x=0.15, y=0.15)
             _mark(axes)
-        figure.axes[0].set_ylabel(what)
+        figure.axes[0].set_ylabel(y_label)
         legend_of_all(figure)
         return figure
 
@@ -185,16 +185,16 @@ def source_use_by_tokens(
 
 
 def _line(axes: Axes, curve: Curve, values: Sequence[float | None], **look: Any) -> None:
-    seen = measured(curve, values)
-    axes.plot([tokens for tokens, _ in seen], [value for _, value in seen], **look)
+    points = measured(curve, values)
+    axes.plot([tokens for tokens, _ in points], [value for _, value in points], **look)
 
 
 def _zoom(axes: Axes, curves: Sequence[Curve]) -> None:
     """Limits the axis to twice the median, because the first steps' losses would dominate it."""
-    seen = sorted(value for curve in curves for _, value in measured(curve, curve.loss))
-    if seen:
-        low, middle = seen[0], seen[len(seen) // 2]
-        axes.set_ylim(low - 0.05 * (middle - low), min(seen[-1], low + 4 * (middle - low)) + 1e-6)
+    losses = sorted(value for curve in curves for _, value in measured(curve, curve.loss))
+    if losses:
+        low, middle = losses[0], losses[len(losses) // 2]
+        axes.set_ylim(low - 0.05 * (middle - low), min(losses[-1], low + 4 * (middle - low)) + 1e-6)
 
 
 def _mark(axes: Axes) -> None:

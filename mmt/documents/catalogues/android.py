@@ -95,10 +95,10 @@ def unescape(raw: str) -> str:
     """
     if not _CODED.search(raw):
         return raw
-    parts, here, quoted = [], 0, False
+    parts, end, quoted = [], 0, False
     for match in _PIECE.finditer(raw):
-        parts.append(raw[here : match.start()])
-        here = match.end()
+        parts.append(raw[end : match.start()])
+        end = match.end()
         code, quote, space = match.groups()
         if code:
             unicode = len(code) == 5
@@ -107,7 +107,7 @@ def unescape(raw: str) -> str:
             quoted = not quoted
         else:
             parts.append(space if quoted else " ")
-    return whole_characters("".join([*parts, raw[here:]]))
+    return whole_characters("".join([*parts, raw[end:]]))
 
 
 def escape(text: str) -> str:

@@ -85,15 +85,21 @@ class _Header(NamedTuple):
 
 
 def _header(text: str, field: _Field, locales: Locales) -> _Header:
-    own, given = (pattern.search(text, field.start, field.end) for pattern in (_LANGUAGE, _PLURALS))
-    language = own[1] if own else ""
-    parsed = plurals.parsed_rule(_unescaped(re.sub(r'"\s*"', "", given[1]))) if given else None
+    declared_language, declared_plurals = (
+        pattern.search(text, field.start, field.end) for pattern in (_LANGUAGE, _PLURALS)
+    )
+    language = declared_language[1] if declared_language else ""
+    parsed = (
+        plurals.parsed_rule(_unescaped(re.sub(r'"\s*"', "", declared_plurals[1])))
+        if declared_plurals
+        else None
+    )
     unchanged = _Header(singular=parsed.singular() if parsed else 0)
     name = locales.renamed(language, separator="_", posix=True)
-    if own and not language and locales.target:
+    if declared_language and not language and locales.target:
         name = locales.name_like("xx", separator="_", posix=True)
     replaced = name != language
-    if not own or not (replaced or code_of(language) == locales.target):
+    if not declared_language or not (replaced or code_of(language) == locales.target):
         return unchanged
     keeps = parsed is not None and code_of(language) == locales.target
     rule = parsed if keeps else plurals.gettext_rule(locales.target)
@@ -117,8 +123,8 @@ def _of_header(text: str, field: _Field, header: _Header) -> Iterator[FileChange
         yield FileChange(end, end, line)
 
 
-def _line_end(text: str, place: int) -> str:
-    return "\r\n" if text.startswith("\r\n", place) else "\n"
+def _line_end(text: str, index: int) -> str:
+    return "\r\n" if text.startswith("\r\n", index) else "\n"
 
 
 def _forms(fields: _Fields) -> list[tuple[str, _Field]]:

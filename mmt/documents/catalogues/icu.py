@@ -19,14 +19,14 @@ def branches(message: str) -> list[tuple[str, int, int]]:
     head = _HEAD.match(message)
     if head is None:
         return []
-    found, place = [], head.end()
-    while branch := _BRANCH.match(message, place):
+    result, index = [], head.end()
+    while branch := _BRANCH.match(message, index):
         end = _closing(message, branch.end())
         if end == -1:
             return []
-        found.append((branch[1], branch.end(), end))
-        place = end + 1
-    return found if found and _END.fullmatch(message, place) else []
+        result.append((branch[1], branch.end(), end))
+        index = end + 1
+    return result if result and _END.fullmatch(message, index) else []
 
 
 class Plural(NamedTuple):
@@ -49,19 +49,19 @@ def plurals(message: str, start: int = 0, path: str = "") -> Iterator[Plural]:
     >>> next(plurals("{n, plural, one{a file} other{{n} files}}")).branches
     [('one', 12, 16, 22), ('other', 24, 30, 39)]
     """
-    found = branches(message)
+    cases = branches(message)
     head = _HEAD.match(message)
-    if not found or head is None:
+    if not cases or head is None:
         return
     if head[1] == "select":
-        for name, begin, end in found:
+        for name, begin, end in cases:
             yield from plurals(message[begin:end], start + begin, f"{path}{name}.")
         return
-    whole = [
+    messages = [
         (name, start + message.rindex(name, 0, begin), start + begin, start + end)
-        for name, begin, end in found
+        for name, begin, end in cases
     ]
-    yield Plural(head[1] == "selectordinal", whole, path)
+    yield Plural(head[1] == "selectordinal", messages, path)
 
 
 def leaves(message: str, start: int = 0, form: str = "") -> Iterator[tuple[str, int, int]]:
@@ -73,9 +73,9 @@ def leaves(message: str, start: int = 0, form: str = "") -> Iterator[tuple[str, 
         yield from leaves(message[begin:end], start + begin, f"{form}.{name}" if form else name)
 
 
-def _closing(message: str, place: int) -> int:
+def _closing(message: str, index: int) -> int:
     depth = 1
-    for brace in _BRACE.finditer(message, place):
+    for brace in _BRACE.finditer(message, index):
         depth += 1 if brace[0] == "{" else -1
         if not depth:
             return brace.start()

@@ -46,25 +46,25 @@ def parse(name: str, text: str) -> JsonNode:
     # Key, its place, start, whether it is an array, members.
     open_: list[tuple[str, int, int, bool, list[tuple[str, Any]]]] = [("", -1, 0, True, [])]
     key: str | None = None  # of the next value; None in an array, or where a key is next
-    place, key_start = 0, -1
-    while match := TOKEN.match(text, place):
-        start, place = match.start(match.lastindex or 0), match.end()
+    index, key_start = 0, -1
+    while match := TOKEN.match(text, index):
+        start, index = match.start(match.lastindex or 0), match.end()
         string, bracket, _ = match.groups()
         if bracket in ("}", "]"):
             outer, key_at, begin, _, members = open_.pop()
-            open_[-1][4].append((outer, JsonNode(begin, place, members, key_at)))
+            open_[-1][4].append((outer, JsonNode(begin, index, members, key_at)))
         elif string and key is None and not open_[-1][3]:
             key, key_start = _decoded(string), start
         else:
-            own, key_at = (str(len(open_[-1][4])), -1) if key is None else (key, key_start)
+            member_key, key_at = (str(len(open_[-1][4])), -1) if key is None else (key, key_start)
             key = None
             if not bracket:
                 value = _decoded(string) if string else None
-                open_[-1][4].append((own, JsonNode(start, place, value, key_at)))
+                open_[-1][4].append((member_key, JsonNode(start, index, value, key_at)))
             elif len(open_) > DEPTH:
                 raise ValueError(f"{name}: refused: it is nested more than {DEPTH} deep")
             else:
-                open_.append((own, key_at, start, bracket == "[", []))
+                open_.append((member_key, key_at, start, bracket == "[", []))
     return open_[0][4][0][1]
 
 

@@ -27,17 +27,17 @@ def read_properties(name: str, content: bytes) -> TextDocument:
     narrow = encoding.codec == "latin-1" or (text.isascii() and "\\u" in text)
     escape = _escape_narrow if narrow else _escape_property
     entries: list[tuple[Segment, Slot]] = []
-    place = 0
-    while place < len(text):
-        match = _PROPERTY.match(text, place)
+    index = 0
+    while index < len(text):
+        match = _PROPERTY.match(text, index)
         if match:
             value = _unescaped(_CONTINUED.sub("", match[2]), _PROPERTY_ESCAPE)
             if has_letters(value):
                 key = _unescaped(match[1], _PROPERTY_ESCAPE)
                 entries.append(replaced(value, *match.span(2), escape, key=key))
-            place = match.end()
-        line = re.compile(r"[\r\n]").search(text, place)
-        place = line.end() if line else len(text)
+            index = match.end()
+        line = re.compile(r"[\r\n]").search(text, index)
+        index = line.end() if line else len(text)
     return TextDocument(text, encoding, entries)
 
 
@@ -49,14 +49,14 @@ def read_strings(name: str, content: bytes) -> TextDocument:
     """
     text, encoding = decode(name, content)
     entries: list[tuple[Segment, Slot]] = []
-    place = 0
-    while place < len(text):
-        match = _STRINGS_TOKEN.match(text, place)
+    index = 0
+    while index < len(text):
+        match = _STRINGS_TOKEN.match(text, index)
         if match is None:
-            line = text.count("\n", 0, place) + 1
-            found = text[place : place + 40].splitlines()[0]
-            raise ValueError(f'{name}:{line}: {found!r}; expected "key" = "value";')
-        place = match.end()
+            line = text.count("\n", 0, index) + 1
+            excerpt = text[index : index + 40].splitlines()[0]
+            raise ValueError(f'{name}:{line}: {excerpt!r}; expected "key" = "value";')
+        index = match.end()
         if match["entry"]:
             value = _unescaped(match[4], _STRINGS_ESCAPE)
             key = match[3] or _unescaped(match[2] or "", _STRINGS_ESCAPE)

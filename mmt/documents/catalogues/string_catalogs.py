@@ -38,8 +38,8 @@ def read(name: str, content: bytes, locales: Locales) -> TextDocument:
     strings = tree.member("strings")
     entries: list[_Entry] = []
     for key, entry in strings.value if strings and isinstance(strings.value, list) else []:
-        said = entry.member("shouldTranslate")
-        if said is None or text[said.start : said.end] != "false":
+        translatable = entry.member("shouldTranslate")
+        if translatable is None or text[translatable.start : translatable.end] != "false":
             entries += _string(text, key, entry, locales, own, escape)
     entries.sort(key=lambda entry: entry[1].start)
     return TextDocument(text, encoding, entries)

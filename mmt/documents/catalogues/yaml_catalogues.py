@@ -89,12 +89,12 @@ def _named(root: Any, locales: Locales) -> list[FileChange]:
 def _mappings(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yields the mappings of scalars with their keys; what an alias names comes again."""
     stack = [(path, node)]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while stack:
         path, node = stack.pop()
-        if node is None or node.id == "scalar" or id(node) in seen:
+        if node is None or node.id == "scalar" or id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if node.id == "sequence":
             stack += (((*path, str(n)), value) for n, value in enumerate(node.value))
             continue
@@ -151,20 +151,20 @@ def _new_form(form: str, style: str, after: str, translation: MarkedText, render
 
 
 def _strings(
-    name: str, node: Any, path: tuple[str, ...], seen: set[int]
+    name: str, node: Any, path: tuple[str, ...], visited: set[int]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yields the strings with their keys; what an alias names comes once."""
-    if node is None or id(node) in seen:
+    if node is None or id(node) in visited:
         return
-    seen.add(id(node))
+    visited.add(id(node))
     if len(path) > DEPTH:
         raise ValueError(f"{name}: refused: it is nested more than {DEPTH} deep")
     if node.id == "mapping":
         for key, value in node.value:
-            yield from _strings(name, value, (*path, str(key.value)), seen)
+            yield from _strings(name, value, (*path, str(key.value)), visited)
     elif node.id == "sequence":
         for number, value in enumerate(node.value):
-            yield from _strings(name, value, (*path, str(number)), seen)
+            yield from _strings(name, value, (*path, str(number)), visited)
     elif node.tag == _STRING:
         yield path, node
 

@@ -1,8 +1,8 @@
 """`BulkJob`: files of lines, divided into shards that are translated and written once each.
 
-A shard's translations get their name when they are complete. When all shards of a file exist, they
-are joined to one file, and removed. The function that translates is given; nothing here knows a
-model. `mmt.translate.bulk.pipeline` runs a job with Apache Beam.
+The file of a shard's translations gets its name when it is complete. When all shards of an input
+exist, they are joined to one file and removed. This module knows no model: the caller passes the
+function that translates. `mmt.translate.bulk.pipeline` runs a job with Apache Beam.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ SHARDS = ".shards"  # the folder of the shards, within that of the job
 SHARD_LINES = 4096
 LINES = (COUNT, "lines", ELAPSED, "left", REMAINING)  # of a progress bar
 
-# Lines and the number of the first one in its file, from 0; yields the output of each line.
+# Arguments: lines, and the number of the first one in its file, from 0. Yields an output per line.
 TranslateLines = Callable[[Iterable[str], int], Iterator[str]]
 
 
@@ -48,11 +48,14 @@ class Shard:
     path: str
 
     def write(
-        self, translate: TranslateLines, storage: Storage, done: Callable[[], object] = lambda: None
+        self,
+        translate: TranslateLines,
+        storage: Storage,
+        on_line: Callable[[], object] = lambda: None,
     ) -> None:
-        """Writes the translations; leaves them as they are if they exist.
+        """Writes the translations unless they exist.
 
-        done: called after each line.
+        on_line: called after each line.
 
         Raises ValueError if the translations are not one per line.
         """
@@ -68,14 +71,14 @@ class Shard:
             for row in translate(lines, self.first):
                 count += 1
                 yield f"{row}\n".encode()
-                done()
+                on_line()
             if count != self.lines:
                 raise ValueError(
                     f"{self.source}:{self.first + 1}: {count} translations of {self.lines} lines; "
                     "has the file changed?"
                 )
 
-        storage.write(self.path, rows(), temporary=_temporary(self.path))
+        storage.write(self.path, rows(), temporary=_temporary_path(self.path))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +105,7 @@ class BulkFile:
         return os.path.dirname(self.shards[0].path)
 
     def missing(self, storage: Storage) -> list[Shard]:
-        """Returns the shards without translations; none if they are joined."""
+        """Returns the shards without translations; none if they have been joined."""
         if storage.exists(self.path):
             return []
         names = set(storage.names(self.folder))
@@ -112,7 +115,7 @@ class BulkFile:
         """Writes the translations of all shards as one file, and removes the shards."""
         if not storage.exists(self.path):
             parts = (storage.read(shard.path) for shard in self.shards)
-            temporary = _temporary(self.shards[0].path)
+            temporary = _temporary_path(self.shards[0].path)
             storage.write(self.path, itertools.chain.from_iterable(parts), temporary=temporary)
         storage.remove(self.folder)
 
@@ -150,25 +153,25 @@ class BulkJob:
             inputs: files, plain or compressed, and folders of files.
             directory: the folder of the translations. A file in it is named as the input, without
                 `.gz` and the like.
-            storage: where all of these are; by default on the local disk.
+            storage: where these files are; the default is the local disk.
             shard_lines: lines of a shard; the last one of a file may have fewer.
 
         Raises:
-            ValueError: there is no input, two have one name, one would be overwritten or is not
-                UTF-8.
+            ValueError: there is no input, two inputs have the same name, or an input would be
+                overwritten or is not UTF-8.
         """
         storage = storage or Storage()
         if shard_lines < 1:
             raise ValueError(f"shard_lines: {shard_lines}; allowed: 1 or more")
         sources = [
-            file for place in inputs for file in storage.files(place)
-            if file == place or os.path.basename(file) not in (RECIPE, lock.FILE)
+            file for name in inputs for file in storage.files(name)
+            if file == name or os.path.basename(file) not in (RECIPE, lock.FILE)
         ]  # fmt: skip
         if not sources:
             raise ValueError("there are no input files")
         paths: dict[str, str] = {}
         for source in sources:
-            path = _output(source, directory)
+            path = _output_path(source, directory)
             if path in paths:
                 raise ValueError(f"{paths[path]} and {source} would both be written to {path}")
             paths[path] = source
@@ -178,21 +181,24 @@ class BulkJob:
                 raise ValueError(f"{source} would be written to {path}, which is an input")
         return cls(
             directory,
-            tuple(_divided(source, path, storage, shard_lines) for path, source in paths.items()),
+            tuple(
+                _split_into_shards(source, path, storage, shard_lines)
+                for path, source in paths.items()
+            ),
             storage,
         )
 
     def begin(self, recipe: dict[str, Any]) -> None:
         """Writes `translation.json`: the recipe, lines and hash of each file.
 
-        A folder that was begun with the same recipe goes on; it may have further files. A recipe
+        A job with the same recipe is resumed, and may have further files. The recipe of a folder
         without any translation is replaced.
 
         Raises:
             ValueError: the folder holds something else, or translations of another recipe; or an
                 input has changed.
         """
-        file = _inside(self.directory, RECIPE)
+        file = _path_in(self.directory, RECIPE)
         files = {
             os.path.basename(each.path): {"lines": each.lines, "digest": each.digest}
             for each in self.files
@@ -220,16 +226,16 @@ class BulkJob:
                     f"{old['digest']}; name another directory"
                 )
         text = json.dumps(recipe | {"files": begun | files}, indent=1, ensure_ascii=False) + "\n"
-        temporary = _temporary(_inside(self.directory, SHARDS, RECIPE))
+        temporary = _temporary_path(_path_in(self.directory, SHARDS, RECIPE))
         self.storage.write(file, [text.encode()], temporary=temporary)
 
     def _holds_translations(self, names: Iterable[str]) -> bool:
         """Returns whether the folder has a translation, or a shard, of files with these names."""
-        paths = [_inside(self.directory, name) for name in names]
+        paths = [_path_in(self.directory, name) for name in names]
         shards = (
             shard
             for name in names
-            for shard in self.storage.names(_inside(self.directory, SHARDS, name))
+            for shard in self.storage.names(_path_in(self.directory, SHARDS, name))
         )
         return any(map(self.storage.exists, paths)) or any(
             not shard.endswith(".tmp") for shard in shards
@@ -264,30 +270,30 @@ class BulkJob:
         for file in self.files:
             if not self.storage.exists(file.path):
                 raise OSError(f"{file.path} is missing; run the same command again to resume")
-        self.storage.remove_empty(_inside(self.directory, SHARDS))
+        self.storage.remove_empty(_path_in(self.directory, SHARDS))
 
 
 def _lines(shards: dict[BulkFile, list[Shard]]) -> int:
     return sum(shard.lines for of_file in shards.values() for shard in of_file)
 
 
-def _inside(directory: str, *names: str) -> str:
+def _path_in(directory: str, *names: str) -> str:
     return "/".join((directory.rstrip("/") or "/", *names))
 
 
-def _temporary(path: str) -> str:
+def _temporary_path(path: str) -> str:
     return f"{path}.{uuid.uuid4().hex[:12]}.tmp"
 
 
-def _output(source: str, directory: str) -> str:
+def _output_path(source: str, directory: str) -> str:
     """Returns the file of the translations of `source`."""
     name = compression.name(Path(source))
     if name in (RECIPE, SHARDS, lock.FILE):
-        raise ValueError(f"{source}: {_inside(directory, name)} is a file of the job; rename it")
-    return _inside(directory, name)
+        raise ValueError(f"{source}: {_path_in(directory, name)} is a file of the job; rename it")
+    return _path_in(directory, name)
 
 
-def _divided(source: str, path: str, storage: Storage, shard_lines: int) -> BulkFile:
+def _split_into_shards(source: str, path: str, storage: Storage, shard_lines: int) -> BulkFile:
     """Reads an input, and returns it with its shards."""
     digest = hashlib.blake2b(digest_size=8)
 
@@ -302,7 +308,7 @@ def _divided(source: str, path: str, storage: Storage, shard_lines: int) -> Bulk
     shards = tuple(
         Shard(
             source, offset, first := index * shard_lines, min(shard_lines, total - first),
-            _inside(folder, SHARDS, name, f"{index:06}-of-{count:06}"),
+            _path_in(folder, SHARDS, name, f"{index:06}-of-{count:06}"),
         )
         for index, offset in enumerate(offsets or [0])
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Runs a `BulkJob` with Apache Beam: the elements are shards. The only `import apache_beam`.
 
-Every worker process loads the model once. A runner repeats the shards of a worker that died; Beam's
-DirectRunner would wait for it forever, so the pipeline is started again here.
+Every worker process loads the model once. A runner repeats the shards of a worker that died. Only
+Beam's DirectRunner would wait for it forever, so this module starts the pipeline again.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ from mmt.system.progress import progress_bar
 from mmt.translate.bulk.job import LINES, BulkFile, BulkJob, Shard, TranslateLines
 from mmt.translate.bulk.storage import Storage
 
-_ATTEMPTS = 4  # without a new shard, until a job is given up; as Dataflow has it
-_LOOK = 5.0  # seconds between two looks at the shards that exist
-_DIED = 3  # exit status of a DirectRunner whose worker died
+_MAX_ATTEMPTS = 4  # without a new shard; Dataflow's default
+_POLL_SECONDS = 5.0  # between two updates of the progress bar
+_WORKER_DIED = 3  # exit status of a DirectRunner whose worker died
 
 
 class BeamStorage(Storage):
@@ -46,13 +46,13 @@ class BeamStorage(Storage):
         """Returns whether a path has a scheme."""
         return "://" in path
 
-    def files(self, place: str) -> list[str]:
-        """Returns the files that a place names; a place with a scheme may be a pattern."""
-        if not self.is_remote(place):
-            return super().files(place)
-        files = _matches(place) or _matches(f"{place.rstrip('/')}/*")
+    def files(self, name: str) -> list[str]:
+        """Returns the files of this name; a name with a scheme may be a pattern."""
+        if not self.is_remote(name):
+            return super().files(name)
+        files = _matches(name) or _matches(f"{name.rstrip('/')}/*")
         if not files:
-            raise ValueError(f"{place}: no such file")
+            raise ValueError(f"{name}: no such file")
         return files
 
     def names(self, folder: str) -> list[str]:
@@ -109,8 +109,8 @@ class BeamRunner:
     options: str = ""
 
     def __post_init__(self) -> None:
-        known = PipelineOptions([]).get_all_options()
-        for flag in self._given():
+        beam_options = PipelineOptions([]).get_all_options()
+        for flag in self._flags():
             name = flag.partition("=")[0]
             if not name.startswith("--") or name == "--runner":
                 raise ValueError(
@@ -118,8 +118,10 @@ class BeamRunner:
                     "--runner"
                 )
             # A job server of Flink or Spark may have options that are not known here.
-            if self._local and name[2:] not in known:
-                raise ValueError(f"pipeline options: no {name}{suggest.hint(name[2:], known)}")
+            if self._local and name[2:] not in beam_options:
+                raise ValueError(
+                    f"pipeline options: no {name}{suggest.hint(name[2:], beam_options)}"
+                )
         try:
             self.pipeline().options.get_all_options()
         except SystemExit:  # Beam has printed the fault of a value
@@ -130,14 +132,14 @@ class BeamRunner:
         flags = [f"--runner={self.name}", "--default_sdk_harness_log_level=WARNING"]
         if self._local:  # it may be Prism otherwise, which has no --direct_num_workers
             flags.append("--allow_unsafe_triggers")
-        return beam.Pipeline(options=PipelineOptions([*flags, *self._given()]))
+        return beam.Pipeline(options=PipelineOptions([*flags, *self._flags()]))
 
     @property
     def _local(self) -> bool:
-        """Returns whether the runner starts workers on this machine without watching them."""
+        """Returns whether the runner starts workers on this machine and does not restart them."""
         return self.name.lower().removesuffix("runner") in ("direct", "switchingdirect", "fnapi")
 
-    def _given(self) -> list[str]:
+    def _flags(self) -> list[str]:
         return [flag for flag in re.split(r",(?=--)", self.options) if flag]
 
     def run(self, job: BulkJob, load: Callable[[], TranslateLines]) -> None:
@@ -149,7 +151,7 @@ class BeamRunner:
                 worker process.
 
         Raises:
-            OSError: the pipeline failed, or workers die again and again. Shards that exist stay.
+            OSError: the pipeline failed, or workers die repeatedly. Finished shards are kept.
         """
         if any(not job.storage.exists(file.path) for file in job.files):
             with _progress(job):
@@ -209,30 +211,31 @@ def _join(files: dict[int, BulkFile], storage: Storage, group: tuple[int, Any]) 
 def _run_until_complete(
     runner: BeamRunner, job: BulkJob, load: Callable[[], TranslateLines]
 ) -> None:
-    """Runs the pipeline with DirectRunner, and again while workers die and shards are added."""
+    """Runs the pipeline with DirectRunner; starts it again if a worker dies and there is progress.
+    """
     context = multiprocessing.get_context("spawn")
-    attempts, done = 0, job.lines_done()
+    attempts, lines_done = 0, job.lines_done()
     while True:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_attempt, args=(runner, job, load, theirs))
+        receiver, sender = context.Pipe()
+        process = context.Process(target=_attempt, args=(runner, job, load, sender))
         process.start()
-        theirs.close()
+        sender.close()
         try:
             process.join()
         finally:
             _end_group(process.pid)
         if not process.exitcode:
             return
-        if process.exitcode != _DIED:
-            raise OSError(_received(ours) or f"the pipeline ended with {process.exitcode}")
-        before, done = done, job.lines_done()
-        attempts = 1 if done > before else attempts + 1
-        if attempts == _ATTEMPTS:
+        if process.exitcode != _WORKER_DIED:
+            raise OSError(_error_message(receiver) or f"the pipeline ended with {process.exitcode}")
+        lines_before, lines_done = lines_done, job.lines_done()
+        attempts = 1 if lines_done > lines_before else attempts + 1
+        if attempts == _MAX_ATTEMPTS:
             raise OSError(f"a worker died {attempts} times without a new shard: too little memory?")
         print("a worker process died; its shards are translated again", file=sys.stderr)
 
 
-def _received(errors: Connection) -> str:
+def _error_message(errors: Connection) -> str:
     try:
         return errors.recv()
     except EOFError:
@@ -242,7 +245,7 @@ def _received(errors: Connection) -> str:
 def _attempt(
     runner: BeamRunner, job: BulkJob, load: Callable[[], TranslateLines], errors: Connection
 ) -> None:
-    """Runs the pipeline in a process group of its own, which ends with its parent."""
+    """Runs the pipeline in its own process group, which ends with its parent."""
     os.setsid()
     threading.excepthook = _end_if_worker_died
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -258,7 +261,7 @@ def _attempt(
 def _end_if_worker_died(args: threading.ExceptHookArgs) -> None:
     """Ends the process if the thread that watches a worker reports its death."""
     if args.thread is not None and args.thread.name == "run_worker":
-        os._exit(_DIED)
+        os._exit(_WORKER_DIED)
     threading.__excepthook__(args)
 
 
@@ -295,7 +298,7 @@ def _progress(job: BulkJob) -> Iterator[None]:
         task = bar.add_task("translating", total=sum(file.lines for file in job.files))
 
         def watch() -> None:
-            while not stop.wait(_LOOK):
+            while not stop.wait(_POLL_SECONDS):
                 bar.update(task, completed=job.lines_done())
 
         thread = threading.Thread(target=watch, daemon=True)

@@ -1,4 +1,4 @@
-"""`Storage`: where files are read and written. `pipeline` has the one for places with a scheme."""
+"""`Storage`: files of the local disk. `pipeline.BeamStorage` adds remote ones, such as `gs://`."""
 
 import contextlib
 import os
@@ -17,21 +17,21 @@ class Storage:
         """Returns whether a path is elsewhere than on the local disk."""
         return False
 
-    def files(self, place: str) -> list[str]:
-        """Returns the files that a place names: itself or, for a folder, its files by name.
+    def files(self, name: str) -> list[str]:
+        """Returns the file of this name or, for a folder, its files, sorted.
 
-        Hidden files and folders within the folder are left out. Raises ValueError if there is none.
+        Hidden files and subfolders are omitted. Raises ValueError if there is no file.
         """
-        path = Path(place)
+        path = Path(name)
         if not path.is_dir():
             if not compression.exists(path):
-                names = self.names(str(path.parent))
-                raise ValueError(f"{place}: no such file{suggest.hint(path.name, names)}")
-            return [place]
-        names = [name for name in self.names(place) if not name.startswith(".")]
-        files = [str(path / name) for name in names if (path / name).is_file()]
+                siblings = self.names(str(path.parent))
+                raise ValueError(f"{name}: no such file{suggest.hint(path.name, siblings)}")
+            return [name]
+        visible = [path / child for child in self.names(name) if not child.startswith(".")]
+        files = [str(child) for child in visible if child.is_file()]
         if not files:
-            raise ValueError(f"{place}: a folder without files")
+            raise ValueError(f"{name}: a folder without files")
         return files
 
     def names(self, folder: str) -> list[str]:

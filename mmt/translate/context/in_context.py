@@ -1,6 +1,8 @@
-"""Sentences behind their context as one source, and what of the output belongs to the sentence.
+"""Translates sentences together with the previous ones of their document.
 
-The modifier `context` trains such pairs: k sentences into k (Tiedemann and Scherrer 2017).
+The source is the previous sentences and the sentence, with separators between them; of the output,
+the part after the last separator is kept (Tiedemann and Scherrer 2017). The modifier `context`
+trains a model for this.
 """
 
 import dataclasses
@@ -17,10 +19,10 @@ from mmt.translate.translator import Translator, windows
 
 
 class SentenceInContext(NamedTuple):
-    """A sentence, and the sentences before it in its document, the last one last."""
+    """A sentence, and the previous sentences of its document, in order."""
 
     text: str
-    before: tuple[str, ...] = ()
+    previous: tuple[str, ...] = ()
 
     @property
     def joined(self) -> str:
@@ -29,56 +31,57 @@ class SentenceInContext(NamedTuple):
         >>> SentenceInContext("Sie lacht.", ("Eva kam.",)).joined
         'Eva kam. ||| Sie lacht.'
         """
-        return f" {SEPARATOR} ".join([*self.before, self.text])
+        return f" {SEPARATOR} ".join([*self.previous, self.text])
 
 
 class History:
     """The last `lines` sentences of a document; 0 for sentences without context.
 
     >>> history = History(1)
-    >>> [history.add(text).before for text in ("Eva kam.", "* * *", "Sie lacht.")]
+    >>> [history.add(text).previous for text in ("Eva kam.", "* * *", "Sie lacht.")]
     [(), (), ('Eva kam.',)]
     """
 
     def __init__(self, lines: int) -> None:
-        self._before: deque[str] = deque(maxlen=lines)
+        self._previous: deque[str] = deque(maxlen=lines)
 
     def add(self, text: str) -> SentenceInContext:
         """Returns the next sentence with its context.
 
-        One without a letter or digit, or with the separator, has no context and is none.
+        A sentence without a letter or digit, or with the separator, has no context, and is not part
+        of the context of later ones.
         """
         if not sentences.has_words(text) or SEPARATOR in text:
             return SentenceInContext(text)
-        sentence = SentenceInContext(text, tuple(self._before))
-        self._before.append(text)
+        sentence = SentenceInContext(text, tuple(self._previous))
+        self._previous.append(text)
         return sentence
 
     def end_document(self) -> None:
         """Forgets all sentences."""
-        self._before.clear()
+        self._previous.clear()
 
 
 @dataclasses.dataclass
 class ContextTranslator:
     """Translates sentences with up to `lines` previous ones of their document.
 
-    Without context are the first sentence of a document, and those that do not fit the model with
-    any; one that fits with fewer previous sentences has those. A translation that has another
-    number of separators than its source is made again without context.
+    A sentence that is too long for the model with its context has fewer previous sentences, or
+    none. If an output has another number of separators than its source, the sentence is translated
+    again without context.
 
     Attributes:
         translator: a model trained with the modifier `context`, see `check_trained_lines`.
         lines: maximum previous sentences.
-        translated, joined, lacking: the numbers of different sentences so far, of those with
-            context, and of those whose output had another number of separators.
+        translated, joined, retranslated: the numbers of distinct sentences so far, of those with
+            context, and of those that were translated again without it.
     """
 
     translator: Translator
     lines: int
     translated: int = 0
     joined: int = 0
-    lacking: int = 0
+    retranslated: int = 0
 
     def translate(
         self,
@@ -102,26 +105,30 @@ class ContextTranslator:
                 self._parts(line, language or self.translator.manifest.source, decoding, history)
                 for line, language in zip(window, sources, strict=True)
             ]
-            found: dict[str | None, dict[SentenceInContext, Translation]] = {}
-            for language in dict.fromkeys(sources):
-                both = zip(parts, sources, strict=True)
-                of_language = [each for of, given in both if given == language for each in of]
-                found[language] = self.sentences(
+            by_language: dict[str | None, list[SentenceInContext]] = {}
+            for of_line, language in zip(parts, sources, strict=True):
+                by_language.setdefault(language, []).extend(of_line)
+            translations = {
+                language: self.sentences(
                     of_language, source=language, target=target, decoding=decoding
                 )
-            for line, of_line, language, seen in zip(window, parts, sources, detected, strict=True):
-                pieces = [found[language][sentence] for sentence in of_line]
-                yield _joined(line, pieces, decoding)._replace(line=number, detected=seen)
+                for language, of_language in by_language.items()
+            }
+            for line, of_line, language, detection in zip(
+                window, parts, sources, detected, strict=True
+            ):
+                pieces = [translations[language][sentence] for sentence in of_line]
+                yield _joined(line, pieces, decoding)._replace(line=number, detected=detection)
                 number += 1
 
     def sentences(
         self, items: Iterable[SentenceInContext], *, decoding: Decoding, **options: Any
     ) -> dict[SentenceInContext, Translation]:
-        """Returns the translation of each different sentence.
+        """Returns the translation of each distinct sentence.
 
         Args:
             items: the sentences.
-            decoding: options of the search. A prefix would be that of the context: it is refused.
+            decoding: options of the search; without a prefix, which would be that of the context.
             options: `source` and `target`, as of `Translator.translate`.
 
         Raises:
@@ -129,42 +136,44 @@ class ContextTranslator:
         """
         if decoding.prefix:
             raise ValueError(f"prefix {decoding.prefix!r}: it excludes context (--context)")
-        kept = list(dict.fromkeys(items))
-        fitting = self._fitting(kept, options.get("target"))
-        whole = dataclasses.replace(decoding, split="long")
-        found: dict[SentenceInContext, Translation] = {}
-        places = [place for place, sentence in enumerate(fitting) if sentence.before]
-        joined = [fitting[place].joined for place in places]
-        translations = self.translator.translate(joined, decoding=whole, **options)
-        for place, translation in zip(places, translations, strict=True):
-            of_sentence = [_own(fitting[place], each, decoding) for each in translation.hypotheses]
+        unique = list(dict.fromkeys(items))
+        fitting = self._fitting(unique, options.get("target"))
+        unsplit = dataclasses.replace(decoding, split="long")
+        in_context: dict[SentenceInContext, Translation] = {}
+        indices = [index for index, sentence in enumerate(fitting) if sentence.previous]
+        joined = [fitting[index].joined for index in indices]
+        translations = self.translator.translate(joined, decoding=unsplit, **options)
+        for index, translation in zip(indices, translations, strict=True):
+            of_sentence = [
+                _without_context(fitting[index], each, decoding) for each in translation.hypotheses
+            ]
             if hypotheses := tuple(filter(None, of_sentence)):
-                found[kept[place]] = Translation(kept[place].text, hypotheses)
-        alone = [sentence for sentence in kept if sentence not in found]
+                in_context[unique[index]] = Translation(unique[index].text, hypotheses)
+        alone = [sentence for sentence in unique if sentence not in in_context]
         texts = [sentence.text for sentence in alone]
-        again = self.translator.translate(texts, decoding=whole, **options)
-        self.translated += len(kept)
+        without_context = self.translator.translate(texts, decoding=unsplit, **options)
+        self.translated += len(unique)
         self.joined += len(joined)
-        self.lacking += len(joined) - len(found)
-        return found | dict(zip(alone, again, strict=True))
+        self.retranslated += len(joined) - len(in_context)
+        return in_context | dict(zip(alone, without_context, strict=True))
 
     def report(self) -> str:
-        """Returns how many sentences had context, and how many translations lacked it."""
+        """Returns how many sentences had context, and how many were translated again without it."""
         return (
             f"context: {self.joined:,} of {self.translated:,} different sentences had previous "
-            f"sentences; {self.lacking:,} of these were translated again without, because their "
-            f"translation had another number of separators ({SEPARATOR})"
+            f"sentences; {self.retranslated:,} of these were translated again without, because "
+            f"their translation had another number of separators ({SEPARATOR})"
         )
 
     def _sources(
         self, lines: Sequence[str], source: str | None
     ) -> tuple[list[str | None], list[Detected | None]]:
         """Returns the language of each line, and what was detected."""
-        given = [source] * len(lines)
+        sources = [source] * len(lines)
         if source != AUTO:
-            return given, [None] * len(lines)
+            return sources, [None] * len(lines)
         translator = self.translator
-        return source_language.resolve(translator.identifier, lines, given, translator.sources)
+        return source_language.resolve(translator.identifier, lines, sources, translator.sources)
 
     def _parts(
         self, line: str, language: str, decoding: Decoding, history: History
@@ -182,31 +191,33 @@ class ContextTranslator:
     ) -> list[SentenceInContext]:
         """Returns the sentences with as much of their context as fits the model."""
         fitting = list(items)
-        places = [place for place, sentence in enumerate(fitting) if sentence.before]
-        while places:
-            texts = [fitting[place].joined for place in places]
+        indices = [index for index, sentence in enumerate(fitting) if sentence.previous]
+        while indices:
+            texts = [fitting[index].joined for index in indices]
             lengths = self.translator.source_tokens(texts, target)
-            sizes = zip(places, lengths, strict=True)
-            places = [at for at, size in sizes if size > self.translator.max_source_length]
-            for place in places:
-                fitting[place] = fitting[place]._replace(before=fitting[place].before[1:])
-            places = [place for place in places if fitting[place].before]
+            sizes = zip(indices, lengths, strict=True)
+            indices = [i for i, size in sizes if size > self.translator.max_source_length]
+            for index in indices:
+                fitting[index] = fitting[index]._replace(previous=fitting[index].previous[1:])
+            indices = [index for index in indices if fitting[index].previous]
         return fitting
 
 
-def _own(sentence: SentenceInContext, whole: Hypothesis, decoding: Decoding) -> Hypothesis | None:
-    """Returns what of a translation with its context belongs to the sentence; None if unclear."""
-    *before, own = (part.strip() for part in whole.text.split(SEPARATOR))
-    if len(before) != len(sentence.before) or not own:
+def _without_context(
+    sentence: SentenceInContext, hypothesis: Hypothesis, decoding: Decoding
+) -> Hypothesis | None:
+    """Returns the sentence's part of an output with context; None if the separators differ."""
+    *context, text = (part.strip() for part in hypothesis.text.split(SEPARATOR))
+    if len(context) != len(sentence.previous) or not text:
         return None
     counts = placeholders.counts
-    if decoding.keep_placeholders and counts(own) != counts(sentence.text):
+    if decoding.keep_placeholders and counts(text) != counts(sentence.text):
         return None
-    return Hypothesis(own, whole.score)
+    return Hypothesis(text, hypothesis.score)
 
 
 def _joined(line: str, pieces: Sequence[Translation], decoding: Decoding) -> Translation:
-    """Returns the translation of a line; sentences that stay as they are have N hypotheses too."""
+    """Returns the translation of a line; unchanged sentences are repeated to N hypotheses."""
     repeated = [
         piece
         if sentences.has_words(piece.source)

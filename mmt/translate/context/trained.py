@@ -13,7 +13,7 @@ _MODIFIERS, _LINES = "stages.Stage.modifiers", "stages.Stage.context_lines"
 
 def trained_lines(model_dir: str | Path) -> int:
     """Returns the most previous lines that the run's training joined with a line; 0: none."""
-    most = 0
+    max_lines = 0
     with config.isolated(Run(model_dir).config):
         bindings = config.flat()
         for name, value in bindings.items():
@@ -21,8 +21,8 @@ def trained_lines(model_dir: str | Path) -> int:
             odds = copy.deepcopy(value) if scope != name else None  # gin evaluates macros in copies
             if isinstance(odds, Mapping) and _any(odds.get(CONTEXT)):
                 lines = bindings.get(f"{scope}{_LINES}", bindings.get(_LINES, 1))
-                most = max(most, copy.deepcopy(lines))
-    return most
+                max_lines = max(max_lines, copy.deepcopy(lines))
+    return max_lines
 
 
 def check_trained_lines(model_dir: str | Path, lines: int) -> None:

@@ -50,12 +50,12 @@ def file(whole, tmp_path):
 
 
 def found(file, kind):
-    return [item for item in analysis.read(analysis.beside(file)) if item.kind == kind]
+    return [item for item in analysis.read(analysis.path_for(file)) if item.kind == kind]
 
 
 def test_each_analysis_of_the_texts_is_added_once(whole):
     file, added = whole
-    assert added == len(analysis.read(analysis.beside(file)))
+    assert added == len(analysis.read(analysis.path_for(file)))
     rows = results.read_rows(file)
     for kind in ("interval", "guards", "counts"):
         assert {item.key[1:] for item in found(file, kind)} == {item.key for item in rows}
@@ -64,8 +64,8 @@ def test_each_analysis_of_the_texts_is_added_once(whole):
     assert sorted(pairs) == sorted(2 * [("dense", "bilingual"), ("moe", "bilingual"),
                                         ("dense", "moe"), ("moe", "dense")])  # fmt: skip
     assert not found(file, "overlap")
-    before = analysis.beside(file).read_bytes()
-    assert update.update([file]) == 0 and analysis.beside(file).read_bytes() == before
+    before = analysis.path_for(file).read_bytes()
+    assert update.update([file]) == 0 and analysis.path_for(file).read_bytes() == before
     for entry in compare(rows)[0].entries:  # the baseline that the report compares with
         assert entry.baseline.system == "bilingual"
 
@@ -75,22 +75,22 @@ def test_what_is_up_to_date_is_not_computed(file, monkeypatch):
     monkeypatch.setattr(significance, "paired", None)
     monkeypatch.setattr(output_checks, "check", None)
     assert update.update([file]) == 0
-    update.of_rows(file, results.read_rows(file))
+    update.update_rows(file, results.read_rows(file))
 
 
 def test_two_starts_write_the_same(file):
-    before = analysis.beside(file).read_bytes()
-    analysis.beside(file).unlink()
+    before = analysis.path_for(file).read_bytes()
+    analysis.path_for(file).unlink()
     update.update([file])
-    assert analysis.beside(file).read_bytes() == before
+    assert analysis.path_for(file).read_bytes() == before
 
 
 def test_only_what_changed_is_computed_again(file):
-    before = analysis.read(analysis.beside(file))
+    before = analysis.read(analysis.path_for(file))
     write(file, "moe", "multilingual", 0.15)
     # interval, counts, guards; against the baseline, and both ways against the dense one
     assert update.update([file]) == 6
-    after = analysis.read(analysis.beside(file))
+    after = analysis.read(analysis.path_for(file))
     assert len(after) == len(before)
     changed = {item.key for item in after if item not in before}
     assert len(changed) == 6 and all("moe" in key and "deu_Latn" in key for key in changed)
@@ -118,9 +118,11 @@ def test_counts_replace_missing_texts(file):
     """Results published without their texts: new systems are compared with them."""
     paired = found(file, "paired")
     shutil.rmtree(file.parent / "hypotheses")
-    without_tests = [item for item in analysis.read(analysis.beside(file)) if item.kind != "paired"]
-    analysis.beside(file).unlink()
-    analysis.add(analysis.beside(file), without_tests)
+    without_tests = [
+        item for item in analysis.read(analysis.path_for(file)) if item.kind != "paired"
+    ]
+    analysis.path_for(file).unlink()
+    analysis.add(analysis.path_for(file), without_tests)
     assert update.update([file]) == len(paired)
     assert sorted(found(file, "paired"), key=lambda item: item.key) == sorted(
         paired, key=lambda item: item.key
@@ -141,14 +143,14 @@ def test_counts_replace_missing_texts(file):
 def test_counts_of_another_row_are_not_used(file, change, message):
     """Those of another score are named; those of other references left out."""
     shutil.rmtree(file.parent / "hypotheses")
-    rows = [item for item in analysis.read(analysis.beside(file)) if item.kind != "paired"]
+    rows = [item for item in analysis.read(analysis.path_for(file)) if item.kind != "paired"]
     first, second = (item for item in rows if item.kind == "counts" and item.source == "deu_Latn"
                      and item.system in ("dense", "bilingual"))  # fmt: skip
     if not change:
         change = {"packed": first.packed}
-    analysis.beside(file).unlink()
+    analysis.path_for(file).unlink()
     changed = dataclasses.replace(second, **change)
-    analysis.add(analysis.beside(file), [item for item in rows if item != second] + [changed])
+    analysis.add(analysis.path_for(file), [item for item in rows if item != second] + [changed])
     if message:
         with pytest.raises(ValueError, match=message):
             update.update([file])
@@ -206,7 +208,7 @@ def test_training_lines_add_overlap_and_memorised_outputs(file):
     bins = found(file, "overlap")[0].bins
     assert bins[-1].sentences >= 15 and sum(item.sentences for item in bins) == 60
     older = dataclasses.replace(found(file, "overlap")[0], hypotheses="of other texts")
-    analysis.add(analysis.beside(file), [older])
+    analysis.add(analysis.path_for(file), [older])
     assert update.update([file]) == 0  # without the training lines it cannot be mended
     assert update.update([file], training=training) == 2 and older not in found(file, "overlap")
 
@@ -222,7 +224,7 @@ def test_ablations_are_compared_among_themselves(tmp_path):
 
 
 def test_a_broken_analysis_file_is_left_as_it_is(file):
-    analysis.beside(file).write_text("{}\n")
+    analysis.path_for(file).write_text("{}\n")
     with pytest.raises(ValueError, match=r"analysis.jsonl:1: missing key 'kind'"):
         update.update([file])
-    assert analysis.beside(file).read_text() == "{}\n"
+    assert analysis.path_for(file).read_text() == "{}\n"

@@ -73,4 +73,4 @@ def add_scores(run, code, noise, *, seed=1, counted=True, **changes):
             **about, packed=metrics.packed(statistics.bleu), sentences=len(references),
             hypotheses=f"hash of {seed} {noise}", references="r",
         )  # fmt: skip
-        analysis.add(analysis.beside(run.results), [counts])
+        analysis.add(analysis.path_for(run.results), [counts])

@@ -63,7 +63,7 @@ ROWS = [
 
 
 def test_rows_of_all_kinds_come_back(tmp_path):
-    path = analysis.beside(tmp_path / "results.jsonl")
+    path = analysis.path_for(tmp_path / "results.jsonl")
     analysis.add(path, ROWS)
     assert path.name == "analysis.jsonl" and analysis.read(path) == ROWS
     assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == [

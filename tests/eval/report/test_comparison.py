@@ -5,7 +5,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from eval.report.comparison import by_resource, by_size, compare, sliding_mean
+from eval.report.comparison import by_resource, by_size, compare, sliding
 from mmt import languages
 from tests.helpers.report_rows import baseline, row, seven
 
@@ -117,15 +117,15 @@ def test_groups_by_script_and_family():
     assert sum(len(group.entries) for group in comparison.by(lambda language: language.family)) == 7
 
 
-def test_sliding_mean():
-    assert sliding_mean([1, 3, 5], 2) == [1, 2, 4]
+def test_sliding_windows():
+    assert sliding([1, 3, 5], 2) == [[1], [1, 3], [3, 5]]
     values = np.random.default_rng(0).normal(size=40)
-    means = sliding_mean(values.tolist())
+    means = [np.mean(window) for window in sliding(values.tolist(), 10)]
     assert len(means) == 40
     np.testing.assert_allclose(means[5:36], np.convolve(values, np.ones(10) / 10, "valid"))
     assert means[0] == pytest.approx(values[:5].mean())
     assert means[-1] == pytest.approx(values[-6:].mean())
-    assert sliding_mean([]) == []
+    assert sliding([], 10) == []
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_the_file_of_a_language():
     with pytest.raises(ValueError, match="por.txt and por-BR.txt are both por_Latn; remove one"):
         multiway.by_language(names)
     with pytest.raises(ValueError, match="por.txt and por-BR.txt are both x; remove one"):
-        multiway.once({portuguese: "x", brazilian: "x"})
+        multiway.check_unique({portuguese: "x", brazilian: "x"})
     with pytest.raises(ValueError, match="por.txt: unknown language 'poq'; nearest"):
         multiway.by_language({portuguese: "poq"})
 

@@ -107,7 +107,7 @@ def test_tags_are_placed_by_the_model_of_jax(engine):
     (found,) = markup.translate(engine, segments, decoding=options)
     (plain,) = engine.translate(["eins zwei drei"], decoding=options)
     (aligned,) = engine.align([(plain.source, plain.text)])
-    assert found == markup.place(segments[0], plain.text, aligned) and len(found.tags) == 2
+    assert found == markup.place_tags(segments[0], plain.text, aligned) and len(found.tags) == 2
 
 
 def test_a_line_has_its_own_maximum_length_whatever_the_others_are(engine):
@@ -146,7 +146,7 @@ def test_options_bound_the_hypotheses(engine):
 def test_what_the_engine_lacks_is_refused_by_name(run, engine):
     with pytest.raises(ValueError, match="a glossary: the engine ctranslate2 does not have it"):
         engine.translate(LINES, glossary=Glossary.parse("eins\tone"))
-    with pytest.raises(ValueError, match="prefix of 1 tokens; the longest translation"):
+    with pytest.raises(ValueError, match="prefix of 1 tokens; a translation of this line"):
         short = decoding(max_length_ratio=0.01, prefix="t")
         list(engine.translate(LINES, decoding=short))
     with pytest.raises(ValueError, match=r"weights 'int4' .* allowed: float32, int8"):

@@ -3,7 +3,7 @@
 import pytest
 
 from mmt.serve.errors import Refusal
-from mmt.serve.files import KeptFiles
+from mmt.serve.files import TranslatedFiles
 from mmt.serve.responses import NDJSON
 from tests.helpers.serving import Echo, multipart, request
 
@@ -22,7 +22,7 @@ def test_files_are_translated_and_fetched(name, content, serve_echo):
         assert fetched.body.decode() == content
         assert fetched.headers["content-disposition"].startswith("attachment")
         assert fetched.headers["content-type"] == "application/octet-stream"
-        assert service.kept_files.size == len(content.encode()) and service.held.now == 0
+        assert service.translated_files.size == len(content.encode()) and service.memory.used == 0
         lines = request(port, "POST", "/translate_file", body, Accept=NDJSON, **kind).lines
         assert "translatedFileUrl" in lines[-1]
 
@@ -74,7 +74,7 @@ def test_no_name_of_a_client_is_a_path(serve_echo, tmp_path, monkeypatch):
 
 def test_files_are_kept_for_a_while_and_the_oldest_make_room():
     now = [0.0]
-    kept = KeptFiles(10, 60.0, clock=lambda: now[0])
+    kept = TranslatedFiles(10, 60.0, clock=lambda: now[0])
     first, second = kept.keep("a.txt", "en", b"1234"), kept.keep("../b.txt", "en", b"123456")
     assert kept.get(first).name == "a.en.txt" and kept.get(second).name == "b.en.txt"
     third = kept.keep("c.txt", "en", b"7")

@@ -57,8 +57,8 @@ def test_a_client_that_leaves_frees_its_work(serve_echo):
                 timeout=0.5,
             )  # fmt: skip
         end = time.monotonic() + 5
-        while service.held.now and time.monotonic() < end:
+        while service.memory.used and time.monotonic() < end:
             time.sleep(0.05)
         assert service.scheduler.queued_tokens == 0
         assert sum(Echo.batches) < 40
-        assert service.held.now == 0
+        assert service.memory.used == 0

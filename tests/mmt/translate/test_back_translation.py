@@ -120,8 +120,8 @@ def test_a_limit_of_lines_takes_them_evenly_spread(write):
     ("model", "options", "words"),
     [
         ({"source": "", "target": "eng_Latn"}, {}, "wrong direction: it translates from German "
-         r"\(deu_Latn\), .* into English \(eng_Latn\), .* one from English .*reverse\.gin"),
-        ({}, {"into": ["fra"]}, "runs/r does not translate into fra_Latn; it does into German"),
+         r"\(deu_Latn\), .* into English \(eng_Latn\), .* model from English .*reverse\.gin"),
+        ({}, {"into": ["fra"]}, "runs/r does not translate into fra_Latn, but into German"),
         ({}, {"into": ["Germn"]}, "Germn"),
         ({}, {"lines": -1}, "lines is -1; allowed: 0"),
     ],

@@ -92,7 +92,7 @@ def test_no_tag_is_lost_or_badly_nested_whatever_the_alignment(text, translation
     places = st.integers(0, max(size - 1, 0))
     links = [data.draw(places) for _ in translation.split()] if size else []
     alignment = word_alignment(marked.text, translation, links)
-    moved = markup.place(marked, translation, alignment)
+    moved = markup.place_tags(marked, translation, alignment)
     assert moved.text.replace(" ", "") == translation.replace(" ", "")
     check_tags(marked, moved)
 
@@ -220,7 +220,7 @@ def test_a_unit_that_is_too_large_to_align_has_its_tags_by_position(text):
 def test_elements_span_the_aligned_words(source, target, links, result):
     marked = markup.parse(source)
     alignment = word_alignment(marked.text, target, links)
-    assert markup.write(markup.place(marked, target, alignment)) == result
+    assert markup.write(markup.place_tags(marked, target, alignment)) == result
 
 
 @pytest.fixture(scope="module")

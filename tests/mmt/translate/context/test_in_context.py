@@ -53,7 +53,7 @@ def test_context_is_of_the_document_and_no_part_of_the_output():
     assert sorted(translator.seen) == [
         "* * *", "a", "a ||| b", "a ||| b ||| c", "d", "e", "e ||| f", "e ||| f ||| g",
     ]  # fmt: skip
-    assert (context.translated, context.joined, context.lacking) == (8, 4, 0)
+    assert (context.translated, context.joined, context.retranslated) == (8, 4, 0)
     numbers = [t.line for t in ContextTranslator(translator, 1).translate(lines, decoding=LINES)]
     assert numbers == list(range(len(lines)))
 
@@ -66,7 +66,7 @@ def test_an_output_without_its_separators_is_made_again_without_context():
     joined = [line for line in translator.seen if "|||" in line]
     assert joined == ["a ||| x", "x ||| b", "b ||| e", "c ||| d"]
     assert [line for line in translator.seen if "|||" not in line] == ["a", "x", "b"]
-    assert (context.translated, context.joined, context.lacking) == (5, 3, 2)
+    assert (context.translated, context.joined, context.retranslated) == (5, 3, 2)
     assert "context: 3 of 5 different sentences had" in context.report()
     assert "; 2 of these were translated again without" in context.report()
 
@@ -106,7 +106,7 @@ def test_placeholders_belong_to_the_sentence():
                 yield each._replace(hypotheses=(Hypothesis(text, 0.0),))
 
     texts, context = translated(Misplacing(), ["a", "{0} b"], 1, kept)
-    assert texts == ["A", "{0} B"] and context.lacking == 1
+    assert texts == ["A", "{0} B"] and context.retranslated == 1
 
 
 def test_a_file_is_one_document_and_tags_stay_in_their_sentence():
@@ -119,11 +119,11 @@ def test_a_file_is_one_document_and_tags_stay_in_their_sentence():
     assert joined == [
         "ja. ||| nein.", "nein. ||| x", "x ||| ja.", "ja. ||| ja.",
     ]  # fmt: skip
-    assert context.lacking == 2
+    assert context.retranslated == 2
     plain = markup.translate(UpperCaseTranslator(), segments, decoding=SENTENCES)
     assert list(plain) == results and isinstance(results[0], MarkedText)
 
 
 def test_no_lines_are_no_context():
     history = History(0)
-    assert [history.add(text).before for text in "abc"] == [(), (), ()]
+    assert [history.add(text).previous for text in "abc"] == [(), (), ()]
