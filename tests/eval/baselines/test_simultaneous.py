@@ -180,8 +180,8 @@ def test_the_time_left_counts_the_steps_of_running_models(monkeypatch, capsys, t
     run = object.__new__(simultaneous._Run)  # no model
     run.job, run.number = jobs[0], 97
     with simultaneous._Bar(jobs, jobs) as bar:
-        bar.at(4)
+        bar.update_steps(4)
         now[0] = 6000.0
-        bar.at(4 * 97)
+        bar.update_steps(4 * 97)
         bar.finished(run)
     assert "a: 97 steps; 1 of 4 trained, about 2 min left" in capsys.readouterr().err
