@@ -91,7 +91,7 @@ MAY_IMPORT = {
     "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.convert", "mmt.data",
                       "mmt.decoding", "mmt.documents", "mmt.identify", "mmt.run", "mmt.sharding"},
     "mmt.serve": {"mmt.decoding", "mmt.documents", "mmt.translate"},
-    "mmt.watch": {"mmt.data", "mmt.run"},
+    "mmt.watch": {"mmt.data", "mmt.health", "mmt.run"},
     "mmt.data": {"mmt.data", "mmt.documents", "mmt.run"},
     "mmt.data.forecast": {"mmt.data", "mmt.config", "mmt.run"},
     "tasks": {"mmt.data", "mmt.run"},

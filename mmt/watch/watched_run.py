@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from mmt import languages, suggest
+from mmt import health, languages, suggest
 from mmt.data import ledger, mixing
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.run import Run
@@ -20,6 +20,7 @@ from mmt.watch import run_warnings, series
 from mmt.watch.run_metrics import RunMetrics
 from mmt.watch.series import METRICS, Series
 
+_HOSTS_SECONDS = 10.0  # between two reads of the heartbeats
 HOW = {  # how a run comes to log what it does not
     "loss": "rows of training have no language_loss",
     "validation_loss": "add @hooks.ValidationLoss() to train.train.hooks",
@@ -128,12 +129,14 @@ class WatchedRun:
         self._steps: int | None = None
         self._progress = 0.0
         self._metrics = RunMetrics(self._run.metrics)
+        self._host_problems: list[health.HostProblem] = []
+        self._hosts_read = -math.inf
         self._read_small_files()
 
     def read(self) -> bool:
         """Reads up to some MiB of new data. Returns whether there were any."""
         with self._lock:
-            changed = self._read_small_files()
+            changed = self._read_small_files() | self._read_hosts()
             try:
                 new_rows = self._metrics.read()
                 size = self._metrics.size if new_rows else 0  # an incomplete line may be left
@@ -192,6 +195,15 @@ class WatchedRun:
             except (OSError, ValueError) as error:
                 self._fault(file.name, str(error))
         return changed
+
+    def _read_hosts(self) -> bool:
+        """Examines the heartbeats, every few seconds; returns whether other hosts are at fault."""
+        if time.monotonic() - self._hosts_read < _HOSTS_SECONDS:
+            return False
+        before = [(problem.kind, problem.processes) for problem in self._host_problems]
+        self._host_problems = health.examine(health.read(self._run.hosts), time.time())
+        self._hosts_read = time.monotonic()
+        return before != [(problem.kind, problem.processes) for problem in self._host_problems]
 
     def _load_manifest(self) -> None:
         before = self._manifest.languages if self._manifest else ()
@@ -314,17 +326,20 @@ class WatchedRun:
                 "metrics": names,
                 "missing": [f"{labels[name]}: {HOW[name]}" for name in missing],
                 "faults": self._every_fault(),
-                "warnings": [
-                    warning._asdict()
-                    for warning in run_warnings.of_run(
-                        metrics, self._manifest, self._ledger, self._expert_load
-                    )
-                ],
+                "warnings": [warning._asdict() for warning in self._warnings()],
                 "decisions": list(metrics.decisions),
                 "languages": self._languages(),
                 "ledger_step": self._ledger["step"] if self._ledger else None,
                 "expert_load": self._expert_load,
             }
+
+    def _warnings(self) -> list[run_warnings.RunWarning]:
+        of_hosts = [run_warnings.RunWarning("host", "", None, problem.text)
+                    for problem in self._host_problems]  # fmt: skip
+        of_metrics = run_warnings.of_run(
+            self._metrics, self._manifest, self._ledger, self._expert_load
+        )
+        return of_hosts + of_metrics
 
     def _logs(self, name: str) -> bool:
         is_logged = METRICS[name].field in self._metrics.by_language

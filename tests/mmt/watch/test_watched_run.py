@@ -1,13 +1,16 @@
 """A run's directory as the page sees it: while it is written, over, damaged, old, or no run."""
 
+import dataclasses
 import json
 import os
 import re
 import shutil
+import time
 
 import numpy as np
 import pytest
 
+from mmt.health import Health, Heartbeat
 from mmt.watch import open_runs
 from mmt.watch.series import METRICS
 from mmt.watch.watched_run import HOW, LABELS
@@ -157,6 +160,25 @@ def test_a_wrong_ledger(field, value, message, made_up, tmp_path):
     (fault,) = run.overview()["faults"]
     assert message in fault and "ledger.json" in fault
     assert run.overview()["ledger_step"] is None and "epochs" not in run.overview()["metrics"]
+
+
+def test_hosts_at_fault_are_warnings(made_up, tmp_path):
+    shutil.copytree(made_up, tmp_path / "run")
+    (tmp_path / "run/hosts").mkdir()
+    beats = [
+        Heartbeat(start=1.0, process=process, processes=2, host=f"node{process}", pid=7, step=100,
+                  time=time.time() - (400, 1)[process], activity="device", compiled=True,
+                  health=Health())
+        for process in range(2)
+    ]  # fmt: skip
+    for beat in beats:
+        content = json.dumps(dataclasses.asdict(beat))
+        (tmp_path / f"run/hosts/{beat.process:05}.json").write_text(content)
+    (run,) = open_runs([tmp_path / "run"])
+    run.read_all()
+    first = run.overview()["warnings"][0]
+    assert first["kind"] == "host" and "node0" in first["text"] and "node1" not in first["text"]
+    assert not run.read()  # the heartbeats are not read at every call
 
 
 def test_what_a_real_run_logs(toy_run):
