@@ -112,7 +112,7 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
             f"{split.shape[1]}, are estimates ({BYTES_A_TOKEN:g} bytes per token), marked `~`. "
             "`mmt data prepare --gin_file=…` builds a run's cache; then they are exact."
         )
-    stage = batches.order.sampler.watching()
+    stage = batches.order.sampler.loss_watched_stage()
     if stage is not None:
         notes.append(
             f"The end of the stage until {dict(stage.until or {})} is not known before training; "

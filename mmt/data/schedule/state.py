@@ -64,7 +64,7 @@ class ScheduleState:
     def waits(self) -> bool:
         """Whether it depends on validation losses."""
         stages = self.sampler.stages
-        return self.schedule is not None or any(stage.watched() for stage in stages)
+        return self.schedule is not None or any(stage.watched_loss() for stage in stages)
 
     def settings(self) -> dict[str, Any]:
         """Returns all settings that determine what losses change; plain JSON."""
@@ -134,8 +134,8 @@ class ScheduleState:
         self, losses: Mapping[str, float], draw: int, step: int
     ) -> list[dict[str, Any]]:
         """Ends the current stage if its losses no longer improve."""
-        stage = self.sampler.watching()
-        watched = stage.watched() if stage else None
+        stage = self.sampler.loss_watched_stage()
+        watched = stage.watched_loss() if stage else None
         if watched is None or draw < self.sampler.parts[-1].start:
             return []
         language, patience = watched

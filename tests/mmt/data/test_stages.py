@@ -136,10 +136,10 @@ def test_what_a_loss_ends_is_known_when_it_ends():
     three = [Stage({"validation_loss": 2}, LARGE), Stage({"examples": 500}), Stage(mixing=LARGE)]
     sampler = CurriculumSampler(three, COUNTS)
     assert sampler.ends == [None, None]
-    assert sampler.watching() is three[0]
+    assert sampler.loss_watched_stage() is three[0]
     early, late = sampler.ended(300), sampler.ended(700)
     assert early.ends == [300, 500] and late.ends == [700, 700]  # the second came too late
-    assert early.watching() is None
+    assert early.loss_watched_stage() is None
     assert set(drawn(early, 300)[0]) == {0, 1}
     assert set(drawn(late, 800)[0]) == {0, 1}
     assert sampler.resumed(early.ends).ends == early.ends
