@@ -38,25 +38,25 @@ class Place(NamedTuple):
     languages: tuple[str, str]
 
 
-def read_all(written: Iterable[object], place: Place) -> tuple[Files, ...]:
+def read_all(listed_entries: Iterable[object], place: Place) -> tuple[Files, ...]:
     """Returns the files of all entries of a language.
 
     Raises:
       ValueError: as `read`; and for entries that share a name or repeat each other. (Mixing rates,
         not repetition, give an entry more weight.)
     """
-    way = read_text if place.split == MONOLINGUAL else read
-    files = [file for entry in written for file in way(entry, place)]
+    read_entry = read_text if place.split == MONOLINGUAL else read
+    files = [file for entry in listed_entries for file in read_entry(entry, place)]
     named: dict[str, Path] = {}
-    seen: dict[tuple[object, ...], Path] = {}
+    first_files: dict[tuple[object, ...], Path] = {}
     for file in files:
-        both = _real(file.source), _real(file.target), file.columns
-        if both in seen:
-            again = "" if seen[both] == file.source else f" ({seen[both]})"
+        sides = _real(file.source), _real(file.target), file.columns
+        if sides in first_files:
+            earlier_file = "" if first_files[sides] == file.source else f" ({first_files[sides]})"
             raise ValueError(
-                f"{file.source}{again} is listed twice; an entry may not repeat another"
+                f"{file.source}{earlier_file} is listed twice; an entry may not repeat another"
             )
-        seen[both] = file.source
+        first_files[sides] = file.source
         if named.setdefault(file.name, file.source) != file.source:
             raise ValueError(f"{named[file.name]} and {file.source} are both named {file.name!r}")
     return tuple(files)
@@ -82,8 +82,8 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     single = [key for key in ("pairs", "mtdata", "locales") if key in table]
     for side in ("source", "target"):
         if (side in table) == bool(single):
-            what = f"cannot be combined with `{single[0]}`" if single else "is missing"
-            raise ValueError(f"{side} {what} in {entry}")
+            problem = f"cannot be combined with `{single[0]}`" if single else "is missing"
+            raise ValueError(f"{side} {problem} in {entry}")
     if len(single) > 1:
         raise ValueError(f"{single[0]} cannot be combined with `{single[1]}` in {entry}")
     options = _options(table, two=not single)
@@ -91,11 +91,11 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
         files_of_entry = mtdata.find(_text(table["mtdata"], "mtdata"), place.split, place.languages)
     elif "locales" in table:
         folder = place.root / _text(table["locales"], "folder")
-        files_of_entry = [Files(*both) for both in locales.pairs(folder, *place.languages)]
+        files_of_entry = [Files(*paths) for paths in locales.pairs(folder, *place.languages)]
     elif single:
-        files_of_entry = [Files(*both) for both in _matches(_text(table["pairs"]), place)]
+        files_of_entry = [Files(*paths) for paths in _matches(_text(table["pairs"]), place)]
     else:
-        files_of_entry = _two(_text(table["source"]), _text(table["target"]), place.root)
+        files_of_entry = _two_sides(_text(table["source"]), _text(table["target"]), place.root)
     if options.sample and len(files_of_entry) > 1:
         raise ValueError(f"sample needs one file; {entry} matches {len(files_of_entry)}")
     return tuple(_named(files, options, place, len(files_of_entry)) for files in files_of_entry)
@@ -170,9 +170,9 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
     if not isinstance(name, str) or not name.isprintable() or ("name" in table and not name):
         raise ValueError(f"name is {name!r}; allowed: a text of one line")
     columns = _columns(table, two=two) if "columns" in table else ()
-    made = table.get("back_translated", False)
-    if type(made) is not bool:
-        raise ValueError(f"back_translated is {made!r}; allowed: true, false")
+    back_translated = table.get("back_translated", False)
+    if type(back_translated) is not bool:
+        raise ValueError(f"back_translated is {back_translated!r}; allowed: true, false")
     markup = table.get("markup", "keep")
     if markup not in catalogues.MARKUP:
         raise ValueError(f"markup is {markup!r}; allowed: {', '.join(catalogues.MARKUP)}")
@@ -183,8 +183,8 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
             f"documents is {documents!r}{with_sample}; allowed: true, false; true without `sample`"
         )
     return Files(
-        Path(), join=join == "id", sample=sample, columns=columns, name=name, back_translated=made,
-        markup=str(markup), documents=documents,
+        Path(), join=join == "id", sample=sample, columns=columns, name=name,
+        back_translated=back_translated, markup=str(markup), documents=documents,
     )  # fmt: skip
 
 
@@ -201,8 +201,8 @@ def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, str]:
 
 
 def _named(files: Files, options: Files, place: Place, count: int) -> Files:
-    written = files.name or str(files.source).removeprefix(f"{place.root}{os.sep}")
-    name = options.name or written
+    default_name = files.name or str(files.source).removeprefix(f"{place.root}{os.sep}")
+    name = options.name or default_name
     if options.name and count > 1:
         name = f"{options.name}/{files.name or files.source.name}"
     return files._replace(
@@ -213,11 +213,11 @@ def _named(files: Files, options: Files, place: Place, count: int) -> Files:
     )  # fmt: skip
 
 
-def _text(value: object, what: str = "") -> str:
+def _text(value: object, kind: str = "") -> str:
     if isinstance(value, str) and value and value.isprintable():
         return value
     raise ValueError(
-        f'{value!r} is no {what or "file"}; write "pairs.tsv" or {{ source = "…", target = "…" }}'
+        f'{value!r} is no {kind or "file"}; write "pairs.tsv" or {{ source = "…", target = "…" }}'
     )
 
 
@@ -231,9 +231,9 @@ def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
     if not glob.has_magic(name):
         raise _missing(path)
     pairs = [
-        both
+        files
         for match in _glob(path)
-        for both in (_folder(match, place) if match.is_dir() else [(match, None)])
+        for files in (_folder(match, place) if match.is_dir() else [(match, None)])
     ]
     return pairs
 
@@ -249,7 +249,7 @@ def _glob(path: Path) -> list[Path]:
     return matches
 
 
-def _two(source: str, target: str, root: Path) -> list[Files]:
+def _two_sides(source: str, target: str, root: Path) -> list[Files]:
     """Returns two files, or the matches of two globs, paired where their wildcards match alike."""
     sides = []
     for name in (source, target):
@@ -272,19 +272,20 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
                     f"{side[stars]} has no counterpart: {source} and {target} must match in pairs"
                 )
     pairs = [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
-    for both in pairs:
-        if _real(both.source) == _real(both.target):
-            raise ValueError(f"{both.source} is the source and the target, {source} and {target}")
+    for files in pairs:
+        if _real(files.source) == _real(files.target):
+            raise ValueError(f"{files.source} is the source and the target, {source} and {target}")
     return pairs
 
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
     """Returns the text that each wildcard of a glob matches."""
-    wild = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
-    parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
+    groups = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
+    pattern_parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
     expression = "".join(
-        wild.get(part) or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
-        for part in parts
+        groups.get(part)
+        or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
+        for part in pattern_parts
     )
     matched = re.fullmatch(expression, str(match))
     assert matched, (pattern, match)
@@ -302,11 +303,12 @@ def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
         return list(_by_language(mtdata.output(folder, place.split), folder, place))
     names = _inside(folder)
     single = [path for path in names if _suffix(path) in readers.READERS]
-    rest = [path for path in names if path not in single]
+    others = [path for path in names if path not in single]
     pairs: list[tuple[Path, Path | None]] = [(path, None) for path in single]
-    pairs += _by_language(rest, folder, place, needed=not single)
-    used = {path for both in pairs for path in both}
-    _leave([path for path in rest if path not in used and not code_of(_suffix(path)[1:])], folder)
+    pairs += _by_language(others, folder, place, needed=not single)
+    paired = {path for files in pairs for path in files}
+    unread = [path for path in others if path not in paired]
+    _warn_unread([path for path in unread if not code_of(_suffix(path)[1:])], folder)
     return sorted(pairs)
 
 
@@ -314,13 +316,13 @@ def _inside(folder: Path) -> list[Path]:
     """Returns the files of a folder except the description; a warning lists its subfolders."""
     visible = [path for path in sorted(folder.iterdir()) if path.name != "corpus.toml"]
     visible = [path for path in visible if path.name[0] != "."]
-    _leave([path for path in visible if path.is_dir()], folder)
+    _warn_unread([path for path in visible if path.is_dir()], folder)
     return [path for path in visible if path.is_file()]
 
 
-def _leave(left: list[Path], folder: Path) -> None:
-    if left:
-        names = ", ".join(path.name for path in left[:8]) + (", …" if len(left) > 8 else "")
+def _warn_unread(unread: list[Path], folder: Path) -> None:
+    if unread:
+        names = ", ".join(path.name for path in unread[:8]) + (", …" if len(unread) > 8 else "")
         warnings.warn(
             f"{folder}: not read: {names}; only files with a known suffix are read in a folder; "
             "use a glob for others, and `**` for subfolders",
@@ -360,15 +362,15 @@ def _suffix(path: Path) -> str:
 
 def misplaced(path: Path) -> str:
     """Returns '…/a.tsv is a folder, no file' or 'is a link that leads nowhere'; '' for neither."""
-    what = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
-    return f"{path} is {what}" if path.is_dir() or path.is_symlink() else ""
+    kind = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
+    return f"{path} is {kind}" if path.is_dir() or path.is_symlink() else ""
 
 
 def _missing(path: Path) -> ValueError:
-    return ValueError(misplaced(path) or f"no file {path}{_near(path)}")
+    return ValueError(misplaced(path) or f"no file {path}{_hint(path)}")
 
 
-def _near(path: Path) -> str:
+def _hint(path: Path) -> str:
     names = os.listdir(path.parent) if path.parent.is_dir() else []
     zip_file = compression.file(path)
     if zip_file != path:

@@ -118,6 +118,6 @@ def default_directory(
     if target_vocab_size:
         vocabulary += f"-{target_vocab_size}"
     if vocabulary_from:
-        place = str(Path(vocabulary_from).absolute()).encode()
-        vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(place).hexdigest()[:8]}"
+        path = str(Path(vocabulary_from).absolute()).encode()
+        vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(path).hexdigest()[:8]}"
     return str(data_root() / "caches" / (name or f"{mixture}-{vocabulary}"))
