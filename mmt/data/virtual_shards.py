@@ -169,7 +169,7 @@ class SampleOrder:
         for number, rewriter in enumerate(self._rewriters):
             if rewriter is not None:
                 in_stage = np.flatnonzero(stages == number)
-                kinds = rewriter.chosen(draws[in_stage], languages[in_stage])
+                kinds = rewriter.select(draws[in_stage], languages[in_stage])
                 modified = np.flatnonzero(kinds.any(axis=0))
                 yield rewriter, in_stage[modified], kinds[:, modified]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int32, UInt16
 
+from mmt.data.cache.arrays import open_array
 from mmt.data.cache.cache import Cache
 from mmt.system.atomic import disk_errors
 
@@ -36,15 +37,7 @@ class Alignments:
                 f"{cache.directory} has no word alignments of {language}{stale}: {remedy}, "
                 "or set pipeline.train_batches.alignment = False"
             )
-        try:
-            self._flat = np.load(path, mmap_mode="r")
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{path} is damaged ({error}): delete it, then {remedy}") from error
-        if self._flat.shape != (ends[-1],) or self._flat.dtype != np.uint16:
-            raise ValueError(
-                f"{path} is damaged: it has {self._flat.dtype} {self._flat.shape}, the cache has "
-                f"{ends[-1]} target tokens: delete it, then {remedy}"
-            )
+        self._flat = open_array(path, (ends[-1],), np.uint16, remedy=f"delete it, then {remedy}")
         self._ends = ends
 
     def __getitem__(self, record: int) -> Int32[np.ndarray, "T"]:
@@ -65,14 +58,14 @@ def write(path: Path, aligned: UInt16[np.ndarray, "T"]) -> None:
     """Writes a language's file atomically, and removes those of former tokens."""
     unfinished = path.with_suffix(".part")
     with disk_errors(path):
-        with unfinished.open("wb") as out:
-            np.save(out, aligned)
+        with unfinished.open("wb") as stream:
+            np.save(stream, aligned)
         unfinished.replace(path)
-        for old in _stale(path):
-            old.unlink(missing_ok=True)
+        for former in _stale(path):
+            former.unlink(missing_ok=True)
 
 
 def _stale(path: Path) -> list[Path]:
     """Returns the files of the same language for other tokens."""
     language = path.name.partition(".")[0]
-    return [old for old in path.parent.glob(f"{language}.alignment-*.npy") if old != path]
+    return [former for former in path.parent.glob(f"{language}.alignment-*.npy") if former != path]
