@@ -37,7 +37,9 @@ class Alignments:
                 f"{cache.directory} has no word alignments of {language}{stale}: {remedy}, "
                 "or set pipeline.train_batches.alignment = False"
             )
-        self._flat = open_array(path, (ends[-1],), np.uint16, remedy=f"delete it, then {remedy}")
+        self._flat = open_array(
+            path, (int(ends[-1]),), np.uint16, remedy=f"delete it, then {remedy}"
+        )
         self._ends = ends
 
     def __getitem__(self, record: int) -> Int32[np.ndarray, "T"]:

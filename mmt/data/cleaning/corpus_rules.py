@@ -29,22 +29,22 @@ class Lengths:
     def add(self, pair: Pair) -> None:
         """Counts a pair if its longer side has at least JUDGED characters."""
         if (ratio := _log_ratio(pair)) is not None:
-            place = round(ratio / _BIN)
-            self.bins[place] = self.bins.get(place, 0) + 1
+            bin_index = round(ratio / _BIN)
+            self.bins[bin_index] = self.bins.get(bin_index, 0) + 1
 
     def update(self, other: "Lengths") -> None:
         """Adds the counts of another file."""
-        for place, count in other.bins.items():
-            self.bins[place] = self.bins.get(place, 0) + count
+        for bin_index, count in other.bins.items():
+            self.bins[bin_index] = self.bins.get(bin_index, 0) + count
 
     def learnt(self) -> "Learnt":
         """Returns median and spread."""
-        middle = _median(self.bins)
-        away: dict[int, int] = {}
-        for place, count in self.bins.items():
-            distance = abs(place - middle)
-            away[distance] = away.get(distance, 0) + count
-        return Learnt(sum(self.bins.values()), middle * _BIN, _median(away) * _BIN)
+        median = _median(self.bins)
+        distances: dict[int, int] = {}
+        for bin_index, count in self.bins.items():
+            distance = abs(bin_index - median)
+            distances[distance] = distances.get(distance, 0) + count
+        return Learnt(sum(self.bins.values()), median * _BIN, _median(distances) * _BIN)
 
 
 class Learnt(NamedTuple):
@@ -70,8 +70,8 @@ def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     learnt = about.learnt or Learnt()
     if learnt.pairs < pairs:
         return lambda pair: pair
-    width = deviations * max(1.4826 * learnt.mad, _LEAST_SPREAD)
-    low, high = learnt.median - width, learnt.median + width
+    tolerance = deviations * max(1.4826 * learnt.mad, _LEAST_SPREAD)
+    low, high = learnt.median - tolerance, learnt.median + tolerance
 
     def rule(pair: Pair) -> Pair | Dropped:
         log_ratio = _log_ratio(pair)
@@ -114,8 +114,8 @@ class TestSetOverlap:
                 if line in lines:
                     overlapped.setdefault(name, f"the {side} is one of its lines")
                 elif not grams.isdisjoint(ngrams):
-                    how = f"the {side} has {self._words} consecutive words of it"
-                    overlapped.setdefault(name, how)
+                    detail = f"the {side} has {self._words} consecutive words of it"
+                    overlapped.setdefault(name, detail)
         if not overlapped:
             return overlapped
         return {name: overlapped[name] for name in self._names if name in overlapped}
@@ -157,26 +157,26 @@ class Seen:
         """Adds a text; returns how often it was added before, up to 255."""
         key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
         keys, mask = self._keys, self._mask
-        place = key & mask
-        while keys[place] != key:
-            if not keys[place]:
+        slot = key & mask
+        while keys[slot] != key:
+            if not keys[slot]:
                 if not self._room:
                     raise ValueError("more distinct texts than `room`")
                 self._room -= 1
-                keys[place] = key
+                keys[slot] = key
                 break
-            place = (place + 1) & mask
-        before = self._counts[place]
-        self._counts[place] = min(before + 1, 255)
-        return before
+            slot = (slot + 1) & mask
+        count = self._counts[slot]
+        self._counts[slot] = min(count + 1, 255)
+        return count
 
     def count(self, text: object) -> int:
         """Returns how often a text was added, up to 255."""
         key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
-        place = key & self._mask
-        while self._keys[place] and self._keys[place] != key:
-            place = (place + 1) & self._mask
-        return self._counts[place]
+        slot = key & self._mask
+        while self._keys[slot] and self._keys[slot] != key:
+            slot = (slot + 1) & self._mask
+        return self._counts[slot]
 
 
 def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
@@ -189,14 +189,14 @@ def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
     """
     if minhash and not 0.5 <= minhash <= 1:
         raise ValueError(f"minhash is {minhash}; allowed: 0.5 to 1, or 0 for exact duplicates only")
-    near = _near(about, minhash) if minhash else None
-    seen = _shared(about, "duplicates", lambda: Seen(about.pairs))
+    is_near_duplicate = _near_duplicate_finder(about, minhash) if minhash else None
+    seen = _shared_state(about, "duplicates", lambda: Seen(about.pairs))
 
     def rule(pair: Pair) -> Pair | Dropped:
         text = "".join(normalised(pair.source)), "".join(normalised(pair.target))
         if any(text) and seen.add(text):
             return Dropped("duplicates", "an earlier pair is equal")
-        if near and near(" ".join(text)):
+        if is_near_duplicate and is_near_duplicate(" ".join(text)):
             return Dropped("duplicates: near", "an earlier pair is similar")
         return pair
 
@@ -210,33 +210,33 @@ def one_side(about: About, *, most: int = 8) -> Rule:
     """
     if not 0 < most < 256:
         raise ValueError(f"most is {most}; allowed: 1 to 255")
-    seen = _shared(about, "one_side", lambda: (Seen(about.pairs), Seen(about.pairs)))
+    seen = _shared_state(about, "one_side", lambda: (Seen(about.pairs), Seen(about.pairs)))
 
     def rule(pair: Pair) -> Pair | Dropped:
         texts = normalised(pair.source), normalised(pair.target)
-        for side, text, known in zip(("source", "target"), texts, seen, strict=True):
-            if known.count(text) >= most:
+        for side, text, earlier in zip(("source", "target"), texts, seen, strict=True):
+            if earlier.count(text) >= most:
                 return Dropped("one_side", f"the {side} has occurred {most} times")
-        for text, known in zip(texts, seen, strict=True):
-            known.add(text)
+        for text, earlier in zip(texts, seen, strict=True):
+            earlier.add(text)
         return pair
 
     return rule
 
 
-def _shared(about: About, name: str, make: Any) -> Any:
+def _shared_state(about: About, name: str, make: Any) -> Any:
     """Returns the state that the rules of several entries share."""
-    seen = {} if about.seen is None else about.seen
-    return seen.setdefault(name, make()) if name not in seen else seen[name]
+    states = {} if about.seen is None else about.seen
+    return states.setdefault(name, make()) if name not in states else states[name]
 
 
-def _near(about: About, threshold: float) -> Any:
+def _near_duplicate_finder(about: About, threshold: float) -> Any:
     try:
         from datasketch import MinHash, MinHashLSH
     except ImportError as error:
         raise ValueError(f"minhash needs `pip install datasketch`: {error}") from error
     key = f"near {threshold}"
-    index = _shared(about, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
+    index = _shared_state(about, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
 
     def near(text: str) -> bool:
         signature = MinHash(num_perm=64)
@@ -259,10 +259,10 @@ def _log_ratio(pair: Pair) -> float | None:
 def _median(counts: Mapping[int, int]) -> int:
     """Returns the lower median of a histogram; 0 for an empty one."""
     half, below = (sum(counts.values()) + 1) // 2, 0
-    for place in sorted(counts):
-        below += counts[place]
+    for value in sorted(counts):
+        below += counts[value]
         if below >= half:
-            return place
+            return value
     return 0
 
 
@@ -275,18 +275,18 @@ _UNSPACED = {
 def _ngrams(line: str, order: int, unit: int) -> tuple[int, list[int]]:
     """Returns the hashes of a line (0 without words) and of its n-grams, valid in one process."""
     words: Sequence[str] = normalised(line)
-    whole = hash(words) if words else 0
+    line_hash = hash(words) if words else 0
     if unit:
         words, order = "".join(words), order * unit
-    return whole, [hash(words[i : i + order]) for i in range(len(words) - order + 1)]
+    return line_hash, [hash(words[i : i + order]) for i in range(len(words) - order + 1)]
 
 
 @functools.lru_cache(maxsize=64)
 def _index(lines: tuple[str, ...], order: int, unit: int) -> tuple[frozenset[int], frozenset[int]]:
-    exact: set[int] = set()
-    grams: set[int] = set()
+    line_hashes: set[int] = set()
+    ngram_hashes: set[int] = set()
     for line in lines:
-        whole, line_grams = _ngrams(line, order, unit)
-        exact.add(whole)
-        grams.update(line_grams)
-    return frozenset(exact - {0}), frozenset(grams)
+        line_hash, line_ngrams = _ngrams(line, order, unit)
+        line_hashes.add(line_hash)
+        ngram_hashes.update(line_ngrams)
+    return frozenset(line_hashes - {0}), frozenset(ngram_hashes)

@@ -71,14 +71,14 @@ def encoding(about: About) -> Rule:
     """
     scripts = _script(about.language), _script(about.target)
 
-    def mended(text: str, script: Any) -> str:
+    def repaired(text: str, script: Any) -> str:
         if text.isascii() or not is_bad(text):
             return text
         fixed = ftfy.fix_encoding(text)
         return fixed if len(script.sub("", fixed)) <= len(script.sub("", text)) else text
 
     def rule(pair: Pair) -> Pair | Dropped:
-        source, target = map(mended, pair[:2], scripts)
+        source, target = map(repaired, pair[:2], scripts)
         if (source, target) != pair[:2]:
             pair = pair._replace(source=source, target=target)
         for side, text in _sides(pair):
@@ -99,23 +99,25 @@ def normalise(about: About, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
             text = unicodedata.normalize(form, text)
         return " ".join(_CONTROL.sub("", text).split())
 
-    return lambda pair: _both(pair, normal)
+    return lambda pair: _map_sides(pair, normal)
 
 
 def length(about: About, *, characters: tuple[int, int] = (1, 1000), words: int = 250) -> Rule:
     """Drops a pair with a side outside the limits; words are separated by white space."""
-    least, most = characters
-    if not 0 < least <= most or words < 1:
-        raise ValueError(f"characters are {least} to {most}, words {words}; allowed: 1 and more")
+    shortest, longest = characters
+    if not 0 < shortest <= longest or words < 1:
+        raise ValueError(
+            f"characters are {shortest} to {longest}, words {words}; allowed: 1 and more"
+        )
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
-            if len(text) < least:
+            if len(text) < shortest:
                 return Dropped("length: short", f"the {side} has {len(text)} characters")
-            if len(text) > most:
+            if len(text) > longest:
                 return Dropped("length: long", f"the {side} has {len(text)} characters")
-            if len(text) > words and (number := len(text.split())) > words:
-                return Dropped("length: long", f"the {side} has {number} words")
+            if len(text) > words and (count := len(text.split())) > words:
+                return Dropped("length: long", f"the {side} has {count} words")
         return pair
 
     return rule
@@ -127,19 +129,19 @@ def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
     Fewer than `least` of the side's letters are in the language's script. Sides with fewer than
     `letters` letters, such as 'USB', are not judged.
     """
-    _share("least", least)
+    _check_fraction("least", least)
     letters_of_script = {"source": _script(about.language), "target": _script(about.target)}
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
             if letters_of_script[side].fullmatch(text):
                 continue
-            written = "".join(_WRITTEN.findall(text))
-            inside = len(written) - len(letters_of_script[side].sub("", written))
-            if len(written) >= letters and inside < least * len(written):
+            script_letters = "".join(_WRITTEN.findall(text))
+            inside = len(script_letters) - len(letters_of_script[side].sub("", script_letters))
+            if len(script_letters) >= letters and inside < least * len(script_letters):
                 code = about.language if side == "source" else about.target
-                share = f"{inside} of {len(written)} letters of the {side}"
-                return Dropped("script", f"{share} are in the script of {code}")
+                fraction = f"{inside} of {len(script_letters)} letters of the {side}"
+                return Dropped("script", f"{fraction} are in the script of {code}")
         return pair
 
     return rule
@@ -176,8 +178,9 @@ def copies(about: About, *, words: int = 2) -> Rule:
     """
 
     def rule(pair: Pair) -> Pair | Dropped:
-        same = normalised(pair.source)
-        if len(same) >= words and same == normalised(pair.target) and not _is_names(pair.source):
+        words_of_source = normalised(pair.source)
+        is_equal = words_of_source == normalised(pair.target)
+        if is_equal and len(words_of_source) >= words and not _is_names(pair.source):
             return Dropped("copies", "the target equals the source")
         return pair
 
@@ -218,7 +221,7 @@ def numbers(about: About, *, least: float = 0.5) -> Rule:
     ('02.03.' is '2/3'). Only pairs with digits on both sides are judged, since 'two' is a number
     too.
     """
-    _share("least", least)
+    _check_fraction("least", least)
 
     def rule(pair: Pair) -> Pair | Dropped:
         if not _DIGITS.search(pair.source) or not _DIGITS.search(pair.target):
@@ -227,8 +230,8 @@ def numbers(about: About, *, least: float = 0.5) -> Rule:
             source, target = _numbers(pattern, pair.source), _numbers(pattern, pair.target)
             if 2 * (source & target).total() >= least * (source.total() + target.total()):
                 return pair
-        shown = " / ".join(" ".join(side.elements()) for side in (source, target))
-        return Dropped("numbers", f"the sides have the numbers {shown}")
+        listed = " / ".join(" ".join(side.elements()) for side in (source, target))
+        return Dropped("numbers", f"the sides have the numbers {listed}")
 
     return rule
 
@@ -244,20 +247,20 @@ def langid(
     """
     from mmt.data.cleaning import language_identification
 
-    _share("least", least)
+    _check_fraction("least", least)
     identifier = language_identification.identifier(model)
     sides = {"source": about.language, "target": about.target}
-    known = {side: code for side, code in sides.items() if identifier.knows(code)}
+    known_sides = {side: code for side, code in sides.items() if identifier.knows(code)}
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
-            if side not in known or sum(map(str.isalpha, text)) < letters:
+            if side not in known_sides or sum(map(str.isalpha, text)) < letters:
                 continue
             if " " in text and len(text.split()) < words:
                 continue
-            probability, other = identifier.judge(text, known[side])
+            probability, best = identifier.judge(text, known_sides[side])
             if probability < least:
-                detail = f"the {side} is {known[side]} with {probability:.3f}, rather {other}"
+                detail = f"the {side} is {known_sides[side]} with {probability:.3f}, rather {best}"
                 return Dropped("langid", detail)
         return pair
 
@@ -312,7 +315,7 @@ def _periodic(units: Sequence[str], times: Callable[[int], int]) -> bool:
     return False
 
 
-def _both(pair: Pair, function: Callable[[str], str]) -> Pair:
+def _map_sides(pair: Pair, function: Callable[[str], str]) -> Pair:
     source, target = function(pair.source), function(pair.target)
     if source == pair.source and target == pair.target:
         return pair
@@ -329,18 +332,18 @@ def _equal(reason: str, items_of: Callable[[str], Any]) -> Rule:
     def rule(pair: Pair) -> Pair | Dropped:
         source, target = sorted(items_of(pair.source)), sorted(items_of(pair.target))
         if source != target:
-            detail = f"the source has {_listed(source)}, the target {_listed(target)}"
+            detail = f"the source has {_join_or_none(source)}, the target {_join_or_none(target)}"
             return Dropped(reason, detail)
         return pair
 
     return rule
 
 
-def _listed(words: list[str]) -> str:
-    return " ".join(words) or "none"
+def _join_or_none(items: list[str]) -> str:
+    return " ".join(items) or "none"
 
 
-def _share(name: str, value: float) -> None:
+def _check_fraction(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(f"{name} is {value}; allowed: 0 to 1")
 

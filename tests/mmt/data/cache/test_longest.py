@@ -11,7 +11,7 @@ from mmt.data.cache.longest import Omitted
 def written(request, tmp_path, monkeypatch):
     """Lengths with many ties, and their file, written some records at a time."""
     monkeypatch.setattr(longest, "LEAST_RECORDS", 100)
-    monkeypatch.setattr(longest, "_AT_ONCE", request.param)
+    monkeypatch.setattr(longest, "_CHUNK_RECORDS", request.param)
     lengths = np.random.default_rng(0).geometric(0.2, (1000, 2)).astype(np.int32)
     path = longest.file(tmp_path, "deu_Latn")
     longest.write(path, lengths)
