@@ -24,8 +24,8 @@ def _native_stderr_closed() -> Iterator[None]:
     """
     sys.stderr.flush()
     saved = os.dup(2)
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), 2)
     try:
         yield
     finally:
@@ -141,11 +141,11 @@ def _task(
     name: str, corpus: corpora.Corpus, source: LanguageSource, features: Mapping[str, seqio.Feature]
 ) -> CorpusTask:
     """Registers the task of one language."""
-    before = prefix(features["inputs"].vocabulary, corpus, source.language)
+    tag_prefix = prefix(features["inputs"].vocabulary, corpus, source.language)
     task = seqio.TaskRegistry.add(
-        name, source, features, preprocessors(before), metric_fns=[bleu_and_chrf]
+        name, source, features, preprocessors(tag_prefix), metric_fns=[bleu_and_chrf]
     )
-    return CorpusTask(task, source, before, corpus.hash())
+    return CorpusTask(task, source, tag_prefix, corpus.hash())
 
 
 def task_name(corpus: corpora.Corpus, language: str) -> str:
@@ -180,13 +180,13 @@ def output_features(
         raise ValueError(
             f"vocabularies for {sorted(vocabularies)}; expected exactly 'source' and 'target'"
         )
-    opened = {
-        side: SharedVocabulary(str(given)) if isinstance(given, Path) else given
-        for side, given in vocabularies.items()
+    seqio_vocabularies = {
+        side: SharedVocabulary(str(source)) if isinstance(source, Path) else source
+        for side, source in vocabularies.items()
     }
     return {
-        "inputs": seqio.Feature(opened["source"], add_eos=True),
-        "targets": seqio.Feature(opened["target"], add_eos=True),
+        "inputs": seqio.Feature(seqio_vocabularies["source"], add_eos=True),
+        "targets": seqio.Feature(seqio_vocabularies["target"], add_eos=True),
     }
 
 

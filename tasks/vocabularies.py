@@ -77,9 +77,9 @@ class VocabularyTraining:
     @functools.cached_property
     def path(self) -> Path:
         """Returns the path of the model, which may not exist yet."""
-        others = [tag for tag in self.tags if tag != vocab.tag(self.corpus.target)]
-        parts = [self.corpus.name, self.corpus.hash(), str(self.size), *others]
-        stem = "-".join(re.sub(r"[^\w.]", "", part) for part in parts)
+        other_tags = [tag for tag in self.tags if tag != vocab.tag(self.corpus.target)]
+        name_parts = [self.corpus.name, self.corpus.hash(), str(self.size), *other_tags]
+        stem = "-".join(re.sub(r"[^\w.]", "", part) for part in name_parts)
         side = "" if self.side == "both" else f".{self.side}"
         return data_root() / "vocabularies" / f"{stem}{side}.model"
 
@@ -90,10 +90,11 @@ class VocabularyTraining:
             text = self.cleaned or prepare.cleaned(self.corpus)
             texts = vocab.training_texts(text, side=self.side)
             with status.phase(f"training a vocabulary of {self.size:,} pieces"):
-                vocab.train(texts, self.path, size=self.size, tags=[*self.tags, *self._marks()])
+                tags = [*self.tags, *self._special_pieces()]
+                vocab.train(texts, self.path, size=self.size, tags=tags)
         return self.path
 
-    def _marks(self) -> Iterator[str]:
+    def _special_pieces(self) -> Iterator[str]:
         """Returns the special pieces of the corpus; their hash is in the path."""
         if self.corpus.reverse:
             yield from (vocab.tag_of(self.corpus, code) for code in self.corpus.languages)

@@ -161,8 +161,9 @@ def _forecast(args: argparse.Namespace) -> None:
 
     if args.bindings and not args.gin_file:
         raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
-    asked = request.Asked(*(getattr(args, name) for name in request.Asked._fields))
-    expected, fitted = request.foresee(asked, args.gin_file or (), args.bindings)
+    fields = request.ForecastArguments._fields
+    arguments = request.ForecastArguments(*(getattr(args, name) for name in fields))
+    expected, fitted = request.make_forecast(arguments, args.gin_file or (), args.bindings)
     if args.figure:
         from eval.report.figures import mixture
 

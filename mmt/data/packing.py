@@ -113,11 +113,9 @@ def assemble(
     or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 -1 3 -1 -1 -1 for 1 0 -1.
     """
     examples = [example for row in rows for example in row]
-    row_lengths = np.array([len(row) for row in rows], np.int64)
+    row_lengths = np.array(list(map(len, rows)), np.int64)
     row_indices = np.repeat(np.arange(len(rows)), row_lengths)
-    segment = (
-        np.arange(len(examples)) - np.repeat(np.cumsum(row_lengths) - row_lengths, row_lengths) + 1
-    )
+    segment = np.arange(len(examples)) - (np.cumsum(row_lengths) - row_lengths)[row_indices] + 1
     languages = np.array([example.language for example in examples], np.int64)
     source_length = np.array([example.source for example in examples], np.int64)
     target_length = np.array([example.target for example in examples], np.int64)

@@ -81,24 +81,20 @@ def train_batches(
     arguments = {**locals(), "workers": 0}  # of a worker
     process = ProcessRows.whole(batch_size, lanes if virtual_shards is None else virtual_shards)
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
-    data_languages = cache.manifest.languages
+    known = cache.manifest.languages
     curriculum = planned_stages(stages, mixing)
-    mixed_languages = {
-        code for stage in curriculum if stage.mixing for code in stage.mixing.choose(data_languages)
-    }
-    languages = [code for code in data_languages if code in mixed_languages]
+    mixed = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
+    languages = [code for code in known if code in mixed]
     split = Split(cache, "train", languages, feature_lengths, denoising, alignment, leave_out)
     open_rows = OPEN_ROWS if packing else 0
     sampler = CurriculumSampler(
-        [stage.with_examples(split.counts, data_languages) for stage in curriculum],
+        [stage.with_examples(split.counts, known) for stage in curriculum],
         split.counts, rows=batch_size,
         density=functools.partial(density, split, seed=seed, open_rows=open_rows),
     )  # fmt: skip
-    scheduled = ScheduleState(
-        schedule, sampler, data_languages, cache.manifest.counts.get("validation", {})
-    )
-    make_in_worker = functools.partial(_make_in_worker, arguments)
-    return TrainBatches(split, scheduled, process, seed, packing, make_in_worker, workers)
+    scheduled = ScheduleState(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
+    make = functools.partial(_make_in_worker, arguments)
+    return TrainBatches(split, scheduled, process, seed, packing, make, workers)
 
 
 def _make_in_worker(arguments: Mapping[str, Any], with_corpora: bool) -> "TrainBatches":

@@ -243,7 +243,8 @@ class Vocabulary:
     @property
     def special(self) -> Bool[np.ndarray, "V"]:
         """Returns which pieces are no text of their own: control pieces, bytes, tags, sentinels."""
-        is_special = np.array([not self._is_text(piece_id) for piece_id in range(self.size)])
+        is_special = np.ones(self.size, bool)
+        is_special[self._text_ids()] = False
         is_special[[self._pieces[tag] for tag in self.tags]] = True
         is_special[list(self.sentinels)] = True
         return is_special
@@ -255,7 +256,7 @@ class Vocabulary:
         pieces are omitted. Raises ValueError for another kind of vocabulary.
         """
         processor = self._processor
-        text_ids = [piece_id for piece_id in range(self.size) if self._is_text(piece_id)]
+        text_ids = self._text_ids()
         pieces = processor.id_to_piece(text_ids)
         # With every merge omitted, only pieces that are always separate stay whole.
         splits = processor.encode(pieces, enable_sampling=True, nbest_size=-1, alpha=1.0)
@@ -268,11 +269,11 @@ class Vocabulary:
             raise ValueError("the vocabulary is not BPE: its scores are no ranks of merges")
         return {piece: int(rank) for piece, rank in ranks.items()}
 
-    def _is_text(self, piece_id: int) -> bool:
-        """Returns whether a piece is no control, unknown, byte or unused piece."""
+    def _text_ids(self) -> list[int]:
+        """Returns the ids of all pieces but control, unknown, byte and unused ones."""
         model = self._processor
         checks = (model.is_control, model.is_unknown, model.is_byte, model.is_unused)
-        return not any(check(piece_id) for check in checks)
+        return [i for i in range(self.size) if not any(check(i) for check in checks)]
 
     @functools.cached_property
     def _pieces(self) -> Mapping[str, int]:
