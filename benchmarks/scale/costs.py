@@ -88,7 +88,7 @@ class _Road:
 
     def __call__(self) -> Iterator[cache.Piece]:
         clean = corpus_rules.duplicates(
-            rules.About(self._code, made_up.TARGET, pairs=self._pairs)
+            rules.RuleContext(self._code, made_up.TARGET, pairs=self._pairs)
         )
         for first in range(0, self._pairs, _PART):
             self._clock.phase("make")

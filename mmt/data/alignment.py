@@ -1,7 +1,7 @@
 """Aligns the words of a cache's training examples, for guided cross-attention.
 
 The aligner is fast_align (Dyer et al. 2013), in the package systran-align. It sees token ids, so no
-text is needed. Every language has a model of its own: a model of several languages aligns worse,
+text is needed. Every language has a separate model: a model of several languages aligns worse,
 even where a language has only 1,000 pairs.
 """
 

@@ -326,9 +326,9 @@ class _Description:
             listed_entries = value if isinstance(value, list) else [value]
             if not listed_entries:
                 raise ValueError(f"{location}: {key} has no files")
-            place = entries.Place(self.file.parent, split, (code, target))
+            context = entries.EntryContext(self.file.parent, split, (code, target))
             try:
-                files[code] = entries.read_all(listed_entries, place)
+                files[code] = entries.read_all(listed_entries, context)
             except (ValueError, OSError) as error:
                 raise ValueError(f"{location}: {error}") from None
         return files

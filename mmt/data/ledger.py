@@ -149,7 +149,7 @@ class Ledger:
         limit = max((shard["next"] for shard in content["position"]["lane"].values()), default=0)
         changes = [change for change in content["position"].get("changes", []) if change[0] < limit]
         if changes != [change for change in self._changes() if change[0] < limit]:
-            return None  # so too
+            return None  # also written before an earlier checkpoint was restored
         corpora = [(row["language"], row["corpora"]) for row in content["rows"]]
         entries = [(code, name) for code, by_name in corpora for name in by_name]
         complete = all(
@@ -160,12 +160,12 @@ class Ledger:
     def count(
         self, former: Mapping[str, Any] | None, state: Mapping[str, Any], part: int, parts: int
     ) -> list[list[int]]:
-        """Counts what was consumed between two positions.
+        """Counts the examples that were consumed between two positions.
 
         Args:
-          former: what `read` returned; None is the start of the run.
+          former: the content that `read` returned; None: the start of the run.
           state: the data state of all processes.
-          part, parts: which part of the work is done here.
+          part, parts: the index of this part of the work, and the number of parts.
 
         Returns:
           The counts; negative where a run resumes from an older checkpoint than `former`.
@@ -298,7 +298,8 @@ def load(directory: str | Path) -> dict[str, Any]:
 
 
 def table(content: Mapping[str, Any]) -> str:
-    """Returns the ledger as text: consumed examples beside those that the mixing rates predict."""
+    """Returns the ledger as text: the consumed examples, and those that the mixing rates predict.
+    """
     rows = sorted(content["rows"], key=lambda row: (-row["examples"], row["language"]))
     several = any(len(row["corpora"]) > 1 for row in rows)
     header = ["language", "pairs", "examples", "foreseen", "share", "epochs", "tokens"]

@@ -303,8 +303,9 @@ class TrainBatches:
         return changes
 
     def warnings(self, steps: int) -> list[str]:
-        """Returns warnings about a run of `steps`: stages that never begin, caps that are exceeded,
-        what the schedule leaves as it is.
+        """Returns warnings about a run of `steps`.
+
+        They are about stages that never begin, exceeded caps, and rates that the schedule keeps.
         """
         return self.order.sampler.warnings(steps * self.batch_size) + self._scheduled.warnings()
 

@@ -248,7 +248,7 @@ class SampleOrder:
         """Returns the index of the example of each appearance, 0 ... n - 1.
 
         Appearance a of a language with n examples is number a % n of a permutation for epoch a //
-        n. A stage with `max_targets` has epochs of its own, of its n short examples.
+        n. A stage with `max_targets` has separate epochs, of its n short examples.
         """
         indices = self._permuted(languages, appearances, self.sizes[languages])
         bases = np.array([part.base for part in self.sampler.parts[: len(self.sampler.stages)]])

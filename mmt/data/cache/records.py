@@ -53,7 +53,9 @@ def encode(inputs: Ids, targets: Ids, language: int) -> bytes:
 
 
 def decode(records: Sequence[bytes]) -> Decoded:
-    """Returns the tokens of many records at once. Raises ValueError for a record not of `encode`.
+    """Returns the tokens of many records at once.
+
+    Raises ValueError for a record that `encode` did not write.
     """
     try:
         features = [_features(record) for record in records]

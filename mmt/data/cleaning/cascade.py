@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from mmt import languages
 from mmt.data.cleaning import rulebook
-from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
+from mmt.data.cleaning.corpus_rules import LengthHistogram, LengthRatios, TestSets
 from mmt.data.cleaning.rulebook import Rulebook, Settings
-from mmt.data.cleaning.rules import About, Dropped
+from mmt.data.cleaning.rules import Dropped, RuleContext
 from mmt.data.corpora import Corpus
 from mmt.data.pair import SPLITS, Pair
 
@@ -34,16 +34,16 @@ class Outcome(NamedTuple):
 class Cleaner:
     """Applies rules in order.
 
-    >>> clean = Cleaner({"length": {"words": 3}}, About("deu_Latn", "eng_Latn"))
+    >>> clean = Cleaner({"length": {"words": 3}}, RuleContext("deu_Latn", "eng_Latn"))
     >>> clean(Pair("eins", "one", "deu_Latn", "numbers", 1)).result.target
     'one'
     >>> clean(Pair("eins zwei drei vier", "1 2 3 4", "deu_Latn", "numbers", 2)).result.reason
     'length: long'
     """
 
-    def __init__(self, settings: Settings, about: About) -> None:
+    def __init__(self, settings: Settings, context: RuleContext) -> None:
         self._rules = [
-            (name, rulebook.RULES[name](about, **options)) for name, options in settings.items()
+            (name, rulebook.RULES[name](context, **options)) for name, options in settings.items()
         ]
 
     def __call__(self, pair: Pair) -> Outcome:
@@ -195,9 +195,9 @@ def test_sets(corpus: Corpus, given: TestSets) -> TestSets:
     return sets
 
 
-def learn(pairs: Iterable[Pair]) -> Learnt:
+def learn(pairs: Iterable[Pair]) -> LengthRatios:
     """Returns the length ratios of a language's pairs."""
-    lengths = Lengths()
+    lengths = LengthHistogram()
     for pair in pairs:
         lengths.add(pair)
     return lengths.learnt()
@@ -219,7 +219,7 @@ def explain(
     files = corpus.files["train"][code]  # an entry may have several files
     pairs_by_entry = (entry_pairs(corpus, code, "train", index) for index in range(len(files)))
     pairs = itertools.chain.from_iterable(pairs_by_entry)
-    about = About(code, corpus.target, learn(pairs), tests)
+    context = RuleContext(code, corpus.target, learn(pairs), tests)
     entries_by_text: dict[str, list[str]] = {}
     for entry in entries:
         pair = Pair(*sides, code, entry, 1)
@@ -227,7 +227,7 @@ def explain(
         corpus_rules = [name for name in settings if name in rulebook.TOGETHER]
         pair_rules = {name: settings[name] for name in settings if name not in corpus_rules}
         lines, is_kept = [], True
-        for name, result in Cleaner(pair_rules, about).steps(pair):
+        for name, result in Cleaner(pair_rules, context).steps(pair):
             lines.append(f"  {name:<12} {_described(pair, result)}")
             if isinstance(result, Dropped):
                 is_kept = False

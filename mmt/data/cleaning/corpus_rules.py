@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mmt.data.cache.origins import OVERLAP
-from mmt.data.cleaning.rules import About, Dropped, Rule, normalised
+from mmt.data.cleaning.rules import Dropped, Rule, RuleContext, normalised
 from mmt.data.pair import Pair
 
 JUDGED = 20  # characters of the longer side; ratios of shorter pairs vary too much
@@ -20,7 +20,7 @@ _LEAST_SPREAD = 0.1
 TestSets = Mapping[str, Mapping[str, Sequence[str]]]  # name -> FLORES code -> lines, both sides
 
 
-class Lengths:
+class LengthHistogram:
     """A histogram of the logarithms of target / source characters of a language's pairs."""
 
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
@@ -32,22 +32,22 @@ class Lengths:
             bin_index = round(ratio / _BIN)
             self.bins[bin_index] = self.bins.get(bin_index, 0) + 1
 
-    def update(self, other: "Lengths") -> None:
+    def update(self, other: "LengthHistogram") -> None:
         """Adds the counts of another file."""
         for bin_index, count in other.bins.items():
             self.bins[bin_index] = self.bins.get(bin_index, 0) + count
 
-    def learnt(self) -> "Learnt":
+    def learnt(self) -> "LengthRatios":
         """Returns median and spread."""
         median = _median(self.bins)
         distances: dict[int, int] = {}
         for bin_index, count in self.bins.items():
             distance = abs(bin_index - median)
             distances[distance] = distances.get(distance, 0) + count
-        return Learnt(sum(self.bins.values()), median * _BIN, _median(distances) * _BIN)
+        return LengthRatios(sum(self.bins.values()), median * _BIN, _median(distances) * _BIN)
 
 
-class Learnt(NamedTuple):
+class LengthRatios(NamedTuple):
     """Length ratios of a language: the number of `pairs`, and median and spread of the logarithms.
 
     The spread is the median absolute deviation (MAD). Both are exact to 1/256.
@@ -58,7 +58,7 @@ class Learnt(NamedTuple):
     mad: float = 0.0
 
 
-def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
+def ratio(context: RuleContext, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     """Drops a pair whose length ratio is unusual for its language.
 
     The logarithm of the ratio is more than `deviations` standard deviations (1.4826 MAD; at least
@@ -67,7 +67,7 @@ def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     """
     if deviations <= 0 or pairs < 2:
         raise ValueError(f"deviations is {deviations}, pairs {pairs}; allowed: over 0, over 1")
-    learnt = about.learnt or Learnt()
+    learnt = context.learnt or LengthRatios()
     if learnt.pairs < pairs:
         return lambda pair: pair
     tolerance = deviations * max(1.4826 * learnt.mad, _LEAST_SPREAD)
@@ -121,7 +121,7 @@ class TestSetOverlap:
         return {name: overlapped[name] for name in self._names if name in overlapped}
 
 
-def overlap(about: About, *, words: int = 8) -> Rule:
+def overlap(context: RuleContext, *, words: int = 8) -> Rule:
     """Drops a pair with a side that equals a line of a test set, or shares consecutive words.
 
     A side must share `words` words with a line, ignoring case and punctuation. In scripts without
@@ -130,7 +130,7 @@ def overlap(about: About, *, words: int = 8) -> Rule:
     """
     if words < 2:
         raise ValueError(f"words is {words}; allowed: 2 and more")
-    overlaps = TestSetOverlap(about.overlap or {}, about.language, about.target, words)
+    overlaps = TestSetOverlap(context.overlap or {}, context.language, context.target, words)
 
     def rule(pair: Pair) -> Pair | Dropped:
         overlapped = overlaps(pair)
@@ -141,7 +141,7 @@ def overlap(about: About, *, words: int = 8) -> Rule:
     return rule
 
 
-class Seen:
+class TextCounter:
     """Counts up to `room` distinct texts by 64-bit hashes.
 
     It takes 14 to 27 bytes per text, allocated at the start.
@@ -179,7 +179,7 @@ class Seen:
         return self._counts[slot]
 
 
-def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
+def duplicates(context: RuleContext, *, minhash: float = 0.0) -> Rule:
     """Drops a pair that repeats an earlier pair of its language, in any entry.
 
     Case, punctuation and spaces are ignored. It takes 14 to 27 bytes per pair.
@@ -189,8 +189,8 @@ def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
     """
     if minhash and not 0.5 <= minhash <= 1:
         raise ValueError(f"minhash is {minhash}; allowed: 0.5 to 1, or 0 for exact duplicates only")
-    is_near_duplicate = _near_duplicate_finder(about, minhash) if minhash else None
-    seen = _shared_state(about, "duplicates", lambda: Seen(about.pairs))
+    is_near_duplicate = _near_duplicate_finder(context, minhash) if minhash else None
+    seen = _shared_state(context, "duplicates", lambda: TextCounter(context.pairs))
 
     def rule(pair: Pair) -> Pair | Dropped:
         text = "".join(normalised(pair.source)), "".join(normalised(pair.target))
@@ -203,14 +203,16 @@ def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
     return rule
 
 
-def one_side(about: About, *, most: int = 8) -> Rule:
+def one_side(context: RuleContext, *, most: int = 8) -> Rule:
     """Drops a pair whose source or target has occurred `most` times in its language, in any entry.
 
     Case, punctuation and spaces are ignored. It takes 28 to 54 bytes per pair.
     """
     if not 0 < most < 256:
         raise ValueError(f"most is {most}; allowed: 1 to 255")
-    seen = _shared_state(about, "one_side", lambda: (Seen(about.pairs), Seen(about.pairs)))
+    seen = _shared_state(
+        context, "one_side", lambda: (TextCounter(context.pairs), TextCounter(context.pairs))
+    )
 
     def rule(pair: Pair) -> Pair | Dropped:
         texts = normalised(pair.source), normalised(pair.target)
@@ -224,19 +226,19 @@ def one_side(about: About, *, most: int = 8) -> Rule:
     return rule
 
 
-def _shared_state(about: About, name: str, make: Any) -> Any:
+def _shared_state(context: RuleContext, name: str, make: Any) -> Any:
     """Returns the state that the rules of several entries share."""
-    states = {} if about.seen is None else about.seen
+    states = {} if context.seen is None else context.seen
     return states.setdefault(name, make()) if name not in states else states[name]
 
 
-def _near_duplicate_finder(about: About, threshold: float) -> Any:
+def _near_duplicate_finder(context: RuleContext, threshold: float) -> Any:
     try:
         from datasketch import MinHash, MinHashLSH
     except ImportError as error:
         raise ValueError(f"minhash needs `pip install datasketch`: {error}") from error
     key = f"near {threshold}"
-    index = _shared_state(about, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
+    index = _shared_state(context, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
 
     def near(text: str) -> bool:
         signature = MinHash(num_perm=64)

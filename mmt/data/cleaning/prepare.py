@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 from mmt.data.cleaning import cascade, overlap_list, provenance, rulebook
 from mmt.data.cleaning.cascade import Cleaner, Tally
-from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
+from mmt.data.cleaning.corpus_rules import LengthHistogram, LengthRatios, TestSets
 from mmt.data.cleaning.report import REPORT, Report
 from mmt.data.cleaning.rulebook import Rulebook
-from mmt.data.cleaning.rules import About
+from mmt.data.cleaning.rules import RuleContext
 from mmt.data.corpora import Corpus, load
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import SPLITS, Pair
@@ -74,9 +74,9 @@ class CleaningJob:
         """Returns a file for the work on an item."""
         return self.work / step / f"{item.split}.{item.language}.{item.entry}{suffix}"
 
-    def about(self, language: str, **known: Any) -> About:
+    def rule_context(self, language: str, **details: Any) -> RuleContext:
         """Returns the context of the rules of a language."""
-        return About(language, self.corpus.target, overlap=self.tests, **known)
+        return RuleContext(language, self.corpus.target, overlap=self.tests, **details)
 
 
 def prepare(
@@ -212,7 +212,7 @@ class _Run:
         overlap_list.join(overlap_lists, self.job.work / "corpus")
         return report
 
-    def _unlearnt(self, learnt: Mapping[str, Learnt]) -> tuple[str, ...]:
+    def _unlearnt(self, learnt: Mapping[str, LengthRatios]) -> tuple[str, ...]:
         unlearnt = set()
         for item in self.train:
             settings = self.job.book.settings(item.language, self.job.name(item))
@@ -222,12 +222,12 @@ class _Run:
                     unlearnt.add(item.language)
         return tuple(sorted(unlearnt))
 
-    def _learnt(self) -> dict[str, Learnt]:
-        by_language: dict[str, Lengths] = {}
+    def _learnt(self) -> dict[str, LengthRatios]:
+        by_language: dict[str, LengthHistogram] = {}
         for item in self.train:
             bins = read_json(self.job.file("learnt", item, ".json"))["bins"]
-            lengths = Lengths({int(bin_index): count for bin_index, count in bins.items()})
-            by_language.setdefault(item.language, Lengths()).update(lengths)
+            lengths = LengthHistogram({int(bin_index): count for bin_index, count in bins.items()})
+            by_language.setdefault(item.language, LengthHistogram()).update(lengths)
         return {code: lengths.learnt() for code, lengths in by_language.items()}
 
 
@@ -235,7 +235,7 @@ def _learn(job: CleaningJob, item: EntryWork, advance: Advance) -> dict[str, Any
     """Learns the length ratios of an entry."""
     file = job.file("learnt", item, ".json")
     if not file.exists():
-        lengths, pairs = Lengths(), 0
+        lengths, pairs = LengthHistogram(), 0
         for pair in job.pairs(item):
             lengths.add(pair)
             pairs += 1
@@ -245,7 +245,7 @@ def _learn(job: CleaningJob, item: EntryWork, advance: Advance) -> dict[str, Any
 
 
 def _filter(
-    job: CleaningJob, item: EntryWork, advance: Advance, *, learnt: Mapping[str, Learnt]
+    job: CleaningJob, item: EntryWork, advance: Advance, *, learnt: Mapping[str, LengthRatios]
 ) -> dict[str, Any]:
     """Applies the rules of single pairs to an entry; writes lines of number, id, source, target."""
     file, overlap_file = job.file("part", item, ".json"), job.file("part", item, ".overlap.zst")
@@ -254,7 +254,7 @@ def _filter(
         return read_json(file)
     settings = job.book.settings(item.language, job.name(item)) if item.split == "train" else {}
     pair_rules = {name: settings[name] for name in settings if name not in rulebook.TOGETHER}
-    cleaner = Cleaner(pair_rules, job.about(item.language, learnt=learnt.get(item.language)))
+    cleaner = Cleaner(pair_rules, job.rule_context(item.language, learnt=learnt.get(item.language)))
     tally = Tally()
     with packed(job.file("part", item, ".tsv.zst")) as write, packed(overlap_file) as write_overlap:
         for pair in job.pairs(item):
@@ -283,11 +283,11 @@ def _join(job: CleaningJob, language: str, advance: Advance) -> list[dict[str, A
         files = job.corpus.files["train"][language]
         items = [EntryWork("train", language, index) for index in range(len(files))]
         tallies = [Tally.from_json(read_json(job.file("part", item, ".json"))) for item in items]
-        about = job.about(language, seen={}, pairs=sum(tally.kept for tally in tallies))
+        context = job.rule_context(language, seen={}, pairs=sum(tally.kept for tally in tallies))
         for item, tally in zip(items, tallies, strict=True):
             settings = job.book.settings(language, job.name(item))
             joint_rules = {name: settings[name] for name in settings if name in rulebook.TOGETHER}
-            _finish(job, item, tally.filtered(_part(job, item), Cleaner(joint_rules, about)))
+            _finish(job, item, tally.filtered(_part(job, item), Cleaner(joint_rules, context)))
         write_json(file, [tally.to_json() for tally in tallies])
     advance(1)
     return read_json(file)

@@ -15,7 +15,7 @@ import jinja2
 from mmt import languages
 from mmt.data.cache.origins import OVERLAP, overlapped
 from mmt.data.cleaning.cascade import Tally
-from mmt.data.cleaning.corpus_rules import Learnt
+from mmt.data.cleaning.corpus_rules import LengthRatios
 
 REPORT = "report.json"
 
@@ -37,7 +37,7 @@ class Report:
 
     name: str
     rules: str
-    learnt: Mapping[str, Learnt]
+    learnt: Mapping[str, LengthRatios]
     tallies: Mapping[tuple[str, str], Tally]
     key: str
     unlearnt: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ class Report:
             (entry["language"], entry["corpus"]): Tally.from_json(entry)
             for entry in content["entries"]
         }
-        learnt = {code: Learnt(*values) for code, values in content["learnt"].items()}
+        learnt = {code: LengthRatios(*values) for code, values in content["learnt"].items()}
         names = "name", "rules", "key"
         texts = {name: content[name] for name in names}
         files, tests = (

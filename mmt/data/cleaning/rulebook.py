@@ -25,7 +25,7 @@ from typing import Any
 
 from mmt import languages, suggest
 from mmt.data.cleaning import corpus_rules, rules
-from mmt.data.cleaning.rules import About, Rule
+from mmt.data.cleaning.rules import Rule, RuleContext
 from mmt.system.toml_place import located
 
 Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order of application
@@ -209,7 +209,7 @@ def _checked(rule: str, settings: Mapping[str, Any], location: str) -> dict[str,
                 f"{location}: {rule}: {key} is {value!r}; expected like {allowed[key]!r}"
             )
     try:
-        RULES[rule](About("eng_Latn", "eng_Latn"), **checked)
+        RULES[rule](RuleContext("eng_Latn", "eng_Latn"), **checked)
     except ValueError as error:
         raise ValueError(f"{location}: {rule}: {error}") from None
     return checked

@@ -1,8 +1,8 @@
 """Cleaning rules of single pairs: they drop pairs or repair them.
 
-A rule is `Pair -> Pair | Dropped`. A function makes it from its context (`About`); the keyword
-arguments are the rule's settings in TOML, with their defaults. rulebook.py determines which rules
-apply; rules over several pairs are in corpus_rules.py.
+A rule is `Pair -> Pair | Dropped`. A function makes it from a `RuleContext`; the keyword arguments
+are the rule's settings in TOML, with their defaults. rulebook.py determines which rules apply;
+rules over several pairs are in corpus_rules.py.
 """
 
 import functools
@@ -26,12 +26,12 @@ class Dropped(NamedTuple):
     detail: str = ""
 
 
-class About(NamedTuple):
+class RuleContext(NamedTuple):
     """The context of a rule besides the pair.
 
     Attributes:
       language, target: FLORES codes of the sides.
-      learnt: length ratios of the language (`corpus_rules.Learnt`).
+      learnt: length ratios of the language (`corpus_rules.LengthRatios`).
       overlap: the test sets.
       seen: state of earlier pairs, shared by all entries of a language.
       pairs: the number of pairs that `seen` may have to hold.
@@ -63,13 +63,13 @@ _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d+(?:[.,'\u2019\u066b\u066c\u00a0\u202f]\d+)*")
 
 
-def encoding(about: About) -> Rule:
+def encoding(context: RuleContext) -> Rule:
     """Repairs wrongly decoded text ('Ã¼ber' becomes 'über') with ftfy.
 
     It drops text with U+FFFD, the replacement character. A repair that adds letters of other
     scripts than the language's is rejected: ftfy takes Chinantec's 'áˆ¡' for Ethiopic.
     """
-    scripts = _script(about.language), _script(about.target)
+    scripts = _script(context.language), _script(context.target)
 
     def repaired(text: str, script: Any) -> str:
         if text.isascii() or not is_bad(text):
@@ -89,7 +89,7 @@ def encoding(about: About) -> Rule:
     return rule
 
 
-def normalise(about: About, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
+def normalise(context: RuleContext, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
     """Applies a Unicode normal form, removes control characters, and collapses white space."""
     if form not in ("NFC", "NFKC"):
         raise ValueError(f"form is {form!r}; allowed: NFC, NFKC")
@@ -102,7 +102,9 @@ def normalise(about: About, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
     return lambda pair: _map_sides(pair, normal)
 
 
-def length(about: About, *, characters: tuple[int, int] = (1, 1000), words: int = 250) -> Rule:
+def length(
+    context: RuleContext, *, characters: tuple[int, int] = (1, 1000), words: int = 250
+) -> Rule:
     """Drops a pair with a side outside the limits; words are separated by white space."""
     shortest, longest = characters
     if not 0 < shortest <= longest or words < 1:
@@ -123,14 +125,14 @@ def length(about: About, *, characters: tuple[int, int] = (1, 1000), words: int 
     return rule
 
 
-def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
+def script(context: RuleContext, *, least: float = 0.5, letters: int = 4) -> Rule:
     """Drops a pair with a side in another script.
 
     Fewer than `least` of the side's letters are in the language's script. Sides with fewer than
     `letters` letters, such as 'USB', are not judged.
     """
     _check_fraction("least", least)
-    letters_of_script = {"source": _script(about.language), "target": _script(about.target)}
+    letters_of_script = {"source": _script(context.language), "target": _script(context.target)}
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
@@ -139,7 +141,7 @@ def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
             script_letters = "".join(_WRITTEN.findall(text))
             inside = len(script_letters) - len(letters_of_script[side].sub("", script_letters))
             if len(script_letters) >= letters and inside < least * len(script_letters):
-                code = about.language if side == "source" else about.target
+                code = context.language if side == "source" else context.target
                 fraction = f"{inside} of {len(script_letters)} letters of the {side}"
                 return Dropped("script", f"{fraction} are in the script of {code}")
         return pair
@@ -147,7 +149,7 @@ def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
     return rule
 
 
-def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
+def repeats(context: RuleContext, *, characters: int = 12, loops: bool = True) -> Rule:
     """Drops a pair with more than `characters` equal characters in a row, or with a loop (`loops`).
 
     A loop must be on one side only: if both sides repeat, it may be a song.
@@ -170,7 +172,7 @@ def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
     return rule
 
 
-def copies(about: About, *, words: int = 2) -> Rule:
+def copies(context: RuleContext, *, words: int = 2) -> Rule:
     """Drops a pair whose target equals its source, ignoring case and punctuation.
 
     The source must have at least `words` words, one of them in lower case: names and numbers may be
@@ -187,12 +189,12 @@ def copies(about: About, *, words: int = 2) -> Rule:
     return rule
 
 
-def tags(about: About) -> Rule:
+def tags(context: RuleContext) -> Rule:
     """Drops a pair whose sides differ in HTML or XML tags, ignoring attributes."""
     return _equal("tags", lambda text: _TAG.findall(text.lower()) if "<" in text else ())
 
 
-def urls(about: About) -> Rule:
+def urls(context: RuleContext) -> Rule:
     """Drops a pair whose sides differ in web or mail addresses."""
 
     def addresses(text: str) -> Iterator[str]:
@@ -203,7 +205,7 @@ def urls(about: About) -> Rule:
     return _equal("urls", addresses)
 
 
-def placeholders(about: About) -> Rule:
+def placeholders(context: RuleContext) -> Rule:
     """Drops a pair whose sides differ in placeholders: `%s`, `%1$d`, `%(name)s`, `{name}`."""
 
     def placeholders_of(text: str) -> Iterator[str]:
@@ -214,7 +216,7 @@ def placeholders(about: About) -> Rule:
     return _equal("placeholders", placeholders_of)
 
 
-def numbers(about: About, *, least: float = 0.5) -> Rule:
+def numbers(context: RuleContext, *, least: float = 0.5) -> Rule:
     """Drops a pair whose sides share fewer than `least` of their numbers.
 
     Digits of all scripts are equal; separators are ignored ('1.000' is '1000') or split numbers
@@ -237,7 +239,7 @@ def numbers(about: About, *, least: float = 0.5) -> Rule:
 
 
 def langid(
-    about: About, *, model: str = "", least: float = 0.1, words: int = 5, letters: int = 20
+    context: RuleContext, *, model: str = "", least: float = 0.1, words: int = 5, letters: int = 20
 ) -> Rule:
     """Drops a pair with a side whose language has a probability below `least`.
 
@@ -249,7 +251,7 @@ def langid(
 
     _check_fraction("least", least)
     identifier = language_identification.identifier(model)
-    sides = {"source": about.language, "target": about.target}
+    sides = {"source": context.language, "target": context.target}
     known_sides = {side: code for side, code in sides.items() if identifier.knows(code)}
 
     def rule(pair: Pair) -> Pair | Dropped:

@@ -30,7 +30,7 @@ class Overfitting(NamedTuple):
 def overfitting(
     validation: Losses, training: Losses | None = None, *, patience: int = PATIENCE
 ) -> Overfitting | None:
-    """Returns since when a language overfits, or None if it does not.
+    """Returns the onset of a language's overfitting, or None if it does not overfit.
 
     It overfits if its best validation loss is before the last `patience` validations, each of which
     is over 1 % worse, while its training loss went on falling, if that is known (not None).

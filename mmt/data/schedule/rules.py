@@ -35,7 +35,8 @@ class Decision(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """What was measured at a step: `losses` and `training` losses by language or group."""
+    """The measurements at a step: validation `losses` and `training` losses by language or group.
+    """
 
     step: int
     draw: int
@@ -110,7 +111,7 @@ class Schedule:
         return units
 
     def settings(self) -> dict[str, Any]:
-        """Returns what decisions depend on, except the number of steps; plain JSON."""
+        """Returns all settings that decisions depend on, except `steps`; plain JSON."""
         groups = {name: list(members) for name, members in (self.groups or {}).items()}
         return {k: v for k, v in asdict(self).items() if k != "steps"} | {"groups": groups}
 

@@ -21,7 +21,7 @@ _DIGITS = 6  # of the losses that are kept
 
 
 class ScheduleState:
-    """The losses of a run so far, and what they have changed.
+    """The losses of a run so far, and the changes that they caused.
 
     Args:
       schedule: None: the rates do not change.
@@ -67,11 +67,11 @@ class ScheduleState:
         return self.schedule is not None or any(stage.watched_loss() for stage in stages)
 
     def settings(self) -> dict[str, Any]:
-        """Returns all settings that determine what losses change; plain JSON."""
+        """Returns all settings that determine the changes by losses; plain JSON."""
         return {"schedule": self.schedule.settings()} if self.schedule else {}
 
     def state(self) -> dict[str, Any]:
-        """Returns what losses have changed so far, and the losses that matter; plain JSON."""
+        """Returns the changes so far, and the losses that decide the next ones; plain JSON."""
         state: dict[str, Any] = {}
         if len(self.sampler.stages) > 1:
             state["stages"] = {"ends": list(self.sampler.ends), "losses": list(self._losses)}
@@ -97,8 +97,9 @@ class ScheduleState:
     def validated(
         self, losses: Mapping[str, float], training: Mapping[str, float], draw: int, step: int
     ) -> list[dict[str, Any]]:
-        """Takes losses by FLORES code, in nats per token. Returns what changes, and what changed
-        since the last validation: see `TrainBatches.validated`.
+        """Takes losses by FLORES code, in nats per token.
+
+        Returns the changes now and since the last validation, see `TrainBatches.validated`.
         """
         changed = self._end_stage(losses, draw, step)
         start = self.sampler.last_start()
@@ -112,7 +113,7 @@ class ScheduleState:
         return changed + [self._as_row(decision) for decision in due]
 
     def warnings(self) -> list[str]:
-        """Returns warnings of what the schedule leaves as it is."""
+        """Returns warnings about rates that the schedule does not change."""
         messages = []
         if self._silent:
             messages.append(
