@@ -44,23 +44,37 @@ def test_a_gin_file_sets_what_flags_do_not(directory):
     ]  # fmt: skip
     foreseen, _ = request.make_forecast(ForecastArguments(), [MODEL, GIN], bindings)
     assert foreseen == by_hand(directory, mixing.Mixing(2.0))
-    foreseen, _ = request.make_forecast(ForecastArguments(steps=70, temperature=4.0), [MODEL, GIN], bindings)
+    foreseen, _ = request.make_forecast(
+        ForecastArguments(steps=70, temperature=4.0), [MODEL, GIN], bindings
+    )
     assert foreseen == by_hand(directory, mixing.Mixing(4.0), steps=70)
-    foreseen, fitted = request.make_forecast(ForecastArguments(fit="share>=0.3"), [MODEL, GIN], bindings)
+    foreseen, fitted = request.make_forecast(
+        ForecastArguments(fit="share>=0.3"), [MODEL, GIN], bindings
+    )
     assert foreseen == by_hand(directory, fitted)
-    foreseen, _ = request.make_forecast(ForecastArguments(str(directory), 50), [MODEL, GIN], bindings[1:-1])
+    foreseen, _ = request.make_forecast(
+        ForecastArguments(str(directory), 50), [MODEL, GIN], bindings[1:-1]
+    )
     assert foreseen == by_hand(directory, mixing.Mixing(2.0))
 
 
 @pytest.mark.parametrize(
     ("flags", "files", "message"),
     [
-        (ForecastArguments(), [], "missing: CORPUS, --steps, --batch; add them, or the run's --gin_file"),
+        (
+            ForecastArguments(),
+            [],
+            "missing: CORPUS, --steps, --batch; add them, or the run's --gin_file",
+        ),
         (ForecastArguments(fit="epochs<=9", max_epochs=3.0), [], "allowed: --fit 'epochs<=N'"),
         (ForecastArguments("cldr", batch=8), [], "missing: --steps; add"),
         (ForecastArguments(batch=8), [MODEL, GIN], "missing: CORPUS, --steps; add"),
         (ForecastArguments("nowhere", 1, 1), [], "no corpus at 'nowhere'"),
-        (ForecastArguments("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor a corpus"),
+        (
+            ForecastArguments("tests", 1, 1),
+            [],
+            r"tests holds neither a cache \(manifest.json\) nor a corpus",
+        ),
     ],
 )
 def test_missing_settings_are_named(flags, files, message):
