@@ -38,13 +38,13 @@ with _native_stderr_closed():
     import seqio
     import tensorflow as tf
 
-    from tasks.mixture import CorpusTask, Mixture, add, by_split, registered_alike
+    from tasks.mixture import CorpusTask, Mixture, add, by_split, find_registered
     from tasks.sources import CorpusSource, LanguageSource
     from tasks.vocabularies import (
         VOCABULARY_SIZE,
         SharedVocabulary,
         TrainedVocabulary,
-        trained_on_use,
+        lazy_vocabularies,
         vocabulary,
     )
 
@@ -118,7 +118,7 @@ def _register(
 ) -> Mixture:
     name = mixture_name(corpus)
     settings = (corpus, corpus.hash(), features, rates)
-    if former := registered_alike(name, corpus.root, settings):
+    if former := find_registered(name, corpus.root, settings):
         return former
     corpus_tasks = {
         language: _task(task_name(corpus, language), corpus, text, features)
@@ -172,10 +172,10 @@ def output_features(
       vocabularies: sizes, files or SeqIO vocabularies, see `register`.
     """
     if isinstance(vocabularies, int):
-        vocabularies = trained_on_use(corpus, cleaned, size=vocabularies)
+        vocabularies = lazy_vocabularies(corpus, cleaned, size=vocabularies)
     elif isinstance(vocabularies, tuple):
         size, target_size = vocabularies
-        vocabularies = trained_on_use(corpus, cleaned, size=size, target_size=target_size)
+        vocabularies = lazy_vocabularies(corpus, cleaned, size=size, target_size=target_size)
     if set(vocabularies) != {"source", "target"}:
         raise ValueError(
             f"vocabularies for {sorted(vocabularies)}; expected exactly 'source' and 'target'"

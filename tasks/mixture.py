@@ -146,7 +146,7 @@ def registered_task(task: seqio.Task) -> CorpusTask | None:
     return corpus_task if corpus_task is not None and corpus_task.task is task else None
 
 
-def registered_alike(name: str, root: Path, settings: object) -> Mixture | None:
+def find_registered(name: str, root: Path, settings: object) -> Mixture | None:
     """Returns the mixture of `name` if it was registered with equal settings, else None.
 
     In the latter case `name` is free: an earlier mixture of the same corpus folder is removed, with
@@ -184,7 +184,7 @@ def add(
     """Registers a mixture in SeqIO's registry and returns it.
 
     Args:
-      mixture: the mixture, with a name that is free by `registered_alike`.
+      mixture: the mixture, with a name that is free by `find_registered`.
       rates: name of a registered task -> its rate.
       root: the folder of the corpus.
       settings: all settings of the mixture, for comparison with later registrations.

@@ -17,7 +17,7 @@ from mmt.data import corpora, mixing, vocabulary
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import Pair
-from tasks.mixture import CorpusTask, Mixture, add, by_split, registered_alike
+from tasks.mixture import CorpusTask, Mixture, add, by_split, find_registered
 from tasks.sources import CorpusSource
 
 
@@ -61,7 +61,7 @@ def register(
         return {texts.name: texts}
     name = mixture_names(corpus)[1]
     settings = (corpus, corpus.hash(), features, temperature, denoising, share)
-    mixed = registered_alike(name, corpus.root, settings) or add(
+    mixed = find_registered(name, corpus.root, settings) or add(
         _mix_both(name, pairs, texts),
         _rates(pairs.name, 1 - share) | _rates(texts.name, share),
         root=corpus.root,
@@ -80,7 +80,7 @@ def _register_texts(
     """Registers the tasks of the monolingual text and their mixture."""
     name = mixture_names(corpus)[0]
     settings = (corpus, corpus.hash(), features, temperature, denoising)
-    if former := registered_alike(name, corpus.root, settings):
+    if former := find_registered(name, corpus.root, settings):
         return former
     text_tasks = {
         mixing.monolingual(code): _task(

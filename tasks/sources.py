@@ -100,7 +100,9 @@ class CorpusSource(seqio.DataSource):
         pairs = self._pairs(split, part)
         while batch := list(itertools.islice(pairs, self.chunk)):
             yield {
-                "inputs": np.array([_source(pair).encode() for pair in batch], object),
+                "inputs": np.array(
+                    [vocabulary.source_text(pair).encode() for pair in batch], object
+                ),
                 "targets": np.array([pair.target.encode() for pair in batch], object),
                 "corpus": np.array([pair.corpus for pair in batch], object),
                 "follows": np.array([pair.follows for pair in batch], bool),
@@ -108,7 +110,3 @@ class CorpusSource(seqio.DataSource):
 
     def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[Pair]:
         return self.corpus.part(*part).pairs(self.language, split)
-
-
-def _source(pair: Pair) -> str:
-    return vocabulary.marked(pair.source, back_translated=pair.back_translated)

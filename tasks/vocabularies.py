@@ -46,7 +46,7 @@ def vocabulary(
     return {side: training.run() for side, training in trainings.items()}
 
 
-def trained_on_use(
+def lazy_vocabularies(
     corpus: corpora.Corpus, cleaned: corpora.Corpus, *, size: int, target_size: int = 0
 ) -> dict[str, seqio.Vocabulary]:
     """Returns the vocabularies of `vocabulary` for SeqIO, trained on `cleaned` on first use."""

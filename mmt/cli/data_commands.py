@@ -107,7 +107,7 @@ def _stats(args: argparse.Namespace) -> None:
     from mmt.data import corpora, stats
 
     corpus = corpora.load(args.corpus)
-    for line in stats.matched(corpus):
+    for line in stats.describe_entries(corpus):
         print(line, file=sys.stderr)
     rows = stats.stats(corpus, args.temperature)
     print("\n".join(map(as_json, rows)) if args.json else stats.table(rows))

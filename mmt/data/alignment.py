@@ -55,7 +55,7 @@ class Aligner:
         missing = [
             code
             for code, count in sorted(counts.items(), key=lambda item: -item[1])
-            if count and not is_monolingual(code) and not alignments.file(cache, code).is_file()
+            if count and not is_monolingual(code) and not alignments.path_of(cache, code).is_file()
         ]
         total = sum(counts[code] for code in missing)
         count = min(self.processes or len(os.sched_getaffinity(0)), len(missing))
@@ -102,7 +102,7 @@ def _align(shared: tuple[Aligner, Cache], language: str, advance: Callable[[int]
     position = np.arange(len(inputs)) - starts + 1
     aligned = np.where(best < 0, 0, position[best])
     aligned = np.where(aligned > _LARGEST, 0, aligned).astype(np.uint16)
-    alignments.write(alignments.file(cache, language), aligned)
+    alignments.write(alignments.path_of(cache, language), aligned)
     advance(len(lengths))
 
 

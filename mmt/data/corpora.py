@@ -44,8 +44,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmt import languages, suggest
 from mmt.data import entries, readers
-from mmt.data.entries import MONOLINGUAL
-from mmt.data.entries import misplaced as _misplaced
+from mmt.data.entries import MONOLINGUAL, describe_misplaced
 from mmt.data.pair import SPLITS, Pair
 from mmt.data.readers import locales
 from mmt.data.readers.files import Files
@@ -236,7 +235,9 @@ def check_place(path: str | Path) -> Path:
     given_path = Path(path)
     file = given_path / "corpus.toml" if given_path.is_dir() else given_path
     if path != EMBEDDED and not file.is_file():
-        problem = _misplaced(file) or f"no corpus at {str(path)!r}{_hint(given_path, EMBEDDED)}"
+        problem = (
+            describe_misplaced(file) or f"no corpus at {str(path)!r}{_hint(given_path, EMBEDDED)}"
+        )
         raise ValueError(
             f"{problem}; a corpus is a folder with a corpus.toml, such a file, or {EMBEDDED!r}, "
             "the embedded one"

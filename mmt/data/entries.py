@@ -363,14 +363,14 @@ def _suffix(path: Path) -> str:
     return Path(compression.name(path)).suffix
 
 
-def misplaced(path: Path) -> str:
+def describe_misplaced(path: Path) -> str:
     """Returns '…/a.tsv is a folder, no file' or 'is a link that leads nowhere'; '' for neither."""
     kind = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
     return f"{path} is {kind}" if path.is_dir() or path.is_symlink() else ""
 
 
 def _missing(path: Path) -> ValueError:
-    return ValueError(misplaced(path) or f"no file {path}{_hint(path)}")
+    return ValueError(describe_misplaced(path) or f"no file {path}{_hint(path)}")
 
 
 def _hint(path: Path) -> str:

@@ -34,7 +34,7 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
     return [row | {"share": rates[str(row["language"])]} for row in rows]
 
 
-def matched(corpus: Corpus) -> Iterator[str]:
+def describe_entries(corpus: Corpus) -> Iterator[str]:
     """Yields lines about entries and monolingual text.
 
     'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz' lists the entries of a language with several.

@@ -57,9 +57,9 @@ def sentinel(number: int) -> str:
     return f"<extra_id_{number}>"
 
 
-def marked(source: str, *, back_translated: bool) -> str:
-    """Returns the source, with the tag '<bt> ' if it is back-translated: '<bt> Hallo'."""
-    return f"{BACK_TRANSLATED} {source}" if back_translated else source
+def source_text(pair: Pair) -> str:
+    """Returns the source of a pair; with the tag '<bt> ' if it is back-translated: '<bt> Hallo'."""
+    return f"{BACK_TRANSLATED} {pair.source}" if pair.back_translated else pair.source
 
 
 def train(
@@ -130,8 +130,7 @@ def training_texts(
         raise ValueError(f"side is {side!r}, it must be one of {SIDES}{near}")
     for pair in _sample_pairs(corpus, "train", temperature, limit):
         if side != "target":
-            prefix = tag_of(corpus, pair.language)
-            yield f"{prefix} {marked(pair.source, back_translated=pair.back_translated)}"
+            yield f"{tag_of(corpus, pair.language)} {source_text(pair)}"
         if side != "source":
             yield pair.target
     if side == "both" and corpus.monolingual:

@@ -29,7 +29,7 @@ class Alignments:
 
     def __init__(self, cache: Cache, language: str):
         ends = np.cumsum(cache.lengths(language, SPLIT)[:, 1], dtype=np.int64)
-        path = file(cache, language)
+        path = path_of(cache, language)
         remedy = f"run `mmt data align {cache.directory}`"
         if not path.is_file():
             stale = " for its present text and vocabulary" if _stale(path) else ""
@@ -48,7 +48,7 @@ class Alignments:
         return self._flat[start : self._ends[record]].astype(np.int32) - 1
 
 
-def file(cache: Cache, language: str) -> Path:
+def path_of(cache: Cache, language: str) -> Path:
     """Returns the path of the alignments of a language, for the tokens that the cache has now."""
     manifest = cache.manifest
     tokens = [manifest.corpus_hash, manifest.vocabulary_hash, manifest.counts[SPLIT][language]]

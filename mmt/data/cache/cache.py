@@ -88,7 +88,7 @@ class Cache:
 
         Of monolingual text these are the lines, not the noised examples.
         """
-        file = longest.file(self.directory / split, language)
+        file = longest.path_of(self.directory / split, language)
         return longest.too_long(file, self.lengths(language, split), shape)
 
     def follows(self, language: str, split: str) -> Bool[np.ndarray, "n"] | None:

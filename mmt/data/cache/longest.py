@@ -20,7 +20,7 @@ _RECORDS_PER_LISTED = 16  # the longest sixteenth of the records is listed
 _CHUNK_RECORDS = 1 << 20  # records in memory at once
 
 
-def file(directory: Path, language: str) -> Path:
+def path_of(directory: Path, language: str) -> Path:
     """Returns the path of a language's list."""
     return directory / f"{language}.longest.npy"
 

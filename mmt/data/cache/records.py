@@ -167,7 +167,7 @@ class RecordWriter:
             self._close()
         if not kind and self.count:
             lengths = np.load(self._lengths.name, mmap_mode="r")
-            longest.write(longest.file(self._path.parent, self._path.name), lengths)
+            longest.write(longest.path_of(self._path.parent, self._path.name), lengths)
 
     def _next_shard(self) -> None:
         if self._open_shard is not None:

@@ -117,7 +117,7 @@ class MergedCache:
         while batch := list(itertools.islice(pairs, _BATCH_TEXTS)):
             yield functools.partial(
                 tokenise,
-                [vocab.marked(p.source, back_translated=p.back_translated).encode() for p in batch],
+                [vocab.source_text(p).encode() for p in batch],
                 [p.target.encode() for p in batch],
                 [p.corpus for p in batch],
                 [p.follows for p in batch],

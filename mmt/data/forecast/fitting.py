@@ -20,7 +20,7 @@ from mmt.data.pipeline import TrainBatches
 Make = Callable[[Mixing], TrainBatches]
 
 
-def capped(make: Make, mixture: Mixing, steps: int) -> Mixing:
+def cap_mixture(make: Make, mixture: Mixing, steps: int) -> Mixing:
     """Returns `mixture` with the `examples` that its cap needs.
 
     These are the examples of `steps` batches, or a few more, so that no language exceeds the cap.
@@ -153,7 +153,7 @@ def _find_within(
 def _count_examples(make: Make, mixture: Mixing, steps: int) -> int:
     batches = make(mixture)
     batches.close()
-    return forecast.drawn(batches, steps)
+    return forecast.count_draws(batches, steps)
 
 
 def _counts_in_mixture(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:

@@ -65,7 +65,7 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
     """
     order, batch = batches.order, batches.batch_size
     sampler = order.sampler
-    draws = drawn(batches, steps)
+    draws = count_draws(batches, steps)
     counts_until = sampler.before(draws)
     counter = ledger.Counter(order)
     counted = counter.appearances(np.zeros_like(counts_until), counts_until)
@@ -203,7 +203,7 @@ class Estimated(Cache):
         return RecordReader(self.directory, language, 0)
 
 
-def drawn(batches: TrainBatches, steps: int) -> int:
+def count_draws(batches: TrainBatches, steps: int) -> int:
     """Returns the approximate number of examples in `steps` batches."""
     max_steps = _ROWS // batches.batch_size
     if not 1 <= steps <= max_steps:

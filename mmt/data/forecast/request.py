@@ -64,7 +64,7 @@ def make_forecast(
     if arguments.fit is not None:
         mixture, result = fitting.fit(make_batches, arguments.fit, mixture, steps)
         return result, mixture
-    batches = make_batches(fitting.capped(make_batches, mixture, steps))
+    batches = make_batches(fitting.cap_mixture(make_batches, mixture, steps))
     batches.close()
     return forecast.forecast(batches, steps), None
 

@@ -13,7 +13,7 @@ def written(request, tmp_path, monkeypatch):
     monkeypatch.setattr(longest, "LEAST_RECORDS", 100)
     monkeypatch.setattr(longest, "_CHUNK_RECORDS", request.param)
     lengths = np.random.default_rng(0).geometric(0.2, (1000, 2)).astype(np.int32)
-    path = longest.file(tmp_path, "deu_Latn")
+    path = longest.path_of(tmp_path, "deu_Latn")
     longest.write(path, lengths)
     return path, lengths
 
@@ -42,7 +42,7 @@ def test_the_list_is_read_in_place_of_all_lengths(written):
 
 
 def test_a_small_language_has_no_list(tmp_path):
-    path = longest.file(tmp_path, "swh_Latn")
+    path = longest.path_of(tmp_path, "swh_Latn")
     longest.write(path, np.ones((longest.LEAST_RECORDS - 1, 2), np.int32))
     assert not path.exists()
 
