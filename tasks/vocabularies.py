@@ -30,14 +30,18 @@ def vocabulary(
     target_size: int = 0,
     tags: Sequence[str] = (),
 ) -> dict[str, Path]:
-    """Returns {'source': file, 'target': file}, the corpus's SentencePiece models; trains missing
-    ones.
+    """Returns {'source': file, 'target': file}, the corpus's models; trains missing ones.
 
     They are under `$MMT_DATA/vocabularies/`. The file name has the corpus, its hash and the size,
-    so a changed corpus gets new models. Both sides share one model unless `target_size` is given.
-    The tag of the corpus's target (`<2eng>`) and `tags` become pieces. So does `<bt>` if the corpus
-    has back-translated pairs, and, in a shared vocabulary, sentinels (`<extra_id_0>` …) if it has
-    monolingual text.
+    so a changed corpus gets new models. The tag of the corpus's target (`<2eng>`) becomes a piece.
+    So does `<bt>` if the corpus has back-translated pairs, and, in a shared vocabulary, sentinels
+    (`<extra_id_0>` …) if it has monolingual text.
+
+    Args:
+      corpus: the corpus before cleaning.
+      size: number of pieces, of the source's vocabulary or of a shared one.
+      target_size: pieces of the target's vocabulary; 0: both sides share one.
+      tags: further pieces that are never split.
 
     >>> vocabulary(corpora.load("cldr"))["source"].name    # doctest: +SKIP
     'cldr-0f3b...-8000.model'
@@ -49,7 +53,13 @@ def vocabulary(
 def lazy_vocabularies(
     corpus: corpora.Corpus, cleaned: corpora.Corpus, *, size: int, target_size: int = 0
 ) -> dict[str, seqio.Vocabulary]:
-    """Returns the vocabularies of `vocabulary` for SeqIO, trained on `cleaned` on first use."""
+    """Returns the vocabularies of `vocabulary` for SeqIO, trained on first use.
+
+    Args:
+      corpus: the corpus before cleaning; the files have its name and hash.
+      cleaned: the text to train on.
+      size, target_size: see `vocabulary`.
+    """
     trainings = _trainings(corpus, cleaned, size, target_size, ())
     if not target_size:
         return dict.fromkeys(trainings, TrainedVocabulary(trainings["source"]))

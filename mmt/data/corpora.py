@@ -107,7 +107,7 @@ class Corpus:
 
     @property
     def back_translated(self) -> bool:
-        """Whether some training pairs are back-translated."""
+        """Returns whether some training pairs are back-translated."""
         files = self.files.get("train", {}).values()  # a TFDS corpus has no files
         return any(entry.back_translated for of_language in files for entry in of_language)
 

@@ -195,7 +195,15 @@ class Ledger:
         counted: Sequence[list[list[int]]],
         step: int,
     ) -> None:
-        """Writes the file atomically from the counts of all parts. OSError names the file."""
+        """Writes the file atomically. An OSError names the file.
+
+        Args:
+          directory: of the run.
+          former: the content that `read` returned; None: the start of the run.
+          state: the data state of all processes.
+          counted: the counts of all parts, as `count` returns them.
+          step: of the checkpoint.
+        """
         totals = sum((np.array(counts) for counts in counted), self._counter.zero())
         if former is not None:
             totals += [

@@ -95,10 +95,9 @@ def assemble(
     start: int = PAD,
     alignment: Int32[np.ndarray, "T"] | None = None,
 ) -> Batch:
-    """Returns the batch of `rows` (empty rows are padding); `decoded` has their examples.
+    """Returns the batch of `rows`.
 
-    `eos` follows every text, `start` precedes a target, `pad` pads token rows. With
-    source = target = 6, the row of [5 6] -> [7], [8] -> [9 2] is
+    With source = target = 6, the row of [5 6] -> [7], [8] -> [9 2] is
 
         encoder_input_tokens    5 6 1 8 1 0
         encoder_segment_ids     1 1 1 2 2 0
@@ -109,8 +108,13 @@ def assemble(
 
     with decoder_segment_ids, decoder_positions and decoder_language_ids in the same way.
 
-    `alignment` has, per token of `decoded.targets`, the index of its source token in the example,
-    or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 -1 3 -1 -1 -1 for 1 0 -1.
+    Args:
+      rows: the examples of each row; empty rows are padding.
+      decoded: the tokens of all examples.
+      source, target: tokens per row.
+      pad, eos, start: the ids of padding, of the end of every text, and before every target.
+      alignment: per token of `decoded.targets`, the index of its source token in the example, or
+        -1. It adds `decoder_alignment`, the index in the row: 1 -1 3 -1 -1 -1 for 1 0 -1.
     """
     examples = [example for row in rows for example in row]
     row_lengths = np.array(list(map(len, rows)), np.int64)
@@ -119,12 +123,7 @@ def assemble(
     languages = np.array([example.language for example in examples], np.int64)
     source_length = np.array([example.source for example in examples], np.int64)
     target_length = np.array([example.target for example in examples], np.int64)
-    if not (
-        np.array_equal(decoded.input_lengths + 1, source_length)
-        and np.array_equal(decoded.target_lengths + 1, target_length)
-        and np.array_equal(decoded.languages, languages)
-    ):
-        raise ValueError("the cache's records do not match its lengths; build the cache again")
+    _check_records(decoded, source_length, target_length, languages)
     encoder = _Layout((len(rows), source), source_length, row_indices)
     decoder = _Layout((len(rows), target), target_length, row_indices)
     outputs = decoder.with_eos(decoded.targets, eos)
@@ -159,6 +158,21 @@ def spread_to_tokens(
     starts = np.cumsum([0, *map(len, rows)])[:-1]
     example_indices = np.where(segments > 0, starts[:, None] + segments - 1, -1)
     return np.append(values, np.int32(0))[example_indices]
+
+
+def _check_records(
+    decoded: Decoded,
+    source_length: Int[np.ndarray, "n"],
+    target_length: Int[np.ndarray, "n"],
+    languages: Int[np.ndarray, "n"],
+) -> None:
+    """Raises ValueError if the records are not those of the lengths."""
+    if not (
+        np.array_equal(decoded.input_lengths + 1, source_length)
+        and np.array_equal(decoded.target_lengths + 1, target_length)
+        and np.array_equal(decoded.languages, languages)
+    ):
+        raise ValueError("the cache's records do not match its lengths; build the cache again")
 
 
 class _Layout:

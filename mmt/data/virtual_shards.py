@@ -330,6 +330,12 @@ def density(split: Split, stage: Stage, *, seed: int, open_rows: int) -> float:
     """Returns the mean number of examples in a row of a stage, measured on a sample of rows.
 
     The stage's modifiers are applied if the cache has the text.
+
+    Args:
+      split: the examples.
+      stage: its mixture is sampled.
+      seed: of the order of the examples.
+      open_rows: rows that are packed at a time; 0: every example is a row.
     """
     if not open_rows:
         return 1.0

@@ -68,10 +68,14 @@ def train(
     """Trains a vocabulary of `size` pieces on `texts` and writes it to `path` atomically.
 
     It is BPE with byte fallback (all 256 bytes are pieces), without normalisation and without a
-    leading space. Equal texts give equal files. `tags` are always separate pieces: a literal
-    `<2eng>` in a user's text also gets the tag's id, and decodes to `<2eng>`. With `split_digits`
-    the digits 0-9 are single pieces, so that numbers share pieces. If the texts have fewer distinct
-    pieces than `size`, the vocabulary is smaller, with a warning.
+    leading space. Equal texts give equal files. If the texts have fewer distinct pieces than
+    `size`, the vocabulary is smaller, with a warning.
+
+    Args:
+      texts: the training texts.
+      path, size: the SentencePiece model, and its number of pieces.
+      tags: separate pieces: a literal `<2eng>` in a text is encoded as the tag, and decodes to it.
+      split_digits: whether the digits 0-9 are single pieces, so that numbers share pieces.
 
     Raises:
       ValueError: no text, or a size too small for the bytes and letters; the message has a
@@ -106,8 +110,7 @@ def train(
     except RuntimeError as error:
         raise ValueError(_explain(str(error), size, path)) from error
     _write(path, model.getvalue())
-    pieces = Vocabulary.load(path).size
-    if pieces < size:
+    if (pieces := Vocabulary.load(path).size) < size:
         warnings.warn(
             f"{path}: the texts have only {pieces} pieces, so the vocabulary has fewer than {size}",
             stacklevel=2,
@@ -324,8 +327,7 @@ def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str
     if trained and vocabulary.has(tag(trained)):
         codes_by_tag[tag(trained)] = trained
     target = languages.find(language)
-    tags = [piece for piece, code in codes_by_tag.items() if code == target.code]
-    if tags:
+    if tags := [piece for piece, code in codes_by_tag.items() if code == target.code]:
         return min(tags, key=lambda piece: (piece != literal_tag, len(piece), piece))
     codes = sorted(set(codes_by_tag.values()))
     labels = {code: f"{languages.find(code).name} ({code})" for code in codes}
@@ -390,8 +392,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _explain(message: str, size: int, path: Path) -> str:
     """Returns SentencePiece's message with a suggestion."""
-    too_small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
-    if too_small:
+    if too_small := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return (
             f"{path}: a vocabulary of {size} pieces is too small: bytes, tags and the letters of "
             f"the texts alone are {too_small[1]}; choose a larger size"

@@ -168,7 +168,10 @@ class Tally:
 
 
 def entry_pairs(corpus: Corpus, language: str, split: str, entry: int) -> Iterator[Pair]:
-    """Yields the pairs of the n-th entry without cleaning; in [train] with empty sides."""
+    """Yields the pairs of an entry, given by its index, without cleaning.
+
+    In [train] pairs with an empty side are included.
+    """
     files = corpus.files[split][language][entry]._replace(empty=split == "train")
     files_by_split: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
     files_by_split[split] = {language: (files,)}
@@ -211,6 +214,13 @@ def explain(
     There is a line per rule, for each entry with different rules. It reads the language once, to
     learn its length ratios. Rules that depend on earlier pairs (`duplicates`, `one_side`) are only
     listed.
+
+    Args:
+      corpus: has the entries, and their length ratios.
+      sides: source and target of the pair.
+      language: of the source, by any name.
+      book: the rules.
+      tests: test set -> FLORES code -> its lines.
     """
     code = languages.find(language).code
     entries = corpus.entries(code, "train")

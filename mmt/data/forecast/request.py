@@ -1,4 +1,4 @@
-"""From the flags of `mmt data forecast`, and a run's gin files, to a forecast.
+"""Makes a forecast from the flags of `mmt data forecast` and a run's gin files.
 
 It determines corpus, mixture, steps and batch. `mmt.data.forecast.forecast` makes the forecast,
 `mmt.data.forecast.fitting` finds mixtures within bounds.

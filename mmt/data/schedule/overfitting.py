@@ -17,9 +17,11 @@ class Losses(NamedTuple):
 
 
 class Overfitting(NamedTuple):
-    """Where a language has its best validation loss, after which it overfits.
+    """The overfitting of a language.
 
-    onset: the step of that loss. best, last: the loss there and the latest one.
+    Attributes:
+      onset: the step of the best validation loss.
+      best, last: the best and the latest validation loss.
     """
 
     onset: int
