@@ -67,7 +67,10 @@ class Denoiser:
 
     def __init__(self, options: Denoising, sentinels: Sequence[int]):
         if not sentinels:
-            raise ValueError("span corruption needs a sentinel; the vocabulary has none")
+            raise ValueError(
+                "span corruption needs sentinels, which the vocabulary does not have; train one on "
+                "a corpus with [monolingual] text"
+            )
         self._options, self._sentinels = options, list(sentinels)
 
     def lengths(self, tokens: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n 2"]:

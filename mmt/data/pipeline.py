@@ -255,7 +255,10 @@ class TrainBatches:
             self._start(process)
         shard_numbers = [str(number) for number in self._process.shard_numbers()]
         if missing := [number for number in shard_numbers if number not in shards]:
-            raise ValueError(f"the data state lacks the virtual shards {', '.join(missing)}")
+            raise ValueError(
+                f"the data state lacks the virtual shards {', '.join(missing)}; `lane` must hold "
+                "the entries of all processes of the run that saved it"
+            )
         self._prefetched.set_state(json.dumps({number: shards[number] for number in shard_numbers}))
 
     def next_draw(self) -> int:

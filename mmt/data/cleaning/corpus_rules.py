@@ -66,7 +66,9 @@ def ratio(context: RuleContext, *, deviations: float = 4.0, pairs: int = 100) ->
     nor languages with fewer than `pairs` pairs.
     """
     if deviations <= 0 or pairs < 2:
-        raise ValueError(f"deviations is {deviations}, pairs {pairs}; allowed: over 0, over 1")
+        raise ValueError(
+            f"deviations is {deviations}, pairs {pairs}; allowed: deviations over 0, pairs over 1"
+        )
     learnt = context.learnt or LengthRatios()
     if learnt.pairs < pairs:
         return lambda pair: pair

@@ -27,8 +27,8 @@ def jsonl(files: Files) -> Iterator[Sides]:
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{location}: no JSON: {error}") from None
         if not isinstance(record, dict):
-            raise ValueError(f"{location}: {line[:40]!r} is no JSON object; one a line, as "
-                             '{"source": …, "target": …}')  # fmt: skip
+            raise ValueError(f"{location}: {line[:40]!r} is no JSON object; expected one per "
+                             'line, such as {"source": …, "target": …}')  # fmt: skip
         yield _sides(record, files, number, location)
 
 
