@@ -130,7 +130,7 @@ class CurriculumSampler:
 
     def before(self, draw: int) -> Int[np.ndarray, "languages"]:
         """Returns how often each language appears in the draws before `draw`."""
-        return self.parts[int(self._part_numbers(np.array([draw]))[0])].before(draw)
+        return self.parts[self._part_number(draw)].before(draw)
 
     def when(self, language: int, appearance: int) -> int:
         """Returns the draw of a language's appearance (0, 1, ...); ValueError if there is none."""
@@ -148,7 +148,7 @@ class CurriculumSampler:
 
     def rates(self, draw: int) -> dict[str, float]:
         """Returns the mixing rates at a draw."""
-        part = self.parts[int(self._part_numbers(np.array([draw]))[0])]
+        part = self.parts[self._part_number(draw)]
         return dict(zip(self.counts, part.rates.tolist(), strict=True))
 
     def planned_rates(self) -> dict[str, float]:
@@ -174,7 +174,7 @@ class CurriculumSampler:
 
     def rows_for(self, draw: int) -> float:
         """Returns about how many rows precede `draw`: the inverse of `draws_in`."""
-        number = int(self._part_numbers(np.array([draw]))[0])
+        number = self._part_number(draw)
         draws = draw - self.parts[number].start
         return self._rows_before(number) + draws / self._density_of(number)
 
@@ -196,9 +196,8 @@ class CurriculumSampler:
             mixture = self.stages[number].mixing
             if mixture is None or mixture.max_epochs is None or mixture.examples is None:
                 continue
-            end = min(
-                [total, *(later.start for later in self.parts[number + 1 : len(self.stages)])]
-            )
+            later_parts = self.parts[number + 1 : len(self.stages)]
+            end = min([total, *(later.start for later in later_parts)])
             if (examples := end - part.start) > 1.01 * mixture.examples:
                 stage = f"stage {number + 1}" if len(self.stages) > 1 else "the run"
                 messages.append(
@@ -253,6 +252,9 @@ class CurriculumSampler:
 
     def _part_numbers(self, draws: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         return np.searchsorted([part.start for part in self.parts[1:]], draws, side="right")
+
+    def _part_number(self, draw: int) -> int:
+        return int(self._part_numbers(np.array([draw]))[0])
 
     def _new_part(self, rates: Float[np.ndarray, "languages"], start: int) -> ActiveStage:
         base = self.parts[-1].before(start) if self.parts else np.zeros(len(rates), np.int64)
